@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/layout/config.hpp"
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx::torch {
+struct Value;
+}
+
+namespace tpx::formats {
+
+enum class Format { safetensors, dcp, torch_dist };
+
+/// "safetensors", "dcp", "torch_dist": the words of --format.
+std::string_view name(Format format);
+std::optional<Format> format_by_name(std::string_view name);
+
+/// A checkpoint on disk, opened for reading.
+struct Checkpoint {
+    Format format = Format::safetensors;
+    Catalogue catalogue;
+
+    /// Bytes of the torch.save archive that holds each piece, parallel to catalogue.pieces; empty for formats whose
+    /// pieces are raw. Until locate() has run, such a piece's offset is where its archive starts.
+    std::vector<std::uint64_t> archives;
+
+    Config config;            ///< config.json's scalars, or the scalars of Megatron's args; empty when there are none
+    std::string config_json;  ///< the text of config.json; empty when there is none
+    std::optional<std::int64_t> iteration;
+
+    /// Files that are no tensors and that a checkpoint of the same format keeps (config.json, tokenizer files),
+    /// relative.
+    std::vector<std::filesystem::path> companions;
+
+    std::shared_ptr<const torch::Value> common;        ///< Megatron's common state (common.pt); null when there is none
+    std::shared_ptr<const torch::Value> planner_data;  ///< DCP's map from name to path; null when there is none
+};
+
+/// Opens the checkpoint at `path` (a directory, or one file), recognised by its content. Throws Error when it is of no
+/// known format, or is malformed: overlapping or missing boxes, names twice, files too short.
+Checkpoint open(const std::filesystem::path& path);
+
+/// Finds the payload of `pieces` (indices into the catalogue), all that lie in torch.save archives: sets offset and
+/// strides. Throws Error when an archive does not hold the one tensor that the catalogue promises.
+void locate(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces);
+
+/// What a new checkpoint shall hold. Pieces say box and rank; where they go in which file is the draft's business.
+struct Content {
+    std::vector<Tensor> tensors;
+    std::vector<Piece> pieces;
+    const Checkpoint* source =
+        nullptr;    ///< objects, common state and companions are taken from it, where the format can hold them
+    int ranks = 1;  ///< of the new layout
+    std::optional<std::uint64_t> shard_size;  ///< safetensors: largest file in bytes; unset: 5 GB
+    Config args;                              ///< torch_dist: entries of Megatron's args to set, as the layout demands
+};
+
+/// The bytes of a new checkpoint around its payloads.
+Draft draft(Format format, const Content& content);
+
+}  // namespace tpx::formats

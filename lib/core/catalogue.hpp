@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/box.hpp"
+#include "lib/core/dtype.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// A tensor as some checkpoint names it: its whole, unsharded self.
+struct Tensor {
+    std::string name;
+    DType dtype = DType::f32;
+    Shape shape;
+};
+
+/// A box of a tensor and where its bytes are. Element x of the box lies in file `file` at byte
+/// `offset` + itemsize * sum over axes of (x[k] - box[k].begin) * strides[k]; any order of strides is allowed.
+struct Piece {
+    std::uint32_t tensor = 0;  ///< index into the tensors it belongs to
+    std::uint32_t file = 0;    ///< index into the files
+    std::uint64_t offset = 0;  ///< bytes from the start of the file
+    Box box;                   ///< in the tensor's own index space
+    Strides strides;           ///< in elements
+    std::int32_t rank = -1;    ///< the rank that wrote or will write it; -1: unknown
+};
+
+/// A file of a checkpoint: its path relative to the checkpoint's directory and its size in bytes.
+struct FileEntry {
+    std::filesystem::path path;
+    std::uint64_t size = 0;
+};
+
+/// Opaque bytes that a checkpoint stores under a name (DCP byte items, Megatron ShardedObjects); carried over as they
+/// are.
+struct Object {
+    std::string name;
+    std::uint32_t file = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+};
+
+/// What is really stored in a checkpoint, whatever wrote it. Pieces are sorted by tensor, then box.
+struct Catalogue {
+    std::filesystem::path directory;
+    std::vector<FileEntry> files;
+    std::vector<Tensor> tensors;
+    std::vector<Piece> pieces;
+    std::vector<Object> objects;
+
+    std::filesystem::path path(std::uint32_t file) const { return directory / files[file].path; }
+};
+
+/// A checkpoint that is about to be written, byte by byte known but for the payloads. Pieces say where payloads go.
+struct Draft {
+    /// Bytes known before any payload moves: headers, metadata, names.
+    struct Fixed {
+        std::uint32_t file = 0;
+        std::uint64_t offset = 0;
+        std::string bytes;
+    };
+    /// Four little-endian bytes that hold the CRC-32 (as in zip) of a piece's payload, known once it has moved.
+    struct CrcSlot {
+        std::uint32_t piece = 0;
+        std::uint32_t file = 0;
+        std::uint64_t offset = 0;
+    };
+    /// Bytes copied verbatim from a file outside the draft.
+    struct Copy {
+        std::filesystem::path source;
+        std::uint64_t source_offset = 0;
+        std::uint64_t length = 0;
+        std::uint32_t file = 0;
+        std::uint64_t offset = 0;
+    };
+
+    std::vector<FileEntry> files;
+    std::vector<Tensor> tensors;
+    std::vector<Piece> pieces;
+    std::vector<Fixed> fixed;
+    std::vector<CrcSlot> crc_slots;
+    std::vector<Copy> copies;
+};
+
+}  // namespace tpx

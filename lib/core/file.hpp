@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/handle.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace tpx {
+
+struct FdTraits {
+    using Raw = int;
+    static Raw null() { return -1; }
+    static void free(Raw raw) noexcept;
+};
+using Fd = Handle<FdTraits>;
+
+/// Opens `path` with open(2)'s `flags` (O_CLOEXEC is added). Throws Error "PATH: No such file or directory".
+Fd open_file(const std::filesystem::path& path, int flags, unsigned mode = 0666);
+
+/// Reads exactly `into.size()` bytes at `offset`, over short reads. Throws Error "PATH: ..." at the file's end or on an
+/// I/O error.
+void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> into, const std::filesystem::path& path);
+
+/// Writes all of `from` at `offset`, over short writes. Throws Error "PATH: No space left on device" and the like.
+void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> from, const std::filesystem::path& path);
+
+/// The size of a regular file in bytes. Throws Error when it is missing or no regular file.
+std::uint64_t size_of_file(const std::filesystem::path& path);
+
+/// The whole content of a regular file of at most `limit` bytes. Throws Error when it is longer.
+std::string read_file(const std::filesystem::path& path, std::uint64_t limit = std::uint64_t{1} << 32);
+
+}  // namespace tpx

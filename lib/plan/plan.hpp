@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// One side of a plan: canonical tensors and the pieces that hold them. Both sides of a plan index the same tensors
+/// (equal names and shapes); dtypes may differ, then values are cast.
+struct Side {
+    std::span<const Tensor> tensors;
+    std::span<const Piece> pieces;
+};
+
+/// The elements of `box` go from one source piece to one target piece; `box` lies in both.
+struct Move {
+    std::uint32_t source = 0;  ///< index into the source's pieces
+    std::uint32_t target = 0;  ///< index into the target's pieces
+    Box box;
+};
+
+/// Where each element of each target piece comes from. Moves are sorted by target piece, then box; the boxes of one
+/// target piece tile it.
+struct Plan {
+    std::vector<Move> moves;
+};
+
+/// Chooses one source for every element of every target piece, preferring a source of the same rank, then the lowest
+/// piece. Throws Error "tensor 'NAME': nothing holds [box]" for an element that no source piece has.
+Plan make_plan(const Side& source, const Side& target);
+
+}  // namespace tpx
