@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/torch/value.hpp"
+#include "formats/torch/zip.hpp"
+#include "lib/core/box.hpp"
+#include "lib/core/dtype.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::torch {
+
+/// A tensor of a torch.save file. Its element x lies at `offset` + itemsize * sum of x[k] * strides[k]; all of them lie
+/// inside its storage, which lies inside the file.
+struct StoredTensor {
+    DType dtype = DType::f32;
+    Shape shape;
+    Strides strides;                   ///< in elements, none negative
+    std::uint64_t offset = 0;          ///< of element 0, in bytes from the start of the file
+    std::uint64_t storage_offset = 0;  ///< of element 0, in elements from the start of the storage
+    std::string storage;               ///< key: tensors with equal keys share bytes
+    bool requires_grad = false;
+    bool conjugated = false;  ///< the stored imaginary parts are the negated true ones
+    bool negated = false;     ///< the stored values are the negated true ones
+    bool parameter = false;
+};
+
+struct NamedTensor {
+    std::string name;  ///< keys and indices on the way to it, joined with '.'
+    StoredTensor tensor;
+};
+
+/// A file that torch.save wrote (zip archive, or legacy stream), or an archive inside a file: its object tree, and
+/// where its tensors' bytes are. Nothing of the payloads is read.
+class Archive {
+public:
+    /// Throws Error naming the file when it is no such archive, is malformed, lacks a record, or has one that is
+    /// shorter than its storage.
+    static Archive open(const std::filesystem::path& path);
+    /// The same for an archive at `range`, for instance a blob of a .distcp file.
+    static Archive open(const FileRange& range);
+
+    Value root() const { return document_.root(); }
+    const Document& document() const { return document_; }
+
+    /// True when multi-byte elements are stored most significant byte first; nothing that tpx writes is.
+    bool big_endian() const { return big_endian_; }
+
+    /// `value` as a tensor, when it is one; parameters and subclass wrappers are looked through. Throws Error when it
+    /// is a tensor that lies, or of a kind that cannot be read (sparse, on the meta device).
+    std::optional<StoredTensor> tensor(Value value) const;
+
+    /// All tensors of the tree in order, those inside objects' states too.
+    std::vector<NamedTensor> tensors() const;
+
+    /// Throws Error when some record has not the CRC-32 that the archive tells; does nothing for legacy streams.
+    void check_crcs() const;
+
+private:
+    struct Storage {
+        std::uint64_t offset = 0;  ///< from the start of the file
+        std::uint64_t bytes = 0;
+    };
+    friend class ArchiveReader;
+
+    Document document_;
+    std::optional<Zip> zip_;
+    std::map<std::string, Storage, std::less<>> storages_;
+    bool big_endian_ = false;
+};
+
+/// The one tensor of the small archive at `range`, as DCP and Megatron store each chunk: two reads at most when its
+/// object is a plain tensor. Throws Error when the archive holds something else.
+StoredTensor read_tensor_blob(const FileRange& range);
+
+}  // namespace tpx::torch

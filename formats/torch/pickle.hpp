@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/torch/value.hpp"
+
+#include <cstddef>
+#include <string_view>
+
+namespace tpx::torch {
+
+/// A pickle and how many bytes it took, which may be followed by others.
+struct Pickle {
+    Document document;
+    std::size_t length = 0;
+};
+
+/// Reads the pickle of protocol 0 to 5 that `data` starts with; nothing is looked up or executed, and nothing in the
+/// result points into `data`. Throws Error "byte 12: ..." when it is malformed or names what only an attack would name
+/// (os, subprocess, eval, ...). Time and memory are bounded by the length of `data`.
+Pickle read_pickle(std::string_view data);
+
+}  // namespace tpx::torch

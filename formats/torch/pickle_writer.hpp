@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/torch/value.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace tpx::torch {
+
+/// Emits a pickle of protocol 2, opcode by opcode, with strings and globals written once and then referred to. Values
+/// are pushed on the reader's stack in the order of the calls; mark() ... tuple() and the like close over what was
+/// pushed since the mark. Fast enough for the millions of objects of a large .metadata.
+class PickleWriter {
+public:
+    PickleWriter();
+
+    void none();
+    void boolean(bool value);
+    void integer(std::int64_t value);
+    void real(double value);
+    void string(std::string_view text);
+    void bytes(std::string_view data);
+    void global(std::string_view module, std::string_view name);
+    /// torch.Size of `dimensions`.
+    void size(std::span<const std::int64_t> dimensions);
+
+    void mark();
+    void tuple();        ///< closes a mark
+    void empty_tuple();  ///< needs no mark
+    void empty_list();
+    void appends();  ///< closes a mark that follows a list
+    void empty_dict();
+    void set_items();   ///< closes a mark that follows a dict: key, value, key, value, ...
+    void reduce();      ///< callable, tuple -> callable(*tuple)
+    void new_object();  ///< class, tuple -> class.__new__(class, *tuple)
+    void build();       ///< object, state -> object with that state
+    void persistent();  ///< id -> the storage of that id
+
+    /// A whole tree. Nodes that the tree shares are written once. Throws Error when a tuple contains itself.
+    void value(Value value);
+
+    /// Ends the pickle and returns it; the writer is empty then.
+    std::string finish();
+
+private:
+    void opcode(char code) { out_.push_back(code); }
+    void little(std::uint64_t value, int bytes);
+    void put(std::uint32_t slot);
+    void get(std::uint32_t slot);
+
+    std::string out_;
+    std::uint32_t next_slot_ = 0;
+    std::unordered_map<std::string, std::uint32_t> strings_;
+    std::unordered_map<std::string, std::uint32_t> globals_;
+};
+
+/// The pickle of a tree, protocol 2. torch.load(weights_only=True) accepts it when the tree holds only dict, list,
+/// tuple, str, int, float, bool, None, torch.Size, dtypes, OrderedDict and tensors.
+std::string write_pickle(Value root);
+
+}  // namespace tpx::torch

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/file.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::torch {
+
+/// `length` bytes of an open file from `offset` on: a whole file, or one of many archives laid back to back.
+struct FileRange {
+    const Fd* fd = nullptr;
+    std::filesystem::path path;  ///< for messages
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+};
+
+/// Reads parts of a range, its first and last few KiB only once. Throws Error for parts that are not all inside.
+class RangeReader {
+public:
+    explicit RangeReader(FileRange range);
+
+    const FileRange& range() const { return range_; }
+    void read(std::uint64_t position, std::span<std::byte> into) const;
+    std::string read(std::uint64_t position, std::uint64_t size) const;
+
+private:
+    FileRange range_;
+    std::string head_;
+    std::string tail_;
+};
+
+/// A member of a zip archive, as the central directory tells it. Positions are relative to the range.
+struct ZipEntry {
+    std::string name;  ///< without the root folder
+    std::uint64_t header = 0;
+    std::uint64_t stored_size = 0;
+    std::uint64_t size = 0;
+    std::uint32_t crc = 0;
+    bool deflated = false;
+};
+
+/// The zip archive that torch.save writes: all members under one folder, found through the central directory; zip64
+/// and data descriptors included. Every size is checked against the range before it is used.
+class Zip {
+public:
+    /// Throws Error when the range holds no archive, a malformed one, or one with two root folders.
+    explicit Zip(FileRange range);
+
+    const FileRange& range() const { return reader_.range(); }
+    const std::vector<ZipEntry>& entries() const { return entries_; }
+    const std::string& root() const { return root_; }
+
+    /// Null when there is no such member; names carry no root folder: "data.pkl", "data/0".
+    const ZipEntry* find(std::string_view name) const;
+
+    /// Where the member's bytes start in the range. Throws Error when they do not lie inside.
+    std::uint64_t payload(const ZipEntry& entry) const;
+
+    /// The member's content, inflated if need be. Throws Error when it has not the size the directory tells, or more
+    /// than `limit` bytes.
+    std::string read(const ZipEntry& entry, std::uint64_t limit) const;
+
+    /// Throws Error when the member's content has not the CRC-32 the directory tells. torch.save may be told not to
+    /// compute CRCs, so a mismatch need not mean damage.
+    void check_crc(const ZipEntry& entry) const;
+
+private:
+    RangeReader reader_;
+    std::string root_;
+    std::vector<ZipEntry> entries_;
+    std::vector<std::uint32_t> by_name_;
+};
+
+}  // namespace tpx::torch
