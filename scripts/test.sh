@@ -1,0 +1,44 @@
+#!/bin/sh
+# test.sh: installs what is missing, builds tpx in empty folders, and runs every test, the readers' under sanitizers too.
+# The last line counts them.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+sh scripts/setup.sh test || exit 1
+. scripts/mpi-env.sh
+status=0
+
+# build PRESET TARGET...: configures and builds the preset afresh in build/test-PRESET.
+build() {
+    preset=$1
+    shift
+    echo "test: building $preset"
+    rm -rf "build/test-$preset"
+    mkdir -p "build/test-$preset"
+    {
+        cmake --preset "$preset" -B "build/test-$preset" && cmake --build "build/test-$preset" --target "$@"
+    } >"build/test-$preset/build.log" 2>&1 || {
+        cat "build/test-$preset/build.log"
+        echo "test: the $preset build failed"
+        exit 1
+    }
+}
+
+# check PRESET CTEST-OPTION...: runs the tests of build/test-PRESET.
+check() {
+    preset=$1
+    shift
+    ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --output-junit result.xml "$@" || status=1
+}
+
+build release all header_tests
+check release
+build asan unit_tests
+ASAN_OPTIONS=detect_leaks=0 check asan --tests-regex '^(unit\.formats|unit\.core|fuzz)'
+
+awk -F '"' '
+    /^\t(tests|failures|skipped|disabled)=/ { sub(/^\t/, "", $1); sub(/=$/, "", $1); sum[$1] += $2 }
+    END {
+        skipped = sum["skipped"] + sum["disabled"]
+        printf "%d passed, %d failed, %d skipped\n", sum["tests"] - sum["failures"] - skipped, sum["failures"], skipped
+    }' build/test-*/result.xml
+exit $status

@@ -1,0 +1,8 @@
+#!/bin/sh
+# man.sh DIR: no manual page under DIR, where the build has put them, gives mandoc anything to say.
+set -u
+command -v mandoc >/dev/null || { echo "skipped: no mandoc here"; exit 77; }
+[ -d "$1" ] || { echo "skipped: no manual pages in $1"; exit 77; }
+pages=$(find "$1" -name '*.[1-9]')
+# shellcheck disable=SC2086 # one word a page
+mandoc -Tlint -Wwarning $pages
