@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/hosts.hpp"
+
+#include "lib/core/error.hpp"
+
+namespace tpx {
+
+std::vector<Host> uniform_hosts(int count, int gpus) {
+    if (count <= 0 || gpus <= 0)
+        throw Error{Exit::usage, "{} hosts with {} GPUs each: both must be positive", count, gpus};
+    std::vector<Host> hosts(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) {
+        hosts[i].name = fmt::format("host{}", i);
+        hosts[i].gpus = gpus;
+    }
+    return hosts;
+}
+
+std::vector<std::uint32_t> host_of_rank(std::span<const Host> hosts, int ranks) {
+    std::vector<std::uint32_t> host;
+    const auto wanted = static_cast<std::size_t>(ranks);
+    for (std::uint32_t i = 0; i < hosts.size() && host.size() < wanted; ++i) {
+        for (int gpu = 0; gpu < hosts[i].gpus && host.size() < wanted; ++gpu) host.push_back(i);
+    }
+    if (host.size() < wanted)
+        throw Error{Exit::usage, "{} ranks do not fit on {} hosts with {} GPUs in all", ranks, hosts.size(),
+                    host.size()};
+    return host;
+}
+
+}  // namespace tpx

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// A machine that runs ranks. Rates are in bytes per second; one that is not given is taken from `default_rates`.
+struct Host {
+    std::string name;
+    int gpus = 1;                      ///< how many ranks it runs
+    std::optional<double> nic;         ///< each direction
+    std::optional<double> disk_read;   ///< of checkpoint storage, as this host sees it
+    std::optional<double> disk_write;  ///< of checkpoint storage, as this host sees it
+    std::optional<double> memory;      ///< of copies: bytes copied per second
+};
+
+/// What a rate is assumed to be when nobody said: a 200 Gbit/s NIC, one NVMe drive, one copying core.
+struct DefaultRates {
+    double nic = 25e9;
+    double disk_read = 5e9;
+    double disk_write = 2e9;
+    double memory = 10e9;
+};
+inline constexpr DefaultRates default_rates{};
+
+/// `count` equal hosts with `gpus` ranks each, named host0, host1, ... Throws Error (usage) unless both are positive.
+std::vector<Host> uniform_hosts(int count, int gpus);
+
+/// The host of each of `ranks` ranks, hosts filled in order: ranks 0 up to gpus-1 are on the first. Throws Error
+/// (usage) when the hosts have fewer places than there are ranks.
+std::vector<std::uint32_t> host_of_rank(std::span<const Host> hosts, int ranks);
+
+}  // namespace tpx
