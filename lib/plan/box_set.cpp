@@ -24,13 +24,6 @@ std::vector<Box> bounds(const std::vector<Box>& boxes) {
     return nodes;
 }
 
-// Takes `hole` out of every box of `rest`; `scratch` saves allocations.
-void carve(std::vector<Box>& rest, const Box& hole, std::vector<Box>& scratch) {
-    scratch.clear();
-    for (const Box& box : rest) subtract(box, hole, scratch);
-    rest.swap(scratch);
-}
-
 }  // namespace
 
 bool overlap(const Box& a, const Box& b) {
@@ -54,6 +47,12 @@ void subtract(const Box& box, const Box& hole, std::vector<Box>& rest) {
         if (slab[k].begin < slab[k].end) rest.push_back(slab);
         core[k] = intersect(core[k], hole[k]);
     }
+}
+
+void carve(std::vector<Box>& rest, const Box& hole, std::vector<Box>& scratch) {
+    scratch.clear();
+    for (const Box& box : rest) subtract(box, hole, scratch);
+    rest.swap(scratch);
 }
 
 BoxIndex::BoxIndex(std::vector<Box> boxes) : boxes_{std::move(boxes)} {

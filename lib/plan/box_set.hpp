@@ -12,6 +12,9 @@ namespace tpx {
 /// Appends what is left of `box` without `hole`: at most two disjoint boxes an axis, none when `hole` contains `box`.
 void subtract(const Box& box, const Box& hole, std::vector<Box>& rest);
 
+/// Takes `hole` out of every box of `rest`; `scratch` saves allocations.
+void carve(std::vector<Box>& rest, const Box& hole, std::vector<Box>& scratch);
+
 /// Whether `a` and `b`, of equal rank, share an element.
 bool overlap(const Box& a, const Box& b);
 

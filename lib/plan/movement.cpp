@@ -91,7 +91,7 @@ private:
     void tensor(HeldSpan targets, HeldSpan sources);
     void host(HeldSpan targets, HeldSpan sources, const BoxIndex& everywhere);
     void cross(std::uint32_t tensor, std::uint32_t to, const Box& box, const BoxIndex& everywhere);
-    std::uint32_t set_of_hosts(const Box& box, std::span<const std::uint32_t> groups, const BoxIndex& everywhere);
+    std::uint32_t set_of_hosts(const Box& box, const BoxIndex& everywhere);
     void choose_senders();
 
     std::vector<Box> boxes(const Side& side, HeldSpan held) const {
@@ -111,7 +111,8 @@ private:
     std::vector<std::vector<std::uint32_t>> holders_;  // the hosts of each distinct source box of the current tensor
     std::map<std::vector<std::uint32_t>, std::uint32_t> host_sets_;
     std::vector<Candidate> candidates_;
-    std::vector<std::uint32_t> found_;
+    std::vector<std::uint32_t> near_;
+    std::vector<Box> parts_, scratch_;
     Movement result_;
 };
 
@@ -167,24 +168,30 @@ void Count::host(HeldSpan targets, HeldSpan sources, const BoxIndex& everywhere)
 
 // Cuts `box` into parts that some hosts hold whole, and notes them with these hosts.
 void Count::cross(std::uint32_t tensor, std::uint32_t to, const Box& box, const BoxIndex& everywhere) {
-    std::vector<Box> rest{box};
-    while (!rest.empty()) {
-        const Box wanted = rest.back();
-        rest.pop_back();
-        everywhere.overlapping(wanted, found_);
-        if (found_.empty())
-            throw failure("tensor '{}': nothing holds {} ({} of {} elements)", change_.source.tensors[tensor].name,
-                          to_string(wanted), volume(wanted), volume(box));
-        const Box part = intersect(wanted, everywhere.boxes()[found_.front()]);
-        subtract(wanted, part, rest);
-        candidates_.push_back(
-            {bytes(tensor, volume(part)), set_of_hosts(part, found_, everywhere), {tensor, 0, to, part}});
+    std::vector<std::uint32_t> groups;
+    everywhere.overlapping(box, groups);
+    Index found = 0;
+    for (std::uint32_t group : groups) {
+        const Box shared = intersect(box, everywhere.boxes()[group]);
+        everywhere.overlapping(shared, near_);
+        parts_.assign(1, shared);
+        for (std::uint32_t earlier : near_) {
+            if (earlier < group) carve(parts_, everywhere.boxes()[earlier], scratch_);
+        }
+        for (const Box& part : parts_)
+            candidates_.push_back({bytes(tensor, volume(part)), set_of_hosts(part, everywhere), {tensor, 0, to, part}});
+        found += volume(parts_);
     }
+    if (found == volume(box)) return;
+    const std::vector<Box> missing = difference(std::span{&box, 1}, everywhere);
+    throw failure("tensor '{}': nothing holds {} ({} of {} elements)", change_.source.tensors[tensor].name,
+                  to_string(missing.front()), volume(missing), volume(box));
 }
 
-std::uint32_t Count::set_of_hosts(const Box& box, std::span<const std::uint32_t> groups, const BoxIndex& everywhere) {
+// The hosts that hold all of `box`, which lies among the boxes of `near_`.
+std::uint32_t Count::set_of_hosts(const Box& box, const BoxIndex& everywhere) {
     std::vector<std::uint32_t> hosts;
-    for (std::uint32_t group : groups) {
+    for (std::uint32_t group : near_) {
         if (!contains(everywhere.boxes()[group], box)) continue;
         hosts.insert(hosts.end(), holders_[group].begin(), holders_[group].end());
     }

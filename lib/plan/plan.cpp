@@ -140,10 +140,7 @@ Index Sources::fill(const Piece& target, std::uint32_t position, std::vector<Mov
         rest_.assign(1, intersect(boxes[group], target.box));
         if (!rivals_.empty()) {
             for (std::uint32_t rival : rivals_[group]) {
-                if (choose(rival, target.rank) > choice) continue;
-                scratch_.clear();
-                for (const Box& box : rest_) subtract(box, boxes[rival], scratch_);
-                rest_.swap(scratch_);
+                if (choose(rival, target.rank) < choice) carve(rest_, boxes[rival], scratch_);
             }
         }
         for (const Box& box : rest_) moves.push_back({choice.piece, position, box});
