@@ -4,7 +4,6 @@
 #include "formats/torch/value.hpp"
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,10 +47,14 @@ public:
     std::string finish();
 
 private:
+    friend class TreeWriter;
+
     void opcode(char code) { out_.push_back(code); }
-    void little(std::uint64_t value, int bytes);
+    void little(std::uint64_t value, std::size_t bytes);
     void put(std::uint32_t slot);
     void get(std::uint32_t slot);
+    void short_tuple(std::size_t size);  ///< of one to three values, without a mark
+    void big_integer(std::string_view two_complement);
 
     std::string out_;
     std::uint32_t next_slot_ = 0;

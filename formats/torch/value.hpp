@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,6 +46,8 @@ struct Value {
     Kind kind() const;
     bool is_none() const { return bits_ == 0; }
     bool is(Kind other) const { return kind() == other; }
+    /// False for what is told by its value alone and has no place that could be shared: None, bools, small ints.
+    bool is_node() const { return raw_kind() > Kind::integer; }
 
     /// These throw Error "expected an int, found str 'x'" when the value is of another kind.
     bool as_bool() const;
@@ -82,6 +85,7 @@ struct Value {
 
 private:
     friend class Document;
+    friend struct ValueHash;
     // The highest byte tells the kind; the rest is a small int or a pointer, which never needs that byte.
     static constexpr int payload_bits = 56;
     static constexpr Kind wide_integer{0x80};
@@ -95,6 +99,13 @@ private:
     }
 
     std::uint64_t bits_ = 0;
+};
+
+/// For hash tables by identity.
+struct ValueHash {
+    std::size_t operator()(Value value) const {
+        return std::hash<std::uint64_t>{}(value.bits_ * 0x9e3779b97f4a7c15 >> 3);
+    }
 };
 
 struct Entry {
@@ -190,6 +201,10 @@ private:
     std::size_t memory_ = 0;
     Value root_;
 };
+
+/// Appends what `value` itself holds, in the order of writing: elements, keys and values, an object's callable,
+/// arguments, elements, entries and state, a storage's id.
+void append_children(Value value, std::vector<Value>& children);
 
 /// Whether two trees say the same: kinds, scalars, order and objects, not the sharing. Does not recurse; shared and
 /// cyclic parts are compared once.
