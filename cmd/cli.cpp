@@ -1,1 +1,123 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/cli.hpp"
+
+#include "cmd/version.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
+
+#include <algorithm>
+
+namespace tpx::cli {
+namespace {
+
+template <class... Args>
+Error usage(fmt::format_string<Args...> format, Args&&... args) {
+    return Error{Exit::usage, format, std::forward<Args>(args)...};
+}
+
+}  // namespace
+
+Option::Option(std::string_view names, Target target, std::string_view value, std::string_view summary)
+    : value_{value}, summary_{summary}, target_{target} {
+    if (!names.starts_with('-')) {
+        value_ = names;
+        return;
+    }
+    const std::size_t comma = names.find(',');
+    if (comma != names.npos) short_name_ = names.substr(0, comma);
+    long_name_ = comma == names.npos ? names : names.substr(comma + 1);
+}
+
+Option& Option::required(std::string_view unless) {
+    required_ = true;
+    unless_ = unless;
+    return *this;
+}
+
+Option& Option::choices(std::vector<std::string> values) {
+    choices_ = std::move(values);
+    completes_ = Completes::choices;
+    return *this;
+}
+
+Option& Option::file() {
+    completes_ = Completes::file;
+    return *this;
+}
+
+Option& Option::layout() {
+    completes_ = Completes::layout;
+    return *this;
+}
+
+Option& Option::details(std::string_view text) {
+    details_ = text;
+    return *this;
+}
+
+void Option::store(const std::vector<std::string>& values) const {
+    if (values.empty()) return;
+    if (values.size() > 1 && takes_value() && !repeats()) throw usage("{}: given more than once", name());
+    for (const std::string& value : values) {
+        if (value.empty() && takes_value()) throw usage("{}: the value is empty", name());
+        if (!choices_.empty() && std::ranges::find(choices_, value) == choices_.end())
+            throw usage("{}: '{}' is not {}{}", name(), value, one_of(choices_), did_you_mean(value, choices_));
+    }
+    if (auto* const* on = std::get_if<bool*>(&target_)) **on = true;
+    if (auto* const* text = std::get_if<std::string*>(&target_)) **text = values.front();
+    if (auto* const* texts = std::get_if<std::vector<std::string>*>(&target_)) **texts = values;
+    if (auto* const* size = std::get_if<std::optional<std::uint64_t>*>(&target_))
+        **size = in_context([&] { return name(); }, [&] { return parse_bytes(values.front()); });
+}
+
+Command::Command(std::string_view name, std::string_view summary) : name_{name}, summary_{summary} {}
+
+Option& Command::option(std::string_view names, Target target, std::string_view value, std::string_view summary) {
+    return options_.emplace_back(names, target, value, summary);
+}
+
+Option& Command::flag(std::string_view names, bool* target, std::string_view summary) {
+    return options_.emplace_back(names, target, "", summary);
+}
+
+Option& Command::positional(std::string_view name, std::string* target, std::string_view summary) {
+    return options_.emplace_back(name, target, "", summary);
+}
+
+void Command::exclusive(std::vector<std::string> names) { exclusions_.push_back(std::move(names)); }
+
+void Command::example(std::string_view line, std::string_view caption) {
+    examples_.push_back({std::string{line}, std::string{caption}});
+}
+
+void Command::not_built() {
+    built_ = false;
+    run([this](Output&) { throw failure("{}: not built yet", name_); });
+}
+
+void Command::common_options() {
+    flag("--json", &json_, "Print one JSON object");
+    flag("-q,--quiet", &quiet_, "Print no notes and no progress");
+    flag("-h,--help", &help_, "Print this help");
+}
+
+const Option* Command::find(std::string_view name) const {
+    for (const Option& option : options_)
+        if (name == option.name() || (!option.short_name().empty() && name == option.short_name())) return &option;
+    return nullptr;
+}
+
+Command& Cli::command(std::string_view name, std::string_view summary) { return commands_.emplace_back(name, summary); }
+
+Command& Cli::find(std::string_view name) {
+    std::vector<std::string> names{"help"};
+    for (Command& command : commands_) {
+        if (command.name() == name) return command;
+        names.push_back(command.name());
+    }
+    throw usage("unknown command '{}'{}", name, did_you_mean(name, names));
+}
+
+std::string_view version() { return version_text; }
+
+}  // namespace tpx::cli

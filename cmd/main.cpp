@@ -1,2 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
-int main() {}
+#include "cmd/commands.hpp"
+#include "cmd/complete.hpp"
+#include "cmd/help.hpp"
+#include "cmd/output.hpp"
+#include "lib/core/error.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+namespace {
+
+using Words = std::span<const std::string>;
+
+// A checkpoint opened while standard output is closed would get its number, and the result would be written into it.
+void occupy_standard_streams() {
+    for (int number = 0; number <= 2; ++number)
+        if (fcntl(number, F_GETFD) == -1) (void)!open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY);
+}
+
+void print(std::string_view text) {
+    Output out{false, false};
+    out.result("{}", text);
+    out.finish();
+}
+
+void answer_completion(const Cli& cli, Words words) {
+    std::string text;
+    for (const Candidate& candidate : complete(cli, words)) {
+        text += candidate.word;
+        if (!candidate.description.empty()) text += "\t" + candidate.description;
+        text += "\n";
+    }
+    print(text);
+}
+
+void print_help(Cli& cli, Words words) {
+    if (words.size() > 1) throw Error{Exit::usage, "unexpected argument '{}'", words[1]};
+    print(words.empty() || words[0] == "help" ? help(cli) : help(cli.find(words[0])));
+}
+
+void run_command(Command& command, Words words) {
+    command.parse(words);
+    if (command.help()) return print(help(command));
+    Output out{command.json(), command.quiet()};
+    command(out);
+    out.finish();
+}
+
+void dispatch(Cli& cli, Words words) {
+    if (words.empty()) throw Error{Exit::usage, "a command is missing"};
+    const std::string& first = words[0];
+    if (first == "--complete") return answer_completion(cli, words.subspan(1));
+    if (first == "help") return print_help(cli, words.subspan(1));
+    if (first == "-h" || first == "--help") return print(help(cli));
+    if (first == "--version") return print(fmt::format("tpx {}\n", version()));
+    if (first.starts_with('-'))
+        throw Error{Exit::usage, "unknown option '{}'{}", first, did_you_mean(first, {"--help", "--version"})};
+    Command& command = cli.find(first);
+    try {
+        run_command(command, words.subspan(1));
+    } catch (Error& error) {
+        if (error.exit() == Exit::usage) error.prepend(command.name());
+        throw;
+    }
+}
+
+// Ranks fail alike before they talk to each other; afterwards the command itself says which of them failed.
+int report(Exit exit, std::string_view message, std::string_view advice) {
+    const bool colour = wants_colour(stderr);
+    if (is_first_rank())
+        fmt::print(stderr, "{}tpx:{} {}\n{}", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", message, advice);
+    return int(exit);
+}
+
+int run(Words words) {
+    Cli cli;
+    add_commands(cli);
+    try {
+        dispatch(cli, words);
+        return int(Exit::success);
+    } catch (const Error& error) {
+        if (error.exit() != Exit::usage) return report(error.exit(), error.what(), "");
+        const bool known = !words.empty() && std::ranges::any_of(cli.commands(), [&](const Command& command) {
+            return command.name() == words[0];
+        });
+        const std::string name = known ? " " + words[0] : "";
+        return report(error.exit(), error.what(), fmt::format("Try 'tpx{} --help'.\n", name));
+    } catch (const std::bad_alloc&) {
+        return report(Exit::failure, "out of memory", "");
+    } catch (const std::exception& error) {
+        return report(Exit::failure, fmt::format("internal error: {}", error.what()), "");
+    }
+}
+
+}  // namespace
+}  // namespace tpx::cli
+
+int main(int argc, char** argv) {
+    tpx::cli::occupy_standard_streams();
+    const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+    return tpx::cli::run(words);
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace tpx::cli {
+
+class Output;
+
+/// Where a parsed value goes: a switch, a text, every text given, or a size in bytes ("64MiB").
+using Target = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*>;
+
+/// What TAB offers in place of a value.
+enum class Completes { nothing, choices, file, layout };
+
+/// One option or positional argument, described once: parsing, --help, the manual page and TAB read this record.
+class Option {
+public:
+    /// `names` is "--long", "-s,--long", or "NAME" for a positional; `value` is empty for a switch.
+    Option(std::string_view names, Target target, std::string_view value, std::string_view summary);
+
+    /// Must be given, or else the option named `unless` must be.
+    Option& required(std::string_view unless = {});
+    /// The only values allowed.
+    Option& choices(std::vector<std::string> values);
+    /// The value is a path.
+    Option& file();
+    /// The value is a layout text or a file with one.
+    Option& layout();
+    /// Whole sentences that the manual page adds to the summary.
+    Option& details(std::string_view text);
+
+    bool positional() const { return long_name_.empty(); }
+    /// False for a switch.
+    bool takes_value() const { return !value_.empty(); }
+    /// True when it may be given more than once.
+    bool repeats() const { return std::holds_alternative<std::vector<std::string>*>(target_); }
+    bool is_required() const { return required_; }
+    const std::string& unless() const { return unless_; }
+    /// "CKPT" for a positional, else "--to".
+    const std::string& name() const { return positional() ? value_ : long_name_; }
+    /// "-q", or empty.
+    const std::string& short_name() const { return short_name_; }
+    const std::string& value() const { return value_; }
+    const std::string& summary() const { return summary_; }
+    const std::string& details() const { return details_; }
+    const std::vector<std::string>& choices() const { return choices_; }
+    Completes completes() const { return completes_; }
+
+    /// Checks `values`, as given on the command line in that order, and stores them. Throws Error (usage).
+    void store(const std::vector<std::string>& values) const;
+
+private:
+    std::string long_name_, short_name_, value_, summary_, details_, unless_;
+    std::vector<std::string> choices_;
+    Target target_;
+    Completes completes_ = Completes::nothing;
+    bool required_ = false;
+};
+
+/// A command line that shows what a command is for, and the words that say so.
+struct Example {
+    std::string line;
+    std::string caption;
+};
+
+/// One command of tpx: its words, its options and what it does.
+class Command {
+public:
+    Command(std::string_view name, std::string_view summary);
+    Command(const Command&) = delete;
+    Command& operator=(const Command&) = delete;
+
+    /// Adds an option, "--long" or "-s,--long", that takes the value called `value`.
+    Option& option(std::string_view names, Target target, std::string_view value, std::string_view summary);
+    /// Adds an option without a value.
+    Option& flag(std::string_view names, bool* target, std::string_view summary);
+    Option& positional(std::string_view name, std::string* target, std::string_view summary);
+    /// At most one of these options can be given.
+    void exclusive(std::vector<std::string> names);
+    void example(std::string_view line, std::string_view caption);
+    /// What the command does, once its options are parsed.
+    void run(std::function<void(Output&)> body) { body_ = std::move(body); }
+    /// The command is announced, but can only say that it is not built yet.
+    void not_built();
+    /// Adds --json, --quiet and --help; the last of the set-up calls.
+    void common_options();
+
+    const std::string& name() const { return name_; }
+    const std::string& summary() const { return summary_; }
+    const std::deque<Option>& options() const { return options_; }
+    const std::vector<std::vector<std::string>>& exclusions() const { return exclusions_; }
+    const std::vector<Example>& examples() const { return examples_; }
+    bool built() const { return built_; }
+    /// The option called `name` ("--to", "-o"), or null.
+    const Option* find(std::string_view name) const;
+
+    /// Fills the targets of the options from the words after the command's name; opens no file. Throws Error (usage).
+    void parse(std::span<const std::string> words);
+    bool help() const { return help_; }
+    bool json() const { return json_; }
+    bool quiet() const { return quiet_; }
+    void operator()(Output& out) const { body_(out); }
+
+private:
+    std::string name_, summary_;
+    std::deque<Option> options_;  // a deque, so that references to options last
+    std::vector<std::vector<std::string>> exclusions_;
+    std::vector<Example> examples_;
+    std::function<void(Output&)> body_;
+    bool help_ = false, json_ = false, quiet_ = false, built_ = true;
+};
+
+/// The commands of tpx, in the order of the help.
+class Cli {
+public:
+    Command& command(std::string_view name, std::string_view summary);
+    const std::deque<Command>& commands() const { return commands_; }
+    /// The command called `name`. Throws Error (usage) with the nearest names if there is none.
+    Command& find(std::string_view name);
+
+private:
+    std::deque<Command> commands_;
+};
+
+/// The version of this program: "0.1.0".
+std::string_view version();
+
+/// Up to three of `candidates` that `word` may have been meant to be, nearest first.
+std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// "; did you mean 'a' or 'b'?" for the nearest candidates, or an empty text.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+/// "a", "a or b", "a, b or c".
+std::string one_of(const std::vector<std::string>& words);
+
+}  // namespace tpx::cli

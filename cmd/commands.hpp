@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/cli.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// What every command that reads a checkpoint can be told about it; empty: not given.
+struct ReadOptions {
+    std::vector<std::string> rules;
+    std::string config;
+};
+
+/// What every command that draws up another checkpoint is told about it; empty: as the source has it.
+struct TargetOptions {
+    std::string to;
+    std::string format;
+    std::string dialect;
+};
+
+struct InspectOptions : ReadOptions {
+    std::string checkpoint;
+    std::string where;
+    bool tensors = false;
+};
+
+struct PlanOptions : ReadOptions, TargetOptions {
+    std::string checkpoint;
+    std::string hosts;
+    std::string output;
+    std::string check;
+    bool list = false;
+};
+
+struct ReshardOptions : ReadOptions, TargetOptions {
+    std::string checkpoint;
+    std::string output;
+    std::string dtype;
+    std::optional<std::uint64_t> memory;
+    std::optional<std::uint64_t> shard_size;
+    bool dry_run = false;
+    bool force = false;
+    bool verify = false;
+    bool allow_missing = false;
+};
+
+struct VerifyOptions : ReadOptions {
+    std::string first;
+    std::string second;
+    bool write = false;
+    bool dtype = false;
+    bool tensors = false;
+};
+
+void run_inspect(const InspectOptions& options, Output& out);
+void run_plan(const PlanOptions& options, Output& out);
+void run_reshard(const ReshardOptions& options, Output& out);
+void run_verify(const VerifyOptions& options, Output& out);
+
+/// Describes every command of tpx.
+void add_commands(Cli& cli);
+
+}  // namespace tpx::cli

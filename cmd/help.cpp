@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/help.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace tpx::cli {
+namespace {
+
+std::string usage_line(const Command& command) {
+    std::string line = fmt::format("Usage: tpx {} [OPTION]...", command.name());
+    for (const Option& option : command.options())
+        if (option.is_required() && !option.positional()) line += fmt::format(" {}", flags(option));
+    for (const Option& option : command.options())
+        if (option.positional()) line += option.is_required() ? " " + option.name() : " [" + option.name() + "]";
+    return line + "\n";
+}
+
+const char* note(const Command& command) { return command.built() ? "" : " (not built yet)"; }
+
+std::string summary_with_choices(const Option& option) {
+    if (option.choices().empty()) return option.summary();
+    return fmt::format("{}: {}", option.summary(), one_of(option.choices()));
+}
+
+}  // namespace
+
+std::string flags(const Option& option) {
+    const std::string value = option.takes_value() && !option.positional() ? " " + option.value() : "";
+    const std::string brief = option.short_name().empty() ? "" : option.short_name() + ", ";
+    return brief + option.name() + value;
+}
+
+std::string help(const Command& command) {
+    std::size_t width = 0;
+    for (const Option& option : command.options()) width = std::max(width, flags(option).size());
+    std::string text = fmt::format("{}{}{}.\n\n", usage_line(command), command.summary(), note(command));
+    for (const Option& option : command.options())
+        text += fmt::format("  {:<{}}  {}\n", flags(option), width, summary_with_choices(option));
+    for (const Example& example : command.examples())
+        text += fmt::format("\nExample: {}\n  {}\n", example.caption, example.line);
+    return text;
+}
+
+std::string help(const Cli& cli) {
+    std::string text =
+        "Usage: tpx COMMAND [OPTION]... ARGUMENT...\n"
+        "Changes the parallel layout of a training job's checkpoint.\n\nCommands:\n";
+    for (const Command& command : cli.commands())
+        text += fmt::format("  {:<9} {}{}\n", command.name(), command.summary(), note(command));
+    text += fmt::format("  {:<9} {}\n\n", "help", "Explain a command, as 'tpx COMMAND --help' does");
+    text += "  -h, --help     Print this help\n      --version  Print the version\n";
+    text += "\nExample: whatever layout CKPT has, OUT is cut for 4 tensor-parallel ranks\n";
+    return text + "  mpirun -n 4 tpx reshard CKPT OUT --to tp=4\n";
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/cli.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace tpx::cli {
+namespace {
+
+using Given = std::map<const Option*, std::vector<std::string>>;
+
+template <class... Args>
+Error usage(fmt::format_string<Args...> format, Args&&... args) {
+    return Error{Exit::usage, format, std::forward<Args>(args)...};
+}
+
+// Which values the words give to which option; what CLI11 cannot place stays in `app.remaining()`.
+Given split(const Command& command, CLI::App& app, std::span<const std::string> words) {
+    Given given;
+    std::map<const Option*, CLI::Option*> switches;
+    app.set_help_flag();
+    app.allow_extras();
+    for (const Option& option : command.options()) {
+        const std::string names =
+            option.short_name().empty() ? option.name() : option.short_name() + "," + option.name();
+        if (option.positional() || option.takes_value())
+            app.add_option(names, given[&option])->expected(1)->allow_extra_args(false)->take_all();
+        else
+            switches[&option] = app.add_flag(names)->disable_flag_override();
+    }
+    std::vector<std::string> backwards(words.rbegin(), words.rend());
+    app.parse(std::move(backwards));
+    for (const auto& [option, flag] : switches) given[option].resize(flag->count());
+    return given;
+}
+
+// CLI11 would take "--json" in "--to --json" for a value.
+void check_values(const Command& command, std::span<const std::string> words) {
+    for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+        const std::string_view word = words[i];
+        const std::size_t equals = word.starts_with('-') ? word.find('=') : word.npos;
+        const Option* option = command.find(word.substr(0, equals));
+        if (!option || option->positional()) continue;
+        if (equals != word.npos) {
+            if (!option->takes_value()) throw usage("{}: takes no value", option->name());
+        } else if (option->takes_value()) {
+            const Option* next = i + 1 < words.size() ? command.find(words[i + 1]) : nullptr;
+            if (i + 1 == words.size() || (next && !next->positional()))
+                throw usage("{}: the value {} is missing", option->name(), option->value());
+            ++i;
+        }
+    }
+}
+
+void refuse_strangers(const Command& command, const std::vector<std::string>& strangers) {
+    std::vector<std::string> names;
+    for (const Option& option : command.options())
+        if (!option.positional()) names.push_back(option.name());
+    for (const std::string& word : strangers) {
+        if (!word.starts_with('-') || word == "-" || word == "--") continue;
+        const std::string name = word.substr(0, word.find('='));
+        throw usage("unknown option '{}'{}", name, did_you_mean(name, names));
+    }
+    for (const std::string& word : strangers)
+        if (word != "--") throw usage("unexpected argument '{}'", word);
+}
+
+void check_presence(const Command& command, const Given& given) {
+    const auto is_given = [&](std::string_view name) {
+        const Option* option = command.find(name);
+        return option && given.contains(option) && !given.at(option).empty();
+    };
+    for (const Option& option : command.options()) {
+        if (!option.is_required() || is_given(option.name()) || is_given(option.unless())) continue;
+        const std::string wanted = option.positional() ? option.name() : option.name() + " " + option.value();
+        throw usage("{} is missing",
+                    option.unless().empty() ? wanted : fmt::format("{} (or {})", wanted, option.unless()));
+    }
+    for (const std::vector<std::string>& names : command.exclusions()) {
+        std::vector<std::string> found;
+        std::ranges::copy_if(names, std::back_inserter(found), is_given);
+        if (found.size() > 1) throw usage("{} and {} exclude each other", found[0], found[1]);
+    }
+}
+
+}  // namespace
+
+void Command::parse(std::span<const std::string> words) {
+    const auto asks_help = [](std::string_view word) { return word == "-h" || word == "--help"; };
+    help_ = std::ranges::any_of(words, asks_help);  // whatever else is wrong: the help says how it is done
+    if (help_ || !built_) return;
+    check_values(*this, words);
+    CLI::App app;
+    Given given;
+    try {
+        given = split(*this, app, words);
+    } catch (const CLI::ParseError& mistake) {
+        throw usage("{}", mistake.what());
+    }
+    refuse_strangers(*this, app.remaining());
+    check_presence(*this, given);
+    for (const auto& [option, values] : given) option->store(values);
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/progress.hpp"
+
+#include <doctest/doctest.h>
+
+using tpx::cli::progress_line;
+
+TEST_CASE("progress says how much, how fast and how long") {
+    CHECK(progress_line("read", 0, 2'000'000'000, 0) == "read 0 B of 2.00 GB, 0 %");
+    CHECK(progress_line("read", 1'000'000'000, 2'000'000'000, 4) ==
+          "read 1.00 GB of 2.00 GB, 50 %, 250 MB/s, 4.00 s left");
+    CHECK(progress_line("read", 2'000'000'000, 2'000'000'000, 8) == "read 2.00 GB of 2.00 GB, 100 %, 250 MB/s");
+    CHECK(progress_line("read", 3, 2, 0) == "read 2 B of 2 B, 100 %");
+    CHECK(progress_line("read", 0, 0, 1) == "read 0 B of 0 B");
+}
