@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/plan/hosts_file.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/units.hpp"
+
+#include <toml++/toml.h>
+
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace tpx::formats {
+namespace {
+
+constexpr std::int64_t most_gpus = 4096;
+constexpr std::uint64_t longest_file = std::uint64_t{16} << 20;
+
+template <class Line, class... Args>
+Error mistake(std::string_view file, Line line, fmt::format_string<Args...> format, Args&&... args) {
+    Error error{Exit::usage, format, std::forward<Args>(args)...};
+    error.prepend(fmt::format("{}:{}", file, line));
+    return error;
+}
+
+std::optional<int> whole_number(std::string_view text) {
+    int number = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (code != std::errc{} || end != text.data() + text.size() || number < 1 || number > most_gpus)
+        return std::nullopt;
+    return number;
+}
+
+// Collects hosts and refuses a name that came before.
+class Hosts {
+public:
+    explicit Hosts(std::string_view file) : file_{file} {}
+
+    void add(Host host, std::size_t line) {
+        if (host.name.empty()) throw mistake(file_, line, "a host needs a name");
+        const auto [first, is_new] = lines_.try_emplace(host.name, line);
+        if (!is_new) throw mistake(file_, line, "host '{}' is already named on line {}", host.name, first->second);
+        hosts_.push_back(std::move(host));
+    }
+
+    std::vector<Host> all() && {
+        if (hosts_.empty()) throw Error{Exit::usage, "{}: no hosts in it", file_};
+        return std::move(hosts_);
+    }
+
+private:
+    std::string_view file_;
+    std::vector<Host> hosts_;
+    std::map<std::string, std::size_t> lines_;
+};
+
+// "node0 slots=8", "node0:8" or "node0"; `line` has no comment.
+std::optional<Host> host_of_line(std::string_view line, std::string_view file, std::size_t number) {
+    constexpr std::string_view blanks = " \t\r";
+    std::vector<std::string_view> words;
+    for (std::size_t at = line.find_first_not_of(blanks); at != line.npos; at = line.find_first_not_of(blanks, at)) {
+        const std::size_t end = std::min(line.find_first_of(blanks, at), line.size());
+        words.push_back(line.substr(at, end - at));
+        at = end;
+    }
+    if (words.empty()) return std::nullopt;
+
+    Host host;
+    const std::size_t colon = words.front().find(':');
+    host.name = words.front().substr(0, colon);
+    if (colon != line.npos) words.front().remove_prefix(colon + 1);
+    for (std::size_t i = colon == line.npos ? 1 : 0; i < words.size(); ++i) {
+        std::string_view count = words[i];
+        const bool is_limit = count.starts_with("max_slots=") || count.starts_with("max-slots=");
+        if (i > 0) count = is_limit || count.starts_with("slots=") ? count.substr(count.find('=') + 1) : "";
+        const std::optional<int> slots = whole_number(count);
+        if (!slots)
+            throw mistake(file, number, "'{}' is not a number of slots such as slots=8 (1 to {})", words[i], most_gpus);
+        if (!is_limit) host.gpus = *slots;
+    }
+    return host;
+}
+
+std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
+    Hosts hosts{file};
+    for (std::size_t number = 1; !text.empty(); ++number) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        const std::string_view line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        std::optional<Host> host = host_of_line(line.substr(0, line.find('#')), file, number);
+        if (host) hosts.add(std::move(*host), number);
+    }
+    return std::move(hosts).all();
+}
+
+double rate_of(const toml::node& value, std::string_view key, std::string_view file) {
+    const auto line = value.source().begin.line;
+    try {
+        if (const auto text = value.value<std::string_view>()) return parse_rate(*text);
+    } catch (const Error& error) {
+        throw mistake(file, line, "{}: {}", key, error.what());
+    }
+    const auto number = value.is_number() ? value.value<double>() : std::nullopt;
+    if (!number || !std::isfinite(*number) || *number <= 0)
+        throw mistake(file, line, "{}: a rate is a positive number of bytes per second, or text such as \"25 GB/s\"",
+                      key);
+    return *number;
+}
+
+void set(Host& host, std::string_view key, const toml::node& value, std::string_view file) {
+    const auto line = value.source().begin.line;
+    if (key == "name") {
+        const auto name = value.value<std::string>();
+        if (!name) throw mistake(file, line, "name: text was expected");
+        host.name = *name;
+    } else if (key == "gpus") {
+        const auto gpus = value.value_exact<std::int64_t>();
+        if (!gpus || *gpus < 1 || *gpus > most_gpus)
+            throw mistake(file, line, "gpus: a whole number from 1 to {} was expected", most_gpus);
+        host.gpus = static_cast<int>(*gpus);
+    } else if (key == "nic") {
+        host.nic = rate_of(value, key, file);
+    } else if (key == "disk_read") {
+        host.disk_read = rate_of(value, key, file);
+    } else if (key == "disk_write") {
+        host.disk_write = rate_of(value, key, file);
+    } else if (key == "memory") {
+        host.memory = rate_of(value, key, file);
+    } else {
+        throw mistake(file, line, "unknown key '{}'; name, gpus, nic, disk_read, disk_write and memory are known", key);
+    }
+}
+
+std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
+    toml::table root;
+    try {
+        root = toml::parse(text, file);
+    } catch (const toml::parse_error& error) {
+        throw mistake(file, error.source().begin.line, "{}", error.description());
+    }
+    Hosts hosts{file};
+    for (const auto& [key, value] : root) {
+        const toml::array* tables = value.as_array();
+        if (key != "hosts" || !tables)
+            throw mistake(file, value.source().begin.line, "'{}': only [[hosts]] tables are known",
+                          std::string_view{key});
+        for (const toml::node& entry : *tables) {
+            const auto line = entry.source().begin.line;
+            const toml::table* table = entry.as_table();
+            if (!table) throw mistake(file, line, "hosts: a table was expected");
+            Host host;
+            for (const auto& [name, field] : *table) set(host, name, field, file);
+            hosts.add(std::move(host), line);
+        }
+    }
+    return std::move(hosts).all();
+}
+
+// "4x8" or "4×8".
+std::optional<std::vector<Host>> grid_of(std::string_view text) {
+    for (std::string_view times : {"x", "X", "×"}) {
+        const std::size_t at = text.find(times);
+        if (at == text.npos) continue;
+        const std::optional<int> count = whole_number(text.substr(0, at));
+        const std::optional<int> gpus = whole_number(text.substr(at + times.size()));
+        if (count && gpus) return uniform_hosts(*count, *gpus);
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Host> read_hosts(std::string_view argument) {
+    if (auto grid = grid_of(argument)) return std::move(*grid);
+    return parse_hosts(read_file(std::filesystem::path{argument}, longest_file), argument);
+}
+
+std::vector<Host> parse_hosts(std::string_view text, std::string_view file) {
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    const bool is_toml = file.ends_with(".toml") || (first != text.npos && text[first] == '[');
+    return is_toml ? parse_toml(text, file) : parse_hostfile(text, file);
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/plan/hosts_file.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace tpx;
+using formats::parse_hosts;
+using formats::read_hosts;
+
+TEST_CASE("hosts as TOML, rates as text or bytes per second") {
+    const auto hosts = parse_hosts(R"(
+# two machines
+[[hosts]]
+name = "n0"
+gpus = 8
+nic = "200 Gbit/s"
+disk_read = 7e9
+disk_write = 3000000000
+
+[[hosts]]
+name = "n1"
+)",
+                                   "hosts.toml");
+    REQUIRE(hosts.size() == 2);
+    CHECK(hosts[0].name == "n0");
+    CHECK(hosts[0].gpus == 8);
+    CHECK(hosts[0].nic == 25e9);
+    CHECK(hosts[0].disk_read == 7e9);
+    CHECK(hosts[0].disk_write == 3e9);
+    CHECK_FALSE(hosts[0].memory);
+    CHECK(hosts[1].name == "n1");
+    CHECK(hosts[1].gpus == 1);
+    CHECK_FALSE(hosts[1].nic);
+}
+
+TEST_CASE("hosts as mpirun's hostfile") {
+    const auto hosts = parse_hosts("# cluster\nn0 slots=8\n\n  n1:4  # old\r\nn2 slots=2 max_slots=4\nn3", "hostfile");
+    REQUIRE(hosts.size() == 4);
+    CHECK(hosts[0].gpus == 8);
+    CHECK(hosts[1].name == "n1");
+    CHECK(hosts[1].gpus == 4);
+    CHECK(hosts[2].gpus == 2);
+    CHECK(hosts[3].name == "n3");
+    CHECK(hosts[3].gpus == 1);
+}
+
+TEST_CASE("hosts as count times GPUs") {
+    for (const char* text : {"4x8", "4X8", "4×8"}) {
+        const auto hosts = read_hosts(text);
+        REQUIRE(hosts.size() == 4);
+        CHECK(hosts[3].name == "host3");
+        CHECK(hosts[3].gpus == 8);
+    }
+    CHECK_THROWS_WITH_AS(read_hosts("no such file"), "no such file: No such file or directory", Error);
+}
+
+TEST_CASE("errors name the file, the line and the cause") {
+    const auto says = [](const char* text, const char* file, const char* message) {
+        CHECK_THROWS_WITH_AS(parse_hosts(text, file), message, Error);
+    };
+    says("[[hosts]]\nname = \"a\"\nnic = \"fast\"", "h.toml",
+         "h.toml:3: nic: 'fast' is not a rate such as 25GB/s or 200Gbit/s");
+    says("[[hosts]]\nname = \"a\"\nnic = nan", "h.toml",
+         "h.toml:3: nic: a rate is a positive number of bytes per second, or text such as \"25 GB/s\"");
+    says("[[hosts]]\nname = \"a\"\ndisk_read = -1", "h.toml",
+         "h.toml:3: disk_read: a rate is a positive number of bytes per second, or text such as \"25 GB/s\"");
+    says("[[hosts]]\nname = \"a\"\ngpus = 0", "h.toml", "h.toml:3: gpus: a whole number from 1 to 4096 was expected");
+    says("[[hosts]]\ngpus = 8", "h.toml", "h.toml:1: a host needs a name");
+    says("[[hosts]]\nname = \"a\"\nspeed = 1", "h.toml",
+         "h.toml:3: unknown key 'speed'; name, gpus, nic, disk_read, disk_write and memory are known");
+    says("[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"a\"", "h.toml", "h.toml:3: host 'a' is already named on line 1");
+    says("[[nodes]]\nname = \"a\"", "h.toml", "h.toml:1: 'nodes': only [[hosts]] tables are known");
+    says("hosts = 3", "h.toml", "h.toml:1: 'hosts': only [[hosts]] tables are known");
+    says("", "h.toml", "h.toml: no hosts in it");
+    says("# nobody\n", "hostfile", "hostfile: no hosts in it");
+    says("a slots=8\nb slots=many", "hostfile",
+         "hostfile:2: 'slots=many' is not a number of slots such as slots=8 (1 to 4096)");
+    says("a 8", "hostfile", "hostfile:1: '8' is not a number of slots such as slots=8 (1 to 4096)");
+    says("a:0", "hostfile", "hostfile:1: '0' is not a number of slots such as slots=8 (1 to 4096)");
+    says(":8", "hostfile", "hostfile:1: a host needs a name");
+    says("a\nb\na", "hostfile", "hostfile:3: host 'a' is already named on line 1");
+    CHECK_THROWS_AS(parse_hosts("[[hosts]\nname", "h.toml"), Error);
+}
