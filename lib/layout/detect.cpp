@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/detect.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tpx {
+namespace {
+
+/// The boxes of each tensor, sorted and without replicas.
+std::vector<std::vector<Box>> stored_boxes(const Catalogue& catalogue) {
+    std::vector<std::vector<Box>> boxes(catalogue.tensors.size());
+    for (const Piece& piece : catalogue.pieces) boxes[piece.tensor].push_back(piece.box);
+    for (auto& list : boxes) {
+        std::ranges::sort(list);
+        list.erase(std::unique(list.begin(), list.end()), list.end());
+        if (list.size() > 1) std::erase_if(list, [](const Box& box) { return empty(box); });
+    }
+    return boxes;
+}
+
+bool is_cut(const Reading& reading, std::size_t tensor) {
+    return reading.meanings[tensor].kind == Meaning::Kind::parameter || !reading.family;
+}
+
+bool explains(const Layout& layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting,
+              const std::vector<std::vector<Box>>& boxes) {
+    try {
+        for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
+            if (!is_cut(reading, t)) continue;
+            std::vector<Box> expected;
+            for (const Shard& shard : shards(reading, catalogue.tensors[t], reading.meanings[t], layout, {}, cutting))
+                expected.push_back(shard.box);
+            std::ranges::sort(expected);
+            if (expected != boxes[t]) return false;
+        }
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+Layout claimed_by(const Config& args) {
+    Layout layout;
+    const auto take = [&](std::string_view key, int& into) {
+        const auto value = integer(args, key);
+        if (value && *value >= 1 && *value < (1 << 20)) into = static_cast<int>(*value);
+    };
+    take("tensor_model_parallel_size", layout.tp);
+    take("pipeline_model_parallel_size", layout.pp);
+    take("data_parallel_size", layout.dp);
+    take("context_parallel_size", layout.cp);
+    take("expert_model_parallel_size", layout.ep);
+    take("expert_tensor_parallel_size", layout.etp);
+    take("virtual_pipeline_model_parallel_size", layout.vpp);
+    if (const auto first = integer(args, "decoder_first_pipeline_num_layers")) layout.first = static_cast<int>(*first);
+    if (const auto last = integer(args, "decoder_last_pipeline_num_layers")) layout.last = static_cast<int>(*last);
+    if (layout.etp == layout.tp) layout.etp = 0;
+    return layout;
+}
+
+/// How many intervals tensors are cut into on one axis: the only degrees that can have been.
+std::set<int> degrees(const std::vector<std::vector<Box>>& boxes) {
+    std::set<int> found{1};
+    for (const auto& list : boxes) {
+        if (list.empty()) continue;
+        for (int axis = 0; axis < list[0].size(); ++axis) {
+            std::set<Index> begins;
+            for (const Box& box : list) begins.insert(box[axis].begin);
+            const int count = static_cast<int>(begins.size());
+            for (int n = 1; n <= count && n * n <= count; ++n) {
+                if (count % n == 0) found.insert({n, count / n});
+            }
+        }
+    }
+    return found;
+}
+
+int writers(const Catalogue& catalogue) {
+    std::int32_t highest = 0;
+    for (const Piece& piece : catalogue.pieces) highest = std::max(highest, piece.rank);
+    return highest + 1;
+}
+
+}  // namespace
+
+std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
+    const auto boxes = stored_boxes(catalogue);
+    if (reading.source() == "mcore" && reading.config.contains("tensor_model_parallel_size")) {
+        const Layout claimed = claimed_by(reading.config);
+        if (explains(claimed, catalogue, reading, cutting, boxes)) return claimed;
+    }
+    const std::set<int> candidates = degrees(boxes);
+    for (int tp : candidates) {
+        if (!reading.family && tp > 1) break;
+        for (int fsdp : candidates) {
+            for (int fsdp_dim : {0, 1}) {
+                Layout layout{.tp = tp, .dp = fsdp, .fsdp = fsdp, .fsdp_dim = fsdp_dim};
+                if ((fsdp == 1 && fsdp_dim == 1) || !explains(layout, catalogue, reading, cutting, boxes)) continue;
+                const int ranks = writers(catalogue);
+                if (ranks > tp * fsdp && ranks % (tp * fsdp) == 0) layout.dp = ranks / tp;
+                return layout;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace tpx

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/dims.hpp"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <charconv>
+
+namespace tpx {
+namespace {
+
+std::string_view trim(std::string_view text) {
+    while (text.starts_with(' ')) text.remove_prefix(1);
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    return text;
+}
+
+/// The text up to `separator`, trimmed; `text` keeps what is behind it.
+std::string_view take_until(std::string_view& text, std::string_view separator) {
+    const std::size_t at = text.find(separator);
+    const std::string_view head = trim(text.substr(0, at));
+    text = at == std::string_view::npos ? "" : text.substr(at + separator.size());
+    return head;
+}
+
+/// Configurations come from other people: a product that does not fit is no size.
+std::optional<Index> times(Index a, Index b) {
+    Index product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? std::nullopt : std::optional{product};
+}
+
+std::optional<Index> quotient(Index a, Index b) { return b > 0 && a % b == 0 ? std::optional{a / b} : std::nullopt; }
+
+bool truth(const ConfigValue& value) {
+    if (const auto* flag = std::get_if<bool>(&value)) return *flag;
+    if (const auto* number = std::get_if<std::int64_t>(&value)) return *number != 0;
+    if (const auto* real = std::get_if<double>(&value)) return *real != 0;
+    if (const auto* text = std::get_if<std::string>(&value)) return !text->empty();
+    return false;
+}
+
+std::string spelled(const ConfigValue& value) {
+    if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+    if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+    if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
+    if (const auto* text = std::get_if<std::string>(&value)) return *text;
+    return "";
+}
+
+}  // namespace
+
+std::optional<Index> integer(const Config& config, std::string_view key) {
+    const auto found = config.find(key);
+    if (found == config.end()) return std::nullopt;
+    const auto* number = std::get_if<std::int64_t>(&found->second);
+    return number ? std::optional<Index>{*number} : std::nullopt;
+}
+
+bool holds(const Config& config, std::string_view condition) {
+    const bool negated = condition.starts_with('!');
+    if (negated) condition.remove_prefix(1);
+    const std::string_view key = take_until(condition, "=");
+    const auto found = config.find(key);
+    const bool is =
+        found != config.end() && (condition.empty() ? truth(found->second) : spelled(found->second) == condition);
+    return is != negated;
+}
+
+Dims::Dims(const Family& family, std::string_view source, const Config& config) { derive(family, source, config); }
+
+void Dims::derive(const Family& family, std::string_view source, const Config& config) {
+    // Formulas name other factors, so they are tried until nothing new comes out; at most one round a factor.
+    for (std::size_t round = 0; round < family.dims.size(); ++round) {
+        for (const auto& [letter, formulas] : family.dims) {
+            auto formula = formulas.find(std::string{source});
+            if (formula == formulas.end()) formula = formulas.find("any");
+            if (formula == formulas.end() || sizes_.contains(letter)) continue;
+            if (const auto size = evaluate(formula->second, config)) sizes_[letter] = *size;
+        }
+    }
+}
+
+std::optional<Index> Dims::operator[](char letter) const {
+    const auto found = sizes_.find(letter);
+    return found == sizes_.end() ? std::nullopt : std::optional{found->second};
+}
+
+std::optional<Index> Dims::evaluate(std::string_view formula, const Config& config, const Config& extra) const {
+    const auto operand = [&](std::string_view word) -> std::optional<Index> {
+        if (word.size() == 1 && std::isalpha(static_cast<unsigned char>(word[0]))) return (*this)[word[0]];
+        Index number = 0;
+        const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), number);
+        if (code == std::errc{} && end == word.data() + word.size()) return number;
+        if (const auto value = integer(extra, word)) return value;
+        return integer(config, word);
+    };
+    const auto product = [&](std::string_view text) -> std::optional<Index> {
+        std::optional<Index> value = 1;
+        char sign = '*';
+        while (value && !text.empty()) {
+            const std::size_t next = std::min(text.find_first_of("*/"), text.size());
+            const std::optional<Index> factor = operand(trim(text.substr(0, next)));
+            if (!factor) return std::nullopt;
+            value = sign == '*' ? times(*value, *factor) : quotient(*value, *factor);
+            sign = next < text.size() ? text[next] : '*';
+            text.remove_prefix(std::min(next + 1, text.size()));
+        }
+        return value;
+    };
+    while (!formula.empty()) {
+        std::string_view alternative = take_until(formula, "|");
+        const std::string_view value = take_until(alternative, " if ");
+        if (!alternative.empty() && !holds(config, trim(alternative))) continue;
+        if (const auto result = product(value)) return result;
+    }
+    return std::nullopt;
+}
+
+}  // namespace tpx

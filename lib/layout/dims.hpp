@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/interval.hpp"
+#include "lib/layout/config.hpp"
+#include "lib/layout/family.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tpx {
+
+/// The sizes of a family's factors, as far as they are known.
+class Dims {
+public:
+    Dims() = default;
+
+    /// Evaluates the formulas of `family` for the given source of configuration ("hf", "mcore"). What `config` does not
+    /// tell stays unknown.
+    Dims(const Family& family, std::string_view source, const Config& config);
+
+    /// Evaluates what is still unknown, now that more factors may be known.
+    void derive(const Family& family, std::string_view source, const Config& config);
+
+    std::optional<Index> operator[](char letter) const;
+    void set(char letter, Index size) { sizes_[letter] = size; }
+
+    /// The value of a formula such as "make_vocab_size_divisible_by * tp": alternatives ('|') of products and quotients
+    /// of numbers, factors and configuration keys; `KEY if OTHER` counts only when OTHER is true. Nothing when no
+    /// alternative can be evaluated. `config` is asked for keys, `extra` before it.
+    std::optional<Index> evaluate(std::string_view formula, const Config& config, const Config& extra = {}) const;
+
+    const std::map<char, Index>& known() const { return sizes_; }
+
+private:
+    std::map<char, Index> sizes_;
+};
+
+/// Whether a condition "key", "!key" or "key=value" holds in `config`; a missing key is false.
+bool holds(const Config& config, std::string_view condition);
+
+/// The integer under `key`, if there is one.
+std::optional<Index> integer(const Config& config, std::string_view key);
+
+}  // namespace tpx

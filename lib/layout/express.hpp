@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// How a state shall be stored: a reading of tensors that do not exist yet.
+struct Expressed {
+    Reading reading;
+    std::vector<Tensor> tensors;
+    /// Canonical tensors that stand in for others: a tied output layer is the embedding.
+    std::map<std::string, std::string> aliases;
+    std::vector<std::string>
+        left_out;  ///< stored names of the source that have no place here, and why it is no loss, or that it is
+};
+
+/// The weights of `source` in the names and axes of `dialect`, whole. `config` holds what the source's configuration
+/// lacks (vocabulary divisor); `tp` is the degree that padding depends on. Throws Error when the dialect cannot hold a
+/// weight, when a required one is missing, or when a factor's size is unknown; the message says how to give it.
+Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
+                  int tp);
+
+/// The same tensors under the same names, but padded as `tp` asks; the identity for all dialects that do not pad.
+Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Config& config, int tp);
+
+}  // namespace tpx

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/layout.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <numeric>
+
+namespace tpx {
+namespace {
+
+constexpr int largest_degree = 1 << 24;
+
+template <class... Args>
+Error mistake(fmt::format_string<Args...> format, Args&&... args) {
+    return Error{Exit::usage, format, std::forward<Args>(args)...};
+}
+
+struct DegreeKey {
+    std::string_view key;
+    int Layout::*member;
+    int least;
+};
+
+constexpr std::array degree_keys{
+    DegreeKey{"tp", &Layout::tp, 1},
+    DegreeKey{"pp", &Layout::pp, 1},
+    DegreeKey{"dp", &Layout::dp, 1},
+    DegreeKey{"cp", &Layout::cp, 1},
+    DegreeKey{"ep", &Layout::ep, 1},
+    DegreeKey{"etp", &Layout::etp, 1},
+    DegreeKey{"vpp", &Layout::vpp, 1},
+    DegreeKey{"zero", &Layout::zero, 0},
+    DegreeKey{"fsdp", &Layout::fsdp, 1},
+    DegreeKey{"vn", &Layout::vn, 0},
+    DegreeKey{"fsdp_dim", &Layout::fsdp_dim, 0},
+};
+
+int parse_degree(std::string_view key, std::string_view text, int least) {
+    int value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc{} || end != text.data() + text.size() || value < least || value > largest_degree)
+        throw mistake("layout: '{}={}': must be a whole number from {} to {}", key, text, least, largest_degree);
+    return value;
+}
+
+std::vector<int> parse_counts(std::string_view text) {
+    std::vector<int> counts;
+    if (!text.starts_with('[') || !text.ends_with(']'))
+        throw mistake("layout: 'stages={}': must be a list as in [9,8,8,7]", text);
+    text = text.substr(1, text.size() - 2);
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(','), text.size());
+        counts.push_back(parse_degree("stages", text.substr(0, end), 0));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return counts;
+}
+
+void check_order(const std::string& order) {
+    std::string rest = order;
+    for (std::string_view axis : {"tp", "cp", "ep", "dp", "pp"}) {
+        const std::size_t at = rest.find(axis);
+        if (at == std::string::npos)
+            throw mistake("layout: 'order={}': must name tp, cp, ep, dp and pp once each", order);
+        rest.erase(at, 2);
+    }
+    if (rest != "----") throw mistake("layout: 'order={}': must be five axes joined by '-'", order);
+}
+
+/// Fills in what follows from what was given: dp from ranks or fsdp, and checks that all fits together.
+Layout complete(Layout layout, const std::map<std::string, std::string, std::less<>>& given) {
+    const auto has = [&](std::string_view key) { return given.contains(key); };
+    const int hsdp = has("hsdp") ? parse_degree("hsdp", given.find("hsdp")->second, 1) : 0;
+    if (has("ranks")) {
+        const int ranks = parse_degree("ranks", given.find("ranks")->second, 1);
+        const int others = layout.tp * layout.pp * layout.cp;
+        if (ranks % others != 0) throw mistake("layout: ranks={} is no multiple of tp*pp*cp = {}", ranks, others);
+        if (has("dp") && layout.dp != ranks / others)
+            throw mistake("layout: dp={} but ranks={} and tp*pp*cp={} give dp={}", layout.dp, ranks, others,
+                          ranks / others);
+        layout.dp = ranks / others;
+    } else if (!has("dp")) {
+        layout.dp = layout.fsdp * std::max(hsdp, 1);
+    }
+    if (hsdp > 0 && !has("fsdp")) {
+        if (layout.dp % hsdp != 0) throw mistake("layout: dp={} is no multiple of hsdp={}", layout.dp, hsdp);
+        layout.fsdp = layout.dp / hsdp;
+    }
+    if (layout.dp % layout.fsdp != 0 || (hsdp > 0 && layout.dp != layout.fsdp * hsdp))
+        throw mistake("layout: dp={} is not fsdp={} times hsdp={}", layout.dp, layout.fsdp,
+                      hsdp > 0 ? hsdp : layout.dp / layout.fsdp);
+    if (std::int64_t{layout.tp} * layout.pp * layout.dp * layout.cp > largest_degree)
+        throw mistake("layout: more than {} ranks", largest_degree);
+    if (!layout.stages.empty() && static_cast<int>(layout.stages.size()) != layout.pp * layout.vpp)
+        throw mistake("layout: stages lists {} model chunks, pp*vpp = {}", layout.stages.size(),
+                      layout.pp * layout.vpp);
+    if (!layout.stages.empty() && (layout.first || layout.last))
+        throw mistake("layout: give stages, or first and last, not both");
+    const int expert_ranks = layout.tp * layout.cp * layout.dp;
+    const int etp = layout.etp > 0 ? layout.etp : layout.tp;
+    if (expert_ranks % (layout.ep * etp) != 0)
+        throw mistake("layout: ep*etp = {} does not divide tp*cp*dp = {}", layout.ep * etp, expert_ranks);
+    if (layout.fsdp_dim > 1) throw mistake("layout: fsdp_dim={}: must be 0 or 1", layout.fsdp_dim);
+    check_order(layout.order);
+    return layout;
+}
+
+void set(Layout& layout, std::string_view key, std::string_view value) {
+    for (const DegreeKey& degree : degree_keys) {
+        if (degree.key == key) {
+            layout.*degree.member = parse_degree(key, value, degree.least);
+            return;
+        }
+    }
+    if (key == "first")
+        layout.first = parse_degree(key, value, 0);
+    else if (key == "last")
+        layout.last = parse_degree(key, value, 0);
+    else if (key == "stages")
+        layout.stages = parse_counts(value);
+    else if (key == "order")
+        layout.order = value;
+    else if (key != "hsdp" && key != "ranks")
+        throw mistake("layout: '{}' is no key; the keys are {}", key, fmt::join(layout_keys(), " "));
+}
+
+Layout from_pairs(const std::map<std::string, std::string, std::less<>>& given) {
+    Layout layout;
+    for (const auto& [key, value] : given) set(layout, key, value);
+    return complete(layout, given);
+}
+
+}  // namespace
+
+std::vector<std::string> layout_keys() {
+    std::vector<std::string> keys;
+    for (const DegreeKey& degree : degree_keys) keys.push_back(fmt::format("{}=", degree.key));
+    for (std::string_view key : {"hsdp=", "first=", "last=", "stages=", "order=", "ranks="}) keys.emplace_back(key);
+    return keys;
+}
+
+Layout parse_layout(std::string_view text) {
+    std::map<std::string, std::string, std::less<>> given;
+    if (text.empty()) throw mistake("layout: empty; write for instance tp=4,pp=2");
+    while (!text.empty()) {
+        const std::size_t equals = text.find('=');
+        if (equals == std::string_view::npos) throw mistake("layout: '{}': must be KEY=VALUE", text);
+        const std::string_view key = text.substr(0, equals);
+        const bool list = text.substr(equals + 1).starts_with('[');
+        const std::size_t end = std::min(list ? text.find(']') : text.find(','), text.size());
+        const std::size_t stop = list ? std::min(end + 1, text.size()) : end;
+        if (!given.emplace(key, text.substr(equals + 1, stop - equals - 1)).second)
+            throw mistake("layout: '{}' is given twice", key);
+        text.remove_prefix(stop);
+        if (text == ",") throw mistake("layout: a value is missing after the last ','");
+        if (text.starts_with(',')) text.remove_prefix(1);
+    }
+    return from_pairs(given);
+}
+
+Layout parse_layout_toml(std::string_view text, std::string_view source) {
+    return in_context([&] { return std::string{source}; },
+                      [&] {
+                          std::map<std::string, std::string, std::less<>> given;
+                          try {
+                              for (const auto& [key, node] : toml::parse(text, source)) {
+                                  std::string value;
+                                  if (const toml::array* list = node.as_array()) {
+                                      for (const toml::node& item : *list)
+                                          value += fmt::format("{}{}", value.empty() ? "" : ",",
+                                                               item.value_or(std::int64_t{-1}));
+                                      value = "[" + value + "]";
+                                  } else if (const auto number = node.value<std::int64_t>()) {
+                                      value = std::to_string(*number);
+                                  } else {
+                                      value = node.value_or(std::string{});
+                                  }
+                                  given.emplace(key.str(), value);
+                              }
+                          } catch (const toml::parse_error& wrong) {
+                              throw mistake("line {}: {}", wrong.source().begin.line, wrong.description());
+                          }
+                          return from_pairs(given);
+                      });
+}
+
+std::string to_string(const Layout& layout) {
+    std::vector<std::string> words;
+    const auto say = [&](std::string_view key, int value, int silent) {
+        if (value != silent) words.push_back(fmt::format("{}={}", key, value));
+    };
+    say("tp", layout.tp, 1);
+    say("pp", layout.pp, 1);
+    if (layout.fsdp == 1) say("dp", layout.dp, 1);
+    say("cp", layout.cp, 1);
+    say("ep", layout.ep, 1);
+    if (layout.etp != layout.tp) say("etp", layout.etp, 0);
+    say("vpp", layout.vpp, 1);
+    say("zero", layout.zero, 0);
+    say("fsdp", layout.fsdp, 1);
+    if (layout.fsdp > 1) say("hsdp", layout.hsdp(), 1);
+    say("fsdp_dim", layout.fsdp_dim, 0);
+    say("vn", layout.vn, 0);
+    if (layout.first) say("first", *layout.first, -1);
+    if (layout.last) say("last", *layout.last, -1);
+    if (!layout.stages.empty()) words.push_back(fmt::format("stages=[{}]", fmt::join(layout.stages, ",")));
+    if (layout.order != Layout{}.order) words.push_back("order=" + layout.order);
+    return words.empty() ? "tp=1" : fmt::format("{}", fmt::join(words, ","));
+}
+
+}  // namespace tpx

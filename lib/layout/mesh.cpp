@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/core/error.hpp"
+#include "lib/layout/layout.hpp"
+
+#include <numeric>
+
+namespace tpx {
+namespace {
+
+int* coordinate(Coordinates& at, std::string_view axis) {
+    if (axis == "tp") return &at.tp;
+    if (axis == "pp") return &at.pp;
+    if (axis == "dp") return &at.dp;
+    return &at.cp;
+}
+
+/// Calls `each(axis, size)` for the axes of the dense grid, fastest first. Experts have a grid of their own over the
+/// same ranks, so ep is no axis here.
+template <class Each>
+void for_each_axis(const Layout& layout, Each&& each) {
+    for (std::size_t at = 0; at < layout.order.size(); at += 3) {
+        const std::string_view axis = std::string_view{layout.order}.substr(at, 2);
+        if (axis == "tp") each(axis, layout.tp);
+        if (axis == "pp") each(axis, layout.pp);
+        if (axis == "dp") each(axis, layout.dp);
+        if (axis == "cp") each(axis, layout.cp);
+    }
+}
+
+/// Layers of each model chunk, in pipeline order: chunk c of stage p is number c * pp + p.
+std::vector<int> layers_of_chunks(const Layout& layout, int layers) {
+    if (!layout.stages.empty()) return layout.stages;
+    const int fixed = layout.first.value_or(0) + layout.last.value_or(0);
+    const int others = layout.pp - layout.first.has_value() - layout.last.has_value();
+    const int rest = layers - fixed;
+    if (others < 0 || rest < 0 || (others == 0 && rest != 0) || (others > 0 && rest % others != 0))
+        throw Error{Exit::usage, "layout: {} layers cannot be dealt evenly to {} stages{}", rest, others,
+                    fixed > 0 ? "" : "; give first=, last= or stages=[...]"};
+    std::vector<int> stage(layout.pp, others > 0 ? rest / others : 0);
+    if (layout.first) stage.front() = *layout.first;
+    if (layout.last) stage.back() = *layout.last;
+    std::vector<int> chunks;
+    for (int chunk = 0; chunk < layout.vpp; ++chunk) {
+        for (int count : stage) {
+            if (count % layout.vpp != 0)
+                throw Error{Exit::usage, "layout: {} layers of a stage cannot be dealt evenly to vpp={} model chunks",
+                            count, layout.vpp};
+            chunks.push_back(count / layout.vpp);
+        }
+    }
+    return chunks;
+}
+
+}  // namespace
+
+Coordinates coordinates(const Layout& layout, int rank) {
+    Coordinates at;
+    for_each_axis(layout, [&](std::string_view axis, int size) {
+        *coordinate(at, axis) = rank % size;
+        rank /= size;
+    });
+    return at;
+}
+
+int rank_at(const Layout& layout, const Coordinates& at) {
+    Coordinates copy = at;
+    int rank = 0;
+    int step = 1;
+    for_each_axis(layout, [&](std::string_view axis, int size) {
+        rank += *coordinate(copy, axis) * step;
+        step *= size;
+    });
+    return rank;
+}
+
+std::vector<int> stages_of_layers(const Layout& layout, int layers) {
+    const std::vector<int> chunks = layers_of_chunks(layout, layers);
+    const int total = std::accumulate(chunks.begin(), chunks.end(), 0);
+    if (total != layers) throw Error{Exit::usage, "layout: the stages hold {} layers, the model has {}", total, layers};
+    std::vector<int> stages;
+    for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk)
+        stages.insert(stages.end(), static_cast<std::size_t>(chunks[chunk]), static_cast<int>(chunk) % layout.pp);
+    return stages;
+}
+
+}  // namespace tpx

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/notation.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace tpx {
+namespace {
+
+std::vector<std::string> words(std::string_view text) {
+    std::vector<std::string> found;
+    std::size_t at = 0;
+    while ((at = text.find_first_not_of(' ', at)) != std::string_view::npos) {
+        const std::size_t end = std::min(text.find(' ', at), text.size());
+        found.emplace_back(text.substr(at, end - at));
+        at = end;
+    }
+    return found;
+}
+
+/// Takes the digits of a number below 10^9 off the front of `text`; no sign, no empty number.
+std::optional<int> take_number(std::string_view& text) {
+    int value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + std::min<std::size_t>(text.size(), 9), value);
+    if (code != std::errc{} || !std::isdigit(static_cast<unsigned char>(text[0]))) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return value;
+}
+
+std::optional<int>& slot(NameIndices& indices, char letter) { return letter == 'l' ? indices.layer : indices.expert; }
+
+}  // namespace
+
+std::vector<Axis> parse_axes(std::string_view text) {
+    std::vector<Axis> axes;
+    bool inside = false;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const char c = text[at];
+        if (c == ' ') continue;
+        if (c == '(' && !inside) {
+            inside = true;
+            axes.emplace_back();
+        } else if (c == ')' && inside) {
+            inside = false;
+        } else if (c == '+' || std::isalpha(static_cast<unsigned char>(c))) {
+            const bool padded = at + 1 < text.size() && text[at + 1] == '~';
+            if (!inside) axes.emplace_back();
+            axes.back().push_back({c, padded});
+            if (padded) ++at;
+        } else {
+            throw failure("axes '{}': '{}' is not understood", text, c);
+        }
+    }
+    if (inside) throw failure("axes '{}': a parenthesis is not closed", text);
+    return axes;
+}
+
+Expression parse_expression(std::string_view text) {
+    const std::size_t arrow = text.find("->");
+    Expression expression{words(text.substr(0, arrow)), {}};
+    if (arrow != std::string_view::npos) expression.axes = parse_axes(text.substr(arrow + 2));
+    const auto plus = [](const Axis& axis) { return std::ranges::count(axis, '+', &Token::letter); };
+    std::ptrdiff_t places = 0;
+    for (const Axis& axis : expression.axes) places += plus(axis);
+    if (expression.parts.empty() || places != (expression.parts.size() > 1 ? 1 : 0))
+        throw failure("expression '{}': several parts need one '+', a single part none", text);
+    return expression;
+}
+
+NameTemplate::NameTemplate(std::string_view text) : text_{text} {
+    if (text.starts_with('[')) {
+        const std::size_t close = text.find(']');
+        if (close == std::string_view::npos) throw failure("name '{}': '[' is not closed", text);
+        prefix_ = text.substr(1, close - 1);
+        text.remove_prefix(close + 1);
+    }
+    for (std::size_t open = 0; (open = text.find('{')) != std::string_view::npos;) {
+        const std::size_t close = text.find('}', open);
+        const std::string_view inner = close == std::string_view::npos ? "" : text.substr(open + 1, close - open - 1);
+        const bool may_lack = inner.ends_with('?');
+        if (inner.size() != (may_lack ? 2u : 1u) || (inner[0] != 'l' && inner[0] != 'e'))
+            throw failure("name '{}': '{{' must hold l, e, l? or e?", text_);
+        segments_.push_back({std::string{text.substr(0, open)}, inner[0], may_lack});
+        text.remove_prefix(close + 1);
+    }
+    segments_.push_back({std::string{text}, 0, false});
+}
+
+std::optional<NameIndices> NameTemplate::match_from(std::string_view rest, std::size_t at, NameIndices found) const {
+    const Segment& segment = segments_[at];
+    if (segment.letter == 0) return rest == segment.literal ? std::optional{found} : std::nullopt;
+    if (rest.starts_with(segment.literal)) {
+        std::string_view tail = rest.substr(segment.literal.size());
+        if (const auto number = tail.empty() ? std::nullopt : take_number(tail)) {
+            NameIndices with = found;
+            slot(with, segment.letter) = *number;
+            if (auto match = match_from(tail, at + 1, with)) return match;
+        }
+    }
+    if (!segment.optional) return std::nullopt;
+    // Without the index its leading dot goes too: "layers.{l?}.mlp" also reads "layers.mlp".
+    const std::string_view literal = std::string_view{segment.literal}.substr(0, segment.literal.size() - 1);
+    if (!rest.starts_with(literal)) return std::nullopt;
+    return match_from(rest.substr(literal.size()), at + 1, found);
+}
+
+std::optional<NameIndices> NameTemplate::match(std::string_view name) const {
+    if (!prefix_.empty() && name.starts_with(prefix_)) name.remove_prefix(prefix_.size());
+    return match_from(name, 0, {});
+}
+
+std::string NameTemplate::name(const NameIndices& indices, bool prefixed) const {
+    std::string text = prefixed ? prefix_ : "";
+    for (const Segment& segment : segments_) {
+        text += segment.literal;
+        if (segment.letter == 0) break;
+        const auto& index = segment.letter == 'l' ? indices.layer : indices.expert;
+        if (index) {
+            text += std::to_string(*index);
+        } else {
+            text.pop_back();
+        }
+    }
+    return text;
+}
+
+bool NameTemplate::has(char letter) const {
+    return std::ranges::any_of(segments_, [&](const Segment& s) { return s.letter == letter; });
+}
+
+bool NameTemplate::optional(char letter) const {
+    return std::ranges::any_of(segments_, [&](const Segment& s) { return s.letter == letter && s.optional; });
+}
+
+bool glob_match(std::string_view pattern, std::string_view name) {
+    std::size_t star = std::string_view::npos;
+    std::size_t resume = 0;
+    std::size_t p = 0;
+    std::size_t n = 0;
+    while (n < name.size()) {
+        if (p < pattern.size() && pattern[p] == '*') {
+            star = p++;
+            resume = n;
+        } else if (p < pattern.size() && pattern[p] == name[n]) {
+            ++p;
+            ++n;
+        } else if (star != std::string_view::npos) {
+            p = star + 1;
+            n = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.size() && pattern[p] == '*') ++p;
+    return p == pattern.size();
+}
+
+std::optional<std::string_view> star_of(std::string_view pattern, std::string_view name) {
+    const std::size_t star = pattern.find('*');
+    if (star == std::string_view::npos) return std::nullopt;
+    const std::string_view head = pattern.substr(0, star);
+    const std::string_view tail = pattern.substr(star + 1);
+    if (name.size() < head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail))
+        return std::nullopt;
+    return name.substr(head.size(), name.size() - head.size() - tail.size());
+}
+
+}  // namespace tpx

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/parts.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+using Place = FactoredAxis::Place;
+
+bool is_index(char letter) { return letter == 'l' || letter == 'e'; }
+
+Index size_of(const Dims& dims, char letter) {
+    const auto size = dims[letter];
+    if (!size) throw failure("the size of factor '{}' is not known", letter);
+    return *size;
+}
+
+std::vector<char> letters_of(const std::vector<Axis>& axes) {
+    std::vector<char> letters;
+    for (const Axis& axis : axes) {
+        for (Token token : axis) letters.push_back(token.letter);
+    }
+    return letters;
+}
+
+/// The axes as stored: those of the expression or of its only part, without indices that are in the name.
+std::vector<Axis> stored_axes(const Family& family, const Meaning& meaning) {
+    const Expression& expression = meaning.rule->expression;
+    if (!expression.axes.empty()) return expression.axes;
+    std::vector<Axis> axes;
+    for (const Axis& axis : family.tensor(expression.parts[0]).axes) {
+        if (!is_index(axis[0].letter)) axes.push_back(axis);
+    }
+    return axes;
+}
+
+/// The factors that a part brings to the '+': all of its own that stand nowhere else.
+std::vector<Place> places_at_plus(const Family& family, const std::string& part, const std::vector<char>& elsewhere,
+                                  const Dims& dims, Index step) {
+    std::vector<Place> places;
+    for (char letter : letters_of(family.tensor(part).axes)) {
+        if (!is_index(letter) && std::ranges::find(elsewhere, letter) == elsewhere.end())
+            places.push_back({letter, 0, size_of(dims, letter)});
+    }
+    for (auto place = places.rbegin(); place != places.rend(); ++place) {
+        place->step = step;
+        step *= place->size;
+    }
+    return places;
+}
+
+Index extent(const std::vector<Place>& places) {
+    Index product = 1;
+    for (const Place& place : places) product *= place.size;
+    return product;
+}
+
+FactoredAxis factored(const Family& family, const Expression& expression, const Axis& axis,
+                      const std::vector<char>& elsewhere, const Dims& dims) {
+    FactoredAxis result;
+    Index step = 1;
+    for (auto token = axis.rbegin(); token != axis.rend(); ++token) {
+        if (token->letter == '+') {
+            result.has_parts = true;
+            result.before_parts = static_cast<std::size_t>(axis.rend() - token) - 1;
+            Index begin = 0;
+            for (const std::string& part : expression.parts) {
+                result.part_places.push_back(places_at_plus(family, part, elsewhere, dims, step));
+                result.part_begin.push_back(begin);
+                begin += extent(result.part_places.back()) * step;
+            }
+            step = begin;
+        } else {
+            const Index size = size_of(dims, token->letter);
+            result.places.insert(result.places.begin(), {token->letter, step, size});
+            result.padded |= token->padded;
+            step *= size;
+        }
+    }
+    result.size = step;
+    return result;
+}
+
+std::string part_name(std::string_view role, const std::string& tensor, const NameIndices& at) {
+    std::string name = role == "weight" ? "" : std::string{role} + ".";
+    if (at.layer) name += fmt::format("layers.{}.", *at.layer);
+    if (at.expert) name += fmt::format("experts.{}.", *at.expert);
+    return name + tensor;
+}
+
+void check_shape(const Tensor& tensor, const std::vector<FactoredAxis>& axes) {
+    Shape expected;
+    bool fits = tensor.shape.size() == static_cast<int>(axes.size());
+    for (std::size_t k = 0; k < axes.size() && k < std::size_t{max_rank}; ++k) {
+        expected.push_back(axes[k].size);
+        const Index have = fits ? tensor.shape[static_cast<int>(k)] : 0;
+        fits = fits && (axes[k].padded ? have >= axes[k].size : have == axes[k].size);
+    }
+    if (!fits)
+        throw failure("tensor '{}': shape {}, the configuration asks for {}", tensor.name, to_string(tensor.shape),
+                      to_string(expected));
+}
+
+/// Where factor `letter` of part number `part` stands: its axis and step.
+std::pair<int, Index> find_place(const std::vector<FactoredAxis>& axes, std::size_t part, char letter) {
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+        for (const Place& place : axes[a].places) {
+            if (place.letter == letter) return {static_cast<int>(a), place.step};
+        }
+        if (!axes[a].has_parts) continue;
+        for (const Place& place : axes[a].part_places[part]) {
+            if (place.letter == letter) return {static_cast<int>(a), place.step};
+        }
+    }
+    throw failure("factor '{}' has no place in the stored tensor", letter);
+}
+
+Part make_part(const Reading& reading, const Meaning& meaning, const std::vector<FactoredAxis>& axes,
+               std::size_t number, NameIndices at) {
+    const std::string& tensor = meaning.rule->expression.parts[number];
+    Part part{.name = part_name(meaning.role, tensor, at)};
+    for (std::size_t a = 0; a < axes.size(); ++a)
+        part.offset.push_back(axes[a].has_parts ? axes[a].part_begin[number] : 0);
+    for (char letter : letters_of(reading.family->tensor(tensor).axes)) {
+        if (is_index(letter)) continue;
+        const auto [axis, step] = find_place(axes, number, letter);
+        part.shape.push_back(size_of(reading.dims, letter));
+        part.axis.push_back(axis);
+        part.step.push_back(step);
+    }
+    return part;
+}
+
+/// All digit boxes of the factors `k`.. on one axis whose positions fall into `wanted`, given as begin and end of each
+/// factor.
+struct AxisCut {
+    const std::vector<Place>& places;
+    std::vector<std::vector<Interval>>& found;
+    std::vector<Interval> digits = {};
+
+    void cut(std::size_t k, Interval wanted) {
+        if (k == places.size()) {
+            if (wanted.begin <= 0 && 0 < wanted.end) found.push_back(digits);
+            return;
+        }
+        Index inner = 1;
+        for (std::size_t j = k + 1; j < places.size(); ++j) inner += (places[j].size - 1) * places[j].step;
+        const Index step = places[k].step;
+        const Interval all{0, places[k].size};
+        // Digits whose block lies in `wanted` as a whole, and those that touch it: at most one more on either side.
+        const Interval touched =
+            intersect(all, {floor_div(wanted.begin - inner, step) + 1, floor_div(wanted.end - 1, step) + 1});
+        Interval full = intersect(touched, {ceil_div(wanted.begin, step), floor_div(wanted.end - inner, step) + 1});
+        if (full.empty()) full = {touched.end, touched.end};
+        for (Index d = touched.begin; d < full.begin; ++d) one(k, d, wanted);
+        if (!full.empty()) {
+            digits.push_back(full);
+            for (std::size_t j = k + 1; j < places.size(); ++j) digits.push_back({0, places[j].size});
+            found.push_back(digits);
+            digits.resize(k);
+        }
+        for (Index d = std::max(full.end, touched.begin); d < touched.end; ++d) one(k, d, wanted);
+    }
+
+private:
+    static Index floor_div(Index a, Index b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+    static Index ceil_div(Index a, Index b) { return -floor_div(-a, b); }
+
+    void one(std::size_t k, Index digit, Interval wanted) {
+        digits.push_back({digit, digit + 1});
+        cut(k + 1, shift(wanted, -digit * places[k].step));
+        digits.pop_back();
+    }
+};
+
+/// The factors of a part that stand on one stored axis, slowest first, and the digit boxes of them that a piece holds.
+struct AxisPieces {
+    std::vector<int> factors;
+    std::vector<std::vector<Interval>> boxes;
+};
+
+AxisPieces cut_axis(const Part& part, int axis, Interval wanted) {
+    AxisPieces pieces;
+    for (int k = 0; k < part.axis.size(); ++k) {
+        if (part.axis[k] == axis) pieces.factors.push_back(k);
+    }
+    // Where steps are equal one factor has a single digit; it must not come first, or its block would look too large.
+    std::ranges::stable_sort(pieces.factors, [&](int j, int k) { return part.step[j] > part.step[k]; });
+    std::vector<Place> places;
+    for (int k : pieces.factors) places.push_back({0, part.step[k], part.shape[k]});
+    AxisCut{places, pieces.boxes}.cut(0, shift(wanted, -part.offset[axis]));
+    return pieces;
+}
+
+/// The piece made of one digit box of each axis.
+Piece combine(const Part& part, const Piece& stored, const std::vector<AxisPieces>& axes,
+              const std::vector<std::size_t>& choice, int itemsize) {
+    Piece piece = stored;
+    piece.box = Box(part.shape.size());
+    piece.strides = Strides(part.shape.size());
+    Index elements = 0;
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+        const int axis = static_cast<int>(a);
+        Index position = part.offset[axis] - stored.box[axis].begin;
+        for (std::size_t j = 0; j < axes[a].factors.size(); ++j) {
+            const int k = axes[a].factors[j];
+            piece.box[k] = axes[a].boxes[choice[a]][j];
+            piece.strides[k] = part.step[k] * stored.strides[axis];
+            position += piece.box[k].begin * part.step[k];
+        }
+        elements += position * stored.strides[axis];
+    }
+    piece.offset += static_cast<std::uint64_t>(elements * itemsize);
+    return piece;
+}
+
+}  // namespace
+
+std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index stacked) {
+    const std::vector<Axis> axes = stored_axes(family, meaning);
+    const std::vector<char> elsewhere = letters_of(axes);
+    std::vector<FactoredAxis> result;
+    if (stacked > 0) result.push_back({.places = {{'l', 1, stacked}}, .size = stacked});
+    for (const Axis& axis : axes) result.push_back(factored(family, meaning.rule->expression, axis, elsewhere, dims));
+    return result;
+}
+
+Part own_part(const Tensor& tensor) {
+    Part part{.name = tensor.name, .shape = tensor.shape};
+    for (int k = 0; k < tensor.shape.size(); ++k) {
+        part.axis.push_back(k);
+        part.step.push_back(1);
+        part.offset.push_back(0);
+    }
+    return part;
+}
+
+std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
+    if (!reading.complete || meaning.kind != Meaning::Kind::parameter) return {own_part(tensor)};
+    if (meaning.role == "step") {
+        Part part = own_part(tensor);
+        part.name = part_name(meaning.role, meaning.rule->expression.parts[0], meaning.indices);
+        return {part};
+    }
+    const bool stacked = meaning.rule->name.optional('l') && !meaning.indices.layer;
+    const Index layers = stacked && !tensor.shape.empty() ? tensor.shape[0] : 0;
+    if (stacked && layers == 0)
+        throw failure("tensor '{}': shape {}, a leading axis of layers was expected", tensor.name,
+                      to_string(tensor.shape));
+    const auto axes = factored_axes(*reading.family, meaning, reading.dims, layers);
+    check_shape(tensor, axes);
+    std::vector<Part> parts;
+    for (std::size_t number = 0; number < meaning.rule->expression.parts.size(); ++number) {
+        Part part = make_part(reading, meaning, axes, number, meaning.indices);
+        if (!stacked) {
+            parts.push_back(part);
+            continue;
+        }
+        for (int l = 0; l < layers; ++l) {
+            part.name = part_name(meaning.role, meaning.rule->expression.parts[number], {l, meaning.indices.expert});
+            part.offset[0] = l;
+            parts.push_back(part);
+        }
+    }
+    return parts;
+}
+
+void cut_out(const Part& part, const Piece& stored, std::uint32_t tensor, int itemsize, std::vector<Piece>& out) {
+    if (empty(stored.box)) return;
+    std::vector<AxisPieces> axes;
+    for (int a = 0; a < stored.box.size(); ++a) {
+        axes.push_back(cut_axis(part, a, stored.box[a]));
+        if (axes.back().boxes.empty()) return;
+    }
+    std::vector<std::size_t> choice(axes.size(), 0);
+    while (true) {
+        out.push_back(combine(part, stored, axes, choice, itemsize));
+        out.back().tensor = tensor;
+        std::size_t a = 0;
+        while (a < axes.size() && ++choice[a] == axes[a].boxes.size()) choice[a++] = 0;
+        if (a == axes.size()) return;
+    }
+}
+
+}  // namespace tpx

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// One canonical tensor inside a stored one: element x of the canonical tensor is the stored element whose coordinate
+/// on each axis a is offset[a] + sum over k with axis[k] == a of x[k] * step[k].
+struct Part {
+    std::string name;  ///< "layers.3.q", "exp_avg.embed"; a stored tensor that is not taken apart keeps its own name
+    Shape shape;       ///< of the canonical tensor
+    Tuple<int> axis;
+    Tuple<Index> step;
+    Tuple<Index> offset;
+};
+
+/// A stored tensor's axes with the sizes of its factors filled in.
+struct FactoredAxis {
+    struct Place {
+        char letter = 0;
+        Index step = 0;
+        Index size = 0;
+    };
+    std::vector<Place> places;                    ///< factors that all parts share, slowest first
+    bool has_parts = false;                       ///< a '+' stands on this axis
+    std::size_t before_parts = 0;                 ///< how many of `places` are slower than the '+'
+    std::vector<Index> part_begin;                ///< where each part begins at the '+', in elements of this axis
+    std::vector<std::vector<Place>> part_places;  ///< the factors that each part brings along
+    Index size = 0;                               ///< of the axis without padding
+    bool padded = false;
+};
+
+/// The axes of a stored tensor with `meaning`, with the layer as leading axis if its name does not carry it. Throws
+/// Error when a factor has no size.
+std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index stacked);
+
+/// The parts of a stored tensor. A tensor that is no parameter, or of a reading that is not complete, is its own only
+/// part. Throws Error "tensor 'NAME': ..." when its shape is not what the rule and the sizes say.
+std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
+
+/// The whole tensor as its own only part.
+Part own_part(const Tensor& tensor);
+
+/// Appends to `out` the pieces of `part` that lie in `stored`, a piece of the stored tensor of `itemsize` bytes an
+/// element; `tensor` becomes their tensor. A piece whose boundary cuts through factors becomes several (at most 2k-1 an
+/// axis of k factors).
+void cut_out(const Part& part, const Piece& stored, std::uint32_t tensor, int itemsize, std::vector<Piece>& out);
+
+}  // namespace tpx

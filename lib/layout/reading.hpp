@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/layout/dims.hpp"
+#include "lib/layout/family.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// What one stored tensor is to its family.
+struct Meaning {
+    enum class Kind : std::uint8_t {
+        parameter,  ///< a weight, or optimizer state of a weight, by `rule`
+        extra,      ///< known to be no parameter (RNG state, counters)
+        unknown     ///< no rule says what it is
+    };
+    Kind kind = Kind::unknown;
+    const Rule* rule = nullptr;
+    std::string_view role = "weight";  ///< or master, exp_avg, exp_avg_sq, step: a role of the dialect
+    NameIndices indices;
+};
+
+/// How the tensors of a checkpoint are understood: by which family, in which framework's names.
+struct Reading {
+    const Family* family = nullptr;    ///< null: none fits
+    const Dialect* dialect = nullptr;  ///< null exactly when family is
+    bool prefixed = false;             ///< the names carry the dialect's bracketed prefix
+    std::vector<Meaning> meanings;     ///< one a tensor
+    std::vector<std::uint32_t> unknown;
+    Dims dims;
+    bool complete = false;  ///< the size of every factor in use is known, so tensors can be taken apart
+    bool tied = false;      ///< the configuration says that the output layer is the embedding
+    Config config;
+    std::string why_not;  ///< when no family fits: which came closest and what it lacks
+
+    /// The source of configuration that speaks for this dialect: "mcore", or "hf" for all others.
+    std::string_view source() const { return dialect && dialect->name == "mcore" ? "mcore" : "hf"; }
+};
+
+/// Finds the family and dialect whose rules match every tensor (extras aside) and that the configuration, if there is
+/// one, asks for; then solves the sizes of the factors from the configuration and the shapes. Throws Error "tensor
+/// 'NAME': ..." when configuration and shapes contradict each other.
+Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config);
+
+/// How many layers the tensors of `reading` have.
+int layers(const Reading& reading, std::span<const Tensor> tensors);
+
+}  // namespace tpx

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/shard.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/parts.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tpx {
+namespace {
+
+/// Where tensor parallelism cuts: each of `blocks` on `axis` into tp parts; a rank has its part of each.
+struct Cut {
+    int axis = -1;
+    std::vector<Interval> blocks;
+};
+
+bool stands_first(const Axis& axis, char letter) { return !axis.empty() && axis[0].letter == letter; }
+
+/// The factors of `part` that stand at a '+', in order.
+std::vector<char> at_plus(const CanonicalTensor& part, const std::vector<Axis>& stored) {
+    std::vector<char> letters;
+    for (const Axis& axis : part.axes) {
+        for (Token token : axis) {
+            const bool elsewhere = std::ranges::any_of(
+                stored, [&](const Axis& a) { return std::ranges::count(a, token.letter, &Token::letter) > 0; });
+            if (!elsewhere && token.letter != 'l' && token.letter != 'e') letters.push_back(token.letter);
+        }
+    }
+    return letters;
+}
+
+/// The blocks of the parts on an axis of `size` that begins with '+'. Sizes of factors are needed only if the parts
+/// differ.
+std::vector<Interval> part_blocks(const Reading& reading, const Expression& expression, Index size) {
+    std::vector<std::vector<char>> letters;
+    for (const std::string& part : expression.parts)
+        letters.push_back(at_plus(reading.family->tensor(part), expression.axes));
+    const Index count = static_cast<Index>(letters.size());
+    const bool alike = std::ranges::all_of(letters, [&](const auto& l) { return l == letters[0]; });
+    std::vector<Interval> blocks;
+    for (const auto& part : letters) {
+        Index length = alike && size % count == 0 ? size / count : 1;
+        if (!alike) {
+            for (char letter : part) length *= reading.dims[letter].value_or(0);
+        }
+        const Index begin = blocks.empty() ? 0 : blocks.back().end;
+        blocks.push_back({begin, begin + length});
+    }
+    if (blocks.back().end != size) throw failure("its parts cannot be told apart on an axis of {}", size);
+    return blocks;
+}
+
+Cut find_cut(const Reading& reading, const Tensor& tensor, const Meaning& meaning, int lead) {
+    const Expression& expression = meaning.rule->expression;
+    const CanonicalTensor& first = reading.family->tensor(expression.parts[0]);
+    if (first.tp == 0) return {};
+    std::vector<Axis> axes = expression.axes.empty() ? first.axes : expression.axes;
+    if (expression.axes.empty())
+        std::erase_if(axes, [](const Axis& axis) { return axis[0].letter == 'l' || axis[0].letter == 'e'; });
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+        const int axis = lead + static_cast<int>(a);
+        if (stands_first(axes[a], first.tp)) return {axis, {{0, tensor.shape[axis]}}};
+        if (!stands_first(axes[a], '+')) continue;
+        const auto brought = at_plus(first, axes);
+        if (!brought.empty() && brought[0] == first.tp)
+            return {axis, part_blocks(reading, expression, tensor.shape[axis])};
+    }
+    throw failure("factor '{}' does not lead an axis, so it cannot be cut for tensor parallelism", first.tp);
+}
+
+Error cannot_cut(Interval block, int tp) {
+    std::vector<int> fitting;
+    for (int n = 1; n <= 2 * tp; ++n) {
+        if (block.size() % n == 0) fitting.push_back(n);
+    }
+    if (fitting.size() > 6) fitting.erase(fitting.begin(), fitting.end() - 6);
+    return Error{Exit::usage, "{} rows or columns cannot be cut into tp={} equal parts; tp={} can", block.size(), tp,
+                 fmt::join(fitting, ", ")};
+}
+
+/// Cuts `box` along its fsdp axis, as FSDP2 does with what a tensor-parallel rank holds.
+Interval fsdp_side(const Box& box, const Layout& layout, int axis, int position) {
+    return chunk(box[axis], layout.fsdp, position);
+}
+
+int fsdp_axis(const Box& box, const Layout& layout) {
+    const bool second = layout.fsdp_dim == 1 && box.size() > 1 && box[1].size() % layout.fsdp == 0;
+    return second ? 1 : 0;
+}
+
+void add_fsdp(std::vector<Shard>& out, const Shard& shard, const Layout& layout) {
+    if (layout.fsdp == 1 || shard.box.empty() || volume(shard.box) == 0) {
+        out.push_back(shard);
+        return;
+    }
+    const int axis = fsdp_axis(shard.box, layout);
+    for (int position = 0; position < layout.fsdp; ++position) {
+        Shard piece = shard;
+        piece.fsdp = position;
+        piece.box[axis] = fsdp_side(shard.box, layout, axis, position);
+        if (!empty(piece.box)) out.push_back(piece);
+    }
+}
+
+int stage_of(const Reading& reading, const Meaning& meaning, const Layout& layout, const std::vector<int>& stages,
+             int layer) {
+    if (layer >= 0) return layer < static_cast<int>(stages.size()) ? stages[layer] : layout.pp - 1;
+    if (meaning.kind != Meaning::Kind::parameter) return 0;
+    return reading.family->tensor(meaning.rule->expression.parts[0]).last ? layout.pp - 1 : 0;
+}
+
+}  // namespace
+
+std::vector<Shard> shards(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const Layout& layout,
+                          const std::vector<int>& stages, const Cutting& cutting) {
+    return in_context([&] { return fmt::format("tensor '{}'", tensor.name); },
+                      [&] {
+                          const bool parameter = meaning.kind == Meaning::Kind::parameter && !tensor.shape.empty();
+                          const bool stacked = parameter && meaning.rule->name.optional('l') && !meaning.indices.layer;
+                          const Cut cut = parameter ? find_cut(reading, tensor, meaning, stacked ? 1 : 0) : Cut{};
+                          const int slices = stacked && cutting.by_layer ? static_cast<int>(tensor.shape[0]) : 1;
+                          std::vector<Shard> found;
+                          for (int slice = 0; slice < slices; ++slice) {
+                              Shard shard{.box = whole(tensor.shape)};
+                              if (stacked && cutting.by_layer) shard.box[0] = {slice, slice + 1};
+                              const int layer =
+                                  stacked && cutting.by_layer ? slice : meaning.indices.layer.value_or(-1);
+                              shard.stage = stage_of(reading, meaning, layout, stages, layer);
+                              if (cut.axis < 0 || layout.tp == 1) {
+                                  add_fsdp(found, shard, layout);
+                                  continue;
+                              }
+                              for (shard.tp = 0; shard.tp < layout.tp; ++shard.tp) {
+                                  for (Interval block : cut.blocks) {
+                                      if (cutting.equal && block.size() % layout.tp != 0)
+                                          throw cannot_cut(block, layout.tp);
+                                      shard.box[cut.axis] = chunk(block, layout.tp, shard.tp);
+                                      if (!empty(shard.box)) add_fsdp(found, shard, layout);
+                                  }
+                              }
+                          }
+                          return found;
+                      });
+}
+
+std::vector<int> holders(const Layout& layout, const Shard& shard) {
+    std::vector<int> ranks;
+    const auto all_or = [](int one, int size) { return one >= 0 ? Interval{one, one + 1} : Interval{0, size}; };
+    const Interval tps = all_or(shard.tp, layout.tp);
+    const Interval stages = all_or(shard.stage, layout.pp);
+    for (Index pp = stages.begin; pp < stages.end; ++pp) {
+        for (int dp = 0; dp < layout.dp; ++dp) {
+            if (shard.fsdp >= 0 && dp % layout.fsdp != shard.fsdp) continue;
+            for (int cp = 0; cp < layout.cp; ++cp) {
+                for (Index tp = tps.begin; tp < tps.end; ++tp)
+                    ranks.push_back(rank_at(layout, {static_cast<int>(tp), static_cast<int>(pp), dp, cp}));
+            }
+        }
+    }
+    std::ranges::sort(ranks);
+    return ranks;
+}
+
+void check_layout(const Reading& reading, const Layout& layout) {
+    if (!reading.family) {
+        if (layout.tp > 1 || layout.pp > 1)
+            throw Error{Exit::usage,
+                        "layout: {}: only fsdp and dp can change a checkpoint whose tensors no rule explains ({})",
+                        to_string(layout), reading.why_not};
+        return;
+    }
+    for (const std::string& formula : reading.family->tp_divides) {
+        const auto size = reading.dims.evaluate(formula, reading.config);
+        if (!size || *size % layout.tp == 0) continue;
+        std::vector<int> fitting;
+        for (int n = 1; n <= 2 * layout.tp; ++n) {
+            if (*size % n == 0) fitting.push_back(n);
+        }
+        throw Error{Exit::usage, "layout: tp={} does not divide {} = {}; tp={} can",
+                    layout.tp,   formula == "n" ? "the attention heads" : formula,
+                    *size,       fmt::join(fitting, ", ")};
+    }
+}
+
+}  // namespace tpx
