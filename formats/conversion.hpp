@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "lib/layout/detect.hpp"
+#include "lib/layout/express.hpp"
+#include "lib/layout/layout.hpp"
+#include "lib/layout/parts.hpp"
+#include "lib/plan/plan.hpp"
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx::formats {
+
+/// A checkpoint and what it was understood to be.
+struct Source {
+    Checkpoint checkpoint;
+    Reading reading;
+    std::optional<Layout> layout;  ///< nothing when no layout explains its boxes
+};
+
+/// Opens and reads the checkpoint at `path`. `config` adds to, and overrides, the configuration found beside the
+/// tensors.
+Source open_source(const std::filesystem::path& path, std::span<const Family> families, const Config& config);
+
+/// How a format cuts tensors over ranks.
+Cutting cutting_of(Format format);
+
+/// What is asked of a conversion.
+struct Target {
+    Layout layout;
+    Format format = Format::safetensors;
+    std::string dialect;         ///< "hf", "titan", "mcore", "keep"; empty: what the format's framework uses
+    std::optional<DType> dtype;  ///< of weights; unset: as stored
+    Config config;               ///< settings that neither checkpoint holds, such as make_vocab_size_divisible_by
+    std::optional<std::uint64_t> shard_size;
+};
+
+/// A new checkpoint, fully planned: what is written where, and which canonical tensor each byte belongs to.
+struct Conversion {
+    Expressed expressed;                 ///< the tensors that will be stored
+    Content content;                     ///< their pieces by rank
+    Draft draft;                         ///< the files
+    std::vector<Tensor> source_tensors;  ///< canonical tensors in the source's dtypes
+    std::vector<Tensor> target_tensors;  ///< the same in the target's dtypes
+    std::vector<Piece> source_pieces;
+    std::vector<Piece> target_pieces;
+    std::vector<std::string> notes;  ///< what the user should know: names kept, tensors and objects left out
+
+    Side source_side() const { return {source_tensors, source_pieces}; }
+    Side target_side() const { return {target_tensors, target_pieces}; }
+};
+
+/// Plans the conversion of `source`, whose payloads are located by this call. Throws Error (exit 2) when the target
+/// layout cannot be, Error (exit 1) when the target cannot hold the source's weights.
+Conversion convert(Source& source, const Target& target, std::span<const Family> families);
+
+/// The canonical tensors of a checkpoint and the pieces that hold them; what verify compares. `names` gives for each
+/// the stored name. Payloads are located by this call.
+struct Canonical {
+    std::vector<Tensor> tensors;
+    std::vector<Piece> pieces;
+    std::vector<std::string> stored_names;
+
+    Side side() const { return {tensors, pieces}; }
+};
+Canonical canonical(Source& source);
+
+/// The paths of a checkpoint's files, in the order of its catalogue.
+std::vector<std::filesystem::path> paths(const Catalogue& catalogue);
+
+}  // namespace tpx::formats
