@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/layout.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <set>
+
+using namespace tpx;
+
+namespace {
+
+std::string refusal(std::string_view text) {
+    try {
+        parse_layout(text);
+        return "";
+    } catch (const Error& error) {
+        CHECK(error.exit() == Exit::usage);
+        return error.what();
+    }
+}
+
+}  // namespace
+
+TEST_CASE("what is left out is 1 and dp follows from ranks, fsdp or hsdp") {
+    CHECK(parse_layout("tp=4,pp=2").ranks() == 8);
+    CHECK(parse_layout("tp=4,ranks=16").dp == 4);
+    CHECK(parse_layout("fsdp=4").dp == 4);
+    CHECK(parse_layout("fsdp=2,hsdp=3").dp == 6);
+    CHECK(parse_layout("dp=8,hsdp=2").fsdp == 4);
+    CHECK(parse_layout("dp=8").fsdp == 1);
+}
+
+TEST_CASE("a layout's text reads back as the layout") {
+    for (const char* text : {"tp=1", "tp=4,pp=2,dp=8", "fsdp=4", "fsdp=2,hsdp=2", "tp=2,pp=4,vpp=2",
+                             "pp=3,stages=[2,3,1]", "pp=2,first=2", "tp=2,dp=4,ep=4,etp=1,order=tp-cp-ep-pp-dp"}) {
+        CAPTURE(text);
+        const Layout layout = parse_layout(text);
+        CHECK(parse_layout(to_string(layout)) == layout);
+    }
+    CHECK(to_string(parse_layout("pp=2,tp=4")) == "tp=4,pp=2");
+}
+
+TEST_CASE("TOML says the same as text") {
+    CHECK(parse_layout_toml("tp = 4\npp = 3\nstages = [2, 3, 1]\n", "x.toml") ==
+          parse_layout("tp=4,pp=3,stages=[2,3,1]"));
+    CHECK_THROWS_WITH_AS(parse_layout_toml("tp = [", "x.toml"), doctest::Contains("x.toml: line 1"), Error);
+}
+
+TEST_CASE("what cannot be is refused with key and numbers") {
+    CHECK(refusal("tp=0") == "layout: 'tp=0': must be a whole number from 1 to 16777216");
+    CHECK(refusal("tpp=2").starts_with("layout: 'tpp' is no key; the keys are tp="));
+    CHECK(refusal("tp=2,tp=4") == "layout: 'tp' is given twice");
+    CHECK(refusal("tp=3,ranks=8") == "layout: ranks=8 is no multiple of tp*pp*cp = 3");
+    CHECK(refusal("dp=6,fsdp=4") == "layout: dp=6 is not fsdp=4 times hsdp=1");
+    CHECK(refusal("ep=3,dp=4") == "layout: ep*etp = 3 does not divide tp*cp*dp = 4");
+    CHECK(refusal("pp=2,stages=[1,2,3]") == "layout: stages lists 3 model chunks, pp*vpp = 2");
+    CHECK(refusal("tp") == "layout: 'tp': must be KEY=VALUE");
+    CHECK(refusal("tp=2,") != "");
+    CHECK(refusal("") != "");
+    CHECK(refusal("order=tp-dp") != "");
+    CHECK(refusal("tp=999999999999999999999") != "");
+    CHECK(refusal("tp=16777216,dp=16777216") != "");
+}
+
+TEST_CASE("ranks and coordinates are inverse to each other, tp fastest by default") {
+    const Layout layout = parse_layout("tp=2,cp=3,dp=4,pp=5");
+    CHECK(coordinates(layout, 1).tp == 1);
+    std::set<std::tuple<int, int, int, int>> seen;
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+        const Coordinates at = coordinates(layout, rank);
+        CHECK(rank_at(layout, at) == rank);
+        seen.insert({at.tp, at.pp, at.dp, at.cp});
+    }
+    CHECK(static_cast<int>(seen.size()) == layout.ranks());
+    CHECK(coordinates(parse_layout("tp=2,pp=2,order=pp-tp-cp-ep-dp"), 1).pp == 1);
+}
+
+TEST_CASE("layers are dealt to stages evenly, by first and last, by list, and interleaved") {
+    CHECK(stages_of_layers(parse_layout("pp=2"), 4) == std::vector<int>{0, 0, 1, 1});
+    CHECK(stages_of_layers(parse_layout("pp=2,first=2"), 5) == std::vector<int>{0, 0, 1, 1, 1});
+    CHECK(stages_of_layers(parse_layout("pp=4,first=1,last=2"), 5) == std::vector<int>{0, 1, 2, 3, 3});
+    CHECK(stages_of_layers(parse_layout("pp=2,vpp=2"), 4) == std::vector<int>{0, 1, 0, 1});
+    CHECK(stages_of_layers(parse_layout("pp=3,stages=[2,3,1]"), 6) == std::vector<int>{0, 0, 1, 1, 1, 2});
+    CHECK_THROWS_WITH_AS(stages_of_layers(parse_layout("pp=3"), 4),
+                         doctest::Contains("4 layers cannot be dealt evenly to 3 stages"), Error);
+    CHECK_THROWS_AS(stages_of_layers(parse_layout("pp=3,stages=[2,3,1]"), 7), Error);
+}
