@@ -14,7 +14,9 @@ void add_read_options(Command& command, ReadOptions& options) {
             "configuration, as PyTorch DCP does: head counts cannot be read off the shapes.");
     command.option("--rules", &options.rules, "FILE", "Add or override rules of model families")
         .file()
-        .details("The notation is that of tpx-rules(5). May be given more than once; later files win.");
+        .details(
+            "The notation is that of tpx-rules(5). A family in FILE replaces the built-in one of the same name. May be "
+            "given more than once.");
 }
 
 void add_target_options(Command& command, TargetOptions& options, std::string_view unless) {

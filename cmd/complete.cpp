@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/complete.hpp"
 
+#include "lib/layout/layout.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -22,35 +24,39 @@ Candidates commands(const Cli& cli) {
     return all;
 }
 
-constexpr std::array<std::array<std::string_view, 2>, 16> layout_keys{{{"tp", "tensor-parallel ranks"},
-                                                                       {"pp", "pipeline stages"},
-                                                                       {"dp", "data-parallel ranks"},
-                                                                       {"cp", "context-parallel ranks"},
-                                                                       {"ep", "expert-parallel ranks"},
-                                                                       {"etp", "tensor-parallel ranks of experts"},
-                                                                       {"vpp", "model chunks of each stage"},
-                                                                       {"zero", "ZeRO stage"},
-                                                                       {"fsdp", "ranks that share each parameter"},
-                                                                       {"hsdp", "replicas of the fsdp group"},
-                                                                       {"fsdp_dim", "axis that fsdp cuts"},
-                                                                       {"first", "layers of the first stage"},
-                                                                       {"last", "layers of the last stage"},
-                                                                       {"vn", "virtual nodes"},
-                                                                       {"order", "axes from fastest to slowest"},
-                                                                       {"ranks", "number of ranks"}}};
+constexpr std::array<std::array<std::string_view, 2>, 17> layout_meanings{
+    {{"tp=", "tensor-parallel ranks"},
+     {"pp=", "pipeline stages"},
+     {"dp=", "data-parallel ranks"},
+     {"cp=", "context-parallel ranks"},
+     {"ep=", "expert-parallel ranks"},
+     {"etp=", "tensor-parallel ranks of experts"},
+     {"vpp=", "model chunks of each stage"},
+     {"zero=", "ZeRO stage"},
+     {"fsdp=", "ranks that share each parameter"},
+     {"hsdp=", "replicas of the fsdp shards"},
+     {"fsdp_dim=", "axis that fsdp cuts"},
+     {"first=", "layers of the first stage"},
+     {"last=", "layers of the last stage"},
+     {"stages=", "layers of each model chunk"},
+     {"vn=", "virtual nodes"},
+     {"order=", "axes, the fastest first"},
+     {"ranks=", "number of ranks, instead of dp"}}};
+
+std::string layout_meaning(std::string_view key) {
+    const auto* found = std::ranges::find(layout_meanings, key, [](const auto& pair) { return pair[0]; });
+    return found == layout_meanings.end() ? "" : std::string{(*found)[1]};
+}
 
 Candidates layouts(const std::string& typed) {
     const std::size_t comma = typed.rfind(',');
     const std::string before = comma == std::string::npos ? "" : typed.substr(0, comma + 1);
-    const std::string_view key = std::string_view{typed}.substr(before.size());
-    if (key.find('=') != key.npos) return {};
+    if (typed.find('=', before.size()) != typed.npos || typed.rfind('[') + 1 > typed.rfind(']') + 1) return {};
     Candidates all;
     if (before.empty()) all.push_back({std::string{complete_files}, ""});
     all.push_back({std::string{complete_partial}, ""});
-    for (const auto& [name, meaning] : layout_keys) {
-        const std::string word = std::string{name} + "=";
-        if (("," + before).find("," + word) == std::string::npos) all.push_back({before + word, std::string{meaning}});
-    }
+    for (const std::string& key : layout_keys())
+        if (("," + before).find("," + key) == std::string::npos) all.push_back({before + key, layout_meaning(key)});
     return all;
 }
 

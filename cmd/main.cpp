@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <new>
 #include <string>
 #include <vector>
@@ -74,8 +75,9 @@ void dispatch(Cli& cli, Words words) {
 // Ranks fail alike before they talk to each other; afterwards the command itself says which of them failed.
 int report(Exit exit, std::string_view message, std::string_view advice) {
     const bool colour = wants_colour(stderr);
-    if (is_first_rank())
-        fmt::print(stderr, "{}tpx:{} {}\n{}", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", message, advice);
+    const std::string text =
+        fmt::format("{}tpx:{} {}\n{}", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", message, advice);
+    if (is_first_rank()) std::fputs(text.c_str(), stderr);  // if that fails, there is nobody left to tell
     return int(exit);
 }
 

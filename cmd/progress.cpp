@@ -39,7 +39,7 @@ void Progress::update(std::uint64_t done) {
     next_ = now + std::chrono::milliseconds{100};
     std::string line = progress_line(what_, done, total_, std::chrono::duration<double>(now - start_).count());
     line.resize(std::min(line.size(), terminal_width() - 1));  // a line that wraps cannot be erased
-    fmt::print(stderr, "\r\x1b[K{}", line);
+    std::fputs(("\r\x1b[K" + line).c_str(), stderr);
     std::fflush(stderr);
     drawn_ = true;
 }

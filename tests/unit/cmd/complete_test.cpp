@@ -61,4 +61,13 @@ TEST_CASE("a layout is offered key by key") {
     CHECK(offered({"plan", "a", "--to", "tp=4,fsdp_"}) == Words{":nospace", "tp=4,fsdp_dim="});
     CHECK(offers({"plan", "a", "--to=tp=4,"}, "--to=tp=4,pp="));
     CHECK(offered({"plan", "a", "--to", "tp="}).empty());
+    CHECK(offered({"plan", "a", "--to", "pp=2,stages=[3,"}).empty());
+    CHECK(offers({"plan", "a", "--to", "stages=[3,1],"}, "stages=[3,1],pp="));
+}
+
+TEST_CASE("every key of a layout has a meaning to show") {
+    Cli cli;
+    add_commands(cli);
+    for (const Candidate& candidate : complete(cli, Words{"plan", "a", "--to", ""}))
+        if (candidate.word[0] != ':') CHECK_MESSAGE(!candidate.description.empty(), candidate.word);
 }
