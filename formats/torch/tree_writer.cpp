@@ -173,14 +173,14 @@ private:
             later('b');
             later(object.state);
         }
-        if (!object.entries().empty()) {
+        if (object.entries.size != 0) {
             later('u');
-            later(object.entries());
+            later(object.entries.span());
             later('(');
         }
-        if (!object.items().empty()) {
+        if (object.items.size != 0) {
             later('e');
-            later(object.items());
+            later(object.items.span());
             later('(');
         }
         later(object.construction == Construction::call ? 'R' : '\x81', value);
