@@ -1,5 +1,6 @@
-# cmake -DROOT=DIR -P layering.cmake: fails when an #include in DIR runs against the arrows cmd -> formats -> lib and,
-# inside lib, cluster -> model -> plan -> layout -> core and exec -> plan, or names a library its folder may not know.
+# cmake -DROOT=DIR -P layering.cmake: fails when a source in DIR does not include its own header first, or an #include
+# runs against the arrows cmd -> formats -> lib and, inside lib, cluster -> model -> plan -> layout -> core and
+# exec -> plan, or names a library that its folder may not know.
 cmake_minimum_required(VERSION 3.25)
 
 # Folder, then the folders that it may include besides itself.
@@ -50,6 +51,17 @@ function(check_include file folder allowed header angled)
   set(faults "${faults}\n${file}: \"${header}\" is not what ${folder} may include" PARENT_SCOPE)
 endfunction()
 
+# A source includes its own header first, so that a header which needs another before it does not compile.
+function(check_first source header lines)
+  if(NOT EXISTS ${ROOT}/${header} OR source STREQUAL header)
+    return()
+  endif()
+  list(GET lines 0 first)
+  if(NOT first MATCHES "\"${header}\"")
+    set(faults "${faults}\n${source}: does not include \"${header}\" first" PARENT_SCOPE)
+  endif()
+endfunction()
+
 foreach(arrow ${arrows})
   string(REGEX MATCH "^(.*)\\|(.*)$" _ "${arrow}")
   set(folder ${CMAKE_MATCH_1})
@@ -57,6 +69,8 @@ foreach(arrow ${arrows})
   file(GLOB_RECURSE sources RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.hpp ${ROOT}/${folder}/*.cu)
   foreach(source ${sources})
     file(STRINGS ${ROOT}/${source} lines REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+    string(REGEX REPLACE "\\.(cpp|cu)$" ".hpp" header ${source})
+    check_first(${source} ${header} "${lines}")
     foreach(line ${lines})
       string(REGEX MATCH "([<\"])([^>\"]+)[>\"]" _ "${line}")
       string(COMPARE EQUAL "${CMAKE_MATCH_1}" "<" angled)

@@ -9,12 +9,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tpx::torch {
+
+/// Where the elements of a torch.save file's storage lie.
+struct Storage {
+    std::uint64_t offset = 0;  ///< from the start of the file; 0 when compressed
+    std::uint64_t bytes = 0;
+    bool compressed = false;
+};
 
 /// A tensor of a torch.save file. Its element x lies at `offset` + itemsize * sum of x[k] * strides[k]; all of them lie
 /// inside its storage, which lies inside the file.
@@ -25,10 +33,11 @@ struct StoredTensor {
     std::uint64_t offset = 0;          ///< of element 0, in bytes from the start of the file
     std::uint64_t storage_offset = 0;  ///< of element 0, in elements from the start of the storage
     std::string storage;               ///< key: tensors with equal keys share bytes
+    bool compressed = false;           ///< the storage is deflated: `offset` means nothing
     bool requires_grad = false;
+    bool parameter = false;
     bool conjugated = false;  ///< the stored imaginary parts are the negated true ones
     bool negated = false;     ///< the stored values are the negated true ones
-    bool parameter = false;
 };
 
 struct NamedTensor {
@@ -37,7 +46,7 @@ struct NamedTensor {
 };
 
 /// A file that torch.save wrote (zip archive, or legacy stream), or an archive inside a file: its object tree, and
-/// where its tensors' bytes are. Nothing of the payloads is read.
+/// where its tensors' bytes are. Opening it reads no payload.
 class Archive {
 public:
     /// Throws Error naming the file when it is no such archive, is malformed, lacks a record, or has one that is
@@ -49,34 +58,39 @@ public:
     Value root() const { return document_.root(); }
     const Document& document() const { return document_; }
 
-    /// True when multi-byte elements are stored most significant byte first; nothing that tpx writes is.
+    /// True when elements are stored most significant byte first; nothing that tpx writes is.
     bool big_endian() const { return big_endian_; }
 
     /// `value` as a tensor, when it is one; parameters and subclass wrappers are looked through. Throws Error when it
-    /// is a tensor that lies, or of a kind that cannot be read (sparse, on the meta device).
+    /// is a tensor that reaches beyond its storage, or of a kind that cannot be read (sparse, on the meta device).
     std::optional<StoredTensor> tensor(Value value) const;
 
-    /// All tensors of the tree in order, those inside objects' states too.
+    /// All tensors of the tree in its order, those inside objects too. A tensor met twice is listed twice; a dict or
+    /// list met twice is not.
     std::vector<NamedTensor> tensors() const;
+
+    /// The logical elements of `tensor` in C order, little-endian, conjugated and negated as it says. For small
+    /// tensors: holds the whole storage.
+    std::string elements(const StoredTensor& tensor) const;
 
     /// Throws Error when some record has not the CRC-32 that the archive tells; does nothing for legacy streams.
     void check_crcs() const;
 
 private:
-    struct Storage {
-        std::uint64_t offset = 0;  ///< from the start of the file
-        std::uint64_t bytes = 0;
-    };
     friend class ArchiveReader;
+    friend class LegacyReader;
 
+    std::shared_ptr<const Fd> owned_;  ///< by open(path); a range has its own owner
+    FileRange range_;
     Document document_;
     std::optional<Zip> zip_;
     std::map<std::string, Storage, std::less<>> storages_;
     bool big_endian_ = false;
 };
 
-/// The one tensor of the small archive at `range`, as DCP and Megatron store each chunk: two reads at most when its
-/// object is a plain tensor. Throws Error when the archive holds something else.
+/// The one tensor of the archive at `range`, as DCP and Megatron store each chunk. A small archive is read in one go,
+/// a large one with one read at each end. Throws Error when it holds something else than a tensor, or one that is
+/// compressed, big-endian, conjugated or negated.
 StoredTensor read_tensor_blob(const FileRange& range);
 
 }  // namespace tpx::torch

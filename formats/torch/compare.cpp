@@ -33,8 +33,8 @@ bool equal_alone(Value a, Value b) {
             return a.as_global() == b.as_global();
         case Kind::object: {
             const Object &one = a.as_object(), &other = b.as_object();
-            return one.construction == other.construction && one.items.size == other.items.size &&
-                   one.entries.size == other.entries.size;
+            return one.construction == other.construction && one.items().size() == other.items().size() &&
+                   one.entries().size() == other.entries().size();
         }
         default:
             return true;
@@ -66,8 +66,8 @@ void append_children(Value value, std::vector<Value>& children) {
             const Object& object = value.as_object();
             children.push_back(object.callable);
             children.push_back(object.args);
-            children.insert(children.end(), object.items.span().begin(), object.items.span().end());
-            append_entries(object.entries.span(), children);
+            children.insert(children.end(), object.items().begin(), object.items().end());
+            append_entries(object.entries(), children);
             return children.push_back(object.state);
         }
         default:

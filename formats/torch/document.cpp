@@ -152,14 +152,20 @@ void Document::extend(Run<T>& run, std::span<const T> more) {
     run.size = static_cast<std::uint32_t>(needed);
 }
 
+Object::Contents& Document::contents(Value object) {
+    Object& place = *object.pointer<Object>();
+    if (place.contents_ == nullptr) place.contents_ = allocate<Object::Contents>(1);
+    return *place.contents_;
+}
+
 void Document::append(Value sequence, std::span<const Value> items) {
-    if (sequence.is(Kind::object)) return extend(sequence.pointer<Object>()->items, items);
+    if (sequence.is(Kind::object)) return extend(contents(sequence).items, items);
     if (!sequence.is(Kind::list) && !sequence.is(Kind::set)) throw failure("cannot append to {}", sequence.describe());
     extend(*sequence.pointer<Run<Value>>(), items);
 }
 
 void Document::insert(Value mapping, std::span<const Entry> entries) {
-    if (mapping.is(Kind::object)) return extend(mapping.pointer<Object>()->entries, entries);
+    if (mapping.is(Kind::object)) return extend(contents(mapping).entries, entries);
     if (!mapping.is(Kind::dict)) throw failure("cannot set items of {}", mapping.describe());
     extend(*mapping.pointer<Run<Entry>>(), entries);
 }
@@ -169,6 +175,12 @@ void Document::set_state(Value object, Value state) {
     Object& place = *object.pointer<Object>();
     if (!place.state.is_none()) throw failure("state of {} set twice", object.describe());
     place.state = state;
+}
+
+void Document::fill(Value object, Value state, std::span<const Value> items, std::span<const Entry> entries) {
+    if (!state.is_none()) set_state(object, state);
+    if (!items.empty()) append(object, items);
+    if (!entries.empty()) insert(object, entries);
 }
 
 Value Document::with_key(Value mapping, std::string_view key, Value value) {
@@ -183,9 +195,7 @@ Value Document::with_key(Value mapping, std::string_view key, Value value) {
     if (mapping.is(Kind::dict)) return dict(entries);
     const Object& source = mapping.as_object();
     const Value copy = object(source.callable, source.args, source.construction);
-    if (!source.state.is_none()) set_state(copy, source.state);
-    append(copy, source.items.span());
-    insert(copy, entries);
+    fill(copy, source.state, source.items(), entries);
     return copy;
 }
 
@@ -193,9 +203,7 @@ Value Document::with_attribute(Value object, std::string_view name, Value value)
     const Object& source = object.as_object();
     if (!source.state.is(Kind::dict)) throw failure("{} has no dict of attributes", object.describe());
     const Value copy = this->object(source.callable, source.args, source.construction);
-    set_state(copy, with_key(source.state, name, value));
-    append(copy, source.items.span());
-    insert(copy, source.entries.span());
+    fill(copy, with_key(source.state, name, value), source.items(), source.entries());
     return copy;
 }
 

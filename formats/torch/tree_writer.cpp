@@ -173,14 +173,14 @@ private:
             later('b');
             later(object.state);
         }
-        if (object.entries.size != 0) {
+        if (!object.entries().empty()) {
             later('u');
-            later(object.entries.span());
+            later(object.entries());
             later('(');
         }
-        if (object.items.size != 0) {
+        if (!object.items().empty()) {
             later('e');
-            later(object.items.span());
+            later(object.items());
             later('(');
         }
         later(object.construction == Construction::call ? 'R' : '\x81', value);

@@ -88,7 +88,7 @@ std::span<const Value> Value::items() const {
         case Kind::frozenset:
             return pointer<Run<Value>>()->span();
         case Kind::object:
-            return pointer<Object>()->items.span();
+            return as_object().items();
         default:
             throw unexpected("a list or tuple", *this);
     }
@@ -96,7 +96,7 @@ std::span<const Value> Value::items() const {
 
 std::span<const Entry> Value::entries() const {
     if (is(Kind::dict)) return pointer<Run<Entry>>()->span();
-    if (is(Kind::object)) return pointer<Object>()->entries.span();
+    if (is(Kind::object)) return as_object().entries();
     throw unexpected("a dict", *this);
 }
 

@@ -120,9 +120,6 @@ struct Global {
     friend bool operator==(const Global&, const Global&) = default;
 };
 
-/// How a pickle asked for an object: callable(*args), or callable.__new__(callable, *args).
-enum class Construction : std::uint8_t { call, allocate };
-
 /// A growing array in a Document.
 template <class T>
 struct Run {
@@ -133,15 +130,36 @@ struct Run {
     std::span<const T> span() const { return {data, size}; }
 };
 
+/// How a pickle asked for an object: callable(*args), or callable.__new__(callable, *args).
+enum class Construction : std::uint8_t { call, allocate };
+
 /// An object that was never built: what would have been called, and what would have been stored into it.
 struct Object {
     Construction construction = Construction::call;
     Value callable;  ///< mostly a global
     Value args;      ///< a tuple
     Value state;     ///< none when the pickle sets no state
+
+    std::span<const Value> items() const;    ///< appended to it
+    std::span<const Entry> entries() const;  ///< set on it
+
+private:
+    friend class Document;
+    struct Contents;
+    Contents* contents_ = nullptr;  // most objects have neither
+};
+
+struct Object::Contents {
     Run<Value> items;
     Run<Entry> entries;
 };
+
+inline std::span<const Value> Object::items() const {
+    return contents_ == nullptr ? std::span<const Value>{} : contents_->items.span();
+}
+inline std::span<const Entry> Object::entries() const {
+    return contents_ == nullptr ? std::span<const Entry>{} : contents_->entries.span();
+}
 
 /// Owner of a tree of values. Everything lies in an arena: a node costs no allocation of its own, and destruction takes
 /// the same few steps for any depth.
@@ -194,6 +212,8 @@ private:
     Value run(Kind kind, std::span<const Value> items);
     template <class T>
     void extend(Run<T>& run, std::span<const T> more);
+    Object::Contents& contents(Value object);
+    void fill(Value object, Value state, std::span<const Value> items, std::span<const Entry> entries);
 
     std::vector<std::unique_ptr<std::byte[]>> chunks_;
     std::byte* next_ = nullptr;

@@ -13,7 +13,8 @@
 
 namespace tpx::torch {
 
-/// `length` bytes of an open file from `offset` on: a whole file, or one of many archives laid back to back.
+/// `length` bytes of an open file from `offset` on: a whole file, or one of many archives laid back to back. The file
+/// must stay open as long as something reads the range.
 struct FileRange {
     const Fd* fd = nullptr;
     std::filesystem::path path;  ///< for messages
@@ -21,7 +22,8 @@ struct FileRange {
     std::uint64_t length = 0;
 };
 
-/// Reads parts of a range, its first and last few KiB only once. Throws Error for parts that are not all inside.
+/// Reads parts of a range; its first and its last few KiB are read once, the whole of a short one in one go. Throws
+/// Error for parts that are not all inside.
 class RangeReader {
 public:
     explicit RangeReader(FileRange range);
@@ -54,7 +56,7 @@ public:
     explicit Zip(FileRange range);
 
     const FileRange& range() const { return reader_.range(); }
-    const std::vector<ZipEntry>& entries() const { return entries_; }
+    const std::vector<ZipEntry>& entries() const { return entries_; }  ///< sorted by name
     const std::string& root() const { return root_; }
 
     /// Null when there is no such member; names carry no root folder: "data.pkl", "data/0".
@@ -72,10 +74,13 @@ public:
     void check_crc(const ZipEntry& entry) const;
 
 private:
+    void add_entry(std::string_view header, std::string_view name, std::string_view extra);
+    void check_layout();
+
     RangeReader reader_;
     std::string root_;
     std::vector<ZipEntry> entries_;
-    std::vector<std::uint32_t> by_name_;
+    std::uint64_t directory_ = 0;  ///< where the central directory starts
 };
 
 }  // namespace tpx::torch

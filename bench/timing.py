@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the benches share: commands that are timed side by side, and the words about the machine."""
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_plm_rsh_agent": "false",
+}  # fmt: skip
+
+
+def output(command):
+    """Runs a command to its end; gives what it wrote to stdout."""
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **MPI})
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def run(command):
+    """Runs a command to its end; gives seconds."""
+    started = time.perf_counter()
+    output(command)
+    return time.perf_counter() - started
+
+
+def remove(path):
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def warm(path):
+    """Reads every file, so that the page cache holds them all."""
+    for file in Path(path).rglob("*"):
+        if file.is_file():
+            with open(file, "rb", buffering=0) as stream:
+                while stream.read(1 << 23):
+                    pass
+
+
+def size(path):
+    return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
+
+
+def side_by_side(ours, theirs, source, out, repeats):
+    """Calls two functions that read `source`, make `out` and give the seconds it took, in turn; the first turn of each is
+    not counted, because it takes memory from the kernel for the first time. Gives two lists of seconds."""
+    seconds = ([], [])
+    for turn in range(repeats + 1):
+        for function, list_ in zip((ours, theirs), seconds):
+            remove(out)
+            os.sync()
+            warm(source)
+            taken = function()
+            if turn:
+                list_.append(taken)
+    remove(out)
+    return seconds
+
+
+def spread(list_):
+    """Median, and smallest to largest."""
+    return f"{statistics.median(list_):.2f} ({min(list_):.2f}–{max(list_):.2f})"
+
+
+def machine(path):
+    """One line: processor, cores, memory, kernel, file system of `path`."""
+    with open("/proc/cpuinfo") as file:
+        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    kind = subprocess.run(["stat", "-f", "-c", "%T", str(path)], capture_output=True, text=True).stdout.strip()
+    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB, Linux {platform.release()}, {kind}"

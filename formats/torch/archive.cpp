@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/torch/archive.hpp"
+
+#include "formats/torch/legacy.hpp"
+#include "formats/torch/pickle.hpp"
+#include "formats/torch/storage.hpp"
+#include "lib/core/error.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tpx::torch {
+
+/// Fills an Archive from its file.
+class ArchiveReader {
+public:
+    static void read(Archive& archive) {
+        if (archive.range_.length == 0) throw failure("the file is empty");
+        std::string magic(std::min<std::uint64_t>(archive.range_.length, 2), '\0');
+        read_at(*archive.range_.fd, archive.range_.offset, std::as_writable_bytes(std::span{magic}),
+                archive.range_.path);
+        magic == "PK" ? read_zip(archive) : LegacyReader::read(archive);
+    }
+
+private:
+    static const ZipEntry& member(const Zip& zip, std::string_view name) {
+        const ZipEntry* const entry = zip.find(name);
+        if (entry == nullptr) throw failure("no member '{}/{}'", zip.root(), name);
+        return *entry;
+    }
+
+    static bool is_big_endian(const Zip& zip) {
+        const ZipEntry* const entry = zip.find("byteorder");
+        const std::string order = entry == nullptr ? "little" : zip.read(*entry, 16);
+        if (order != "little" && order != "big") throw failure("byteorder is '{}', not little or big", order);
+        return order == "big";
+    }
+
+    static void read_zip(Archive& archive) {
+        const Zip& zip = archive.zip_.emplace(archive.range_);
+        const ZipEntry& pickle = member(zip, "data.pkl");
+        if (zip.find("constants.pkl") != nullptr) throw failure("a TorchScript archive, which holds code");
+        member(zip, "version");
+        archive.big_endian_ = is_big_endian(zip);
+        const std::string bytes = zip.read(pickle, most_inflated * archive.range_.length);
+        archive.document_ = in_context([] { return "data.pkl"; }, [&] { return read_pickle(bytes).document; });
+        for (const StorageId& id : storages_of(archive.document_.root())) add_storage(archive, id);
+    }
+
+    static void add_storage(Archive& archive, const StorageId& id) {
+        if (id.location == "meta") return;
+        const auto known = archive.storages_.find(id.key);
+        if (known == archive.storages_.end()) {
+            const ZipEntry& entry = member(*archive.zip_, fmt::format("data/{}", id.key));
+            const std::uint64_t payload = archive.zip_->payload(entry);
+            const std::uint64_t offset = entry.deflated ? 0 : archive.range_.offset + payload;
+            archive.storages_[std::string{id.key}] = {offset, entry.size, entry.deflated};
+            if (entry.size < id.bytes) throw too_short(id, entry.size);
+        } else if (known->second.bytes < id.bytes) {
+            throw too_short(id, known->second.bytes);
+        }
+    }
+
+    static Error too_short(const StorageId& id, std::uint64_t found) {
+        return failure("storage '{}' needs {} bytes, its record has {}", id.key, id.bytes, found);
+    }
+
+    static constexpr std::uint64_t most_inflated = 16;  // times the archive's size: enough for any text
+};
+
+Archive Archive::open(const std::filesystem::path& path) {
+    Fd fd = open_file(path, O_RDONLY);
+    const std::uint64_t size = size_of_file(path);
+    const auto owner = std::make_shared<const Fd>(std::move(fd));
+    Archive archive = open(FileRange{owner.get(), path, 0, size});
+    archive.owned_ = owner;
+    return archive;
+}
+
+Archive Archive::open(const FileRange& range) {
+    return in_context([&] { return range.path.string(); },
+                      [&] {
+                          Archive archive;
+                          archive.range_ = range;
+                          ArchiveReader::read(archive);
+                          return archive;
+                      });
+}
+
+void Archive::check_crcs() const {
+    if (!zip_) return;
+    in_context([&] { return range_.path.string(); },
+               [&] {
+                   for (const ZipEntry& entry : zip_->entries()) zip_->check_crc(entry);
+               });
+}
+
+StoredTensor read_tensor_blob(const FileRange& range) {
+    const Archive archive = Archive::open(range);
+    return in_context([&] { return range.path.string(); },
+                      [&] {
+                          const auto tensor = archive.tensor(archive.root());
+                          if (!tensor) throw failure("expected a tensor, found {}", archive.root().describe());
+                          if (tensor->compressed || archive.big_endian() || tensor->conjugated || tensor->negated)
+                              throw failure("a tensor that is {}", tensor->compressed     ? "compressed"
+                                                                   : archive.big_endian() ? "big-endian"
+                                                                                          : "conjugated or negated");
+                          return *tensor;
+                      });
+}
+
+}  // namespace tpx::torch

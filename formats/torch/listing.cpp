@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/torch/archive.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tpx::torch {
+namespace {
+
+constexpr std::size_t longest_name = 4096;
+
+struct Place {
+    std::string name;
+    Value value;
+};
+
+std::string key_name(Value key) {
+    if (key.is(Kind::string)) return std::string{key.as_string()};
+    return key.is(Kind::integer) ? std::to_string(key.as_int()) : key.describe();
+}
+
+/// Appends what `place` holds, named, last first.
+class Children {
+public:
+    Children(const Place& parent, std::vector<Place>& places) : parent_{parent}, places_{places} {}
+
+    void add(Value value) {
+        switch (value.kind()) {
+            case Kind::tuple:
+            case Kind::list:
+                return add(value.items());
+            case Kind::dict:
+                return add(value.entries());
+            case Kind::object: {
+                const Object& object = value.as_object();
+                add(object.args.items());
+                add(object.items());
+                add(object.entries());
+                return add_state(object.state);
+            }
+            default:
+                return;
+        }
+    }
+
+private:
+    void add(std::string_view key, Value value) {
+        if (!value.is_node()) return;
+        std::string name = parent_.name.empty() ? std::string{key} : fmt::format("{}.{}", parent_.name, key);
+        if (name.size() > longest_name) throw failure("a name of more than {} characters", longest_name);
+        places_.push_back({std::move(name), value});
+    }
+
+    void add(std::span<const Value> items) {
+        for (std::size_t i = 0; i < items.size(); ++i) add(std::to_string(i), items[i]);
+    }
+
+    void add(std::span<const Entry> entries) {
+        for (const Entry& entry : entries) add(key_name(entry.key), entry.value);
+    }
+
+    /// Attributes are named as if they were the object's own entries.
+    void add_state(Value state) {
+        if (state.is(Kind::dict)) return add(state.entries());
+        if (!state.is(Kind::tuple)) return;
+        for (const Value part : state.items()) {
+            if (part.is(Kind::dict))
+                add(part.entries());
+            else
+                add("state", part);
+        }
+    }
+
+    const Place& parent_;
+    std::vector<Place>& places_;
+};
+
+}  // namespace
+
+std::vector<NamedTensor> Archive::tensors() const {
+    std::vector<NamedTensor> result;
+    std::unordered_set<Value, ValueHash> met;
+    std::vector<Place> waiting{{"", root()}};
+    while (!waiting.empty()) {
+        const Place place = std::move(waiting.back());
+        waiting.pop_back();
+        in_context([&] { return fmt::format("{}: tensor '{}'", range_.path.string(), place.name); },
+                   [&] {
+                       if (auto found = tensor(place.value)) {
+                           result.push_back({place.name, std::move(*found)});
+                       } else if (met.insert(place.value).second) {
+                           const auto first = static_cast<std::ptrdiff_t>(waiting.size());
+                           Children{place, waiting}.add(place.value);
+                           std::reverse(waiting.begin() + first, waiting.end());
+                       }
+                   });
+    }
+    return result;
+}
+
+}  // namespace tpx::torch

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/torch/value.hpp"
+#include "lib/core/dtype.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace tpx::torch {
+
+/// What the persistent id of a storage says.
+struct StorageId {
+    DType dtype = DType::u8;  ///< u8 for untyped storages
+    std::string_view key;
+    std::string_view location;  ///< "cpu", "cuda:3", "meta"
+    std::uint64_t bytes = 0;
+};
+
+/// Throws Error when `persistent` is no storage as torch.save names it, or one that is a part of another.
+StorageId storage_id(Value persistent);
+
+/// Every storage that a tree refers to, each node once.
+std::vector<StorageId> storages_of(Value root);
+
+}  // namespace tpx::torch

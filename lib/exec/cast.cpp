@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/core/error.hpp"
+#include "lib/exec/kernel.hpp"
+#include "lib/exec/walk.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace tpx {
+namespace {
+
+// Half and bfloat16 as their bits.
+struct Half {
+    std::uint16_t bits;
+};
+struct Bfloat {
+    std::uint16_t bits;
+};
+
+constexpr std::uint32_t sign_bit = 0x80000000;
+constexpr std::uint32_t infinity = 0x7f800000;
+
+inline float widen(float value) { return value; }
+inline double widen(double value) { return value; }
+inline float widen(Bfloat value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }
+inline float widen(Half value) {
+    const std::uint32_t magnitude = value.bits & 0x7fffu;
+    const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16;
+    // As a float with too small an exponent, then times 2^112: exact, and right for subnormal halves too.
+    const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+    const std::uint32_t special = magnitude >= 0x7c00 ? infinity : 0;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
+}
+
+inline Bfloat to_bfloat(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
+    const std::uint32_t quiet = bits | 0x400000;
+    return {static_cast<std::uint16_t>(((bits & ~sign_bit) > infinity ? quiet : rounded) >> 16)};
+}
+
+inline Half to_half(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = bits & ~sign_bit;
+    // Below 2^-14 the addition of a half rounds to the multiples of 2^-24 that subnormal halves are.
+    const std::uint32_t tiny = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;
+    const std::uint32_t normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    const std::uint32_t special = magnitude > infinity ? (0x7e00 | (magnitude >> 13 & 0x3ff)) : 0x7c00;
+    const std::uint32_t half = magnitude < 0x38800000 ? tiny : magnitude < 0x47800000 ? normal : special;
+    return {static_cast<std::uint16_t>(half | (bits & sign_bit) >> 16)};
+}
+
+// To float by "round to odd": inexact values keep an odd last bit, so that rounding once more to a narrower type rounds
+// as if from the double itself.
+inline float to_odd(double value) {
+    const auto nearest = static_cast<float>(value);
+    const auto back = static_cast<double>(nearest);
+    if (back == value || value != value) return nearest;
+    auto bits = std::bit_cast<std::uint32_t>(nearest);
+    if (std::fabs(back) > std::fabs(value)) --bits;
+    return std::bit_cast<float>(bits | 1);
+}
+
+inline float single(float value) { return value; }
+inline float single(double value) { return to_odd(value); }
+
+template <class To, class From>
+To convert(From value) {
+    const auto wide = widen(value);
+    if constexpr (std::is_same_v<To, Bfloat>) {
+        return to_bfloat(single(wide));
+    } else if constexpr (std::is_same_v<To, Half>) {
+        return to_half(single(wide));
+    } else {
+        return static_cast<To>(wide);
+    }
+}
+
+template <class To, class From>
+void convert_items(const WalkAxis& axis, const std::byte* source, std::byte* target) {
+    const auto item = [](const std::byte* from, std::byte* to) {
+        From value;
+        std::memcpy(&value, from, sizeof value);
+        const To converted = convert<To>(value);
+        std::memcpy(to, &converted, sizeof converted);
+    };
+    if (axis.source == sizeof(From) && axis.target == sizeof(To)) {
+        // The same with strides that the compiler knows: it can use vectors.
+        for (Index k = 0; k < axis.count; ++k) item(source + k * Index{sizeof(From)}, target + k * Index{sizeof(To)});
+    } else {
+        for (Index k = 0; k < axis.count; ++k) item(source + k * axis.source, target + k * axis.target);
+    }
+}
+
+using Convert = void (*)(const WalkAxis&, const std::byte*, std::byte*);
+
+template <class From>
+Convert converter(DType to) {
+    switch (to) {
+        case DType::f64:
+            return convert_items<double, From>;
+        case DType::f32:
+            return convert_items<float, From>;
+        case DType::f16:
+            return convert_items<Half, From>;
+        case DType::bf16:
+            return convert_items<Bfloat, From>;
+        default:
+            return nullptr;
+    }
+}
+
+Convert converter(DType from, DType to) {
+    switch (from) {
+        case DType::f64:
+            return converter<double>(to);
+        case DType::f32:
+            return converter<float>(to);
+        case DType::f16:
+            return converter<Half>(to);
+        case DType::bf16:
+            return converter<Bfloat>(to);
+        default:
+            return nullptr;
+    }
+}
+
+}  // namespace
+
+bool can_cast(DType from, DType to) { return from == to ? itemsize(from) > 0 : converter(from, to) != nullptr; }
+
+void cast_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, DType from,
+                   std::byte* target, const Strides& target_strides, DType to) {
+    if (!can_cast(from, to)) throw failure("cannot cast {} to {}", name(from), name(to));
+    if (from == to) return copy_elements(sizes, source, source_strides, target, target_strides, itemsize(from));
+    if (volume(sizes) == 0) return;
+    Tuple<WalkAxis> axes = walk_axes(sizes, source_strides, target_strides);
+    if (axes.empty()) axes.push_back({1, 0, 0});
+    const WalkAxis inner = axes[axes.size() - 1];
+    Tuple<WalkAxis> outer;
+    for (int k = 0; k < axes.size() - 1; ++k) outer.push_back(axes[k]);
+    const Convert convert_row = converter(from, to);
+    walk(outer, source, target, [&](const std::byte* row, std::byte* to_row) { convert_row(inner, row, to_row); });
+}
+
+}  // namespace tpx

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/box.hpp"
+#include "lib/core/dtype.hpp"
+
+#include <cstddef>
+
+namespace tpx {
+
+/// Copies the elements of an array of `sizes` from one place in memory to another; strides are in bytes, any order.
+/// Precondition: source and target do not overlap; itemsize is at least 1.
+void copy_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, std::byte* target,
+                   const Strides& target_strides, int itemsize);
+
+/// Whether cast_elements can turn `from` into `to`: equal types, and any of f64, f32, f16, bf16 into another of them.
+bool can_cast(DType from, DType to);
+
+/// Copies like copy_elements and casts each element: to the nearest value, ties to even, to infinity beyond the
+/// largest; a NaN stays a quiet NaN. Throws Error "cannot cast FROM to TO" unless can_cast.
+void cast_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, DType from,
+                   std::byte* target, const Strides& target_strides, DType to);
+
+}  // namespace tpx

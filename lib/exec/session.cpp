@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/session.hpp"
+
+#include <cstdlib>
+
+namespace tpx::mpi {
+namespace {
+
+void initialise() {
+    int granted = MPI_THREAD_SINGLE;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &granted), "MPI_Init_thread");
+    if (granted < MPI_THREAD_FUNNELED) throw failure("MPI_Init_thread: this MPI allows no threads beside its own");
+}
+
+// Each rank would take itself for the only one, and all would write the same files.
+void refuse_strangers() {
+    const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+    if (tasks != nullptr && std::atoi(tasks) > 1)
+        throw failure("srun started {} tasks without MPI: use srun --mpi=pmix, or mpirun", tasks);
+}
+
+Exit alone(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report) {
+    try {
+        refuse_strangers();
+        return body(Comm{});
+    } catch (const Error& error) {
+        report(error.what());
+        return error.exit();
+    } catch (const std::exception& error) {
+        report(fmt::format("internal error: {}", error.what()));
+        return Exit::failure;
+    }
+}
+
+}  // namespace
+
+bool started_as_rank() {
+    for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {
+        if (std::getenv(variable) != nullptr) return true;
+    }
+    return false;
+}
+
+Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report) {
+    if (!started_as_rank()) return alone(body, report);
+    initialise();
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    Exit exit = Exit::success;
+    try {
+        const Comm world = Comm::duplicate(MPI_COMM_WORLD);
+        exit = body(world);
+    } catch (const AgreedError& error) {
+        // Not after MPI_Finalize: mpiexec kills the other ranks as soon as the first one ends with a failure.
+        if (rank == 0) report(error.what());
+        exit = error.exit();
+    } catch (const Error& error) {
+        report(fmt::format("rank {}: {}", rank, error.what()));
+        MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error.exit()));
+    } catch (const std::exception& error) {
+        report(fmt::format("rank {}: internal error: {}", rank, error.what()));
+        MPI_Abort(MPI_COMM_WORLD, static_cast<int>(Exit::failure));
+    }
+    // What was reported must be out before mpiexec sees a failed rank.
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return exit;
+}
+
+}  // namespace tpx::mpi

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/error.hpp"
+
+#include <atomic>
+
+namespace tpx {
+
+/// While it lives, SIGTERM, SIGINT and SIGUSR1 end nothing but are remembered, so that work can stop where it may.
+/// At most one may live.
+class StopSignals {
+public:
+    StopSignals();
+    ~StopSignals();
+    StopSignals(const StopSignals&) = delete;
+    StopSignals& operator=(const StopSignals&) = delete;
+
+    /// The first signal that came, or 0. It may change at any time.
+    const std::atomic<int>& signal() const;
+};
+
+/// How a run that `signal` stopped ends: interrupted by SIGINT, resumable by the others.
+Exit exit_of(int signal);
+
+}  // namespace tpx

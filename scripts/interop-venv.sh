@@ -1,0 +1,30 @@
+#!/bin/sh
+# interop-venv.sh: makes the Python environment that the interop tests load checkpoints with, if it is not there yet: in
+# $TPX_INTEROP_VENV, else in ~/.cache/tpx-interop. Needs Python 3.10 or later with venv, and PyPI. With a CUDA 13 toolkit
+# on the machine 2 GB are downloaded, without one more, since torch then brings its own.
+set -eu
+venv=${TPX_INTEROP_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/tpx-interop}
+cuda=${CUDA_HOME:-/usr/local/cuda}
+torch=2.15.0
+
+if [ -e "$venv/complete" ]; then
+    exit 0
+fi
+python3 -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' || {
+    echo "interop-venv: needs Python 3.10 or later with its venv module (Debian: python3-venv)" >&2
+    exit 1
+}
+
+echo "interop-venv: making $venv"
+python3 -m venv "$venv"
+# With --no-deps pip complains of what was left out on purpose; what it says is shown only when it fails.
+pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check "$@" >"$venv/log" 2>&1 || { cat "$venv/log"; exit 1; }; }
+if [ -e "$cuda/lib64/libcublas.so.13" ]; then
+    pip install --no-deps torch==$torch nvidia-cufile nvidia-cusparselt-cu13 nvidia-nvshmem-cu13==3.7.2 nvidia-nccl-cu13
+else
+    pip install torch==$torch
+fi
+pip install numpy safetensors==0.8.0 typing_extensions filelock sympy networkx jinja2 fsspec packaging pyyaml setuptools \
+    huggingface_hub tokenizers regex tqdm
+pip install --no-deps megatron-core==0.16.1 transformers==5.23.0
+touch "$venv/complete"

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""run.py TPX FORMAT: reshards checkpoints of the real frameworks with TPX, and loads the result with a real framework.
+
+The checkpoints of testdata/ are always used; those under $TPX_FIXTURES (default: ../shared/fixtures beside the source
+tree) too, where that folder exists.
+"""
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+logging.disable(logging.WARNING)
+
+import digests  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "testdata"
+FIXTURES = Path(os.environ.get("TPX_FIXTURES", ROOT / "../shared/fixtures"))
+
+
+@dataclass
+class Case:
+    """Reshard `source` to the layout `to`; what comes out must hold the tensors of the JSON file `holds`."""
+
+    source: Path
+    to: str
+    holds: Path
+    ranks: int = 1  # of tpx
+    load: list = field(default_factory=lambda: [{}])  # keyword arguments of each load
+    config: Path | None = None  # config.json that transformers wants and the source does not have
+
+
+def fixture(name):
+    return FIXTURES / name / "ckpt", FIXTURES / name / "fixture.json"
+
+
+def safetensors_cases():
+    small, rope = DATA / "llama-small", DATA / "llama-rope"
+    yield Case(small / "hf", "tp=1", small / "hf.json")
+    yield Case(small / "megatron-tp2pp2", "tp=1", small / "hf.json", ranks=2, config=small / "hf/config.json")
+    yield Case(rope / "dcp-fsdp2", "tp=1", rope / "hf.json", ranks=3, config=rope / "hf/config.json")
+
+
+def dcp_cases():
+    rope, small = DATA / "llama-rope", DATA / "llama-small"
+    on_one_and_more = [{}, {"mesh_shape": (3,)}, {"mesh_shape": (2, 2)}]
+    yield Case(rope / "dcp-fsdp2", "fsdp=3", rope / "dcp-fsdp2.json", ranks=2, load=on_one_and_more)
+    yield Case(rope / "hf", "fsdp=2,tp=2", rope / "dcp-fsdp2.json", ranks=2, load=on_one_and_more)
+    if FIXTURES.is_dir():
+        layouts = {"fsdp2": "tp=2", "plain1": "fsdp=4", "fsdp2-tp2": "fsdp=3", "fsdp4": "fsdp=2,tp=2", "fsdp3": "tp=1"}
+        for source, to in layouts.items():
+            checkpoint, holds = fixture(f"dcp/llama-a-{source}")
+            yield Case(checkpoint, to, holds, ranks=2, load=[{}, {"mesh_shape": (2, 2)}])
+
+
+def torch_dist_cases():
+    small = DATA / "llama-small"
+    holds = small / "megatron-tp2pp2.json"
+    degrees = [{}, {"tp": 2, "pp": 2}, {"tp": 4}, {"tp": 2, "pp": 2, "vpp": 2}, {"pp": 4}]
+    for to in ("tp=1", "tp=4", "pp=4", "tp=2,pp=2,vpp=2"):
+        yield Case(small / "megatron-tp2pp2", to, holds, ranks=2, load=degrees)
+    yield Case(small / "hf", "tp=2,pp=2", holds, ranks=3, load=degrees)
+    yield Case(small / "hf", "tp=1", holds, load=degrees)
+    if FIXTURES.is_dir():
+        layouts = {"tp1pp1": "tp=2,pp=2", "tp1pp4": "tp=4", "tp4pp1": "tp=2", "tp2pp2vpp2": "pp=4"}
+        for source, to in layouts.items():
+            checkpoint, holds = fixture(f"megatron/llama-small-dist-{source}")
+            yield Case(checkpoint, to, holds, ranks=2, load=degrees)
+
+
+CASES = {"safetensors": safetensors_cases, "dcp": dcp_cases, "torch_dist": torch_dist_cases}
+
+
+def loader(kind):
+    if kind == "safetensors":
+        import load_hf as module
+    elif kind == "dcp":
+        import load_dcp as module
+    else:
+        import load_megatron as module
+    return module
+
+
+def reshard(tpx, case, kind, out):
+    command = [tpx, "reshard", str(case.source), str(out), "--to", case.to, "--format", kind]
+    if case.ranks > 1:
+        command = ["mpirun", "-n", str(case.ranks), *command]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        return [f"exit status {done.returncode}: {done.stderr.strip()}"]
+    if case.config and not (out / "config.json").exists():
+        shutil.copy(case.config, out)
+    return []
+
+
+def run(tpx, kind, case, folder):
+    """Lines that say what is wrong."""
+    out = Path(folder) / "out"
+    faults = reshard(tpx, case, kind, out)
+    if faults:
+        return faults
+    expected = digests.read(case.holds)
+    for arguments in case.load:
+        label = ", ".join(f"{name} {value}" for name, value in arguments.items()) or "one rank"
+        try:
+            faults += [f"loaded on {label}: {line}" for line in loader(kind).check(str(out), expected, **arguments)]
+        except Exception as error:
+            faults.append(f"loading on {label}: {type(error).__name__}: {error}")
+    # A loader that finds no fault with the wrong digests would find none with the right ones.
+    name = sorted(expected["tensors"])[0]
+    expected["tensors"][name] = {**expected["tensors"][name], "sha256": "0" * 64}
+    expected.pop("tensors_vocab_trimmed", None)
+    if not faults and not loader(kind).check(str(out), expected):
+        faults.append("the loader does not see a wrong digest")
+    return faults
+
+
+def main():
+    tpx, kind = sys.argv[1:]
+    failed = 0
+    for case in CASES[kind]():
+        started = time.time()
+        with tempfile.TemporaryDirectory() as folder:
+            faults = run(tpx, kind, case, folder)
+        failed += bool(faults)
+        source = case.source.parent.name + "/" + case.source.name
+        print(f"{'FAIL' if faults else 'ok'}: {source} to {case.to}, {len(case.load)} loads, {time.time() - started:.1f} s")
+        for line in faults[:12]:
+            print(f"  {line}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads safetensors, PyTorch DCP and Megatron torch_dist with Python's standard library alone: the second opinion that
+tests compare tpx with. Small files only; every tensor is put together in memory."""
+import hashlib
+import io
+import json
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+
+SIZES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
+SIZES |= {"f8_e4m3": 1, "f8_e5m2": 1}
+SAFETENSORS = {"F64": "f64", "F32": "f32", "F16": "f16", "BF16": "bf16", "I64": "i64", "I32": "i32", "I16": "i16"}
+SAFETENSORS |= {"I8": "i8", "U8": "u8", "BOOL": "bool", "F8_E4M3": "f8_e4m3", "F8_E5M2": "f8_e5m2"}
+TORCH = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32"}
+TORCH |= {"int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool", "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2"}
+STORAGES = {"DoubleStorage": "f64", "FloatStorage": "f32", "HalfStorage": "f16", "BFloat16Storage": "bf16"}
+STORAGES |= {"LongStorage": "i64", "IntStorage": "i32", "ShortStorage": "i16", "CharStorage": "i8", "ByteStorage": "u8"}
+STORAGES |= {"BoolStorage": "bool"}
+
+
+class Whole:
+    """A tensor being put together: its bytes in C order, and the boxes that were put in."""
+
+    def __init__(self, dtype, shape):
+        self.dtype, self.shape, self.boxes = dtype, tuple(shape), []
+        self.data = bytearray(self._count(shape) * SIZES[dtype])
+
+    @staticmethod
+    def _count(shape):
+        count = 1
+        for size in shape:
+            count *= size
+        return count
+
+    def put(self, offset, shape, data):
+        """`data` holds, in C order, the box that begins at `offset`."""
+        item = SIZES[self.dtype]
+        assert len(data) == self._count(shape) * item, "a piece has not the bytes that its box asks for"
+        self.boxes.append((tuple(offset), tuple(shape)))
+        if not shape:
+            self.data[:] = data
+            return
+        run = shape[-1] * item
+        for row in range(self._count(shape[:-1])):
+            at, rest = 0, row
+            index = []
+            for size in reversed(shape[:-1]):
+                index.append(rest % size)
+                rest //= size
+            for size, begin, i in zip(self.shape, offset, [*reversed(index), 0]):
+                at = at * size + begin + i
+            self.data[at * item : at * item + run] = data[row * run : (row + 1) * run]
+
+    def entry(self):
+        return {"dtype": self.dtype, "shape": list(self.shape), "sha256": hashlib.sha256(self.data).hexdigest()}
+
+
+class _Anything:
+    """Stands for every class that a pickle names; keeps what it was made of."""
+
+    def __init__(self, *args):
+        self.args = args
+
+    def __setstate__(self, state):
+        self.state = state
+        if isinstance(state, dict):
+            self.__dict__.update(state)
+
+    def __hash__(self):
+        return hash(repr(self._key()))
+
+    def __eq__(self, other):
+        return isinstance(other, _Anything) and self._key() == other._key()
+
+    def _key(self):
+        return (self.__dict__.get("fqn"), self.__dict__.get("offset"), self.__dict__.get("index"), self.__dict__.get("args"))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, data, load=None):
+        super().__init__(io.BytesIO(data))
+        self.load_storage = load
+
+    def find_class(self, module, name):
+        if (module, name) == ("collections", "OrderedDict"):
+            return dict
+        if (module, name) in (("builtins", "set"), ("builtins", "dict"), ("builtins", "list")):
+            return getattr(__import__("builtins"), name)
+        if name == "_rebuild_tensor_v2":
+            return lambda storage, offset, shape, stride, *_: (storage, offset, tuple(shape), tuple(stride))
+        if name == "Size":
+            return tuple
+        return type(name, (_Anything,), {"__module__": module})
+
+    def persistent_load(self, what):
+        return self.load_storage(what)
+
+
+def _tensor_of_archive(data):
+    """dtype, shape and C-order bytes of the one tensor in a torch.save archive."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    root = archive.namelist()[0].split("/")[0]
+
+    def load(what):
+        _, storage, key, _, _ = what
+        return storage.__name__, archive.read(f"{root}/data/{key}")
+
+    (kind, storage), begin, shape, stride = _Unpickler(archive.read(f"{root}/data.pkl"), load).load()
+    dtype = STORAGES[kind]
+    item = SIZES[dtype]
+    out = bytearray()
+    indices = [0] * len(shape)
+    for _ in range(Whole._count(shape)):
+        at = (begin + sum(i * s for i, s in zip(indices, stride))) * item
+        out += storage[at : at + item]
+        for axis in reversed(range(len(shape))):
+            indices[axis] += 1
+            if indices[axis] < shape[axis]:
+                break
+            indices[axis] = 0
+    return dtype, shape, bytes(out)
+
+
+def _dtype_name(properties):
+    """The torch dtype in a TensorProperties, however this version of torch pickled it."""
+    for value in [properties.__dict__.get("dtype"), *(getattr(properties, "state", ()) or ())]:
+        name = getattr(value, "__name__", None) or type(value).__name__
+        if name in TORCH:
+            return TORCH[name]
+    raise ValueError(f"no dtype in {vars(properties)}")
+
+
+def read_dcp(folder):
+    """name -> Whole for tensors, name -> bytes for the other entries."""
+    metadata = _Unpickler((folder / ".metadata").read_bytes()).load()
+    tensors, objects = {}, {}
+    items = metadata.state_dict_metadata
+    for name, item in items.items():
+        if type(item).__name__ == "TensorStorageMetadata":
+            tensors[name] = Whole(_dtype_name(item.properties), item.size)
+    for index, info in metadata.storage_data.items():
+        path = (folder / info.relative_path).resolve()
+        assert folder.resolve() in path.parents, "a path leaves the checkpoint"
+        with open(path, "rb") as file:
+            file.seek(info.offset)
+            data = file.read(info.length)
+        if index.fqn not in tensors:
+            objects[index.fqn] = data
+            continue
+        dtype, shape, values = _tensor_of_archive(data)
+        assert dtype == tensors[index.fqn].dtype, f"{index.fqn}: dtype of the piece"
+        tensors[index.fqn].put(tuple(index.offset or ()), shape, values)
+    return tensors, objects
+
+
+def tensor_items(path):
+    """(offset, length) of every torch.save archive in this .distcp file that holds a piece of a tensor."""
+    metadata = _Unpickler((path.parent / ".metadata").read_bytes()).load()
+    for index, info in metadata.storage_data.items():
+        is_tensor = type(metadata.state_dict_metadata[index.fqn]).__name__ == "TensorStorageMetadata"
+        if is_tensor and info.relative_path == path.name:
+            yield info.offset, info.length
+
+
+def read_safetensors(folder):
+    """name -> Whole; every file of the folder is read, and the pieces that several files hold are put together."""
+    pieces = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        data = path.read_bytes()
+        (length,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8 : 8 + length])
+        sharding = json.loads(header.pop("__metadata__", {}).get("DCP_SHARDING_INFO", "{}"))
+        for name, item in header.items():
+            begin, end = (8 + length + at for at in item["data_offsets"])
+            offset = sharding.get(name, {}).get("saved_offsets", [0] * len(item["shape"]))
+            pieces.setdefault(name, []).append((item["dtype"], offset, item["shape"], data[begin:end]))
+    tensors = {}
+    for name, parts in pieces.items():
+        extents = [[o + s for o, s in zip(offset, shape)] for _, offset, shape, _ in parts]
+        tensors[name] = Whole(SAFETENSORS[parts[0][0]], [max(ends) for ends in zip(*extents)])
+        for _, offset, shape, data in parts:
+            tensors[name].put(offset, shape, data)
+    return tensors, {}
+
+
+def read(folder):
+    """Tensors and other entries of a checkpoint of any of the three formats; its tracker file, if any, is followed."""
+    folder = Path(folder)
+    tracker = folder / "latest_checkpointed_iteration.txt"
+    if tracker.exists():
+        folder = folder / f"iter_{int(tracker.read_text()):07d}"
+    return read_dcp(folder) if (folder / ".metadata").exists() else read_safetensors(folder)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""roundtrip.py TPX: walks over the checkpoints of the real frameworks. In each group, whose members hold one state under
+many layouts, tpx must find every member's layout, see equal states, and make of each member every other one: the tensors
+that the framework itself stored, cut where the framework cut them; and back again.
+"""
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import reader
+from tool import fixture, in_parallel, need_fixtures, tpx
+
+# name of the checkpoint: the layout that inspect must find, and that makes the same cuts when asked for
+DCP_LLAMA = {
+    "llama-a-plain1": "tp=1",
+    "llama-a-fsdp2": "fsdp=2",
+    "llama-a-fsdp3": "fsdp=3",
+    "llama-a-fsdp4": "fsdp=4",
+    "llama-a-tp2": "tp=2",
+    "llama-a-fsdp2-tp2": "tp=2,fsdp=2",
+    "llama-a-hsdp2x2": "fsdp=2,hsdp=2",
+    "llama-a-hsdp2x2-lowest": "fsdp=2,hsdp=2",
+}
+TORCH_DIST_LLAMA = {
+    "llama-small-dist-tp1pp1": "tp=1",
+    "llama-small-dist-tp1pp4": "pp=4",
+    "llama-small-dist-tp2pp1": "tp=2",
+    "llama-small-dist-tp2pp2": "tp=2,pp=2",
+    "llama-small-dist-tp2pp2vpp2": "tp=2,pp=2,vpp=2",
+    "llama-small-dist-tp4pp1": "tp=4",
+}
+TITAN = {"titan-llama-fsdp2": "fsdp=2"}
+
+
+def differences(found, expected):
+    """Names whose dtype, shape or bytes are not the expected ones, or that are there on one side only."""
+    faults = [f"missing: {name}" for name in expected.keys() - found.keys()]
+    faults += [f"unexpected: {name}" for name in found.keys() - expected.keys()]
+    return faults + [f"differs: {n}" for n in expected.keys() & found.keys() if found[n].entry() != expected[n]]
+
+
+def holds(facts):
+    return {**facts["tensors"], **facts.get("optimizer", {})}
+
+
+def cuts(tensors):
+    """The boxes of every tensor; a replica counts once."""
+    return {name: sorted(set(whole.boxes)) for name, whole in tensors.items()}
+
+
+def reshard(source, out, to, kind, ranks=1):
+    done = tpx("reshard", source, out, "--to", to, "--format", kind, "--quiet", ranks=ranks)
+    return [f"reshard --to {to}: exit {done.returncode}: {done.stderr.strip()}"] if done.returncode else []
+
+
+def inspect(folder, name, layout):
+    checkpoint, facts = fixture(folder, name)
+    done = tpx("inspect", checkpoint, "--json")
+    if done.returncode:
+        return [f"inspect: exit {done.returncode}: {done.stderr.strip()}"]
+    found = json.loads(done.stdout).get("layout")
+    return [] if found == layout else [f"layout {found} instead of {layout}"]
+
+
+def same_state(folder, one, other_folder, other):
+    done = tpx("verify", fixture(folder, one)[0], fixture(other_folder, other)[0])
+    return [f"verify: exit {done.returncode}: {done.stdout.strip()} {done.stderr.strip()}"] if done.returncode else []
+
+
+def there_and_back(folder, kind, a, a_layout, b, b_layout, ranks):
+    """a in b's layout holds b's tensors, cut as b is cut; and that in a's layout is a again."""
+    a_path, a_facts = fixture(folder, a)
+    b_path, b_facts = fixture(folder, b)
+    with tempfile.TemporaryDirectory() as scratch:
+        there, back = Path(scratch, "there"), Path(scratch, "back")
+        faults = reshard(a_path, there, b_layout, kind, ranks) or reshard(there, back, a_layout, kind, ranks)
+        if faults:
+            return faults
+        for path, facts, original in ((there, b_facts, b_path), (back, a_facts, a_path)):
+            tensors, objects = reader.read(path)
+            theirs, their_objects = reader.read(original)
+            faults += [f"{path.name}: {line}" for line in differences(tensors, holds(facts))]
+            ours_cut, theirs_cut = cuts(tensors), cuts(theirs)
+            faults += [f"{path.name}: cut elsewhere: {n}" for n in ours_cut if ours_cut[n] != theirs_cut.get(n)]
+            if kind == "dcp" and objects.keys() != their_objects.keys():
+                faults.append(f"{path.name}: {len(objects)} entries that are no tensors, not {len(their_objects)}")
+    return faults
+
+
+def across(folder, name, to_folder, to_name, layout, kind, ranks):
+    """A checkpoint in another framework's format and names holds what that framework stored."""
+    source, _ = fixture(folder, name)
+    _, facts = fixture(to_folder, to_name)
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch, "out")
+        return reshard(source, out, layout, kind, ranks) or differences(reader.read(out)[0], holds(facts))
+
+
+def through(folder, name, layout, kind):
+    """A Hugging Face checkpoint, through another format and back, is what it was."""
+    source, facts = fixture(folder, name)
+    with tempfile.TemporaryDirectory() as scratch:
+        there, back = Path(scratch, "there"), Path(scratch, "back")
+        faults = reshard(source, there, layout, kind) or reshard(there, back, "tp=1", "safetensors")
+        return faults or differences(reader.read(back)[0], holds(facts))
+
+
+def jobs():
+    groups = [("dcp", "dcp", DCP_LLAMA), ("megatron", "torch_dist", TORCH_DIST_LLAMA), ("dcp", "dcp", TITAN)]
+    for folder, kind, members in groups:
+        names = list(members)
+        for i, a in enumerate(names):
+            yield inspect, folder, a, members[a]
+            if i:
+                yield same_state, folder, names[i - 1], folder, a
+            for k, b in enumerate(names):
+                if a != b and "lowest" not in b:
+                    yield there_and_back, folder, kind, a, members[a], b, members[b], 1 + (i + k == len(names)) * 2
+    yield same_state, "dcp", "llama-a-plain1", "dcp", "llama-a-fsdp2-dim1"
+    for b in ("llama-a-fsdp3", "llama-a-tp2"):
+        yield across, "dcp", "llama-a-fsdp2-dim1", "dcp", b, DCP_LLAMA[b], "dcp", 1
+
+    for name in ("hf-llama-single", "hf-llama-sharded"):
+        yield inspect, "safetensors", name, "tp=1"
+        yield same_state, "safetensors", name, "dcp", "titan-llama-fsdp2"
+        yield across, "safetensors", name, "dcp", "titan-llama-fsdp2", "fsdp=2", "dcp", 2
+        yield across, "dcp", "titan-llama-fsdp2", "safetensors", name, "tp=1", "safetensors", 1
+    yield same_state, "safetensors", "hf-llama-single", "safetensors", "hf-llama-sharded"
+    for name, layout in TORCH_DIST_LLAMA.items():
+        yield same_state, "safetensors", "hf-llama-small", "megatron", name
+        yield across, "megatron", name, "safetensors", "hf-llama-small", "tp=1", "safetensors", 1
+        yield across, "safetensors", "hf-llama-small", "megatron", name, layout, "torch_dist", 1
+    for name in ("hf-llama-single", "hf-llama-sharded", "hf-llama-small", "hf-qwen2-tied"):
+        yield through, "safetensors", name, "tp=2,pp=2", "torch_dist"
+        yield through, "safetensors", name, "fsdp=3", "dcp"
+
+    hf_writer = ["hf-a-dcp-fsdp2", "hf-a-sharded-fsdp3", "hf-a-sharded-fsdp2-tp2", "hf-a-consolidated-fsdp2", "hf-a-rank0"]
+    for a, b in zip(hf_writer, hf_writer[1:]):
+        yield same_state, "dcp", a, "dcp", b
+        yield across, "dcp", b, "dcp", a, "fsdp=3", "dcp", 1
+
+
+if __name__ == "__main__":
+    need_fixtures()
+    sys.exit(in_parallel(list(jobs())))

@@ -1,0 +1,12 @@
+#!/bin/sh
+# run.sh TPX PROGRAM: runs one of the programs here; exit 77, skipped, where there is no Python 3.9 or later.
+set -u
+cd "$(dirname "$0")" || exit 1
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || {
+    echo "skipped: no Python 3.9 here"
+    exit 77
+}
+# shellcheck source=mpi-env.sh
+. ../../scripts/mpi-env.sh
+export PYTHONDONTWRITEBYTECODE=1
+exec python3 "$2.py" "$1"
