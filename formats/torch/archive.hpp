@@ -69,6 +69,9 @@ public:
     /// list met twice is not.
     std::vector<NamedTensor> tensors() const;
 
+    /// The bytes of a storage as they are. Throws Error when there is no such storage.
+    std::string storage(std::string_view key) const;
+
     /// The logical elements of `tensor` in C order, little-endian, conjugated and negated as it says. For small
     /// tensors: holds the whole storage.
     std::string elements(const StoredTensor& tensor) const;

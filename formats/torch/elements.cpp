@@ -28,20 +28,23 @@ void normalise(char* element, std::size_t size, const StoredTensor& tensor, bool
 
 }  // namespace
 
+std::string Archive::storage(std::string_view key) const {
+    const auto found = storages_.find(key);
+    if (found == storages_.end()) throw failure("{}: no storage '{}'", range_.path.string(), key);
+    const Storage& place = found->second;
+    if (place.compressed) return zip_->read(*zip_->find(fmt::format("data/{}", key)), place.bytes);
+    std::string bytes(place.bytes, '\0');
+    read_at(*range_.fd, place.offset, std::as_writable_bytes(std::span{bytes}), range_.path);
+    return bytes;
+}
+
 std::string Archive::elements(const StoredTensor& tensor) const {
     const auto size = static_cast<std::size_t>(itemsize(tensor.dtype));
     const auto count = static_cast<std::size_t>(volume(tensor.shape));
     if (count == 0) return {};
-    const Storage& storage = storages_.find(tensor.storage)->second;
-    if (count > std::max(storage.bytes, most_repeated) / size)
-        throw failure("a tensor of {} elements in a storage of {} bytes", count, storage.bytes);
-    std::string stored;
-    if (storage.compressed) {
-        stored = zip_->read(*zip_->find(fmt::format("data/{}", tensor.storage)), storage.bytes);
-    } else {
-        stored.resize(storage.bytes);
-        read_at(*range_.fd, storage.offset, std::as_writable_bytes(std::span{stored}), range_.path);
-    }
+    const std::string stored = storage(tensor.storage);
+    if (count > std::max<std::uint64_t>(stored.size(), most_repeated) / size)
+        throw failure("a tensor of {} elements in a storage of {} bytes", count, stored.size());
     std::string result(count * size, '\0');
     Shape index(tensor.shape.size());
     for (std::size_t i = 0; i < count; ++i) {

@@ -35,6 +35,12 @@ DType dtype_of(Global type) {
 
 }  // namespace
 
+std::string_view typed_storage(DType dtype) {
+    for (const StorageClass& known : classes)
+        if (known.dtype == dtype) return known.name;
+    return {};
+}
+
 StorageId storage_id(Value persistent) {
     const auto id = persistent.as_persistent().items();
     if (id.size() < 5 || id.size() > 6 || !id[0].is(Kind::string) || id[0].as_string() != "storage")

@@ -22,6 +22,9 @@ struct StorageId {
 /// Throws Error when `persistent` is no storage as torch.save names it, or one that is a part of another.
 StorageId storage_id(Value persistent);
 
+/// The class in module torch of storages of `dtype`; empty for types that have none of their own.
+std::string_view typed_storage(DType dtype);
+
 /// Every storage that a tree refers to, each node once.
 std::vector<StorageId> storages_of(Value root);
 
