@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/handle.hpp"
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// The little of HDF5 that tpx's own files use: attributes on the root, groups, and contiguous arrays of numbers and
+/// of fixed-length text. Nothing else is read, so that a file cannot ask for more memory than it has bytes, for
+/// another file, or for a filter.
+namespace tpx::formats::hdf5 {
+
+template <herr_t (*Close)(hid_t)>
+struct IdTraits {
+    using Raw = hid_t;
+    static Raw null() { return H5I_INVALID_HID; }
+    static void free(Raw raw) noexcept { Close(raw); }
+};
+using File = Handle<IdTraits<H5Fclose>>;
+using Group = Handle<IdTraits<H5Gclose>>;
+using Dataset = Handle<IdTraits<H5Dclose>>;
+using Attribute = Handle<IdTraits<H5Aclose>>;
+using Space = Handle<IdTraits<H5Sclose>>;
+using Type = Handle<IdTraits<H5Tclose>>;
+using Properties = Handle<IdTraits<H5Pclose>>;
+
+/// The number types that files hold, little-endian.
+template <class T>
+hid_t memory_type();
+
+/// Writes a file that appears under its name when it is whole, or not at all.
+class Writer {
+public:
+    /// Creates "`path`.tmp". Throws Error when that cannot be done.
+    explicit Writer(std::filesystem::path path);
+    Writer(const Writer&) = delete;
+    ~Writer();
+
+    void attribute(const char* name, std::string_view text);
+    void attribute(const char* name, std::uint64_t number);
+    void group(const char* name);
+
+    /// One-dimensional, each as long as the longest.
+    void texts(const char* name, std::span<const std::string> texts);
+
+    /// `values` in C order with dimensions `shape`. Those of 64 bits with a sign are stored in 32 where they fit.
+    template <class T>
+    void numbers(const char* name, std::span<const T> values, std::span<const hsize_t> shape);
+
+    /// Closes, syncs and renames the file. Throws Error on failure.
+    void commit();
+
+private:
+    void array(const char* name, hid_t file_type, hid_t type, const void* values, std::span<const hsize_t> shape);
+
+    std::filesystem::path path_;
+    std::filesystem::path temporary_;
+    File file_;
+};
+
+/// Reads what Writer writes, from a file that may have come from anyone. Throws Error "FILE: 'NAME': cause" for
+/// anything else.
+class Reader {
+public:
+    explicit Reader(std::filesystem::path path);
+
+    std::string attribute_text(const char* name) const;
+    std::uint64_t attribute_number(const char* name) const;
+
+    std::vector<std::string> texts(const char* name) const;
+
+    /// The dimensions of an array.
+    std::vector<hsize_t> shape(const char* name) const;
+
+    /// An array of numbers of type T and of dimensions `shape`.
+    template <class T>
+    std::vector<T> numbers(const char* name, std::span<const hsize_t> shape) const;
+
+private:
+    struct Array {
+        Dataset dataset;
+        Type type;
+        std::vector<hsize_t> shape;
+        std::size_t count = 0;
+    };
+    Array open(const char* name) const;
+    void read(const char* name, const Array& array, hid_t type, void* into) const;
+
+    std::filesystem::path path_;
+    std::uint64_t size_ = 0;
+    File file_;
+};
+
+}  // namespace tpx::formats::hdf5

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/plan/hdf5.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <fcntl.h>
+#include <algorithm>
+
+namespace tpx::formats::hdf5 {
+namespace {
+
+constexpr int most_dimensions = 3;
+
+template <class... Types>
+bool is_one_of(hid_t type, Types... types) {
+    return ((H5Tequal(type, types) > 0) || ...);
+}
+
+template <class T>
+bool holds_type(hid_t type) {
+    if constexpr (std::is_same_v<T, std::int64_t>) return is_one_of(type, H5T_STD_I32LE, H5T_STD_I64LE);
+    if constexpr (std::is_same_v<T, std::uint64_t>) return is_one_of(type, H5T_STD_U64LE);
+    if constexpr (std::is_same_v<T, std::uint32_t>) return is_one_of(type, H5T_STD_U32LE);
+    if constexpr (std::is_same_v<T, std::int32_t>) return is_one_of(type, H5T_STD_I32LE);
+}
+
+bool is_fixed_text(hid_t type) {
+    return H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 && H5Tget_size(type) > 0;
+}
+
+std::string trimmed(std::string text) {
+    text.erase(text.find_last_not_of('\0') + 1);
+    return text;
+}
+
+// Whether each part of "a/b" is a link of its own and leads nowhere else.
+bool is_plain_path(hid_t file, std::string_view name) {
+    for (std::size_t end = name.find('/');; end = name.find('/', end + 1)) {
+        H5L_info_t link;
+        const std::string part{name.substr(0, end)};
+        if (H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD) return false;
+        if (end == name.npos) return true;
+    }
+}
+
+}  // namespace
+
+Reader::Reader(std::filesystem::path path) : path_{std::move(path)} {
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    size_ = size_of_file(path_);
+    open_file(path_, O_RDONLY);
+    file_ = File{H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)};
+    if (!file_) throw failure("{}: not a whole HDF5 file", path_.string());
+}
+
+std::string Reader::attribute_text(const char* name) const {
+    const Attribute attribute{H5Aopen(file_.get(), name, H5P_DEFAULT)};
+    if (!attribute) throw failure("{}: '{}': no such attribute", path_.string(), name);
+    const Type type{H5Aget_type(attribute.get())};
+    const Space space{H5Aget_space(attribute.get())};
+    const bool fits = H5Sget_simple_extent_type(space.get()) == H5S_SCALAR && is_fixed_text(type.get()) &&
+                      H5Tget_size(type.get()) <= size_;
+    if (!fits) throw failure("{}: '{}': not a text of fixed length", path_.string(), name);
+    std::string text(H5Tget_size(type.get()), '\0');
+    if (H5Aread(attribute.get(), type.get(), text.data()) < 0)
+        throw failure("{}: '{}': HDF5 cannot read it", path_.string(), name);
+    return trimmed(std::move(text));
+}
+
+std::uint64_t Reader::attribute_number(const char* name) const {
+    const Attribute attribute{H5Aopen(file_.get(), name, H5P_DEFAULT)};
+    if (!attribute) throw failure("{}: '{}': no such attribute", path_.string(), name);
+    const Type type{H5Aget_type(attribute.get())};
+    const Space space{H5Aget_space(attribute.get())};
+    if (H5Sget_simple_extent_type(space.get()) != H5S_SCALAR || !holds_type<std::uint64_t>(type.get()))
+        throw failure("{}: '{}': not a number of 64 bits", path_.string(), name);
+    std::uint64_t number = 0;
+    if (H5Aread(attribute.get(), H5T_NATIVE_UINT64, &number) < 0)
+        throw failure("{}: '{}': HDF5 cannot read it", path_.string(), name);
+    return number;
+}
+
+Reader::Array Reader::open(const char* name) const {
+    const auto mistake = [&](std::string_view cause) { return failure("{}: '{}': {}", path_.string(), name, cause); };
+    if (!is_plain_path(file_.get(), name)) throw mistake("no such dataset");
+    Array array{Dataset{H5Dopen2(file_.get(), name, H5P_DEFAULT)}, Type{}, {}, 1};
+    if (!array.dataset) throw mistake("no such dataset");
+    array.type = Type{H5Dget_type(array.dataset.get())};
+    const Space space{H5Dget_space(array.dataset.get())};
+    const Properties properties{H5Dget_create_plist(array.dataset.get())};
+    const int dimensions = H5Sget_simple_extent_ndims(space.get());
+    if (!array.type || !properties || dimensions < 1 || dimensions > most_dimensions)
+        throw mistake("not an array of 1 to 3 dimensions");
+    if (H5Pget_layout(properties.get()) != H5D_CONTIGUOUS || H5Pget_external_count(properties.get()) != 0)
+        throw mistake("not stored in one run of the file");
+
+    array.shape.resize(static_cast<std::size_t>(dimensions));
+    H5Sget_simple_extent_dims(space.get(), array.shape.data(), nullptr);
+    std::size_t bytes = H5Tget_size(array.type.get());
+    bool fits = bytes > 0;
+    for (hsize_t size : array.shape) {
+        fits = fits && !__builtin_mul_overflow(array.count, size, &array.count) &&
+               !__builtin_mul_overflow(bytes, size, &bytes);
+    }
+    fits = fits && bytes <= size_ && H5Dget_storage_size(array.dataset.get()) == bytes;
+    const haddr_t at = H5Dget_offset(array.dataset.get());
+    if (!fits || (bytes > 0 && (at == HADDR_UNDEF || at > size_ - bytes)))
+        throw mistake("larger than the file, or its bytes are not there");
+    return array;
+}
+
+void Reader::read(const char* name, const Array& array, hid_t type, void* into) const {
+    if (array.count > 0 && H5Dread(array.dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, into) < 0)
+        throw failure("{}: '{}': HDF5 cannot read it", path_.string(), name);
+}
+
+std::vector<hsize_t> Reader::shape(const char* name) const { return open(name).shape; }
+
+std::vector<std::string> Reader::texts(const char* name) const {
+    const Array array = open(name);
+    if (array.shape.size() != 1 || !is_fixed_text(array.type.get()))
+        throw failure("{}: '{}': not texts of fixed length", path_.string(), name);
+    const std::size_t length = H5Tget_size(array.type.get());
+    std::string padded(array.count * length, '\0');
+    read(name, array, array.type.get(), padded.data());
+    std::vector<std::string> texts;
+    texts.reserve(array.count);
+    for (std::size_t i = 0; i < array.count; ++i) texts.push_back(trimmed(padded.substr(i * length, length)));
+    return texts;
+}
+
+template <class T>
+std::vector<T> Reader::numbers(const char* name, std::span<const hsize_t> shape) const {
+    const Array array = open(name);
+    if (!std::ranges::equal(array.shape, shape))
+        throw failure("{}: '{}': dimensions [{}], [{}] were expected", path_.string(), name,
+                      fmt::join(array.shape, ", "), fmt::join(shape, ", "));
+    if (!holds_type<T>(array.type.get()))
+        throw failure("{}: '{}': not of the expected type of number", path_.string(), name);
+    std::vector<T> values(array.count);
+    read(name, array, memory_type<T>(), values.data());
+    return values;
+}
+template std::vector<std::uint32_t> Reader::numbers(const char*, std::span<const hsize_t>) const;
+template std::vector<std::int32_t> Reader::numbers(const char*, std::span<const hsize_t>) const;
+template std::vector<std::uint64_t> Reader::numbers(const char*, std::span<const hsize_t>) const;
+template std::vector<std::int64_t> Reader::numbers(const char*, std::span<const hsize_t>) const;
+
+}  // namespace tpx::formats::hdf5

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/plan/hdf5.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+namespace tpx::formats::hdf5 {
+namespace {
+
+// An attribute lies in an object header, whose messages end below 64 KiB.
+constexpr std::size_t longest_attribute = 60'000;
+constexpr std::size_t longest_text = 4096;
+
+Type text_type(std::size_t length) {
+    Type type{H5Tcopy(H5T_C_S1)};
+    H5Tset_size(type.get(), std::max<std::size_t>(length, 1));
+    H5Tset_strpad(type.get(), H5T_STR_NULLPAD);
+    H5Tset_cset(type.get(), H5T_CSET_UTF8);
+    return type;
+}
+
+template <class T>
+hid_t file_type(std::span<const T>) {
+    if constexpr (sizeof(T) == 4) {
+        return std::is_signed_v<T> ? H5T_STD_I32LE : H5T_STD_U32LE;
+    } else {
+        return H5T_STD_U64LE;
+    }
+}
+
+template <>
+hid_t file_type(std::span<const std::int64_t> values) {
+    const bool narrow = std::ranges::all_of(values, [](std::int64_t value) {
+        return value >= std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max();
+    });
+    return narrow ? H5T_STD_I32LE : H5T_STD_I64LE;
+}
+
+}  // namespace
+
+template <>
+hid_t memory_type<std::uint32_t>() {
+    return H5T_NATIVE_UINT32;
+}
+template <>
+hid_t memory_type<std::int32_t>() {
+    return H5T_NATIVE_INT32;
+}
+template <>
+hid_t memory_type<std::uint64_t>() {
+    return H5T_NATIVE_UINT64;
+}
+template <>
+hid_t memory_type<std::int64_t>() {
+    return H5T_NATIVE_INT64;
+}
+
+Writer::Writer(std::filesystem::path path) : path_{std::move(path)}, temporary_{path_.string() + ".tmp"} {
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    // HDF5 does not say why it cannot create a file; open(2) does.
+    open_file(temporary_, O_WRONLY | O_CREAT | O_TRUNC);
+    file_ = File{H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)};
+    if (!file_) throw failure("{}: HDF5 cannot create it", temporary_.string());
+}
+
+Writer::~Writer() {
+    if (temporary_.empty()) return;
+    file_ = File{};
+    ::unlink(temporary_.c_str());
+}
+
+void Writer::attribute(const char* name, std::string_view text) {
+    if (text.size() > longest_attribute)
+        throw failure("{}: '{}': {} bytes, at most {} can be kept", path_.string(), name, text.size(),
+                      longest_attribute);
+    const std::string content = text.empty() ? std::string(1, '\0') : std::string{text};
+    const Type type = text_type(content.size());
+    const Space space{H5Screate(H5S_SCALAR)};
+    const Attribute made{H5Acreate2(file_.get(), name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT)};
+    if (!made || H5Awrite(made.get(), type.get(), content.data()) < 0)
+        throw failure("{}: '{}': HDF5 cannot write it", path_.string(), name);
+}
+
+void Writer::attribute(const char* name, std::uint64_t number) {
+    const Space space{H5Screate(H5S_SCALAR)};
+    const Attribute made{H5Acreate2(file_.get(), name, H5T_STD_U64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT)};
+    if (!made || H5Awrite(made.get(), H5T_NATIVE_UINT64, &number) < 0)
+        throw failure("{}: '{}': HDF5 cannot write it", path_.string(), name);
+}
+
+void Writer::group(const char* name) {
+    if (!Group{H5Gcreate2(file_.get(), name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)})
+        throw failure("{}: '{}': HDF5 cannot write it", path_.string(), name);
+}
+
+void Writer::texts(const char* name, std::span<const std::string> texts) {
+    std::size_t longest = 1;
+    for (const std::string& text : texts) {
+        longest = std::max(longest, text.size());
+        if (text.size() > longest_text || text.find('\0') != text.npos)
+            throw failure("{}: '{}': a text of {} bytes cannot be kept (at most {}, none of them 0)", path_.string(),
+                          name, text.size(), longest_text);
+    }
+    std::string padded;
+    padded.reserve(longest * texts.size());
+    for (const std::string& text : texts) padded.append(text).append(longest - text.size(), '\0');
+    const Type type = text_type(longest);
+    const hsize_t count = texts.size();
+    array(name, type.get(), type.get(), padded.data(), std::span{&count, 1});
+}
+
+template <class T>
+void Writer::numbers(const char* name, std::span<const T> values, std::span<const hsize_t> shape) {
+    array(name, file_type(values), memory_type<T>(), values.data(), shape);
+}
+template void Writer::numbers(const char*, std::span<const std::uint32_t>, std::span<const hsize_t>);
+template void Writer::numbers(const char*, std::span<const std::int32_t>, std::span<const hsize_t>);
+template void Writer::numbers(const char*, std::span<const std::uint64_t>, std::span<const hsize_t>);
+template void Writer::numbers(const char*, std::span<const std::int64_t>, std::span<const hsize_t>);
+
+void Writer::array(const char* name, hid_t file_type, hid_t type, const void* values, std::span<const hsize_t> shape) {
+    const Space space{H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr)};
+    const Dataset made{H5Dcreate2(file_.get(), name, file_type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)};
+    const bool is_empty = std::ranges::find(shape, hsize_t{0}) != shape.end();
+    if (!made || (!is_empty && H5Dwrite(made.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0))
+        throw failure("{}: '{}': HDF5 cannot write it", path_.string(), name);
+}
+
+void Writer::commit() {
+    if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0) throw failure("{}: HDF5 cannot write it", temporary_.string());
+    file_ = File{};
+    const Fd fd = open_file(temporary_, O_RDONLY);
+    if (::fsync(fd.get()) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0)
+        throw failure("{}: {}", path_.string(), std::strerror(errno));
+    temporary_.clear();
+}
+
+}  // namespace tpx::formats::hdf5

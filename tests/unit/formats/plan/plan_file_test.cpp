@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/plan/plan_file.hpp"
+
+#include "formats/plan/plan_values.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "tests/unit/plan/random_sides.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <functional>
+
+using namespace tpx;
+using namespace tpx::formats;
+using namespace tpx::testing;
+
+namespace {
+
+// A folder that goes when the test does.
+struct Scratch {
+    std::filesystem::path folder;
+
+    Scratch() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "tpx-plan-XXXXXX").string();
+        folder = ::mkdtemp(pattern.data());
+    }
+    ~Scratch() { std::filesystem::remove_all(folder); }
+
+    std::filesystem::path file() const { return folder / "change.plan"; }
+};
+
+void place(std::vector<Piece>& pieces, const std::vector<Tensor>& tensors, std::vector<FileEntry>& files) {
+    files = {{"a/one.bin", 0}, {"two.bin", 0}};
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        Piece& piece = pieces[i];
+        FileEntry& file = files[i % 2];
+        piece.file = i % 2;
+        piece.offset = file.size;
+        piece.strides = row_major(sizes(piece.box));
+        file.size += static_cast<std::uint64_t>(volume(piece.box) * itemsize(tensors[piece.tensor].dtype));
+    }
+}
+
+PlanFile example(unsigned seed) {
+    Random random{seed};
+    PlanFile file;
+    file.version = "0.1.0";
+    file.source_digest = 0x0123456789abcdef;
+    file.from = "tp=2";
+    file.to = "tp=3,pp=2";
+    file.format = "safetensors";
+    file.tensors = random.tensors(random.number(1, 3));
+    for (std::size_t i = 0; i < file.tensors.size(); ++i) file.target_dtypes.push_back(DType::f16);
+    file.source = random.cover(file.tensors, 3).pieces;
+    file.target = random.cover(file.tensors, 4).pieces;
+    place(file.source, file.tensors, file.source_files);
+    place(file.target, file.target_tensors(), file.target_files);
+    const std::vector<Tensor> target = file.target_tensors();
+    file.plan = make_plan(file.source_side(), {target, file.target});
+    file.proven = certify(file.source_side(), {target, file.target}, file.plan);
+    return file;
+}
+
+bool same(const PlanFile& a, const PlanFile& b) {
+    const auto piece = [](const Piece& x, const Piece& y) {
+        return x.tensor == y.tensor && x.file == y.file && x.offset == y.offset && x.box == y.box && x.rank == y.rank &&
+               x.strides == y.strides;
+    };
+    const auto move = [](const Move& x, const Move& y) {
+        return x.source == y.source && x.target == y.target && x.box == y.box;
+    };
+    const auto file = [](const FileEntry& x, const FileEntry& y) { return x.path == y.path && x.size == y.size; };
+    const auto tensor = [](const Tensor& x, const Tensor& y) {
+        return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
+    };
+    return a.version == b.version && a.source_digest == b.source_digest && a.from == b.from && a.to == b.to &&
+           a.format == b.format && a.proven == b.proven && a.target_dtypes == b.target_dtypes &&
+           std::ranges::equal(a.tensors, b.tensors, tensor) &&
+           std::ranges::equal(a.source_files, b.source_files, file) &&
+           std::ranges::equal(a.target_files, b.target_files, file) && std::ranges::equal(a.source, b.source, piece) &&
+           std::ranges::equal(a.target, b.target, piece) && std::ranges::equal(a.plan.moves, b.plan.moves, move);
+}
+
+}  // namespace
+
+TEST_CASE("a plan file holds what was written, and its plan is proven again") {
+    const Scratch scratch;
+    for (unsigned seed = 0; seed < 50; ++seed) {
+        const PlanFile content = example(seed);
+        write_plan_file(scratch.file(), content);
+        CHECK(same(read_plan_file(scratch.file()), content));
+        CHECK(check_plan_file(scratch.file()) == content.proven);
+    }
+    CHECK(std::distance(std::filesystem::directory_iterator{scratch.folder}, {}) == 1);
+}
+
+TEST_CASE("an empty plan, a scalar, large offsets, unknown strides and files") {
+    const Scratch scratch;
+    PlanFile content;
+    write_plan_file(scratch.file(), content);
+    CHECK(same(read_plan_file(scratch.file()), content));
+
+    content.tensors = {{"step", DType::i64, {}}, {"w", DType::bf16, {Index{1} << 40, 2}}};
+    content.target_dtypes = {DType::i64, DType::bf16};
+    content.source_files = {{"big", UINT64_MAX}};
+    content.source.resize(2);
+    content.source[0].offset = UINT64_MAX - 8;
+    content.source[1].tensor = 1;
+    content.source[1].box = whole(content.tensors[1].shape);
+    content.target = content.source;
+    content.target[0].offset = 0;
+    content.plan = make_plan(content.source_side(), content.source_side());
+    content.proven = certify(content.source_side(), content.source_side(), content.plan);
+    write_plan_file(scratch.file(), content);
+    CHECK(same(read_plan_file(scratch.file()), content));
+    CHECK(check_plan_file(scratch.file()).bytes_read == 8 + (std::uint64_t{1} << 42));
+}
+
+TEST_CASE("what a plan file refers to must be there") {
+    const Scratch scratch;
+    const PlanFile good = example(7);
+    const auto refused = [&](std::function<void(PlanFile&)> alter) {
+        PlanFile bad = good;
+        alter(bad);
+        CHECK_THROWS_AS(write_plan_file(scratch.file(), bad), Error);
+        CHECK_FALSE(std::filesystem::exists(scratch.file()));
+    };
+    refused([](PlanFile& f) { f.target_dtypes.pop_back(); });
+    refused([](PlanFile& f) { f.tensors[0].name.clear(); });
+    refused([](PlanFile& f) { f.tensors[0].name += "\xff"; });
+    refused([](PlanFile& f) { f.tensors[0].shape = {-1}; });
+    refused([](PlanFile& f) { f.tensors[0].shape = {INT64_MAX, 2}; });
+    refused([](PlanFile& f) { f.source_files[0].path = "/etc/passwd"; });
+    refused([](PlanFile& f) { f.source_files[0].path = "../x"; });
+    refused([](PlanFile& f) { f.source_files[0].size -= 1; });
+    refused([](PlanFile& f) { f.target_files[1].size -= 1; });
+    refused([](PlanFile& f) { f.source[0].tensor = 100; });
+    refused([](PlanFile& f) { f.source[0].file = 2; });
+    refused([](PlanFile& f) { f.source[0].offset = UINT64_MAX; });
+    refused([](PlanFile& f) { f.source[0].rank = -2; });
+    refused([](PlanFile& f) { f.source[0].box.push_back({0, 1}); });
+    refused([](PlanFile& f) { f.target[0].strides.push_back(1); });
+    refused([](PlanFile& f) { f.target[0].box[0] = {0, INT64_MAX}; });
+    refused([](PlanFile& f) { f.target[0].box[0] = {1, 0}; });
+    refused([](PlanFile& f) { f.source[0].strides[0] = -1; });
+    refused([](PlanFile& f) { f.plan.moves[0].source = 1000; });
+    refused([](PlanFile& f) { f.plan.moves[0].target = 1000; });
+}
+
+TEST_CASE("an altered plan with a fitting digest is found by its certificate") {
+    const Scratch scratch;
+    const PlanFile good = example(7);
+    const auto found = [&](std::function<void(PlanFile&)> alter) {
+        PlanFile bad = good;
+        alter(bad);
+        write_plan_file(scratch.file(), bad);
+        CHECK_THROWS_AS(check_plan_file(scratch.file()), Error);
+    };
+    found([](PlanFile& f) { f.plan.moves.pop_back(); });
+    found([](PlanFile& f) { f.plan.moves.push_back(f.plan.moves[0]); });
+    found([](PlanFile& f) { f.plan.moves[0].box[0].end += 1; });
+    found([](PlanFile& f) {
+        f.target.pop_back();
+        f.plan.moves.clear();
+    });
+    for (auto total : {&Certificate::targets, &Certificate::moves, &Certificate::elements, &Certificate::bytes_read,
+                       &Certificate::bytes_written, &Certificate::same_rank})
+        found([&](PlanFile& f) { f.proven.*total += 1; });
+}
+
+TEST_CASE("no byte of a plan file can change unnoticed") {
+    const Scratch scratch;
+    const PlanFile good = example(3);
+    write_plan_file(scratch.file(), good);
+    const std::string bytes = read_file(scratch.file());
+    const Fd fd = open_file(scratch.file(), O_RDWR);
+    Random random{17};
+    std::size_t tried = 0;
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < bytes.size(); i += random.number(1, 12), ++tried) {
+        const char flipped = static_cast<char>(bytes[i] ^ (1 << random.number(0, 7)));
+        write_at(fd, i, std::as_bytes(std::span{&flipped, 1}), scratch.file());
+        try {
+            check_plan_file(scratch.file());
+            CHECK(same(read_plan_file(scratch.file()), good));  // a byte that HDF5 does not use
+        } catch (const Error&) {
+            ++found;
+        }
+        write_at(fd, i, std::as_bytes(std::span{&bytes[i], 1}), scratch.file());
+    }
+    CHECK(found > tried / 10);
+}
+
+TEST_CASE("a file cut short, and no plan at all") {
+    const Scratch scratch;
+    write_plan_file(scratch.file(), example(3));
+    const auto size = std::filesystem::file_size(scratch.file());
+    for (const auto length : {size - 1, size / 2, std::uintmax_t{100}, std::uintmax_t{0}}) {
+        std::filesystem::resize_file(scratch.file(), length);
+        CHECK_THROWS_WITH_AS(read_plan_file(scratch.file()),
+                             (scratch.file().string() + ": not a whole HDF5 file").c_str(), Error);
+    }
+    CHECK_THROWS_AS(read_plan_file(scratch.folder / "none.plan"), Error);
+    CHECK_THROWS_AS(write_plan_file(scratch.folder / "none" / "x.plan", example(3)), Error);
+}
