@@ -1,5 +1,5 @@
-# cmake -DBUILD=DIR -DSCRATCH=DIR -DEXPECTED=FILE -P install.cmake: installs into SCRATCH and compares the list of
-# files with EXPECTED.
+# cmake -DBUILD=DIR -DSCRATCH=DIR -DEXPECTED=FILE -DVERSION=X.Y.Z -P install.cmake: installs into SCRATCH, compares the list
+# of files with EXPECTED, and runs what was installed.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${SCRATCH})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
@@ -17,3 +17,8 @@ foreach(file ${files})
     message(SEND_ERROR "installed, but not in ${EXPECTED}: ${file}")
   endif()
 endforeach()
+
+execute_process(COMMAND ${SCRATCH}/bin/tpx --version OUTPUT_VARIABLE version COMMAND_ERROR_IS_FATAL ANY)
+if(NOT version STREQUAL "tpx ${VERSION}\n")
+  message(SEND_ERROR "the installed tpx says it is ${version}, not tpx ${VERSION}")
+endif()
