@@ -30,8 +30,10 @@ void add_target_options(Command& command, TargetOptions& options, std::string_vi
     command.option("--dialect", &options.dialect, "D", "Tensor names to write")
         .choices({"hf", "titan", "mcore", "keep"})
         .details(
-            "The names and fusions are those of Hugging Face transformers, of torchtitan, or of Megatron core. With "
-            "keep, which is the default where the format allows it, tensors are stored as the source stores them.");
+            "The names and fusions are those of Hugging Face transformers, of torchtitan, or of Megatron core; keep "
+            "stores "
+            "tensors as the source does. The default is keep where the format stays the same; else what goes with the "
+            "format to write: hf with safetensors, titan with dcp, mcore with torch_dist.");
 }
 
 void add_inspect(Cli& cli) {

@@ -102,9 +102,21 @@ TEST_CASE("examples in help, README and the other pages are understood") {
             CHECK_MESSAGE(mistake(words) == "", example.line << ": " << mistake(words));
         }
     for (const fs::path& page : pages()) check_examples(page);
-    if (fs::exists("README.md")) check_examples("README.md");
+    check_examples("README.md");
     CHECK(mistake(words_of("$ mpirun -n 2 tpx reshard a b --too tp=2 | cat")) != "");
     CHECK(mistake(words_of(".Dl $ tpx plan a --to tq=2")) != "");
+}
+
+TEST_CASE("README names every command, and says which are not built yet") {
+    Cli cli;
+    add_commands(cli);
+    const std::vector<std::string> lines = lines_of("README.md");
+    for (const Command& command : cli.commands()) {
+        const auto row = std::ranges::find_if(
+            lines, [&](const auto& line) { return line[0] == '|' && line.find("tpx " + command.name()) != line.npos; });
+        REQUIRE_MESSAGE(row != lines.end(), command.name());
+        CHECK_MESSAGE(command.built() == (row->find("not built yet") == row->npos), command.name());
+    }
 }
 
 TEST_CASE("pages refer to pages that exist") {
