@@ -27,13 +27,13 @@ build() {
 check() {
     preset=$1
     shift
-    ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --output-junit result.xml "$@" || status=1
+    ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --parallel "$(nproc)" --output-junit result.xml "$@" || status=1
 }
 
 build release all header_tests
 check release
-build asan unit_tests
-ASAN_OPTIONS=detect_leaks=0 check asan --tests-regex '^(unit\.formats|unit\.core|fuzz)'
+build asan unit_tests fuzz_readers
+ASAN_OPTIONS=detect_leaks=0 check asan --tests-regex '^(unit\.core|unit\.formats|fuzz)'
 
 awk -F '"' '
     /^\t(tests|failures|skipped|disabled)=/ { sub(/^\t/, "", $1); sub(/=$/, "", $1); sum[$1] += $2 }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/entries.hpp"
+
+#include "formats/conversion.hpp"
+#include "formats/plan/hosts_file.hpp"
+#include "formats/plan/plan_file.hpp"
+#include "formats/rules/rules.hpp"
+#include "formats/torch/archive.hpp"
+#include "formats/torch/pickle.hpp"
+#include "lib/layout/layout.hpp"
+
+#include <stdlib.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+namespace tpx::fuzz {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that lives as long as the program, in memory where the system has a place for that.
+class Scratch {
+public:
+    Scratch() {
+        std::string pattern =
+            (fs::exists("/dev/shm") ? fs::path{"/dev/shm"} : fs::temp_directory_path()) / "tpx-fuzz-XXXXXX";
+        if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error{"no scratch folder"};
+        path_ = pattern;
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    ~Scratch() { fs::remove_all(path_); }
+
+    /// Fills the folder with a copy of `folder`, once.
+    const Scratch& like(const fs::path& folder) {
+        if (fs::is_empty(path_)) fs::copy(folder, path_, fs::copy_options::recursive);
+        return *this;
+    }
+    fs::path write(const fs::path& name, std::string_view bytes) const {
+        std::ofstream{path_ / name, std::ios::binary} << bytes;
+        return path_ / name;
+    }
+    const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+/// Reads the checkpoint as every command does: pieces, family, dialect, layout, payloads.
+void read_checkpoint(const fs::path& path) {
+    static const std::vector<Family> families = formats::load_families({});
+    formats::Source source = formats::open_source(path, families, {});
+    formats::canonical(source);
+}
+
+void pickle(std::string_view bytes) { torch::read_pickle(bytes); }
+
+void torch_file(std::string_view bytes) {
+    static const Scratch scratch;
+    torch::Archive::open(scratch.write("input.pt", bytes)).tensors();
+}
+
+void safetensors(std::string_view bytes) {
+    static const Scratch scratch;
+    scratch.write("model.safetensors", bytes);
+    read_checkpoint(scratch.path());
+}
+
+/// An entry for `file` of a checkpoint whose other files are those of `folder`, which the program was started beside.
+template <const auto& folder, const auto& file>
+void member(std::string_view bytes) {
+    static Scratch scratch;
+    scratch.like(fs::path{"testdata"} / folder).write(file, bytes);
+    read_checkpoint(scratch.path());
+}
+
+constexpr char indexed[] = "safetensors/good/indexed", hf[] = "llama-small/hf", dcp[] = "llama-rope/dcp-fsdp2",
+               torch_dist[] = "llama-small/megatron-tp2pp2";
+constexpr char index[] = "model.safetensors.index.json", config[] = "config.json", metadata[] = ".metadata",
+               distcp[] = "__0_0.distcp", iteration_metadata[] = "iter_0000010/.metadata",
+               iteration_distcp[] = "iter_0000010/__0_0.distcp", common[] = "iter_0000010/common.pt",
+               kind[] = "iter_0000010/metadata.json", tracker[] = "latest_checkpointed_iteration.txt";
+
+void plan(std::string_view bytes) {
+    static const Scratch scratch;
+    formats::read_plan_file(scratch.write("input.plan", bytes));
+}
+
+void hosts(std::string_view bytes) { formats::parse_hosts(bytes, "hosts"); }
+void layout(std::string_view bytes) { parse_layout(bytes); }
+void layout_toml(std::string_view bytes) { parse_layout_toml(bytes, "layout.toml"); }
+void family(std::string_view bytes) { parse_family(bytes, "family.toml"); }
+
+}  // namespace
+
+std::span<const Entry> entries() {
+    static const std::array all{
+        Entry{"pickle", pickle},
+        Entry{"torch", torch_file},
+        Entry{"safetensors", safetensors},
+        Entry{"safetensors-index", member<indexed, index>},
+        Entry{"config", member<hf, config>},
+        Entry{"dcp-metadata", member<dcp, metadata>},
+        Entry{"dcp-file", member<dcp, distcp>},
+        Entry{"torch_dist-metadata", member<torch_dist, iteration_metadata>},
+        Entry{"torch_dist-file", member<torch_dist, iteration_distcp>},
+        Entry{"torch_dist-common", member<torch_dist, common>},
+        Entry{"torch_dist-kind", member<torch_dist, kind>},
+        Entry{"torch_dist-tracker", member<torch_dist, tracker>},
+        Entry{"plan", plan},
+        Entry{"hosts", hosts},
+        Entry{"layout", layout},
+        Entry{"layout-toml", layout_toml},
+        Entry{"family", family},
+    };
+    return all;
+}
+
+}  // namespace tpx::fuzz
