@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/file.hpp"
 #include "lib/core/handle.hpp"
 
 #include <hdf5.h>
@@ -14,7 +15,9 @@
 
 /// The little of HDF5 that tpx's own files use: attributes on the root, groups, and contiguous arrays of numbers and
 /// of fixed-length text. Nothing else is read, so that a file cannot ask for more memory than it has bytes, for
-/// another file, or for a filter.
+/// another file, or for a filter. The 512 bytes before HDF5's own, its user block, hold a line of text with the schema,
+/// the size of the file and the CRC-64 of all bytes after the block, so that a damaged file is refused before HDF5's
+/// parser sees it.
 namespace tpx::formats::hdf5 {
 
 template <herr_t (*Close)(hid_t)>
@@ -31,6 +34,10 @@ using Space = Handle<IdTraits<H5Sclose>>;
 using Type = Handle<IdTraits<H5Tclose>>;
 using Properties = Handle<IdTraits<H5Pclose>>;
 
+/// The user block of the file open as `fd`, as its size and its bytes after the block demand.
+inline constexpr std::size_t block_size = 512;
+std::string user_block(const Fd& fd, std::string_view schema, const std::filesystem::path& path);
+
 /// The number types that files hold, little-endian.
 template <class T>
 hid_t memory_type();
@@ -39,7 +46,7 @@ hid_t memory_type();
 class Writer {
 public:
     /// Creates "`path`.tmp". Throws Error when that cannot be done.
-    explicit Writer(std::filesystem::path path);
+    Writer(std::filesystem::path path, std::string_view schema);
     Writer(const Writer&) = delete;
     ~Writer();
 
@@ -61,15 +68,16 @@ private:
     void array(const char* name, hid_t file_type, hid_t type, const void* values, std::span<const hsize_t> shape);
 
     std::filesystem::path path_;
+    std::string schema_;
     std::filesystem::path temporary_;
     File file_;
 };
 
 /// Reads what Writer writes, from a file that may have come from anyone. Throws Error "FILE: 'NAME': cause" for
-/// anything else.
+/// anything else, with Exit::no when bytes have changed since the file was written.
 class Reader {
 public:
-    explicit Reader(std::filesystem::path path);
+    Reader(std::filesystem::path path, std::string_view schema);
 
     std::string attribute_text(const char* name) const;
     std::uint64_t attribute_number(const char* name) const;

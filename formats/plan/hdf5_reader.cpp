@@ -46,10 +46,18 @@ bool is_plain_path(hid_t file, std::string_view name) {
 
 }  // namespace
 
-Reader::Reader(std::filesystem::path path) : path_{std::move(path)} {
+Reader::Reader(std::filesystem::path path, std::string_view schema) : path_{std::move(path)} {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     size_ = size_of_file(path_);
-    open_file(path_, O_RDONLY);
+    const Fd fd = open_file(path_, O_RDONLY);
+    std::string stored(std::min<std::uint64_t>(size_, block_size), '\0');
+    read_at(fd, 0, std::as_writable_bytes(std::span{stored}), path_);
+    if (!stored.starts_with(std::string{schema} + " ")) throw failure("{}: not a {} file", path_.string(), schema);
+    const std::string found = user_block(fd, schema, path_);
+    const auto line = [](const std::string& block) { return block.substr(0, block.find('\n')); };
+    if (found != stored)
+        throw Error{Exit::no, "{}: altered since it was made ('{}' was stored, '{}' was found)", path_.string(),
+                    line(stored), line(found)};
     file_ = File{H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)};
     if (!file_) throw failure("{}: not a whole HDF5 file", path_.string());
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/hdf5.hpp"
 
+#include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -63,11 +63,29 @@ hid_t memory_type<std::int64_t>() {
     return H5T_NATIVE_INT64;
 }
 
-Writer::Writer(std::filesystem::path path) : path_{std::move(path)}, temporary_{path_.string() + ".tmp"} {
+std::string user_block(const Fd& fd, std::string_view schema, const std::filesystem::path& path) {
+    const std::uint64_t size = size_of_file(path);
+    std::vector<std::byte> buffer(std::min(size, std::uint64_t{1} << 20));
+    std::uint64_t crc = 0;
+    for (std::uint64_t at = block_size; at < size;) {
+        const auto part = std::span{buffer}.first(std::min<std::uint64_t>(buffer.size(), size - at));
+        read_at(fd, at, part, path);
+        crc = Crc64::shift(crc, part.size()) ^ Crc64::of(part);
+        at += part.size();
+    }
+    std::string block = fmt::format("{} bytes={} crc64={:016x}\n", schema, size, crc);
+    block.resize(block_size, '\0');
+    return block;
+}
+
+Writer::Writer(std::filesystem::path path, std::string_view schema)
+    : path_{std::move(path)}, schema_{schema}, temporary_{path_.string() + ".tmp"} {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     // HDF5 does not say why it cannot create a file; open(2) does.
     open_file(temporary_, O_WRONLY | O_CREAT | O_TRUNC);
-    file_ = File{H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)};
+    const Properties creation{H5Pcreate(H5P_FILE_CREATE)};
+    H5Pset_userblock(creation.get(), block_size);
+    file_ = File{H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT)};
     if (!file_) throw failure("{}: HDF5 cannot create it", temporary_.string());
 }
 
@@ -137,7 +155,9 @@ void Writer::array(const char* name, hid_t file_type, hid_t type, const void* va
 void Writer::commit() {
     if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0) throw failure("{}: HDF5 cannot write it", temporary_.string());
     file_ = File{};
-    const Fd fd = open_file(temporary_, O_RDONLY);
+    const Fd fd = open_file(temporary_, O_RDWR);
+    const std::string block = user_block(fd, schema_, temporary_);
+    write_at(fd, 0, std::as_bytes(std::span{block}), temporary_);
     if (::fsync(fd.get()) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0)
         throw failure("{}: {}", path_.string(), std::strerror(errno));
     temporary_.clear();

@@ -188,6 +188,24 @@ Plan read_moves(const hdf5::Reader& file, const PlanFile& content, hsize_t axes)
     return plan;
 }
 
+PlanFile read_content(const hdf5::Reader& file) {
+    PlanFile content;
+    content.version = file.attribute_text("version");
+    content.from = file.attribute_text("from");
+    content.to = file.attribute_text("to");
+    content.format = file.attribute_text("format");
+    content.source_digest = file.attribute_number("source_digest");
+    for (const auto& [name, member] : totals) content.proven.*member = file.attribute_number(name);
+    const hsize_t axes = read_tensors(file, content);
+    content.source_files = read_files(file, "source_files");
+    content.target_files = read_files(file, "target_files");
+    content.source = read_pieces(file, "source", content, axes);
+    content.target = read_pieces(file, "target", content, axes);
+    content.plan = read_moves(file, content, axes);
+    check_values(content);
+    return content;
+}
+
 }  // namespace
 
 std::vector<Tensor> PlanFile::target_tensors() const {
@@ -198,7 +216,7 @@ std::vector<Tensor> PlanFile::target_tensors() const {
 
 void write_plan_file(const std::filesystem::path& path, const PlanFile& content) {
     in_context([&] { return path.string(); }, [&] { check_values(content); });
-    hdf5::Writer file{path};
+    hdf5::Writer file{path, schema};
     const hsize_t axes = axes_of(content.tensors);
     file.attribute("schema", schema);
     file.attribute("version", content.version);
@@ -206,7 +224,6 @@ void write_plan_file(const std::filesystem::path& path, const PlanFile& content)
     file.attribute("to", content.to);
     file.attribute("format", content.format);
     file.attribute("source_digest", content.source_digest);
-    file.attribute("content_digest", digest(content));
     for (const auto& [name, member] : totals) file.attribute(name, content.proven.*member);
     for (const char* group : {"tensors", "source_files", "target_files", "source", "target", "moves"})
         file.group(group);
@@ -223,32 +240,8 @@ void write_plan_file(const std::filesystem::path& path, const PlanFile& content)
 }
 
 PlanFile read_plan_file(const std::filesystem::path& path) {
-    const hdf5::Reader file{path};
-    return in_context([&] { return path.string(); },
-                      [&] {
-                          PlanFile content;
-                          if (const std::string found = file.attribute_text("schema"); found != schema)
-                              throw failure("schema '{}', '{}' was expected", found, schema);
-                          content.version = file.attribute_text("version");
-                          content.from = file.attribute_text("from");
-                          content.to = file.attribute_text("to");
-                          content.format = file.attribute_text("format");
-                          content.source_digest = file.attribute_number("source_digest");
-                          for (const auto& [name, member] : totals)
-                              content.proven.*member = file.attribute_number(name);
-                          const hsize_t axes = read_tensors(file, content);
-                          content.source_files = read_files(file, "source_files");
-                          content.target_files = read_files(file, "target_files");
-                          content.source = read_pieces(file, "source", content, axes);
-                          content.target = read_pieces(file, "target", content, axes);
-                          content.plan = read_moves(file, content, axes);
-                          check_values(content);
-                          const std::uint64_t stored = file.attribute_number("content_digest");
-                          if (const std::uint64_t found = digest(content); found != stored)
-                              throw failure("altered since it was made (digest {:016x}, {:016x} was stored)", found,
-                                            stored);
-                          return content;
-                      });
+    const hdf5::Reader file{path, schema};
+    return in_context([&] { return path.string(); }, [&] { return read_content(file); });
 }
 
 }  // namespace tpx::formats

@@ -42,11 +42,13 @@ struct PlanFile {
 void write_plan_file(const std::filesystem::path& path, const PlanFile& content);
 
 /// Reads what write_plan_file wrote, whoever made it: every index, box and range of bytes is checked against what it
-/// refers to, and the whole against its digest. Throws Error "FILE: cause". Coverage is left to check_plan_file.
+/// refers to, and all bytes against their CRC. Throws Error "FILE: cause", with Exit::no when bytes have changed since
+/// it was written. Coverage is left to check_plan_file.
 PlanFile read_plan_file(const std::filesystem::path& path);
 
-/// Reads the file at `path` and proves its plan anew. Throws Error when a field was altered or the plan does not cover
-/// the target exactly once. Shares no code with the planner but the reading of the file.
+/// Reads the file at `path` and proves its plan anew. Throws Error (no) when a byte has changed, or when the plan does
+/// not cover the target exactly once or moves other totals than the file says. Shares no code with the planner but the
+/// reading of the file.
 Certificate check_plan_file(const std::filesystem::path& path);
 
 }  // namespace tpx::formats

@@ -3,9 +3,9 @@
 
 #include "formats/torch/text.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/fingerprint.hpp"
 
-#include <string>
+#include <optional>
+#include <string_view>
 #include <unordered_set>
 
 namespace tpx::formats {
@@ -75,26 +75,6 @@ void check_piece(const Piece& piece, const Tensor& tensor, DType dtype, std::spa
                       piece.offset, files[piece.file].path.string(), files[piece.file].size);
 }
 
-void add_files(Fingerprint& print, std::span<const FileEntry> files) {
-    print.add(files.size());
-    for (const FileEntry& file : files) {
-        print.add(file.path.string());
-        print.add(file.size);
-    }
-}
-
-void add_pieces(Fingerprint& print, std::span<const Piece> pieces) {
-    print.add(pieces.size());
-    for (const Piece& piece : pieces) {
-        print.add(piece.tensor | std::uint64_t{piece.file} << 32);
-        print.add(piece.offset);
-        print.add(static_cast<std::uint64_t>(piece.rank));
-        print.add(piece.box);
-        for (int k = 0; k < piece.box.size(); ++k)
-            print.add(k < piece.strides.size() ? static_cast<std::uint64_t>(piece.strides[k]) : 0);
-    }
-}
-
 }  // namespace
 
 void check_values(const PlanFile& content) {
@@ -119,42 +99,14 @@ void check_values(const PlanFile& content) {
     }
 }
 
-std::uint64_t digest(const PlanFile& content) {
-    Fingerprint print;
-    for (const std::string& text : {content.version, content.from, content.to, content.format}) print.add(text);
-    print.add(content.source_digest);
-    print.add(content.tensors.size());
-    for (std::size_t i = 0; i < content.tensors.size(); ++i) {
-        print.add(content.tensors[i].name);
-        print.add(name(content.tensors[i].dtype));
-        print.add(name(content.target_dtypes[i]));
-        print.add(static_cast<std::uint64_t>(content.tensors[i].shape.size()));
-        for (Index size : content.tensors[i].shape) print.add(static_cast<std::uint64_t>(size));
-    }
-    add_files(print, content.source_files);
-    add_files(print, content.target_files);
-    add_pieces(print, content.source);
-    add_pieces(print, content.target);
-    print.add(content.plan.moves.size());
-    for (const Move& move : content.plan.moves) {
-        print.add(move.source | std::uint64_t{move.target} << 32);
-        print.add(move.box);
-    }
-    const Certificate& proven = content.proven;
-    for (std::uint64_t total :
-         {proven.targets, proven.moves, proven.elements, proven.bytes_read, proven.bytes_written, proven.same_rank})
-        print.add(total);
-    return print.value();
-}
-
 Certificate check_plan_file(const std::filesystem::path& path) {
     const PlanFile content = read_plan_file(path);
     const std::vector<Tensor> target = content.target_tensors();
     const Certificate found = certify(content.source_side(), {target, content.target}, content.plan);
-    if (!found.holds()) throw failure("{}: {}", path.string(), found.fault);
+    if (!found.holds()) throw Error{Exit::no, "{}: {}", path.string(), found.fault};
     if (found != content.proven)
-        throw failure("{}: the totals stored are not those of the plan (bytes read: {} stored, {} counted)",
-                      path.string(), content.proven.bytes_read, found.bytes_read);
+        throw Error{Exit::no, "{}: the totals stored are not those of the plan (bytes read: {} stored, {} counted)",
+                    path.string(), content.proven.bytes_read, found.bytes_read};
     return found;
 }
 

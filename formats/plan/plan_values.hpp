@@ -3,15 +3,10 @@
 
 #include "formats/plan/plan_file.hpp"
 
-#include <cstdint>
-
 namespace tpx::formats {
 
 /// Checks that everything in `content` refers to something: tensors are possible, pieces lie in their tensors and their
 /// bytes in their files, file names stay in their directory, moves name pieces. Throws Error with the cause.
 void check_values(const PlanFile& content);
-
-/// A fingerprint of all that a plan file holds.
-std::uint64_t digest(const PlanFile& content);
 
 }  // namespace tpx::formats

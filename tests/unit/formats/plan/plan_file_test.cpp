@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/plan_file.hpp"
 
-#include "formats/plan/plan_values.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "tests/unit/plan/random_sides.hpp"
@@ -150,7 +149,7 @@ TEST_CASE("what a plan file refers to must be there") {
     refused([](PlanFile& f) { f.plan.moves[0].target = 1000; });
 }
 
-TEST_CASE("an altered plan with a fitting digest is found by its certificate") {
+TEST_CASE("an altered plan with a fitting CRC is found by its certificate") {
     const Scratch scratch;
     const PlanFile good = example(7);
     const auto found = [&](std::function<void(PlanFile&)> alter) {
@@ -178,31 +177,25 @@ TEST_CASE("no byte of a plan file can change unnoticed") {
     const std::string bytes = read_file(scratch.file());
     const Fd fd = open_file(scratch.file(), O_RDWR);
     Random random{17};
-    std::size_t tried = 0;
-    std::size_t found = 0;
-    for (std::size_t i = 0; i < bytes.size(); i += random.number(1, 12), ++tried) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
         const char flipped = static_cast<char>(bytes[i] ^ (1 << random.number(0, 7)));
         write_at(fd, i, std::as_bytes(std::span{&flipped, 1}), scratch.file());
-        try {
-            check_plan_file(scratch.file());
-            CHECK(same(read_plan_file(scratch.file()), good));  // a byte that HDF5 does not use
-        } catch (const Error&) {
-            ++found;
-        }
+        CHECK_THROWS_AS(check_plan_file(scratch.file()), Error);
         write_at(fd, i, std::as_bytes(std::span{&bytes[i], 1}), scratch.file());
     }
-    CHECK(found > tried / 10);
+    CHECK_NOTHROW(check_plan_file(scratch.file()));
 }
 
 TEST_CASE("a file cut short, and no plan at all") {
     const Scratch scratch;
     write_plan_file(scratch.file(), example(3));
     const auto size = std::filesystem::file_size(scratch.file());
-    for (const auto length : {size - 1, size / 2, std::uintmax_t{100}, std::uintmax_t{0}}) {
+    for (const auto length : {size - 1, size / 2, std::uintmax_t{513}, std::uintmax_t{100}, std::uintmax_t{0}}) {
         std::filesystem::resize_file(scratch.file(), length);
-        CHECK_THROWS_WITH_AS(read_plan_file(scratch.file()),
-                             (scratch.file().string() + ": not a whole HDF5 file").c_str(), Error);
+        CHECK_THROWS_AS(read_plan_file(scratch.file()), Error);
     }
+    CHECK_THROWS_WITH_AS(read_plan_file(scratch.file()), (scratch.file().string() + ": not a tpx.plan/1 file").c_str(),
+                         Error);
     CHECK_THROWS_AS(read_plan_file(scratch.folder / "none.plan"), Error);
     CHECK_THROWS_AS(write_plan_file(scratch.folder / "none" / "x.plan", example(3)), Error);
 }
