@@ -67,7 +67,7 @@ private:
         return failure("storage '{}' needs {} bytes, its record has {}", id.key, id.bytes, found);
     }
 
-    static constexpr std::uint64_t most_inflated = 16;  // times the archive's size: enough for any text
+    static constexpr std::uint64_t most_inflated = 64;  // times the archive's size: enough for any text
 };
 
 Archive Archive::open(const std::filesystem::path& path) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/torch/zip.hpp"
+#include "lib/core/file.hpp"
+
+#include <sys/mman.h>
+
+#include <span>
+#include <string_view>
+
+namespace tpx::test {
+
+/// A file that lies nowhere, for readers that want one.
+class MemoryFile {
+public:
+    explicit MemoryFile(std::string_view content) : fd_{::memfd_create("test", MFD_CLOEXEC)}, size_{content.size()} {
+        write_at(fd_, 0, std::as_bytes(std::span{content}), "memory");
+    }
+
+    torch::FileRange range() const { return {&fd_, "memory", 0, size_}; }
+
+private:
+    Fd fd_;
+    std::size_t size_;
+};
+
+}  // namespace tpx::test
