@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace tpx {
+
+/// A box of a tensor that no piece holds.
+struct Hole {
+    std::uint32_t tensor = 0;
+    Box box;
+};
+
+/// The boxes that no piece holds, disjoint, by tensor; empty for a whole checkpoint. Two pieces may be disjoint, or
+/// equal (replicas). Throws Error "tensor 'NAME': ..." when a piece leaves its tensor, when two pieces overlap, or when
+/// a tensor has more than a thousand holes. Time O(n log n) for n pieces that tile their tensors, however they do it.
+///
+/// Readers call it for its errors when they open a checkpoint and leave the holes to their callers: `inspect` lists
+/// them, everything that needs all the values calls check_whole().
+std::vector<Hole> find_holes(const Catalogue& catalogue);
+
+/// Throws Error "tensor 'NAME': nothing holds [box]" for the first hole.
+void check_whole(const Catalogue& catalogue);
+
+}  // namespace tpx
