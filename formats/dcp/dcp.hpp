@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "lib/core/catalogue.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace tpx::formats {
+
+/// Opens a PyTorch Distributed Checkpoint: a directory with `.metadata`, of any torch from 1.13 on. Every chunk becomes
+/// a piece whose offset and archive length tell where its torch.save archive is; chunks without elements are dropped;
+/// byte items become objects. Throws Error when chunks overlap or leave their tensor, when bytes are promised that no
+/// file has or that two items share, when data is compressed or encrypted, and for paths that leave the directory.
+///
+/// Boxes that nothing holds are no error here: `inspect` lists them with find_holes(), and whoever needs all the values
+/// calls check_whole(), both of lib/core/coverage.hpp.
+Checkpoint open_dcp(const std::filesystem::path& directory);
+
+/// Finds the payloads of `pieces` (indices into the catalogue): sets offset and strides, and the archive's length to 0,
+/// which tells later calls to leave the piece alone. Costs two small reads a piece. Throws Error "FILE: tensor 'NAME':
+/// ..." when an archive does not hold one tensor of the catalogue's dtype and the piece's shape, whole.
+void locate_archives(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces);
+
+/// `.metadata` and one `__R_0.distcp` for each rank that holds something, with one archive for each piece that has
+/// elements. The source's byte items are copied into rank 0's file when it is a DCP checkpoint, and its planner data is
+/// kept; tensors that it does not know become top-level entries. Equal contents give equal bytes.
+Draft draft_dcp(const Content& content);
+
+}  // namespace tpx::formats

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/dcp/draft.hpp"
+
+#include "formats/dcp/dcp.hpp"
+#include "formats/dcp/write_metadata.hpp"
+#include "formats/torch/archive_writer.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace tpx::formats {
+namespace {
+
+/// The pieces to be stored, in the catalogue's order: those with elements, and of equal boxes the lowest rank's.
+std::vector<Piece> stored_pieces(const Content& content) {
+    std::vector<Piece> pieces;
+    for (const Piece& piece : content.pieces) {
+        if (empty(piece.box)) continue;
+        pieces.push_back(piece);
+        pieces.back().rank = std::max(piece.rank, 0);
+    }
+    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+        return std::tie(a.tensor, a.box, a.rank) < std::tie(b.tensor, b.box, b.rank);
+    });
+    const auto replica = [](const Piece& a, const Piece& b) { return a.tensor == b.tensor && a.box == b.box; };
+    pieces.erase(std::unique(pieces.begin(), pieces.end(), replica), pieces.end());
+    return pieces;
+}
+
+/// Lays archives and objects back to back into one file for each rank.
+class Layout {
+public:
+    Layout(const Content& content, const std::filesystem::path& folder) : content_{content}, folder_{folder} {
+        draft_.tensors = content.tensors;
+        draft_.pieces = stored_pieces(content);
+        lengths_.resize(draft_.pieces.size());
+        prefixes_.resize(draft_.pieces.size());
+    }
+
+    void place_objects(const Checkpoint& source) {
+        objects_ = source.catalogue.objects;
+        if (objects_.empty()) return;
+        open_file_of(0);
+        for (Object& object : objects_) {
+            draft_.copies.push_back({source.catalogue.path(object.file), object.offset, object.length, file_, end_});
+            object.file = file_;
+            object.offset = end_;
+            end_ += object.length;
+        }
+    }
+
+    void place_pieces() {
+        std::vector<std::uint32_t> order(draft_.pieces.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+            return draft_.pieces[a].rank < draft_.pieces[b].rank;
+        });
+        for (std::uint32_t index : order) {
+            if (draft_.pieces[index].rank != rank_) open_file_of(draft_.pieces[index].rank);
+            place(index);
+        }
+        close_file();
+    }
+
+    Draft finish(bool planner_data) {
+        MetadataContent metadata{draft_.files, draft_.tensors, draft_.pieces, lengths_,
+                                 objects_,     planner_data,   nullptr};
+        if (content_.source != nullptr) metadata.known_planner_data = content_.source->planner_data.get();
+        add_file(draft_, folder_ / ".metadata", write_metadata(metadata));
+        for (std::size_t i = 0; i < draft_.pieces.size(); ++i) draft_.pieces[i].offset += prefixes_[i];
+        return std::move(draft_);
+    }
+
+private:
+    void open_file_of(std::int32_t rank) {
+        close_file();
+        rank_ = rank;
+        file_ = std::uint32_t(draft_.files.size());
+        draft_.files.push_back({folder_ / fmt::format("__{}_0.distcp", rank), 0});
+    }
+
+    void close_file() {
+        if (rank_ < 0) return;
+        flush();
+        draft_.files[file_].size = end_;
+        end_ = 0;
+    }
+
+    /// What follows one payload and precedes the next becomes one run of fixed bytes.
+    void flush() {
+        if (!bytes_.empty()) draft_.fixed.push_back({file_, end_ - bytes_.size(), std::move(bytes_)});
+        bytes_.clear();
+    }
+
+    void place(std::uint32_t index) {
+        Piece& piece = draft_.pieces[index];
+        const torch::TensorFrame& frame = frame_of(piece);
+        for (std::uint64_t crc : frame.crcs) draft_.crc_slots.push_back({index, file_, end_ + crc});
+        piece.file = file_;
+        piece.offset = end_;
+        piece.strides = row_major(sizes(piece.box));
+        lengths_[index] = frame.size();
+        prefixes_[index] = frame.prefix.size();
+        put(frame.prefix);
+        flush();
+        end_ += frame.payload;
+        put(frame.suffix);
+    }
+
+    void put(const std::string& bytes) {
+        bytes_ += bytes;
+        end_ += bytes.size();
+    }
+
+    const torch::TensorFrame& frame_of(const Piece& piece) {
+        const Tensor& tensor = draft_.tensors[piece.tensor];
+        const auto key = std::pair{tensor.dtype, sizes(piece.box)};
+        const auto known = frames_.find(key);
+        if (known != frames_.end()) return known->second;
+        return in_context(
+            [&] { return fmt::format("tensor '{}'", tensor.name); },
+            [&]() -> auto& { return frames_.emplace(key, torch::frame_tensor(key.first, key.second)).first->second; });
+    }
+
+    const Content& content_;
+    std::filesystem::path folder_;
+    Draft draft_;
+    std::vector<std::uint64_t> lengths_;   // of the archives
+    std::vector<std::uint64_t> prefixes_;  // of their bytes before the payload
+    std::vector<Object> objects_;
+    std::map<std::pair<DType, Shape>, torch::TensorFrame> frames_;
+    std::int32_t rank_ = -1;  // of the file that is open
+    std::uint32_t file_ = 0;  // that is open
+    std::uint64_t end_ = 0;   // of what has been placed into it
+    std::string bytes_;       // that end there and are not in the draft yet
+};
+
+}  // namespace
+
+void add_file(Draft& draft, const std::filesystem::path& path, std::string bytes) {
+    const auto file = std::uint32_t(draft.files.size());
+    draft.files.push_back({path, bytes.size()});
+    draft.fixed.push_back({file, 0, std::move(bytes)});
+}
+
+Draft draft_chunks(const Content& content, const std::filesystem::path& folder, bool planner_data, bool objects) {
+    Layout layout{content, folder};
+    if (objects && content.source != nullptr) layout.place_objects(*content.source);
+    layout.place_pieces();
+    return layout.finish(planner_data);
+}
+
+Draft draft_dcp(const Content& content) {
+    const bool objects = content.source != nullptr && content.source->format == Format::dcp;
+    return draft_chunks(content, "", true, objects);
+}
+
+}  // namespace tpx::formats
