@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "lib/core/catalogue.hpp"
+
+#include <filesystem>
+
+namespace tpx::formats {
+
+/// Opens a distributed checkpoint of Megatron-core (`--ckpt-format torch_dist`): an `iter_NNNNNNN` or `release`
+/// directory, or the root above it with latest_checkpointed_iteration.txt. Tensors and their errors are those of
+/// open_dcp(); ShardedObjects (keys "NAME/shard_OFFSETS_SHAPE") become objects; the scalars of `args` become the
+/// config. The catalogue's directory is the inner one. Throws Error for the old zarr backend, and for a directory
+/// without metadata.json, which Megatron writes last.
+Checkpoint open_torch_dist(const std::filesystem::path& directory_or_root);
+
+/// A root directory: the tracker file and iter_NNNNNNN with what Megatron-core 0.16 reads. The common state is the
+/// source's with `content.args` set in its args; without one it is args, checkpoint_version 3.0 and the iteration (1
+/// when the source has none, as Megatron refuses 0 and its own converters write 1).
+///
+/// ShardedObjects of a torch_dist source are copied as they are. Their keys may name a place in the old layout: per
+/// layer (`..._extra_state/shard_3_32`) they fit any; per rank (`rng_state/shard_0.1_1.2` is rank 1 of pp 1, tp 2)
+/// Megatron finds them only where pp and tp are those of the source, and needs --no-load-rng elsewhere.
+Draft draft_torch_dist(const Content& content);
+
+}  // namespace tpx::formats
