@@ -15,7 +15,7 @@ _tpx() {
         :nospace) compopt -o nospace ;;
         *) candidate=${candidate%%$'\t'*} && COMPREPLY+=("${candidate#"$before"}") ;;
         esac
-    done < <("$1" --complete "${words[@]}" 2>/dev/null)
+    done < <("${1/#\~/$HOME}" --complete "${words[@]}" 2>/dev/null)
     # As file names, readline would quote the '=' of what else there is.
     ((${#COMPREPLY[@]})) || compopt -o filenames
     COMPREPLY+=("${files[@]}")
