@@ -73,11 +73,13 @@ private:
     File file_;
 };
 
-/// Reads what Writer writes, from a file that may have come from anyone. Throws Error "FILE: 'NAME': cause" for
-/// anything else, with Exit::no when bytes have changed since the file was written.
+/// Reads what Writer writes, from a file that may have come from anyone. Throws Error "'NAME': cause" for anything
+/// else; the file's path is for the caller to add.
 class Reader {
 public:
-    Reader(std::filesystem::path path, std::string_view schema);
+    /// Throws Error "FILE: cause" when the file is of another kind, with Exit::no when bytes have changed since it was
+    /// written.
+    Reader(const std::filesystem::path& path, std::string_view schema);
 
     std::string attribute_text(const char* name) const;
     std::uint64_t attribute_number(const char* name) const;
@@ -101,7 +103,6 @@ private:
     Array open(const char* name) const;
     void read(const char* name, const Array& array, hid_t type, void* into) const;
 
-    std::filesystem::path path_;
     std::uint64_t size_ = 0;
     File file_;
 };

@@ -46,51 +46,45 @@ bool is_plain_path(hid_t file, std::string_view name) {
 
 }  // namespace
 
-Reader::Reader(std::filesystem::path path, std::string_view schema) : path_{std::move(path)} {
+Reader::Reader(const std::filesystem::path& path, std::string_view schema) : size_{size_of_file(path)} {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    size_ = size_of_file(path_);
-    const Fd fd = open_file(path_, O_RDONLY);
+    const Fd fd = open_file(path, O_RDONLY);
     std::string stored(std::min<std::uint64_t>(size_, block_size), '\0');
-    read_at(fd, 0, std::as_writable_bytes(std::span{stored}), path_);
-    if (!stored.starts_with(std::string{schema} + " ")) throw failure("{}: not a {} file", path_.string(), schema);
-    const std::string found = user_block(fd, schema, path_);
-    const auto line = [](const std::string& block) { return block.substr(0, block.find('\n')); };
-    if (found != stored)
-        throw Error{Exit::no, "{}: altered since it was made ('{}' was stored, '{}' was found)", path_.string(),
-                    line(stored), line(found)};
-    file_ = File{H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)};
-    if (!file_) throw failure("{}: not a whole HDF5 file", path_.string());
+    read_at(fd, 0, std::as_writable_bytes(std::span{stored}), path);
+    if (!stored.starts_with(std::string{schema} + " ")) throw failure("{}: not a {} file", path.string(), schema);
+    if (stored != user_block(fd, schema, path))
+        throw Error{Exit::no, "{}: altered or cut short since it was made (now {} bytes)", path.string(), size_};
+    file_ = File{H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)};
+    if (!file_) throw failure("{}: not a whole HDF5 file", path.string());
 }
 
 std::string Reader::attribute_text(const char* name) const {
     const Attribute attribute{H5Aopen(file_.get(), name, H5P_DEFAULT)};
-    if (!attribute) throw failure("{}: '{}': no such attribute", path_.string(), name);
+    if (!attribute) throw failure("'{}': no such attribute", name);
     const Type type{H5Aget_type(attribute.get())};
     const Space space{H5Aget_space(attribute.get())};
     const bool fits = H5Sget_simple_extent_type(space.get()) == H5S_SCALAR && is_fixed_text(type.get()) &&
                       H5Tget_size(type.get()) <= size_;
-    if (!fits) throw failure("{}: '{}': not a text of fixed length", path_.string(), name);
+    if (!fits) throw failure("'{}': not a text of fixed length", name);
     std::string text(H5Tget_size(type.get()), '\0');
-    if (H5Aread(attribute.get(), type.get(), text.data()) < 0)
-        throw failure("{}: '{}': HDF5 cannot read it", path_.string(), name);
+    if (H5Aread(attribute.get(), type.get(), text.data()) < 0) throw failure("'{}': HDF5 cannot read it", name);
     return trimmed(std::move(text));
 }
 
 std::uint64_t Reader::attribute_number(const char* name) const {
     const Attribute attribute{H5Aopen(file_.get(), name, H5P_DEFAULT)};
-    if (!attribute) throw failure("{}: '{}': no such attribute", path_.string(), name);
+    if (!attribute) throw failure("'{}': no such attribute", name);
     const Type type{H5Aget_type(attribute.get())};
     const Space space{H5Aget_space(attribute.get())};
     if (H5Sget_simple_extent_type(space.get()) != H5S_SCALAR || !holds_type<std::uint64_t>(type.get()))
-        throw failure("{}: '{}': not a number of 64 bits", path_.string(), name);
+        throw failure("'{}': not a number of 64 bits", name);
     std::uint64_t number = 0;
-    if (H5Aread(attribute.get(), H5T_NATIVE_UINT64, &number) < 0)
-        throw failure("{}: '{}': HDF5 cannot read it", path_.string(), name);
+    if (H5Aread(attribute.get(), H5T_NATIVE_UINT64, &number) < 0) throw failure("'{}': HDF5 cannot read it", name);
     return number;
 }
 
 Reader::Array Reader::open(const char* name) const {
-    const auto mistake = [&](std::string_view cause) { return failure("{}: '{}': {}", path_.string(), name, cause); };
+    const auto mistake = [&](std::string_view cause) { return failure("'{}': {}", name, cause); };
     if (!is_plain_path(file_.get(), name)) throw mistake("no such dataset");
     Array array{Dataset{H5Dopen2(file_.get(), name, H5P_DEFAULT)}, Type{}, {}, 1};
     if (!array.dataset) throw mistake("no such dataset");
@@ -120,7 +114,7 @@ Reader::Array Reader::open(const char* name) const {
 
 void Reader::read(const char* name, const Array& array, hid_t type, void* into) const {
     if (array.count > 0 && H5Dread(array.dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, into) < 0)
-        throw failure("{}: '{}': HDF5 cannot read it", path_.string(), name);
+        throw failure("'{}': HDF5 cannot read it", name);
 }
 
 std::vector<hsize_t> Reader::shape(const char* name) const { return open(name).shape; }
@@ -128,7 +122,7 @@ std::vector<hsize_t> Reader::shape(const char* name) const { return open(name).s
 std::vector<std::string> Reader::texts(const char* name) const {
     const Array array = open(name);
     if (array.shape.size() != 1 || !is_fixed_text(array.type.get()))
-        throw failure("{}: '{}': not texts of fixed length", path_.string(), name);
+        throw failure("'{}': not texts of fixed length", name);
     const std::size_t length = H5Tget_size(array.type.get());
     std::string padded(array.count * length, '\0');
     read(name, array, array.type.get(), padded.data());
@@ -142,10 +136,9 @@ template <class T>
 std::vector<T> Reader::numbers(const char* name, std::span<const hsize_t> shape) const {
     const Array array = open(name);
     if (!std::ranges::equal(array.shape, shape))
-        throw failure("{}: '{}': dimensions [{}], [{}] were expected", path_.string(), name,
-                      fmt::join(array.shape, ", "), fmt::join(shape, ", "));
-    if (!holds_type<T>(array.type.get()))
-        throw failure("{}: '{}': not of the expected type of number", path_.string(), name);
+        throw failure("'{}': dimensions [{}], [{}] were expected", name, fmt::join(array.shape, ", "),
+                      fmt::join(shape, ", "));
+    if (!holds_type<T>(array.type.get())) throw failure("'{}': not of the expected type of number", name);
     std::vector<T> values(array.count);
     read(name, array, memory_type<T>(), values.data());
     return values;

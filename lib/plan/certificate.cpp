@@ -57,7 +57,8 @@ std::optional<std::uint64_t> count(const Box& box) {
     std::uint64_t elements = 1;
     for (Interval side : box) {
         if (side.end < side.begin) return std::nullopt;
-        if (__builtin_mul_overflow(elements, static_cast<std::uint64_t>(side.end - side.begin), &elements))
+        if (__builtin_mul_overflow(
+                elements, static_cast<std::uint64_t>(side.end) - static_cast<std::uint64_t>(side.begin), &elements))
             return std::nullopt;
     }
     return elements;

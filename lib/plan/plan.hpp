@@ -30,7 +30,9 @@ struct Plan {
 };
 
 /// Chooses one source for every element of every target piece, preferring a source of the same rank, then the lowest
-/// piece. Throws Error "tensor 'NAME': nothing holds [box]" for an element that no source piece has.
+/// piece. Throws Error "tensor 'NAME': nothing holds [box] (N of M elements)" for a target piece of M elements of which
+/// no source piece has N, and when the sides are of different tensors or a piece lies outside its tensor. Takes time
+/// that grows with the pieces and moves, not with the product of the sides.
 Plan make_plan(const Side& source, const Side& target);
 
 }  // namespace tpx
