@@ -39,6 +39,8 @@ struct Checkpoint {
     /// relative.
     std::vector<std::filesystem::path> companions;
 
+    std::vector<std::string> notes;  ///< what a person should know, a line each: files left aside and why
+
     std::shared_ptr<const torch::Value> common;        ///< Megatron's common state (common.pt); null when there is none
     std::shared_ptr<const torch::Value> planner_data;  ///< DCP's map from name to path; null when there is none
 };

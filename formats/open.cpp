@@ -1,2 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/checkpoint.hpp"
+#include "formats/dcp/dcp.hpp"
+#include "formats/megatron/torch_dist.hpp"
+#include "formats/recognise.hpp"
+#include "formats/safetensors/safetensors.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tpx::formats {
+namespace {
+
+constexpr std::array<std::pair<Format, std::string_view>, 3> names{
+    {{Format::safetensors, "safetensors"}, {Format::dcp, "dcp"}, {Format::torch_dist, "torch_dist"}}};
+
+constexpr const char* readable = "this version reads safetensors, dcp and torch_dist";
+
+}  // namespace
+
+std::string_view name(Format format) {
+    return std::ranges::find(names, format, &decltype(names)::value_type::first)->second;
+}
+
+std::optional<Format> format_by_name(std::string_view name) {
+    const auto* found = std::ranges::find(names, name, &decltype(names)::value_type::second);
+    if (found == names.end()) return std::nullopt;
+    return found->first;
+}
+
+Checkpoint open(const std::filesystem::path& path) {
+    const Recognised found = recognise(path);
+    if (found.description.empty())
+        throw failure(
+            "{}: is no checkpoint: it has no metadata.json, .metadata, {}, *.safetensors.index.json or *.safetensors; "
+            "{}",
+            path.string(), "latest_checkpointed_iteration.txt", readable);
+    if (!found.format) throw failure("{}: is {}; {}", found.path.string(), found.description, readable);
+    switch (*found.format) {
+        case Format::safetensors:
+            return open_safetensors(found.path);
+        case Format::dcp:
+            return open_dcp(found.path);
+        case Format::torch_dist:
+            return open_torch_dist(found.path);
+    }
+    throw failure("{}: is of no format", path.string());
+}
+
+void locate(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces) {
+    if (!checkpoint.archives.empty()) locate_archives(checkpoint, pieces);
+}
+
+Draft draft(Format format, const Content& content) {
+    switch (format) {
+        case Format::safetensors:
+            return draft_safetensors(content);
+        case Format::dcp:
+            return draft_dcp(content);
+        case Format::torch_dist:
+            return draft_torch_dist(content);
+    }
+    throw failure("no such format");
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/companions.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t largest_companion = std::uintmax_t{256} << 20;
+constexpr std::uint64_t largest_config = std::uint64_t{16} << 20;
+
+/// Whether `name` is that of weights, of an index of weights or of tpx's own files.
+bool no_companion(const std::string& name) {
+    constexpr std::array endings{".safetensors", ".index.json", ".bin",  ".pt",   ".pth",   ".ckpt", ".distcp",
+                                 ".h5",          ".msgpack",    ".onnx", ".gguf", ".keras", ".npz"};
+    return name.starts_with('.') || name.starts_with("tpx.") ||
+           std::ranges::any_of(endings, [&](const char* ending) { return name.ends_with(ending); });
+}
+
+bool below(const fs::path& path, const fs::path& directory) {
+    return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first == directory.end();
+}
+
+/// Whether `path`, links followed, lies in `directory`, or in the cache HUB/blobs that a HUB/snapshots/ID is made of.
+bool stays_inside(const fs::path& path, const fs::path& directory) {
+    std::error_code ignored;
+    const fs::path real = fs::canonical(path, ignored);
+    const fs::path home = fs::canonical(directory, ignored);
+    if (real.empty() || home.empty()) return false;
+    const fs::path snapshots = home.parent_path();
+    return below(real, home) || (snapshots.filename() == "snapshots" && below(real, snapshots.parent_path() / "blobs"));
+}
+
+ConfigValue scalar(const nlohmann::json& value) {
+    using Type = nlohmann::json::value_t;
+    switch (value.type()) {
+        case Type::boolean:
+            return value.get<bool>();
+        case Type::number_integer:
+            return value.get<std::int64_t>();
+        case Type::number_unsigned:
+            if (value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) return value.get<double>();
+            return value.get<std::int64_t>();
+        case Type::number_float:
+            return value.get<double>();
+        case Type::string:
+            return value.get<std::string>();
+        default:
+            return nullptr;
+    }
+}
+
+}  // namespace
+
+std::vector<fs::path> find_companions(const fs::path& directory) {
+    std::vector<fs::path> companions;
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+        const fs::path name = entry.path().filename();
+        if (no_companion(name.string()) || !entry.is_regular_file(ignored)) continue;
+        if (entry.file_size(ignored) > largest_companion || !stays_inside(entry.path(), directory)) continue;
+        companions.push_back(name);
+    }
+    std::ranges::sort(companions);
+    return companions;
+}
+
+void read_config(const fs::path& directory, Checkpoint& checkpoint) {
+    const fs::path path = directory / "config.json";
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) return;
+    std::string text = read_file(path, largest_config);
+    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_object()) throw failure("{}: no JSON object", path.string());
+    for (const auto& [key, value] : json.items()) {
+        if (value.is_primitive()) checkpoint.config.emplace(key, scalar(value));
+    }
+    checkpoint.config_json = std::move(text);
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/recognise.hpp"
+
+#include "formats/safetensors/header.hpp"
+#include "formats/safetensors/safetensors.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <fcntl.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* tracker = "latest_checkpointed_iteration.txt";
+
+bool is_there(const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+}
+
+/// The first line of a small text file, without white space around it.
+std::string first_line(const fs::path& path) {
+    constexpr std::uint64_t longest = 4096;
+    constexpr const char* blank = " \t\r\n";
+    const std::string text = read_file(path, longest);
+    const auto begin = text.find_first_not_of(blank);
+    if (begin == text.npos) return {};
+    const std::string line = text.substr(begin, text.find_first_of("\r\n", begin) - begin);
+    return line.substr(0, line.find_last_not_of(blank) + 1);
+}
+
+/// Whether a file starts like safetensors: the length of a header that fits, and its brace.
+bool starts_as_safetensors(std::string_view start, std::uint64_t size) {
+    if (start.size() < 9 || start[8] != '{') return false;
+    std::uint64_t length = 0;
+    for (int k = 7; k >= 0; --k) length = length << 8 | static_cast<unsigned char>(start[k]);
+    return length <= safetensors::longest_header && length <= size - 8;
+}
+
+Recognised recognise_file(const fs::path& path) {
+    const std::string name = path.filename().string();
+    std::string start(std::min<std::uint64_t>(size_of_file(path), 16), '\0');
+    read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{start}), path);
+    const std::uint64_t size = size_of_file(path);
+    if (starts_as_safetensors(start, size) || name.ends_with(".safetensors") ||
+        name.ends_with(".safetensors.index.json"))
+        return {path, Format::safetensors, "a safetensors file"};
+    if (start.starts_with("GGUF")) return {path, {}, "a GGUF file"};
+    if (start.starts_with("\x89HDF\r\n\x1a\n")) return {path, {}, "an HDF5 file"};
+    if (start.starts_with("PK\x03\x04") && name.ends_with(".keras")) return {path, {}, "a Keras archive"};
+    if (start.starts_with("PK\x03\x04")) return {path, {}, "a torch.save file or another zip archive"};
+    if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5)
+        return {path, {}, "a pickle, perhaps of torch.save"};
+    return {path, {}, {}};
+}
+
+/// metadata.json's sharded_backend; empty when it has none.
+std::string sharded_backend(const fs::path& path) {
+    constexpr std::uint64_t longest = std::uint64_t{16} << 20;
+    const nlohmann::json json = nlohmann::json::parse(read_file(path, longest), nullptr, false);
+    if (json.is_discarded()) throw failure("{}: not JSON", path.string());
+    if (!json.is_object() || !json.contains("sharded_backend")) return {};
+    const nlohmann::json& backend = json["sharded_backend"];
+    if (!backend.is_string()) throw failure("{}: sharded_backend is no string", path.string());
+    return backend.get<std::string>();
+}
+
+/// The directory of the iteration that a Megatron root points to.
+fs::path tracked(const fs::path& root) {
+    const std::string text = first_line(root / tracker);
+    std::string name = text;
+    if (text != "release") {
+        std::uint32_t iteration = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), iteration);
+        if (error != std::errc{} || end != text.data() + text.size())
+            throw failure("{}: '{}' is neither a number nor 'release'", (root / tracker).string(), text);
+        name = fmt::format("iter_{:07}", iteration);
+    }
+    if (!is_there(root / name)) throw failure("{}: names {}, which is missing", (root / tracker).string(), name);
+    return root / name;
+}
+
+/// What DeepSpeed, torch.save and others leave in a directory; empty when there is nothing of that kind.
+std::string describe_entries(const fs::path& directory) {
+    std::string found;
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+        const std::string name = entry.path().filename().string();
+        if (name.starts_with("mp_rank_") && is_there(entry.path() / "model_optim_rng.pt"))
+            return "a Megatron legacy checkpoint";
+        if (name.ends_with("_optim_states.pt") || name.ends_with("_model_states.pt")) return "a DeepSpeed checkpoint";
+        if (name == "manifest.ocdbt" || name == "_METADATA" || name == "_CHECKPOINT_METADATA")
+            return "an Orbax checkpoint";
+        if (name.ends_with(".gguf")) found = "a GGUF checkpoint";
+        if (name.ends_with(".h5") || name.ends_with(".hdf5") || name.ends_with(".keras")) found = "an HDF5 checkpoint";
+        if (name.ends_with(".bin.index.json") || name.ends_with(".bin") || name.ends_with(".pt") ||
+            name.ends_with(".pth"))
+            found = "a torch.save checkpoint";
+    }
+    return found;
+}
+
+bool is_universal(const fs::path& directory) {
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory / "zero", ignored)) {
+        if (is_there(entry.path() / "fp32.pt")) return true;
+    }
+    return false;
+}
+
+/// What DeepSpeed has written to `directory`, or to the step that it points to; empty when it is not DeepSpeed's.
+std::string describe_deepspeed(const fs::path& directory) {
+    constexpr const char* universal = "a DeepSpeed universal checkpoint";
+    if (is_universal(directory)) return universal;
+    for (const char* pointer : {"latest_universal", "latest"}) {
+        std::error_code ignored;
+        if (!fs::is_regular_file(directory / pointer, ignored)) continue;
+        const std::string step = first_line(directory / pointer);
+        if (step.empty() || step.find('/') != step.npos || !fs::is_directory(directory / step, ignored)) continue;
+        return is_universal(directory / step) ? universal : "a DeepSpeed checkpoint";
+    }
+    return {};
+}
+
+/// `may_descend`: a Megatron root may stand here; it may not point to another.
+Recognised recognise_directory(const fs::path& path, bool may_descend) {
+    if (is_there(path / "metadata.json")) {
+        const std::string backend = sharded_backend(path / "metadata.json");
+        if (backend == "torch_dist") return {path, Format::torch_dist, "a torch_dist checkpoint"};
+        if (!backend.empty()) return {path, {}, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
+    }
+    if (is_there(path / ".metadata")) return {path, Format::dcp, "a DCP checkpoint"};
+    if (is_there(path / "__0.metadata")) return {path, {}, "a DCP checkpoint with a metadata file for each rank"};
+    if (may_descend && is_there(path / tracker)) return recognise_directory(tracked(path), false);
+    if (const std::string deepspeed = describe_deepspeed(path); !deepspeed.empty()) return {path, {}, deepspeed};
+    const std::string other = describe_entries(path);
+    // Hugging Face repositories hold the same weights in several formats; safetensors go before all but training state.
+    if (!other.starts_with("a Megatron") && !other.starts_with("a DeepSpeed") && holds_safetensors(path))
+        return {path, Format::safetensors, "a safetensors checkpoint"};
+    return {path, {}, other};
+}
+
+}  // namespace
+
+Recognised recognise(const fs::path& path) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) throw failure("{}: {}", path.string(), error ? error.message() : std::strerror(ENOENT));
+    return fs::is_directory(status) ? recognise_directory(path, true) : recognise_file(path);
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace tpx::formats {
+
+/// What a path holds.
+struct Recognised {
+    std::filesystem::path path;    ///< where it is: the path asked for, or the iteration that a Megatron root points to
+    std::optional<Format> format;  ///< unset: known, but not read by this version
+    std::string description;       ///< "a DeepSpeed checkpoint"; empty when nothing known was found
+};
+
+/// Tells by names and first bytes what the directory or file at `path` is. Throws Error when it is not there, or when
+/// what identifies it is malformed.
+Recognised recognise(const std::filesystem::path& path);
+
+}  // namespace tpx::formats

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/safetensors/header.hpp"
+#include "formats/safetensors/safetensors.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace tpx::formats {
+namespace safetensors {
+namespace {
+
+constexpr std::uint64_t usual_shard_size = 5'000'000'000;
+
+/// One file to come and the pieces in it.
+struct Part {
+    std::string path;
+    std::vector<std::uint32_t> pieces;
+    std::uint64_t bytes = 0;
+};
+
+/// The part that takes `bytes` more: the first from `first` on with room, or a new one. A piece larger than `limit`
+/// gets a part of its own.
+std::size_t first_fit(std::vector<Part>& parts, std::size_t first, std::uint64_t bytes, std::uint64_t limit) {
+    while (first < parts.size() && (parts[first].bytes + bytes > limit && !parts[first].pieces.empty())) ++first;
+    if (first == parts.size()) parts.emplace_back();
+    return first;
+}
+
+class Drafter {
+public:
+    explicit Drafter(const Content& content)
+        : content_{content}, limit_{content.shard_size.value_or(usual_shard_size)} {
+        draft_.tensors = content.tensors;
+        draft_.pieces = content.pieces;
+        std::vector<bool> held(content.tensors.size());
+        for (const Piece& piece : content.pieces) held[piece.tensor] = true;
+        for (std::size_t k = 0; k < held.size(); ++k) {
+            if (!held[k]) throw failure("tensor '{}': no rank holds it", content.tensors[k].name);
+        }
+        for (const Piece& piece : content.pieces) {
+            in_context([&] { return fmt::format("tensor '{}'", tensor(piece).name); }, [&] { check(piece); });
+        }
+    }
+
+    Draft draft() {
+        if (is_whole()) {
+            draft_whole();
+        } else {
+            draft_ranks();
+        }
+        copy_companions();
+        return std::move(draft_);
+    }
+
+private:
+    const Tensor& tensor(const Piece& piece) const { return content_.tensors[piece.tensor]; }
+
+    void check(const Piece& piece) const {
+        const Tensor& whole_one = tensor(piece);
+        const DType dtype = whole_one.dtype;
+        if (info(dtype).safetensors.empty() && dtype != DType::f4_x2)
+            throw failure("safetensors has no dtype {}", name(dtype));
+        bytes(piece);
+        if (dtype == DType::f4_x2 && piece.box.empty()) throw failure("a scalar of two values an element");
+        if (itemsize(dtype) == 0 && piece.box != whole(whole_one.shape))
+            throw failure("{} has less than a byte an element and cannot be cut", name(dtype));
+        if (content_.ranks > 1 && (piece.rank < 0 || piece.rank >= content_.ranks))
+            throw failure("rank {} of {}", piece.rank, content_.ranks);
+    }
+
+    /// Whether one rank holds each tensor whole and once.
+    bool is_whole() const {
+        if (content_.ranks > 1 || content_.pieces.size() != content_.tensors.size()) return false;
+        std::vector<bool> seen(content_.tensors.size());
+        for (const Piece& piece : content_.pieces) {
+            if (seen[piece.tensor] || piece.box != whole(tensor(piece).shape)) return false;
+            seen[piece.tensor] = true;
+        }
+        return true;
+    }
+
+    std::uint64_t bytes(const Piece& piece) const { return payload_size(tensor(piece).dtype, sizes(piece.box)); }
+
+    /// A tensor larger than the limit gets a part of its own, at its place among the closed ones, and the open one goes
+    /// on: this is how huggingface_hub packs.
+    void draft_whole() {
+        std::vector<Part> parts;
+        Part open;
+        std::vector<std::uint32_t> order(content_.pieces.size());
+        for (std::uint32_t index = 0; index < order.size(); ++index) order[content_.pieces[index].tensor] = index;
+        for (const std::uint32_t index : order) {
+            const std::uint64_t size = bytes(content_.pieces[index]);
+            if (size > limit_) {
+                parts.push_back({{}, {index}, size});
+                continue;
+            }
+            if (open.bytes + size > limit_) parts.push_back(std::exchange(open, {}));
+            open.pieces.push_back(index);
+            open.bytes += size;
+        }
+        if (!open.pieces.empty() || parts.empty()) parts.push_back(std::move(open));
+        for (std::size_t k = 0; k < parts.size(); ++k) {
+            parts[k].path = parts.size() == 1 ? "model.safetensors"
+                                              : fmt::format("model-{:05}-of-{:05}.safetensors", k + 1, parts.size());
+            place(parts[k], {{"format", "pt"}});
+        }
+        if (parts.size() > 1) write_index();
+    }
+
+    void draft_ranks() {
+        std::vector<std::vector<Part>> parts(std::max(content_.ranks, 1));
+        std::vector<std::unordered_map<std::uint32_t, std::size_t>> next(
+            parts.size());  // part after the last, by tensor
+        for (std::uint32_t index = 0; index < content_.pieces.size(); ++index) {
+            const Piece& piece = content_.pieces[index];
+            const int rank = std::max(piece.rank, 0);
+            std::size_t& first = next[rank][piece.tensor];
+            const std::size_t chosen = first_fit(parts[rank], first, bytes(piece), limit_);
+            parts[rank][chosen].pieces.push_back(index);
+            parts[rank][chosen].bytes += bytes(piece);
+            first = chosen + 1;
+        }
+        for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+            // A rank without pieces has a file too, so that a lost one is missed.
+            if (parts[rank].empty()) parts[rank].emplace_back();
+            for (std::size_t k = 0; k < parts[rank].size(); ++k) {
+                Part& part = parts[rank][k];
+                part.path =
+                    fmt::format("shard-{:05}-model-{:05}-of-{:05}.safetensors", rank + 1, k + 1, parts[rank].size());
+                place(part, {{"format", "pt"},
+                             {"DCP_VERSION", "1.0"},
+                             {"DCP_SHARDING_INFO", sharding_info(part)},
+                             {ranks_key, std::to_string(parts.size())}});
+            }
+        }
+    }
+
+    /// The values of safetensors' own type: torch counts two f4 as one element.
+    template <class T>
+    T stored(DType dtype, T values) const {
+        if (dtype == DType::f4_x2) values[values.size() - 1] *= 2;
+        return values;
+    }
+
+    std::string sharding_info(const Part& part) const {
+        std::string json = "{";
+        for (const std::uint32_t index : part.pieces) {
+            const Piece& piece = content_.pieces[index];
+            Tuple<Index> begin;
+            for (const Interval side : piece.box) begin.push_back(side.begin);
+            begin = stored(tensor(piece).dtype, begin);
+            fmt::format_to(std::back_inserter(json), "{}{}: {{\"saved_offsets\": [{}]}}", json.size() == 1 ? "" : ", ",
+                           json_string(tensor(piece).name), fmt::join(begin.begin(), begin.end(), ", "));
+        }
+        return json + "}";
+    }
+
+    /// Adds the file of `part` to the draft: its header, and where its pieces go.
+    void place(const Part& part, const Metadata& metadata) {
+        std::vector<Entry> entries;
+        std::unordered_map<std::string_view, std::uint32_t> piece_of;
+        for (const std::uint32_t index : part.pieces) {
+            const Piece& piece = content_.pieces[index];
+            const DType dtype = tensor(piece).dtype;
+            entries.push_back(
+                {tensor(piece).name, dtype == DType::f4_x2 ? DType::f4 : dtype, stored(dtype, sizes(piece.box))});
+            if (!piece_of.emplace(tensor(piece).name, index).second)
+                throw failure("tensor '{}': stands twice", tensor(piece).name);
+        }
+        const std::uint64_t buffer = arrange(entries);
+        const auto file = static_cast<std::uint32_t>(draft_.files.size());
+        std::string header = in_context([&] { return part.path; }, [&] { return write_header(metadata, entries); });
+        for (const Entry& entry : entries) {
+            Piece& piece = draft_.pieces[piece_of.at(entry.name)];
+            piece.file = file;
+            piece.offset = header.size() + entry.begin;
+            piece.strides = row_major(sizes(piece.box));
+        }
+        draft_.files.push_back({part.path, header.size() + buffer});
+        draft_.fixed.push_back({file, 0, std::move(header)});
+    }
+
+    void write_index() {
+        std::uint64_t total_size = 0;
+        std::int64_t total_parameters = 0;
+        nlohmann::json weight_map = nlohmann::json::object();
+        for (const Piece& piece : draft_.pieces) {
+            total_size += bytes(piece);
+            total_parameters += volume(piece.box);
+            weight_map[tensor(piece).name] = draft_.files[piece.file].path.string();
+        }
+        const nlohmann::json index{{"metadata", {{"total_parameters", total_parameters}, {"total_size", total_size}}},
+                                   {"weight_map", std::move(weight_map)}};
+        std::string text = index.dump(2, ' ', true) + "\n";
+        const auto file = static_cast<std::uint32_t>(draft_.files.size());
+        draft_.files.push_back({"model.safetensors.index.json", text.size()});
+        draft_.fixed.push_back({file, 0, std::move(text)});
+    }
+
+    void copy_companions() {
+        if (content_.source == nullptr) return;
+        for (const std::filesystem::path& name : content_.source->companions) {
+            if (std::ranges::find(draft_.files, name, &FileEntry::path) != draft_.files.end()) continue;
+            const std::filesystem::path from = content_.source->catalogue.directory / name;
+            const std::uint64_t length = size_of_file(from);
+            const auto file = static_cast<std::uint32_t>(draft_.files.size());
+            draft_.files.push_back({name, length});
+            draft_.copies.push_back({from, 0, length, file, 0});
+        }
+    }
+
+    const Content& content_;
+    std::uint64_t limit_;
+    Draft draft_;
+};
+
+}  // namespace
+}  // namespace safetensors
+
+Draft draft_safetensors(const Content& content) { return safetensors::Drafter(content).draft(); }
+
+}  // namespace tpx::formats

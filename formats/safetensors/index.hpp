@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/box.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tpx::formats::safetensors {
+
+/// A *.safetensors.index.json: which file holds which tensor. All files are relative paths that stay inside the
+/// directory of the index.
+struct WeightMap {
+    std::vector<std::filesystem::path> files;             ///< sorted, each once
+    std::unordered_map<std::string, std::uint32_t> file;  ///< of each tensor, index into files
+    std::optional<std::uint64_t> total_size;              ///< what the index says it is
+};
+
+/// Reads an index. Throws Error "PATH: ...".
+WeightMap read_index(const std::filesystem::path& path);
+
+/// Where in its whole tensor each tensor of one file starts.
+using SavedOffsets = std::unordered_map<std::string, Tuple<Index>>;
+
+/// Reads the value of DCP_SHARDING_INFO. Throws Error "DCP_SHARDING_INFO: ...".
+SavedOffsets parse_sharding_info(std::string_view json);
+
+}  // namespace tpx::formats::safetensors

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/companions.hpp"
+#include "formats/safetensors/header.hpp"
+#include "formats/safetensors/safetensors.hpp"
+#include "formats/safetensors/select.hpp"
+#include "lib/core/coverage.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <tuple>
+
+namespace tpx::formats {
+namespace safetensors {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One file's header, with what its metadata tells about the boxes of its tensors.
+struct File {
+    Header header;
+    std::optional<SavedOffsets> offsets;
+    std::int32_t rank = -1;
+};
+
+const std::string* find(const Metadata& metadata, std::string_view key) {
+    const auto found = std::ranges::find(metadata, key, &std::pair<std::string, std::string>::first);
+    return found == metadata.end() ? nullptr : &found->second;
+}
+
+File read_one(const fs::path& path) {
+    File file{.header = read_header(path), .offsets = {}};
+    if (const std::string* info = find(file.header.metadata, "DCP_SHARDING_INFO"))
+        file.offsets = in_context([&] { return path.string(); }, [&] { return parse_sharding_info(*info); });
+    const auto name = parse_part_name(path.filename().string());
+    if (name && name->shard) file.rank = *name->shard - 1;
+    return file;
+}
+
+/// The box of `entry` in its whole tensor.
+Box saved_box(const File& file, const Entry& entry) {
+    if (!file.offsets) return whole(entry.shape);
+    const auto found = file.offsets->find(entry.name);
+    if (found == file.offsets->end()) throw failure("DCP_SHARDING_INFO does not say where it starts");
+    const Tuple<Index>& begin = found->second;
+    if (begin.size() != entry.shape.size())
+        throw failure("saved_offsets {} do not fit the shape {}", to_string(begin), to_string(entry.shape));
+    Box box;
+    for (int k = 0; k < begin.size(); ++k) {
+        Index end = 0;
+        if (__builtin_add_overflow(begin[k], entry.shape[k], &end))
+            throw failure("saved_offsets {} are absurd", to_string(begin));
+        box.push_back({begin[k], end});
+    }
+    return box;
+}
+
+/// Joins the files of a selection into one catalogue.
+class Joiner {
+public:
+    explicit Joiner(const Selection& selection) : selection_{selection} {
+        catalogue_.directory = selection.directory;
+        std::size_t total = 0;
+        for (const fs::path& path : selection.files) {
+            files_.push_back(read_one(selection.directory / path));
+            catalogue_.files.push_back({path, files_.back().header.file_size});
+            total += files_.back().header.entries.size();
+        }
+        // Names are looked up by views of the tensors' own, so these may not move.
+        catalogue_.tensors.reserve(total);
+        catalogue_.pieces.reserve(total);
+        tensor_.reserve(total);
+    }
+
+    Catalogue join() {
+        check_shards();
+        for (std::uint32_t file = 0; file < files_.size(); ++file) {
+            for (Entry& entry : files_[file].header.entries) {
+                in_context([&] { return fmt::format("{}: tensor '{}'", catalogue_.path(file).string(), entry.name); },
+                           [&] { add(file, entry); });
+            }
+            files_[file].header.entries = {};
+        }
+        for (const Piece& piece : catalogue_.pieces) check_piece(piece);
+        if (!selection_.index.empty())
+            in_context([&] { return (selection_.directory / selection_.index).string(); }, [&] { check_index(); });
+        const auto place = [](const Piece& piece) { return std::tie(piece.tensor, piece.box, piece.file); };
+        std::ranges::sort(catalogue_.pieces, {}, place);
+        in_context([&] { return selection_.directory.string(); }, [&] { find_holes(catalogue_); });
+        return std::move(catalogue_);
+    }
+
+private:
+    void add(std::uint32_t file, Entry& entry) {
+        const Box box = saved_box(files_[file], entry);
+        auto found = tensor_.find(entry.name);
+        if (found == tensor_.end()) {
+            const auto index = static_cast<std::uint32_t>(catalogue_.tensors.size());
+            catalogue_.tensors.push_back({std::move(entry.name), entry.dtype, {}});
+            catalogue_.tensors.back().shape = Shape(box.size());
+            found = tensor_.emplace(catalogue_.tensors.back().name, index).first;
+            first_file_.push_back(file);
+        } else {
+            check_again(found->second, file, entry);
+        }
+        Tensor& tensor = catalogue_.tensors[found->second];
+        for (int k = 0; k < box.size(); ++k) tensor.shape[k] = std::max(tensor.shape[k], box[k].end);
+        const std::uint64_t offset = files_[file].header.buffer + entry.begin;
+        catalogue_.pieces.push_back({found->second, file, offset, box, row_major(entry.shape), files_[file].rank});
+    }
+
+    /// Requires that another part of a known tensor may be one.
+    void check_again(std::uint32_t index, std::uint32_t file, const Entry& entry) const {
+        const Tensor& tensor = catalogue_.tensors[index];
+        const std::string other = catalogue_.files[first_file_[index]].path.string();
+        if (!files_[file].offsets || !files_[first_file_[index]].offsets)
+            throw failure("stands in {} too, and nothing says which part is where", other);
+        if (entry.dtype != tensor.dtype || entry.shape.size() != tensor.shape.size())
+            throw failure("is {} {} here and {} with {} dimensions in {}", name(entry.dtype), to_string(entry.shape),
+                          name(tensor.dtype), tensor.shape.size(), other);
+    }
+
+    /// Requires that the whole tensor has a size that can be, and is whole when its elements are no bytes.
+    void check_piece(const Piece& piece) const {
+        const Tensor& tensor = catalogue_.tensors[piece.tensor];
+        in_context([&] { return fmt::format("{}: tensor '{}'", catalogue_.path(piece.file).string(), tensor.name); },
+                   [&] {
+                       payload_size(tensor.dtype, tensor.shape);
+                       if (itemsize(tensor.dtype) == 0 && piece.box != whole(tensor.shape))
+                           throw failure("{} has less than a byte an element and cannot be cut", name(tensor.dtype));
+                   });
+    }
+
+    /// Requires that index and files agree in both directions.
+    void check_index() const {
+        std::uint64_t payload = 0;
+        bool by_dcp = false;
+        for (const Piece& piece : catalogue_.pieces) {
+            const std::string& name = catalogue_.tensors[piece.tensor].name;
+            const auto listed = selection_.map.file.find(name);
+            if (listed == selection_.map.file.end())
+                throw failure("tensor '{}': is in {} but not in the index", name, path_of(piece));
+            if (selection_.map.files[listed->second] != catalogue_.files[piece.file].path)
+                throw failure("tensor '{}': is in {}, the index says {}", name, path_of(piece),
+                              selection_.map.files[listed->second].string());
+        }
+        for (const auto& [name, file] : selection_.map.file) {
+            if (!tensor_.contains(name))
+                throw failure("tensor '{}': is not in {}", name, selection_.map.files[file].string());
+        }
+        for (const File& file : files_) {
+            payload += file.header.file_size - file.header.buffer;
+            by_dcp = by_dcp || file.offsets;
+        }
+        // PyTorch's writer without save_distributed lets all ranks write the same files, and the last one wins.
+        if (by_dcp && selection_.map.total_size && *selection_.map.total_size != payload)
+            throw failure("counts {} bytes of tensors, the files hold {}: ranks have overwritten each other's files",
+                          *selection_.map.total_size, payload);
+    }
+
+    std::string path_of(const Piece& piece) const { return catalogue_.files[piece.file].path.string(); }
+
+    /// Where tpx itself wrote the files, they tell of how many ranks they are.
+    void check_shards() const {
+        std::set<std::pair<int, int>> present;
+        std::map<int, int> parts;
+        int ranks = 0;
+        for (std::size_t file = 0; file < files_.size(); ++file) {
+            const auto name = parse_part_name(selection_.files[file].filename().string());
+            const std::string* count = find(files_[file].header.metadata, ranks_key);
+            if (!name || !name->shard || count == nullptr) continue;
+            std::from_chars(count->data(), count->data() + count->size(), ranks);
+            present.insert({*name->shard, name->part});
+            parts[*name->shard] = name->parts;
+        }
+        // Counts are compared, not walked through, for they come from the files.
+        int shard = 1;
+        while (parts.contains(shard)) ++shard;
+        if (shard <= ranks)
+            throw failure("{}: of {} shards, shard {} is missing", selection_.directory.string(), ranks, shard);
+        for (const auto& [number, last] : parts) {
+            int part = 1;
+            while (present.contains({number, part})) ++part;
+            if (part <= last)
+                throw failure("{}: shard-{:05}-model-{:05}-of-{:05}.safetensors is missing",
+                              selection_.directory.string(), number, part, last);
+        }
+    }
+
+    const Selection& selection_;
+    Catalogue catalogue_;
+    std::vector<File> files_;
+    std::unordered_map<std::string_view, std::uint32_t> tensor_;
+    std::vector<std::uint32_t> first_file_;  // of each tensor
+};
+
+}  // namespace
+}  // namespace safetensors
+
+Checkpoint open_safetensors(const std::filesystem::path& path) {
+    const safetensors::Selection selection = safetensors::select_files(path);
+    Checkpoint checkpoint;
+    checkpoint.format = Format::safetensors;
+    checkpoint.catalogue = safetensors::Joiner(selection).join();
+    checkpoint.notes = selection.notes;
+    read_config(selection.directory, checkpoint);
+    if (!selection.single_file)
+        checkpoint.companions = find_companions(selection.directory);
+    else if (!checkpoint.config_json.empty())
+        checkpoint.companions = {"config.json"};
+    return checkpoint;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/safetensors/select.hpp"
+
+#include "formats/safetensors/safetensors.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+
+namespace tpx::formats {
+namespace safetensors {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* whole_model = "model.safetensors";
+constexpr const char* usual_index = "model.safetensors.index.json";
+constexpr const char* tensor_ending = ".safetensors";
+constexpr const char* index_ending = ".safetensors.index.json";
+
+bool is_file(const fs::path& path) {
+    std::error_code ignored;
+    return fs::is_regular_file(path, ignored);
+}
+
+/// The names right in `directory` that end in `ending`, sorted; hidden ones left out.
+std::vector<fs::path> names_ending(const fs::path& directory, std::string_view ending) {
+    std::vector<fs::path> found;
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+        const std::string name = entry.path().filename().string();
+        if (name.ends_with(ending) && !name.starts_with('.')) found.emplace_back(name);
+    }
+    std::ranges::sort(found);
+    return found;
+}
+
+/// The index of `directory` that is meant; empty when there is none.
+fs::path choose_index(const fs::path& directory) {
+    const std::vector<fs::path> indices = names_ending(directory, index_ending);
+    if (indices.empty()) return {};
+    if (std::ranges::find(indices, usual_index) != indices.end()) return usual_index;
+    if (indices.size() == 1) return indices.front();
+    throw failure("{}: {} and {} are both there: name the one that is meant", directory.string(), indices[0].string(),
+                  indices[1].string());
+}
+
+Selection select_by_index(const fs::path& directory, const fs::path& index) {
+    Selection selection{.directory = directory, .files = {}, .index = index, .map = {}, .notes = {}};
+    selection.map = read_index(directory / index);
+    selection.files = selection.map.files;
+    for (const fs::path& file : selection.files) {
+        if (!is_file(directory / file)) throw failure("{}: {} is missing", (directory / index).string(), file.string());
+    }
+    return selection;
+}
+
+/// Requires that of files numbered NAME-i-of-N none is missing, as far as the names tell, and notes absent shards.
+void check_parts(Selection& selection) {
+    std::map<std::pair<std::string, int>, std::set<int>> parts;
+    std::set<int> shards;
+    for (const fs::path& file : selection.files) {
+        const auto name = parse_part_name(file.filename().string());
+        if (!name) continue;
+        parts[{(name->shard ? "shard-*-" : "") + name->stem, name->parts}].insert(name->part);
+        if (name->shard) shards.insert(*name->shard);
+    }
+    for (const auto& [key, present] : parts) {
+        int part = 1;
+        while (present.contains(part)) ++part;
+        if (part <= key.second)
+            throw failure("{}: {}-{:05}-of-{:05}.safetensors is missing", selection.directory.string(), key.first, part,
+                          key.second);
+    }
+    int next = 1;
+    for (const int shard : shards) {
+        if (shard > next)
+            selection.notes.push_back(fmt::format("no file of shard {}: it held nothing or is lost", next));
+        next = shard + 1;
+    }
+}
+
+Selection select_without_index(const fs::path& directory) {
+    Selection selection{.directory = directory, .files = {}, .index = {}, .map = {}, .notes = {}};
+    if (is_file(directory / whole_model)) {
+        selection.files = {whole_model};
+        return selection;
+    }
+    selection.files = names_ending(directory, tensor_ending);
+    if (selection.files.empty()) {
+        for (const fs::path& name : names_ending(directory / "sharded", tensor_ending))
+            selection.files.push_back("sharded" / name);
+    }
+    check_parts(selection);
+    return selection;
+}
+
+/// Notes what is there and not selected.
+void note_others(Selection& selection) {
+    const auto selected = [&](const fs::path& file) { return std::ranges::binary_search(selection.files, file); };
+    const auto names = names_ending(selection.directory, tensor_ending);
+    const auto others = std::ranges::count_if(names, [&](const fs::path& name) { return !selected(name); });
+    if (others > 0)
+        selection.notes.push_back(fmt::format("{} other *.safetensors beside {} left aside", others,
+                                              selection.index.empty() ? whole_model : selection.index.string()));
+    const auto sharded = names_ending(selection.directory / "sharded", tensor_ending);
+    if (!sharded.empty() && !selected("sharded" / sharded.front()))
+        selection.notes.push_back(
+            fmt::format("{} files in sharded/ left aside: the same tensors stand whole beside it", sharded.size()));
+}
+
+Selection select_in_directory(const fs::path& directory) {
+    const fs::path index = choose_index(directory);
+    Selection selection = index.empty() ? select_without_index(directory) : select_by_index(directory, index);
+    const bool names_whole = std::ranges::find(selection.files, whole_model) != selection.files.end();
+    if (!index.empty() && !names_whole && is_file(directory / whole_model))
+        throw failure("{}: {} and {} are both there: name the one that is meant", directory.string(), whole_model,
+                      index.string());
+    note_others(selection);
+    return selection;
+}
+
+}  // namespace
+
+std::optional<PartName> parse_part_name(const std::string& name) {
+    static const std::regex form{R"((?:shard-(\d{5,9})-)?(.+)-(\d{5,9})-of-(\d{5,9})\.safetensors)"};
+    std::smatch match;
+    if (!std::regex_match(name, match, form)) return std::nullopt;
+    PartName parsed{.shard = {}, .stem = match[2], .part = std::stoi(match[3]), .parts = std::stoi(match[4])};
+    if (match[1].matched) parsed.shard = std::stoi(match[1]);
+    return parsed;
+}
+
+Selection select_files(const fs::path& path) {
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored)) return select_in_directory(path);
+    const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    const fs::path name = path.filename();
+    if (name.string().ends_with(index_ending)) return select_by_index(directory, name);
+    return {.directory = directory, .files = {name}, .index = {}, .map = {}, .notes = {}, .single_file = true};
+}
+
+}  // namespace safetensors
+
+bool holds_safetensors(const std::filesystem::path& directory) {
+    using safetensors::names_ending;
+    return !names_ending(directory, safetensors::tensor_ending).empty() ||
+           !names_ending(directory, safetensors::index_ending).empty() ||
+           !names_ending(directory / "sharded", safetensors::tensor_ending).empty();
+}
+
+}  // namespace tpx::formats

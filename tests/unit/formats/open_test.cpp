@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/checkpoint.hpp"
+#include "formats/recognise.hpp"
+#include "lib/core/error.hpp"
+#include "tests/support/checkpoints.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace tpx;
+using namespace tpx::formats;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string refusal(const fs::path& path) {
+    try {
+        open(path);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("formats and their words belong together") {
+    for (const Format format : {Format::safetensors, Format::dcp, Format::torch_dist})
+        CHECK(format_by_name(name(format)) == format);
+    CHECK(name(Format::torch_dist) == "torch_dist");
+    CHECK(!format_by_name("zip"));
+}
+
+TEST_CASE("formats are told by content") {
+    CHECK(recognise("testdata/llama-small/hf").format == Format::safetensors);
+    CHECK(recognise("testdata/llama-small/hf/model.safetensors").format == Format::safetensors);
+    CHECK(recognise("testdata/safetensors/good/indexed/model.safetensors.index.json").format == Format::safetensors);
+    CHECK(recognise("testdata/llama-rope/dcp-fsdp2").format == Format::dcp);
+    const Recognised root = recognise("testdata/llama-small/megatron-tp2pp2");
+    CHECK(root.format == Format::torch_dist);
+    CHECK(root.path == "testdata/llama-small/megatron-tp2pp2/iter_0000010");
+    CHECK(recognise(root.path).format == Format::torch_dist);
+}
+
+TEST_CASE("a safetensors file needs no suffix, and its suffix is believed when it is broken") {
+    test::Scratch scratch;
+    fs::copy("testdata/llama-small/hf/model.safetensors", scratch.path() / "weights");
+    CHECK(open(scratch.path() / "weights").catalogue.tensors.size() > 10);
+    test::write_text(scratch.path() / "x.safetensors", "x");
+    CHECK(refusal(scratch.path() / "x.safetensors").find("1 bytes are too few") != std::string::npos);
+}
+
+TEST_CASE("formats of others are named") {
+    const std::string ending = "; this version reads safetensors, dcp and torch_dist";
+    const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases{
+        {{{"latest", "global_step5\n"}, {"global_step5/x", ""}}, "a DeepSpeed checkpoint"},
+        {{{"mp_rank_00_model_states.pt", "PK"}, {"model.safetensors", ""}}, "a DeepSpeed checkpoint"},
+        {{{"zero_pp_rank_0_mp_rank_00_optim_states.pt", "PK"}}, "a DeepSpeed checkpoint"},
+        {{{"zero/layer.weight/fp32.pt", "PK"}}, "a DeepSpeed universal checkpoint"},
+        {{{"mp_rank_00_001/model_optim_rng.pt", "PK"}}, "a Megatron legacy checkpoint"},
+        {{{"metadata.json", R"({"sharded_backend": "zarr"})"}}, "a Megatron-core checkpoint of backend 'zarr'"},
+        {{{"pytorch_model.bin", "PK"}}, "a torch.save checkpoint"},
+        {{{"_METADATA", "{}"}}, "an Orbax checkpoint"},
+        {{{"model.gguf", "GGUF"}}, "a GGUF checkpoint"},
+        {{{"model.weights.h5", ""}}, "an HDF5 checkpoint"},
+        {{{"__0.metadata", ""}}, "a DCP checkpoint with a metadata file for each rank"},
+    };
+    for (const auto& [files, what] : cases) {
+        test::Scratch scratch;
+        for (const auto& [name, text] : files) test::write_text(scratch.path() / name, text);
+        CHECK(refusal(scratch.path()) == scratch.path().string() + ": is " + what + ending);
+    }
+    const std::vector<std::pair<std::string, std::string>> files{{"GGUF\3", "a GGUF file"},
+                                                                 {"\x89HDF\r\n\x1a\n....", "an HDF5 file"},
+                                                                 {"PK\3\4", "a torch.save file or another zip archive"},
+                                                                 {"\x80\2\x8a", "a pickle, perhaps of torch.save"}};
+    for (const auto& [text, what] : files) {
+        test::Scratch scratch;
+        test::write_text(scratch.path() / "x", text);
+        CHECK(refusal(scratch.path() / "x") == (scratch.path() / "x").string() + ": is " + what + ending);
+    }
+}
+
+TEST_CASE("a Megatron root leads to its iteration") {
+    test::Scratch scratch;
+    const fs::path tracker = scratch.path() / "latest_checkpointed_iteration.txt";
+    test::write_text(scratch.path() / "iter_0000007/metadata.json", R"({"sharded_backend": "torch_dist"})");
+    test::write_text(scratch.path() / "release/metadata.json", R"({"sharded_backend": "torch_dist"})");
+    for (const auto& [text, name] :
+         {std::pair{"7", "iter_0000007"}, {" 7 \r\n", "iter_0000007"}, {"release\n", "release"}}) {
+        test::write_text(tracker, text);
+        CHECK(recognise(scratch.path()).path == scratch.path() / name);
+    }
+    test::write_text(tracker, "8");
+    CHECK(refusal(scratch.path()) == tracker.string() + ": names iter_0000008, which is missing");
+    for (const char* text : {"", "../7", "-7", "7 8", "99999999999999999999"}) {
+        test::write_text(tracker, text);
+        CHECK(refusal(scratch.path()).find("is neither a number nor 'release'") != std::string::npos);
+    }
+    test::write_text(scratch.path() / "iter_0000007/metadata.json", "{");
+    test::write_text(tracker, "7");
+    CHECK(refusal(scratch.path()) == (scratch.path() / "iter_0000007/metadata.json").string() + ": not JSON");
+}
+
+TEST_CASE("what is no checkpoint is refused with what was looked for") {
+    test::Scratch scratch;
+    CHECK(
+        refusal(scratch.path()).starts_with(scratch.path().string() + ": is no checkpoint: it has no metadata.json, "));
+    CHECK(refusal(scratch.path() / "absent") == (scratch.path() / "absent").string() + ": No such file or directory");
+    test::write_text(scratch.path() / "text", "hello, world");
+    CHECK(refusal(scratch.path() / "text").find("is no checkpoint") != std::string::npos);
+}
+
+TEST_CASE("checkpoints of the frameworks are recognised") {
+    const fs::path root = test::fixtures();
+    if (root.empty()) return;
+    for (const char* group : {"safetensors", "dcp", "megatron", "deepspeed", "hdf5"}) {
+        for (const fs::directory_entry& fixture : fs::directory_iterator(root / group)) {
+            const fs::path json = fixture.path() / "fixture.json";
+            if (!fs::exists(json)) continue;
+            const std::string format = nlohmann::json::parse(read_file(json))["format"];
+            CAPTURE(fixture.path().string());
+            CAPTURE(format);
+            const Recognised found = recognise(fixture.path() / "ckpt");
+            if (format.starts_with("safetensors")) CHECK(found.format == Format::safetensors);
+            if (format == "dcp") CHECK(found.format == Format::dcp);
+            if (format == "megatron-torch_dist") CHECK(found.format == Format::torch_dist);
+            if (format == "megatron-legacy") CHECK(found.description == "a Megatron legacy checkpoint");
+            if (format == "deepspeed-universal") CHECK(found.description == "a DeepSpeed universal checkpoint");
+            if (format.starts_with("deepspeed-zero")) CHECK(found.description == "a DeepSpeed checkpoint");
+            CHECK(!found.description.empty());
+        }
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/safetensors/safetensors.hpp"
+#include "lib/core/coverage.hpp"
+#include "lib/core/error.hpp"
+#include "tests/support/checkpoints.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace tpx;
+using namespace tpx::formats;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Bytes = std::map<std::string, std::string>;
+
+/// Each tensor whole on one rank.
+Content whole_content(const std::vector<Tensor>& tensors) {
+    Content content;
+    content.tensors = tensors;
+    for (std::uint32_t k = 0; k < tensors.size(); ++k)
+        content.pieces.push_back({.tensor = k, .box = whole(tensors[k].shape), .strides = {}});
+    return content;
+}
+
+/// Drafts and writes `content`, opens the result, requires the tensors to be equal.
+Checkpoint round_trip(const Content& content, const Bytes& bytes, const fs::path& directory) {
+    const Draft draft = draft_safetensors(content);
+    REQUIRE(draft.pieces.size() == content.pieces.size());
+    for (std::size_t k = 0; k < draft.pieces.size(); ++k) {
+        CHECK(draft.pieces[k].tensor == content.pieces[k].tensor);
+        CHECK(draft.pieces[k].box == content.pieces[k].box);
+        CHECK(draft.pieces[k].strides == row_major(sizes(draft.pieces[k].box)));
+    }
+    test::write_draft(draft, bytes, directory);
+    Checkpoint checkpoint = open_safetensors(directory);
+    CHECK(test::assemble(checkpoint.catalogue) == bytes);
+    CHECK(find_holes(checkpoint.catalogue).empty());
+    return checkpoint;
+}
+
+std::string error_of(const Content& content) {
+    try {
+        draft_safetensors(content);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+/// `tensors` in the order in which the modules of a Llama list their parameters.
+std::vector<Tensor> module_order(std::vector<Tensor> tensors) {
+    const std::vector<std::string> order{"embed_tokens",    "q_proj",         "k_proj",     "v_proj",
+                                         "o_proj",          "gate_proj",      "up_proj",    "down_proj",
+                                         "input_layernorm", "post_attention", "model.norm", "lm_head"};
+    std::ranges::stable_sort(tensors, {}, [&](const Tensor& tensor) {
+        const auto word =
+            std::ranges::find_if(order, [&](const std::string& w) { return tensor.name.find(w) != w.npos; });
+        const auto layer = tensor.name.find("layers.");
+        const int number = layer != tensor.name.npos ? tensor.name[layer + 7] - '0' : word == order.begin() ? -1 : 99;
+        return std::pair{number, word - order.begin()};
+    });
+    return tensors;
+}
+
+/// A tensor of at most two axes cut along its last one, each part on one rank or on two.
+void add_random_tensor(Content& content, Bytes& bytes, std::mt19937& random) {
+    const auto index = static_cast<std::uint32_t>(content.tensors.size());
+    Tensor tensor{fmt::format("t\"{}", index), random() % 2 == 0 ? DType::bf16 : DType::i8, {}};
+    for (std::size_t rank = random() % 3; rank > 0; --rank) tensor.shape.push_back(static_cast<Index>(random() % 7));
+    std::string& all = bytes[tensor.name];
+    for (Index left = volume(tensor.shape) * itemsize(tensor.dtype); left > 0; --left)
+        all += static_cast<char>(random());
+    const int parts = tensor.shape.empty() ? 1 : 1 + static_cast<int>(random() % 5);
+    const int times = random() % 4 == 0 ? 2 : 1;
+    for (int part = 0; part < parts * times; ++part) {
+        Box box = whole(tensor.shape);
+        if (!box.empty()) box[box.size() - 1] = chunk(box[box.size() - 1], parts, part % parts);
+        content.pieces.push_back({.tensor = index, .box = box, .strides = {}, .rank = part % content.ranks});
+    }
+    content.tensors.push_back(tensor);
+}
+
+}  // namespace
+
+TEST_CASE("one file is written byte for byte as the reference library does") {
+    std::vector<fs::path> models{"testdata/llama-small/hf", "testdata/llama-rope/hf",
+                                 "testdata/safetensors/good/single", "testdata/llama-hf"};
+    if (const fs::path root = test::fixtures(); !root.empty()) {
+        for (const char* name : {"hf-llama-single", "hf-bert", "hf-gpt2", "hf-t5", "hf-bloom"})
+            models.push_back(root / "safetensors" / name / "ckpt");
+    }
+    for (const fs::path& model : models) {
+        CAPTURE(model.string());
+        const Checkpoint source = open_safetensors(model);
+        std::vector<Tensor> tensors = source.catalogue.tensors;
+        std::ranges::reverse(tensors);
+        Content content = whole_content(tensors);
+        content.source = &source;
+        test::Scratch scratch;
+        round_trip(content, test::assemble(source.catalogue), scratch.path());
+        CHECK(read_file(scratch.path() / "model.safetensors") == read_file(model / "model.safetensors"));
+        for (const fs::path& name : source.companions)
+            CHECK(read_file(scratch.path() / name) == read_file(model / name));
+    }
+}
+
+TEST_CASE("several files and their index are written byte for byte as transformers does") {
+    const fs::path root = test::fixtures();
+    if (root.empty()) return;
+    const fs::path model = root / "safetensors/hf-llama-sharded/ckpt";
+    const Checkpoint source = open_safetensors(model);
+    Content content = whole_content(module_order(source.catalogue.tensors));
+    content.shard_size = 40000;
+    content.source = &source;
+    test::Scratch scratch;
+    round_trip(content, test::assemble(source.catalogue), scratch.path());
+    int count = 0;
+    for (const fs::directory_entry& file : fs::directory_iterator(model)) {
+        const fs::path name = file.path().filename();
+        CAPTURE(name.string());
+        CHECK(read_file(scratch.path() / name) == read_file(file.path()));
+        ++count;
+    }
+    CHECK(count == 8);
+}
+
+TEST_CASE("a tensor larger than a file may be has a file of its own") {
+    Content content =
+        whole_content({{"a", DType::u8, {4}}, {"big", DType::u8, {11}}, {"c", DType::u8, {6}}, {"d", DType::u8, {1}}});
+    content.shard_size = 10;
+    test::Scratch scratch;
+    const Bytes bytes{{"a", "aaaa"}, {"big", "bbbbbbbbbbb"}, {"c", "cccccc"}, {"d", "d"}};
+    const Checkpoint checkpoint = round_trip(content, bytes, scratch.path());
+    CHECK(checkpoint.catalogue.files.size() == 3);
+    const nlohmann::json index = nlohmann::json::parse(read_file(scratch.path() / "model.safetensors.index.json"));
+    CHECK(index["metadata"] == nlohmann::json{{"total_parameters", 22}, {"total_size", 22}});
+    CHECK(index["weight_map"]["big"] == "model-00001-of-00003.safetensors");
+    CHECK(index["weight_map"]["a"] == "model-00002-of-00003.safetensors");
+    CHECK(index["weight_map"]["c"] == "model-00002-of-00003.safetensors");
+    CHECK(index["weight_map"]["d"] == "model-00003-of-00003.safetensors");
+}
+
+TEST_CASE("any cut over ranks is read back") {
+    std::mt19937 random{3};
+    for (int round = 0; round < 60; ++round) {
+        Content content;
+        Bytes bytes;
+        content.ranks = 1 + static_cast<int>(random() % 4);
+        if (random() % 2 == 0) content.shard_size = 20 + random() % 60;
+        while (content.tensors.size() < 6) add_random_tensor(content, bytes, random);
+        test::Scratch scratch;
+        round_trip(content, bytes, scratch.path());
+    }
+}
+
+TEST_CASE("a second box of a tensor goes into a further file of its rank, and each file is missed when lost") {
+    Content content;
+    content.ranks = 2;
+    content.tensors = {{"gate_up", DType::u8, {8, 1}}, {"norm", DType::u8, {2}}};
+    for (const int rank : {0, 1}) {
+        for (const Index half : {0, 4}) {
+            const Interval rows{half + 2 * rank, half + 2 * rank + 2};
+            content.pieces.push_back({.tensor = 0, .box = {rows, {0, 1}}, .strides = {}, .rank = rank});
+        }
+    }
+    content.pieces.push_back({.tensor = 1, .box = {{0, 2}}, .strides = {}, .rank = 0});
+    test::Scratch scratch;
+    const Checkpoint checkpoint = round_trip(content, {{"gate_up", "abcdefgh"}, {"norm", "xy"}}, scratch.path());
+    REQUIRE(checkpoint.catalogue.files.size() == 4);
+    CHECK(checkpoint.catalogue.files[0].path == "shard-00001-model-00001-of-00002.safetensors");
+    CHECK(checkpoint.catalogue.files[3].path == "shard-00002-model-00002-of-00002.safetensors");
+    for (const FileEntry& file : checkpoint.catalogue.files) {
+        CAPTURE(file.path.string());
+        fs::rename(scratch.path() / file.path, scratch.path() / "away");
+        CHECK_THROWS_WITH_AS(open_safetensors(scratch.path()), doctest::Contains("is missing"), Error);
+        fs::rename(scratch.path() / "away", scratch.path() / file.path);
+    }
+}
+
+TEST_CASE("a lost file of the last rank is missed, even if that rank held nothing") {
+    Content content;
+    content.ranks = 3;
+    content.tensors = {{"w", DType::u8, {4}}};
+    content.pieces = {{.tensor = 0, .box = {{0, 4}}, .strides = {}, .rank = 0}};
+    test::Scratch scratch;
+    round_trip(content, {{"w", "abcd"}}, scratch.path());
+    fs::remove(scratch.path() / "shard-00003-model-00001-of-00001.safetensors");
+    CHECK_THROWS_WITH_AS(open_safetensors(scratch.path()), doctest::Contains("of 3 shards, shard 3 is missing"), Error);
+}
+
+TEST_CASE("torch's pairs of f4 are written as the f4 they are") {
+    test::Scratch scratch;
+    const Draft draft = draft_safetensors(whole_content({{"w", DType::f4_x2, {2, 3}}}));
+    test::write_draft(draft, {{"w", "abcdef"}}, scratch.path());
+    const Catalogue catalogue = open_safetensors(scratch.path()).catalogue;
+    CHECK(catalogue.tensors[0].dtype == DType::f4);
+    CHECK(catalogue.tensors[0].shape == Shape{2, 6});
+    CHECK(test::assemble(catalogue).at("w") == "abcdef");
+}
+
+TEST_CASE("what safetensors cannot hold is refused") {
+    CHECK(error_of(whole_content({{"w", DType::c128, {1}}})) == "tensor 'w': safetensors has no dtype c128");
+    CHECK(error_of(whole_content({{"w", DType::f4, {3}}})) ==
+          "tensor 'w': f4 [3] has 12 bits, no whole number of bytes");
+    Content cut = whole_content({{"w", DType::f4, {4}}});
+    cut.pieces[0].box = {{0, 2}};
+    CHECK(error_of(cut).find("cannot be cut") != std::string::npos);
+    Content absent = whole_content({{"w", DType::u8, {4}}});
+    absent.pieces.clear();
+    CHECK(error_of(absent) == "tensor 'w': no rank holds it");
+    CHECK(error_of(whole_content({{"\xff", DType::u8, {4}}})).find("not UTF-8") != std::string::npos);
+    const std::vector<Tensor> twice{{"w", DType::u8, {4}}, {"w", DType::u8, {4}}};
+    CHECK(error_of(whole_content(twice)) == "tensor 'w': stands twice");
+}
