@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/draft_files.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/exec/open_files.hpp"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+namespace tpx {
+namespace {
+
+namespace fs = std::filesystem;
+
+void sync_path(const fs::path& path, int flags) {
+    const Fd fd = open_file(path, flags);
+    if (::fsync(fd.get()) != 0) throw failure("{}: {}", path.string(), std::strerror(errno));
+}
+
+bool stays_below(const fs::path& path) {
+    return path.is_relative() && std::ranges::find(path, fs::path{".."}) == path.end();
+}
+
+void make_directories(const fs::path& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) throw failure("{}: {}", path.string(), error.message());
+}
+
+}  // namespace
+
+DraftFiles::DraftFiles(const mpi::Comm& comm, const Draft& draft, const fs::path& directory)
+    : comm_{comm}, draft_{draft}, directory_{directory} {
+    for (const FileEntry& file : draft_.files) paths_.push_back(directory_ / file.path);
+}
+
+void DraftFiles::check_room() const {
+    struct statvfs status {};
+    if (::statvfs(directory_.c_str(), &status) != 0) return;
+    std::uint64_t needed = 0;
+    for (const FileEntry& file : draft_.files) needed += file.size;
+    const std::uint64_t room = std::uint64_t{status.f_bavail} * status.f_frsize;
+    if (needed > room) throw failure("{}: {} bytes are needed, {} are free", directory_.string(), needed, room);
+}
+
+void DraftFiles::create() const {
+    make_directories(directory_);
+    if (comm_.rank() == 0) check_room();
+    fs::path made;
+    for (std::size_t k = 0; k < paths_.size(); ++k) {
+        if (!mine(k)) continue;
+        if (!stays_below(draft_.files[k].path))
+            throw failure("{}: leaves the checkpoint's directory", draft_.files[k].path.string());
+        if (paths_[k].parent_path() != made) make_directories(made = paths_[k].parent_path());
+        const Fd fd = open_file(paths_[k], O_WRONLY | O_CREAT | O_EXCL);
+        if (::ftruncate(fd.get(), static_cast<off_t>(draft_.files[k].size)) != 0)
+            throw failure("{}: {}", paths_[k].string(), std::strerror(errno));
+    }
+}
+
+std::uint64_t DraftFiles::write_known(std::span<std::byte> buffer) const {
+    OpenFiles files{paths_, O_WRONLY};
+    std::uint64_t bytes = 0;
+    for (const Draft::Fixed& fixed : draft_.fixed) {
+        if (!mine(fixed.file)) continue;
+        files.write(fixed.file, fixed.offset, std::as_bytes(std::span{fixed.bytes}));
+        bytes += fixed.bytes.size();
+    }
+    for (const Draft::Copy& copy : draft_.copies) {
+        if (!mine(copy.file)) continue;
+        const Fd source = open_file(copy.source, O_RDONLY);
+        for (std::uint64_t done = 0; done < copy.length;) {
+            const auto part = buffer.first(std::min<std::uint64_t>(buffer.size(), copy.length - done));
+            read_at(source, copy.source_offset + done, part, copy.source);
+            files.write(copy.file, copy.offset + done, part);
+            done += part.size();
+        }
+        bytes += copy.length;
+    }
+    return bytes;
+}
+
+void DraftFiles::write_slots(const PayloadCrcs& crcs) const {
+    OpenFiles files{paths_, O_WRONLY};
+    for (std::size_t k = 0; k < draft_.crc_slots.size(); ++k) {
+        const Draft::CrcSlot& slot = draft_.crc_slots[k];
+        if (!mine(slot.file)) continue;
+        const std::uint32_t value = crcs.value(k);
+        const std::array<std::uint8_t, 4> bytes = {
+            static_cast<std::uint8_t>(value), static_cast<std::uint8_t>(value >> 8),
+            static_cast<std::uint8_t>(value >> 16), static_cast<std::uint8_t>(value >> 24)};
+        files.write(slot.file, slot.offset, std::as_bytes(std::span{bytes}));
+    }
+}
+
+void DraftFiles::sync(const std::vector<bool>& written) const {
+    std::set<fs::path> directories{directory_};
+    for (std::size_t k = 0; k < paths_.size(); ++k) {
+        if (mine(k) || written[k]) sync_path(paths_[k], O_WRONLY);
+        if (!mine(k)) continue;
+        for (fs::path path = draft_.files[k].path.parent_path(); !path.empty(); path = path.parent_path())
+            directories.insert(directory_ / path);
+    }
+    for (const fs::path& directory : directories) sync_path(directory, O_RDONLY | O_DIRECTORY);
+}
+
+}  // namespace tpx

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/exec/mpi.hpp"
+#include "lib/exec/payload_crcs.hpp"
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// The files of a draft under a directory. Each file belongs to one rank, which creates it and writes what is known
+/// about it beforehand; nothing here communicates.
+class DraftFiles {
+public:
+    DraftFiles(const mpi::Comm& comm, const Draft& draft, const std::filesystem::path& directory);
+
+    /// By the draft's numbers.
+    std::span<const std::filesystem::path> paths() const { return paths_; }
+
+    /// Makes directories and this rank's files, in their final sizes and full of zeros. Throws Error when the file
+    /// system has too little room for all.
+    void create() const;
+
+    /// Writes the fixed bytes and the copies of this rank's files; `buffer` is free to use. Returns the bytes written.
+    std::uint64_t write_known(std::span<std::byte> buffer) const;
+
+    /// Writes the checksums of this rank's files.
+    void write_slots(const PayloadCrcs& crcs) const;
+
+    /// Brings to disk this rank's files, the directories that hold them, and the files in `written` (by the draft's
+    /// numbers) whosever they are.
+    void sync(const std::vector<bool>& written) const;
+
+private:
+    bool mine(std::size_t file) const {
+        return file % static_cast<std::size_t>(comm_.size()) == std::size_t(comm_.rank());
+    }
+    void check_room() const;
+
+    const mpi::Comm& comm_;
+    const Draft& draft_;
+    std::filesystem::path directory_;
+    std::vector<std::filesystem::path> paths_;
+};
+
+}  // namespace tpx

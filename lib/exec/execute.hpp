@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/exec/mpi.hpp"
+#include "lib/exec/options.hpp"
+#include "lib/plan/plan.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace tpx {
+
+/// What an execution did, on all ranks together.
+struct Report {
+    std::uint64_t bytes_read = 0;     ///< of the source's payloads
+    std::uint64_t bytes_written = 0;  ///< of the target's payloads
+
+    /// Seconds of threads, added up; stages overlap, and wait for each other's memory and disk.
+    struct Stages {
+        double create = 0;
+        double read = 0;
+        double copy = 0;
+        double checksum = 0;
+        double write = 0;
+        double sync = 0;
+    };
+    Stages stages;
+    double seconds = 0;  ///< from beginning to end
+};
+
+/// Writes the draft's files under `directory`, which it makes if need be, and carries out the moves: reads each source
+/// byte once, on one rank, and writes every target piece, cast if the dtypes differ. Bytes that nothing covers are
+/// zero. All files are on disk when it returns; the files must not have been there. Collective; throws an
+/// mpi::AgreedError that names file and tensor.
+///
+/// Precondition: the plan's moves tile its target pieces, whose files are the draft's.
+Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source,
+               const std::vector<std::filesystem::path>& source_files, const Side& target, const Draft& draft,
+               const std::filesystem::path& directory, const ExecOptions& options);
+
+}  // namespace tpx

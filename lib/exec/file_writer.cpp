@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/file_writer.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+// Shorter ones wait for the disk longer than the page cache costs.
+constexpr std::uint64_t least_direct = std::uint64_t{512} << 10;
+constexpr std::uint64_t most_direct = std::uint64_t{1} << 30;
+
+}  // namespace
+
+FileWriter::FileWriter(std::span<const std::filesystem::path> paths)
+    : buffered_{paths, O_WRONLY}, direct_{paths, O_WRONLY | O_DIRECT}, written_(paths.size()) {}
+
+void FileWriter::write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
+    written_[file] = true;
+    const bool congruent = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment == offset % alignment;
+    if (!direct_works_ || !congruent || bytes.size() < least_direct) return buffered_.write(file, offset, bytes);
+    const std::uint64_t head = (alignment - offset % alignment) % alignment;
+    buffered_.write(file, offset, bytes.first(head));
+    const std::uint64_t done = head + write_directly(file, offset + head, bytes.subspan(head));
+    buffered_.write(file, offset + done, bytes.subspan(done));
+}
+
+// Writes whole blocks from the beginning of `bytes`; returns how many bytes. What it cannot write, buffered writing
+// will, or it will say why not.
+std::uint64_t FileWriter::write_directly(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
+    const std::uint64_t size = bytes.size() / alignment * alignment;
+    std::uint64_t done = 0;
+    try {
+        const Fd& fd = direct_.get(file);
+        while (done < size) {
+            const ssize_t put = ::pwrite(fd.get(), bytes.data() + done, std::min(size - done, most_direct),
+                                         static_cast<off_t>(offset + done));
+            if (put <= 0 || static_cast<std::uint64_t>(put) % alignment != 0) break;
+            done += static_cast<std::uint64_t>(put);
+        }
+    } catch (const Error&) {  // the file system has no direct files
+    }
+    direct_works_ = done > 0;
+    return done;
+}
+
+}  // namespace tpx

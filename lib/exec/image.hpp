@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+
+#include <cstdint>
+
+namespace tpx {
+
+/// How much memory the placing of an image takes at most beside Image::memory().
+inline constexpr std::uint64_t image_slack = 8192;
+
+/// A part of a piece as bytes of its file: runs of equal length, enumerated by axes; and how they are kept in memory,
+/// either as they are stored, with whatever lies between them, or packed, one run after the other.
+struct Image {
+    struct Axis {
+        Index count = 1;
+        std::uint64_t stride = 0;  ///< bytes in the file
+    };
+
+    std::uint32_t file = 0;
+    std::uint64_t begin = 0;  ///< first byte in the file
+    std::uint64_t end = 0;    ///< one after the last
+    std::uint64_t bytes = 0;  ///< of all runs together
+    std::uint64_t run = 0;    ///< bytes of one run
+    Tuple<Axis> axes;         ///< of the runs, in falling order of strides, no count is 1
+    Tuple<Index> first;       ///< index of the element at `begin` in the tensor
+    Strides stored;           ///< bytes between neighbours on each axis of the tensor, as they are stored
+    Strides packed;           ///< and when packed
+    bool pack = false;
+
+    bool is_run() const { return axes.empty(); }
+    std::uint64_t memory() const { return pack ? bytes : end - begin; }
+    const Strides& strides() const { return pack ? packed : stored; }
+};
+
+/// The image of `box`, which is not empty and lies in the piece. It is packed if the gaps between its runs are too
+/// large to be read over.
+Image image_of(const Piece& piece, int itemsize, const Box& box);
+
+/// Calls `visit(offset in the file)` for each run, in the order in which packed runs follow each other.
+template <class Visit>
+void for_each_run(const Image& image, Visit&& visit) {
+    Tuple<Index> index(image.axes.size());
+    std::uint64_t offset = image.begin;
+    for (;;) {
+        visit(offset);
+        int k = image.axes.size() - 1;
+        for (; k >= 0 && index[k] + 1 == image.axes[k].count; --k) {
+            offset -= static_cast<std::uint64_t>(index[k]) * image.axes[k].stride;
+            index[k] = 0;
+        }
+        if (k < 0) return;
+        ++index[k];
+        offset += image.axes[k].stride;
+    }
+}
+
+/// How many bytes after its first element an image in memory keeps the first one of `box`.
+Index place_in(const Image& image, const Box& box);
+
+/// The smallest box that holds both.
+Box bounding(const Box& a, const Box& b);
+
+}  // namespace tpx

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/file.hpp"
+#include "lib/exec/mpi.hpp"
+#include "lib/plan/plan.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// Files that are opened when they are needed; of many, only some are open at a time. For one thread.
+class OpenFiles {
+public:
+    /// `paths` must outlive this; `flags` are open(2)'s.
+    OpenFiles(std::span<const std::filesystem::path> paths, int flags);
+
+    /// The open file; valid until the next call. Throws Error when it cannot be opened.
+    const Fd& get(std::uint32_t file);
+
+    const std::filesystem::path& path(std::uint32_t file) const { return paths_[file]; }
+
+    void read(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
+        read_at(get(file), offset, into, path(file));
+    }
+    void write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> from) {
+        write_at(get(file), offset, from, path(file));
+    }
+
+private:
+    std::span<const std::filesystem::path> paths_;
+    int flags_;
+    std::vector<Fd> fds_;
+    std::deque<std::uint32_t> open_;  // oldest first
+};
+
+/// Checks, for this rank's share of the files, that the pieces `wanted` end before their files do. Throws Error
+/// "FILE: tensor 'NAME': ...".
+void check_lengths(const mpi::Comm& comm, const Side& side, const std::vector<bool>& wanted,
+                   std::span<const std::filesystem::path> files);
+
+}  // namespace tpx

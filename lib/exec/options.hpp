@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace tpx {
+
+/// How much a rank may use, and who is told about it.
+struct ExecOptions {
+    std::uint64_t memory = std::uint64_t{512} << 20;  ///< bytes of buffers on each rank, at least 1 MiB
+    int threads = 2;                                  ///< that read, copy and write on each rank
+
+    /// Called on rank 0 with the bytes of all ranks, done and in total, at most ten times a second.
+    std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+
+    /// When it holds something other than 0, the work stops where it may, with an Error of Exit::resumable.
+    const std::atomic<int>* cancelled = nullptr;
+};
+
+}  // namespace tpx

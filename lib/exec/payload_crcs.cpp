@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/payload_crcs.hpp"
+
+#include "lib/core/crc.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <tuple>
+
+namespace tpx {
+
+PayloadCrcs::PayloadCrcs(const Draft& draft) : payloads_(draft.crc_slots.size()), of_slot_(draft.crc_slots.size()) {
+    std::vector<std::size_t> order(draft.crc_slots.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto piece_of = [&](std::size_t slot) -> const Piece& { return draft.pieces[draft.crc_slots[slot].piece]; };
+    std::ranges::sort(order, {}, [&](std::size_t slot) {
+        return std::tuple{piece_of(slot).file, piece_of(slot).offset, volume(piece_of(slot).box), slot};
+    });
+    for (std::size_t k = 0; k < order.size(); ++k) {
+        const Piece& piece = piece_of(order[k]);
+        const Index bytes = volume(piece.box) * itemsize(draft.tensors[piece.tensor].dtype);
+        payloads_[k] = {piece.file, piece.offset, piece.offset + static_cast<std::uint64_t>(bytes), 0};
+        of_slot_[order[k]] = k;
+    }
+}
+
+void PayloadCrcs::add(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
+    const std::uint64_t end = offset + bytes.size();
+    auto payload = std::ranges::partition_point(
+        payloads_, [&](const Payload& p) { return std::tie(p.file, p.end) <= std::tie(file, offset); });
+    for (; payload != payloads_.end() && payload->file == file && payload->begin < end; ++payload) {
+        const std::uint64_t from = std::max(offset, payload->begin);
+        const std::uint64_t to = std::min(end, payload->end);
+        if (from >= to) continue;
+        const std::uint32_t crc = Crc32::of(bytes.subspan(from - offset, to - from));
+        std::atomic_ref{payload->crc}.fetch_xor(Crc32::shift(crc, payload->end - to), std::memory_order_relaxed);
+    }
+}
+
+void PayloadCrcs::combine(const mpi::Comm& comm) {
+    std::vector<std::uint64_t> crcs(payloads_.size());
+    std::ranges::transform(payloads_, crcs.begin(), &Payload::crc);
+    mpi::all_xor(comm, crcs);
+    for (std::size_t k = 0; k < crcs.size(); ++k) payloads_[k].crc = static_cast<std::uint32_t>(crcs[k]);
+}
+
+std::uint32_t PayloadCrcs::value(std::size_t slot) const {
+    const Payload& payload = payloads_[of_slot_[slot]];
+    return zip_crc(payload.crc, payload.end - payload.begin);
+}
+
+}  // namespace tpx

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/tiles.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace tpx {
+
+// The moves of one tensor, and along which axes its pieces lie in what strides.
+struct Tiler::Group {
+    std::vector<std::uint32_t> moves;
+    Box box;
+    Strides least;  // over all pieces that take part
+    Strides most;
+    std::pair<std::uint32_t, std::uint64_t> begin;  // the first byte that is read: file and offset
+};
+
+struct Tiler::Walk {
+    int rank;
+    int ranks;
+    std::uint64_t total;
+    std::uint64_t done = 0;  // bytes of the tiles before this one, of all ranks
+    const std::function<bool(Tile&&)>& visit;
+
+    int owner(std::uint64_t byte) const {
+        return static_cast<int>(static_cast<unsigned __int128>(byte) * static_cast<unsigned>(ranks) / total);
+    }
+};
+
+void Tile::append(const Tile& other) {
+    const auto before_sources = static_cast<std::uint32_t>(sources.size());
+    const auto before_targets = static_cast<std::uint32_t>(targets.size());
+    sources.insert(sources.end(), other.sources.begin(), other.sources.end());
+    targets.insert(targets.end(), other.targets.begin(), other.targets.end());
+    for (Part part : other.parts) {
+        part.source += before_sources;
+        part.target += before_targets;
+        parts.push_back(part);
+    }
+    memory += other.memory;
+    bytes += other.bytes;
+}
+
+Tiler::Tiler(const Plan& plan, const Side& source, const Side& target, const TileLimits& limits)
+    : plan_{plan}, source_{source}, target_{target}, limits_{limits} {
+    for (std::uint32_t k = 0; k < plan_.moves.size(); ++k)
+        bytes_ += static_cast<std::uint64_t>(volume(plan_.moves[k].box) * target_itemsize(target_of(k)));
+}
+
+void Tiler::for_each(int rank, int ranks, const std::function<bool(Tile&&)>& visit) const {
+    Walk walk{rank, ranks, std::max<std::uint64_t>(bytes_, 1), 0, visit};
+    for (const Group& group : groups()) {
+        if (!cut(walk, group, group.box, group.moves)) return;
+    }
+}
+
+std::vector<Tiler::Group> Tiler::groups() const {
+    std::vector<std::vector<std::uint32_t>> moves(target_.tensors.size());
+    for (std::uint32_t k = 0; k < plan_.moves.size(); ++k) {
+        if (!empty(plan_.moves[k].box)) moves[target_of(k).tensor].push_back(k);
+    }
+    std::vector<Group> groups;
+    for (auto& of_tensor : moves) {
+        if (!of_tensor.empty()) groups.push_back(group_of(std::move(of_tensor)));
+    }
+    std::ranges::stable_sort(groups, {}, &Group::begin);
+    return groups;
+}
+
+Tiler::Group Tiler::group_of(std::vector<std::uint32_t> moves) const {
+    const Move& first = plan_.moves[moves.front()];
+    const Piece& piece = source_of(moves.front());
+    Group group{{}, first.box, piece.strides, piece.strides, {piece.file, piece.offset}};
+    for (std::uint32_t move : moves) {
+        const Piece& source = source_of(move);
+        const Piece& target = target_of(move);
+        group.box = bounding(group.box, plan_.moves[move].box);
+        group.begin = std::min(group.begin, {source.file, source.offset});
+        for (int k = 0; k < group.box.size(); ++k) {
+            group.least[k] = std::min({group.least[k], source.strides[k], target.strides[k]});
+            group.most[k] = std::max({group.most[k], source.strides[k], target.strides[k]});
+        }
+    }
+    group.moves = std::move(moves);
+    return group;
+}
+
+// The axis whose neighbours lie farthest apart on both sides: parts of it are long runs in the source and in the
+// target. A transposed tensor has none; there the longest axis is cut, so that tiles become squares.
+int Tiler::axis_to_cut(const Group& group, const Box& box, bool& keeps_runs) const {
+    int axis = -1;
+    for (int k = 0; k < box.size(); ++k) {
+        if (box[k].size() < 2) continue;
+        if (axis < 0 || std::tuple{group.least[k], box[k].size()} > std::tuple{group.least[axis], box[axis].size()})
+            axis = k;
+    }
+    keeps_runs = true;
+    for (int k = 0; k < box.size(); ++k) {
+        if (k != axis && box[k].size() > 1 && group.most[k] >= group.least[axis]) keeps_runs = false;
+    }
+    return axis;
+}
+
+std::uint64_t Tiler::bytes_in(const Box& box, const std::vector<std::uint32_t>& moves) const {
+    std::uint64_t bytes = 0;
+    for (std::uint32_t move : moves)
+        bytes += static_cast<std::uint64_t>(volume(intersect(plan_.moves[move].box, box)) *
+                                            target_itemsize(target_of(move)));
+    return bytes;
+}
+
+// Halves `box` until what is in it is small enough. Returns false when the visitor has had enough.
+bool Tiler::cut(Walk& walk, const Group& group, const Box& box, const std::vector<std::uint32_t>& moves) const {
+    if (moves.empty()) return true;
+    const std::uint64_t bytes = bytes_in(box, moves);
+    if (walk.owner(walk.done) > walk.rank || walk.owner(walk.done + bytes - 1) < walk.rank) {
+        walk.done += bytes;
+        return true;
+    }
+    bool keeps_runs = false;
+    const int axis = axis_to_cut(group, box, keeps_runs);
+    const std::uint64_t limit = keeps_runs ? std::min(limits_.preferred, limits_.most) : limits_.most;
+    const bool can_be_cut = axis >= 0 || moves.size() > 1;
+    if (bytes <= limit || !can_be_cut) {
+        Tile tile = tile_of(box, moves);
+        if (tile.memory <= limit || !can_be_cut) {
+            const bool mine = walk.owner(walk.done) == walk.rank;
+            walk.done += bytes;
+            return !mine || walk.visit(std::move(tile));
+        }
+    }
+    if (axis < 0) {  // one element that goes to very many places
+        const auto middle = moves.begin() + static_cast<std::ptrdiff_t>(moves.size() / 2);
+        return cut(walk, group, box, {moves.begin(), middle}) && cut(walk, group, box, {middle, moves.end()});
+    }
+    std::pair<Box, Box> halves{box, box};
+    halves.first[axis].end = halves.second[axis].begin = box[axis].begin + (box[axis].size() + 1) / 2;
+    for (const Box& half : {halves.first, halves.second}) {
+        std::vector<std::uint32_t> inside;
+        std::ranges::copy_if(moves, std::back_inserter(inside), [&](std::uint32_t move) {
+            return !intersect(plan_.moves[move].box[axis], half[axis]).empty();
+        });
+        if (!cut(walk, group, half, inside)) return false;
+    }
+    return true;
+}
+
+Tile Tiler::tile_of(const Box& box, const std::vector<std::uint32_t>& moves) const {
+    Tile tile;
+    tile.parts.reserve(moves.size());
+    for (std::uint32_t move : moves) {
+        tile.parts.push_back({move, 0, 0, intersect(plan_.moves[move].box, box)});
+        tile.bytes += static_cast<std::uint64_t>(volume(tile.parts.back().box) * target_itemsize(target_of(move)));
+    }
+    add_targets(tile);
+    add_sources(tile);
+    for (const Image& image : tile.sources) tile.memory += image.memory() + image_slack;
+    for (const Image& image : tile.targets) tile.memory += image.memory() + image_slack;
+    return tile;
+}
+
+// The parts of one target piece tile its part of the box.
+void Tiler::add_targets(Tile& tile) const {
+    const auto target_piece = [&](const Part& part) { return plan_.moves[part.move].target; };
+    std::ranges::stable_sort(tile.parts, {}, target_piece);
+    for (std::size_t first = 0, last = 0; first < tile.parts.size(); first = last) {
+        Box box = tile.parts[first].box;
+        for (last = first + 1; last < tile.parts.size(); ++last) {
+            if (target_piece(tile.parts[last]) != target_piece(tile.parts[first])) break;
+            box = bounding(box, tile.parts[last].box);
+        }
+        for (std::size_t k = first; k < last; ++k)
+            tile.parts[k].target = static_cast<std::uint32_t>(tile.targets.size());
+        const Piece& piece = target_of(tile.parts[first].move);
+        tile.targets.push_back(image_of(piece, target_itemsize(piece), box));
+    }
+}
+
+void Tiler::add_sources(Tile& tile) const {
+    std::vector<std::uint32_t> order(tile.parts.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto source_piece = [&](std::uint32_t part) { return plan_.moves[tile.parts[part].move].source; };
+    std::ranges::stable_sort(order, {}, source_piece);
+    for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
+        Box box = tile.parts[order[first]].box;
+        for (last = first + 1; last < order.size(); ++last) {
+            if (source_piece(order[last]) != source_piece(order[first])) break;
+            box = bounding(box, tile.parts[order[last]].box);
+        }
+        for (std::size_t k = first; k < last; ++k)
+            tile.parts[order[k]].source = static_cast<std::uint32_t>(tile.sources.size());
+        const Piece& piece = source_of(tile.parts[order[first]].move);
+        tile.sources.push_back(image_of(piece, source_itemsize(piece), box));
+    }
+}
+
+}  // namespace tpx

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/exec/image.hpp"
+#include "lib/plan/plan.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace tpx {
+
+/// What one move carries inside a tile.
+struct Part {
+    std::uint32_t move = 0;
+    std::uint32_t source = 0;  ///< index into the tile's sources
+    std::uint32_t target = 0;  ///< index into the tile's targets
+    Box box;
+};
+
+/// A box of a canonical tensor and all that a plan moves in it: the parts of the source pieces that are read, each
+/// once, and the parts of the target pieces that are written.
+struct Tile {
+    std::vector<Image> sources;
+    std::vector<Image> targets;
+    std::vector<Part> parts;
+    std::uint64_t memory = 0;  ///< an upper bound of what its images take
+    std::uint64_t bytes = 0;   ///< written
+
+    /// Joins another tile to this one, to be read and written together.
+    void append(const Tile& other);
+};
+
+/// How large tiles may be.
+struct TileLimits {
+    std::uint64_t most = 0;       ///< memory that no tile exceeds, if it can be cut at all
+    std::uint64_t preferred = 0;  ///< memory above which tiles are cut where that leaves runs as long as they are
+};
+
+/// Cuts the moves of a plan into tiles, in the order of the source files, and deals them out to ranks in equal,
+/// contiguous shares of bytes.
+class Tiler {
+public:
+    Tiler(const Plan& plan, const Side& source, const Side& target, const TileLimits& limits);
+
+    /// Bytes that are written, by all ranks.
+    std::uint64_t bytes() const { return bytes_; }
+
+    /// Calls `visit` with each tile of `rank`, one of `ranks`, until it returns false.
+    void for_each(int rank, int ranks, const std::function<bool(Tile&&)>& visit) const;
+
+private:
+    struct Group;
+    struct Walk;
+
+    std::vector<Group> groups() const;
+    Group group_of(std::vector<std::uint32_t> moves) const;
+    bool cut(Walk& walk, const Group& group, const Box& box, const std::vector<std::uint32_t>& moves) const;
+    int axis_to_cut(const Group& group, const Box& box, bool& keeps_runs) const;
+    std::uint64_t bytes_in(const Box& box, const std::vector<std::uint32_t>& moves) const;
+    Tile tile_of(const Box& box, const std::vector<std::uint32_t>& moves) const;
+    void add_targets(Tile& tile) const;
+    void add_sources(Tile& tile) const;
+
+    const Piece& source_of(std::uint32_t move) const { return source_.pieces[plan_.moves[move].source]; }
+    const Piece& target_of(std::uint32_t move) const { return target_.pieces[plan_.moves[move].target]; }
+    int source_itemsize(const Piece& piece) const { return itemsize(source_.tensors[piece.tensor].dtype); }
+    int target_itemsize(const Piece& piece) const { return itemsize(target_.tensors[piece.tensor].dtype); }
+
+    const Plan& plan_;
+    Side source_;
+    Side target_;
+    TileLimits limits_;
+    std::uint64_t bytes_ = 0;
+};
+
+}  // namespace tpx

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/plan/plan.hpp"
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tpx::test {
+
+using Random = std::mt19937_64;
+
+/// Tensors cut into pieces that lie in files: in any order of axes, some interleaved, some twice, with gaps.
+struct RandomSide {
+    std::vector<Tensor> tensors;
+    std::vector<Piece> pieces;
+    std::vector<std::vector<std::vector<std::uint32_t>>> tilings;  ///< of each tensor: sets of pieces that tile it
+    std::vector<FileEntry> files;
+
+    /// Regions of files that hold one or more pieces without gaps.
+    struct Region {
+        std::uint32_t file;
+        std::uint64_t offset;
+        std::uint64_t length;
+    };
+    std::vector<Region> regions;
+
+    Side side() const { return {tensors, pieces}; }
+};
+
+/// Tensors of the same names and shapes on both sides; some are cast.
+struct RandomJob {
+    RandomSide source;
+    RandomSide target;
+    Plan plan;
+    Draft draft;  ///< of the target: regions as tensors of bytes, each with a checksum in a file of its own
+    std::vector<std::string> content;  ///< of the source's files
+};
+
+RandomJob random_job(Random& random, bool large);
+
+/// What the target's files must hold, by moving one element at a time; checksums by zlib.
+std::vector<std::string> expected_files(const RandomJob& job);
+
+}  // namespace tpx::test
