@@ -5,8 +5,8 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
-#include <regex>
 #include <set>
 
 namespace tpx::formats {
@@ -45,6 +45,18 @@ fs::path choose_index(const fs::path& directory) {
     if (indices.size() == 1) return indices.front();
     throw failure("{}: {} and {} are both there: name the one that is meant", directory.string(), indices[0].string(),
                   indices[1].string());
+}
+
+/// Takes a number of five to nine digits, and `before` in front of it, off the end of `text`; nothing when it has none.
+std::optional<int> take_number(std::string_view& text, std::string_view before) {
+    const std::size_t digits = text.size() - (text.find_last_not_of("0123456789") + 1);
+    if (digits < 5 || digits > 9) return std::nullopt;
+    int number = 0;
+    std::from_chars(text.data() + text.size() - digits, text.data() + text.size(), number);
+    std::string_view rest = text.substr(0, text.size() - digits);
+    if (!rest.ends_with(before)) return std::nullopt;
+    text = rest.substr(0, rest.size() - before.size());
+    return number;
 }
 
 Selection select_by_index(const fs::path& directory, const fs::path& index) {
@@ -124,12 +136,21 @@ Selection select_in_directory(const fs::path& directory) {
 
 }  // namespace
 
-std::optional<PartName> parse_part_name(const std::string& name) {
-    static const std::regex form{R"((?:shard-(\d{5,9})-)?(.+)-(\d{5,9})-of-(\d{5,9})\.safetensors)"};
-    std::smatch match;
-    if (!std::regex_match(name, match, form)) return std::nullopt;
-    PartName parsed{.shard = {}, .stem = match[2], .part = std::stoi(match[3]), .parts = std::stoi(match[4])};
-    if (match[1].matched) parsed.shard = std::stoi(match[1]);
+std::optional<PartName> parse_part_name(std::string_view name) {
+    if (!name.ends_with(tensor_ending)) return std::nullopt;
+    name.remove_suffix(std::string_view(tensor_ending).size());
+    const std::optional<int> parts = take_number(name, "-of-");
+    if (!parts) return std::nullopt;
+    const std::optional<int> part = take_number(name, "-");
+    if (!part || name.empty()) return std::nullopt;
+    PartName parsed{.shard = {}, .stem = std::string(name), .part = *part, .parts = *parts};
+    std::string_view front = name.substr(0, name.find('-', std::min(name.size(), std::string_view("shard-").size())));
+    const std::size_t length = front.size() + 1;
+    const std::optional<int> shard = take_number(front, "shard-");
+    if (shard && front.empty() && name.size() > length) {
+        parsed.shard = shard;
+        parsed.stem = name.substr(length);
+    }
     return parsed;
 }
 

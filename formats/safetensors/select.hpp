@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx::formats::safetensors {
@@ -19,7 +20,7 @@ struct PartName {
 };
 
 /// Takes the name of a file apart; nothing when it has another form.
-std::optional<PartName> parse_part_name(const std::string& name);
+std::optional<PartName> parse_part_name(std::string_view name);
 
 /// The files that make up a checkpoint.
 struct Selection {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
+#include "formats/safetensors/select.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
@@ -191,6 +192,23 @@ TEST_CASE("which files are meant must be clear") {
         REQUIRE(checkpoint.notes.size() == 1);
         CHECK(checkpoint.notes[0].starts_with("2 files in sharded/ left aside"));
     }
+}
+
+TEST_CASE("names of numbered files are taken apart") {
+    const auto taken = [](const char* text) -> std::string {
+        const auto name = safetensors::parse_part_name(text);
+        if (!name) return "none";
+        return fmt::format("{} {} {} {}", name->shard.value_or(-1), name->stem, name->part, name->parts);
+    };
+    CHECK(taken("model-00002-of-00005.safetensors") == "-1 model 2 5");
+    CHECK(taken("shard-00003-model-00002-of-00005.safetensors") == "3 model 2 5");
+    CHECK(taken("shard-00003-a-b-000002-of-123456.safetensors") == "3 a-b 2 123456");
+    CHECK(taken("shard-00003-00002-of-00005.safetensors") == "-1 shard-00003 2 5");
+    CHECK(taken("shard-3-model-00002-of-00005.safetensors") == "-1 shard-3-model 2 5");
+    for (const char* other : {"model.safetensors", "model-00002-of-00005", "model-2-of-5.safetensors", ".safetensors",
+                              "-00002-of-00005.safetensors", "00002-of-00005.safetensors",
+                              "m-0000000002-of-00005.safetensors", "model-00002-00005.safetensors"})
+        CHECK(taken(other) == "none");
 }
 
 TEST_CASE("files of ranks must fit together") {
