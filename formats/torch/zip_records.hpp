@@ -22,14 +22,14 @@ inline constexpr std::size_t end_size = 22;
 inline constexpr std::size_t end64_size = 56;
 inline constexpr std::size_t locator_size = 20;
 
-/// The little-endian number of `bytes` bytes at `position`. Precondition: it is inside.
+/// The little-endian number of `bytes` bytes at `position`. Precondition: it is inside; bytes <= 8.
 inline std::uint64_t field(std::string_view record, std::size_t position, std::size_t bytes) {
     std::uint64_t value = 0;
     std::memcpy(&value, record.data() + position, bytes);
     return value;
 }
 
-/// Appends a little-endian number.
+/// Appends a little-endian number. Precondition: bytes <= 8.
 inline void put(std::string& record, std::uint64_t value, std::size_t bytes) {
     record.append(reinterpret_cast<const char*>(&value), bytes);
 }

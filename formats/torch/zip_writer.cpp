@@ -86,7 +86,8 @@ void ZipWriter::add_directory_entry(const Member& member) {
     put(record, narrow(member.size), 4);
     put(record, member.name.size(), 2);
     put(record, extra.empty() ? 0 : extra.size() + 4, 2);
-    put(record, 0, 10);  // comment, disk, attributes
+    put(record, 0, 2);  // comment
+    put(record, 0, 8);  // disk, attributes
     put(record, narrow(member.header), 4);
     record += member.name;
     if (extra.empty()) return;

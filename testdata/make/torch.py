@@ -5,8 +5,10 @@
 usage: python3 testdata/make/torch.py testdata/torch
 """
 
+import collections
 import io
 import pathlib
+import pickle as python_pickle
 import struct
 import sys
 import zipfile
@@ -160,12 +162,30 @@ CORRUPT = {
 }
 
 
+# One value in every protocol of Python's own pickler, whose objects say the same in all of them.
+VALUE = {
+    "ints": [0, -1, 255, 65536, -2**31, 2**40, -2**63, 2**70, -2**70],
+    "texts": ("", "é中\U0001f600", "line\nend\\"),
+    "bytes": [b"", bytes(range(256))],
+    "floats": [0.5, -1e300, float("inf")],
+    "flags": [True, False, None],
+    "sets": [{7}, frozenset([8]), set()],
+    "tuples": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)],
+    "ordered": collections.OrderedDict(b=1, a=2),
+    (1, "key"): {},
+}
+VALUE["shared"] = [VALUE["ints"], VALUE["ints"]]
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     for folder, files in (("good", GOOD), ("corrupt", CORRUPT)):
         (out / folder).mkdir(parents=True, exist_ok=True)
         for file, content in files.items():
             (out / folder / file).write_bytes(content)
+    (out / "pickles").mkdir(exist_ok=True)
+    for protocol in range(6):
+        (out / "pickles" / f"protocol{protocol}.pkl").write_bytes(python_pickle.dumps(VALUE, protocol))
 
 
 if __name__ == "__main__":

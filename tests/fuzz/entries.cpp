@@ -7,6 +7,7 @@
 #include "formats/rules/rules.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/pickle.hpp"
+#include "formats/torch/pickle_writer.hpp"
 #include "lib/layout/layout.hpp"
 
 #include <stdlib.h>
@@ -58,11 +59,21 @@ void read_checkpoint(const fs::path& path) {
     formats::canonical(source);
 }
 
-void pickle(std::string_view bytes) { torch::read_pickle(bytes); }
+/// What can be read can be written, and is the same then.
+void pickle(std::string_view bytes) {
+    const auto read = torch::read_pickle(bytes);
+    const std::string written = torch::write_pickle(read.document.root());
+    if (!equal(torch::read_pickle(written).document.root(), read.document.root()))
+        throw std::logic_error{"the pickle changes when it is written and read"};
+}
 
 void torch_file(std::string_view bytes) {
+    constexpr Index small = 1 << 16;
     static const Scratch scratch;
-    torch::Archive::open(scratch.write("input.pt", bytes)).tensors();
+    const auto archive = torch::Archive::open(scratch.write("input.pt", bytes));
+    for (const auto& [name, tensor] : archive.tensors())
+        if (volume(tensor.shape) < small) archive.elements(tensor);
+    archive.check_crcs();
 }
 
 void safetensors(std::string_view bytes) {

@@ -2,9 +2,11 @@
 #include "formats/torch/pickle.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 
 using namespace tpx;
@@ -199,6 +201,20 @@ TEST_CASE("malformed pickles are refused where they break") {
     refused("S'a\n.", "byte 0: a string without quotes");
     refused("S'\\xg0'\n.", "byte 0: malformed escape in a string");
     refused("\x82\x01.", "byte 0: unknown opcode 0x82");
+}
+
+TEST_CASE("Python's six protocols say the same") {
+    const auto of = [](int protocol) {
+        return read_pickle(read_file(fmt::format("testdata/torch/pickles/protocol{}.pkl", protocol)));
+    };
+    const auto first = of(0);
+    CHECK(first.document.root().at("ints").items()[6].as_int() == std::numeric_limits<std::int64_t>::min());
+    CHECK(first.document.root().at("bytes").items()[1].as_bytes().size() == 256);
+    CHECK(first.document.root().at("shared").items()[0] == first.document.root().at("ints"));
+    for (int protocol = 1; protocol <= 5; ++protocol) {
+        CAPTURE(protocol);
+        CHECK(equal(first.document.root(), of(protocol).document.root()));
+    }
 }
 
 TEST_CASE("a memo slot far beyond all others costs one slot") {
