@@ -15,7 +15,8 @@ struct ExecOptions {
     /// Called on rank 0 with the bytes of all ranks, done and in total, at most ten times a second.
     std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 
-    /// When it holds something other than 0, the work stops where it may, with an Error of Exit::resumable.
+    /// The signal that asks for an end, 0 while there is none (StopSignals::signal). The work then stops where it may,
+    /// with an Error "stopped on request" whose Exit is exit_of the signal.
     const std::atomic<int>* cancelled = nullptr;
 };
 

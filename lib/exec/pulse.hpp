@@ -15,10 +15,11 @@ class Pulse {
 public:
     /// One rank's state, or the sum over all ranks.
     struct State {
-        std::uint64_t bytes = 0;     ///< done
-        std::uint64_t finished = 0;  ///< 1 when this rank has nothing left to do
-        std::uint64_t failed = 0;    ///< 1 when it cannot go on
-        std::uint64_t stopped = 0;   ///< 1 when it was asked to stop
+        std::uint64_t bytes = 0;        ///< done
+        std::uint64_t finished = 0;     ///< 1 when this rank has nothing left to do
+        std::uint64_t failed = 0;       ///< 1 when it cannot go on
+        std::uint64_t stopped = 0;      ///< 1 when it was asked to stop
+        std::uint64_t interrupted = 0;  ///< 1 when that was by SIGINT
     };
 
     explicit Pulse(const mpi::Comm& comm) : comm_{comm} {}
@@ -29,8 +30,8 @@ public:
 
 private:
     const mpi::Comm& comm_;
-    std::array<std::uint64_t, 4> sent_{};
-    std::array<std::uint64_t, 4> sum_{};
+    std::array<std::uint64_t, 5> sent_{};
+    std::array<std::uint64_t, 5> sum_{};
     MPI_Request request_ = MPI_REQUEST_NULL;
 };
 

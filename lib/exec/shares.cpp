@@ -28,7 +28,7 @@ void Watch::tell_progress(std::uint64_t done) {
 void Watch::settle(const Error* mine) const {
     mpi::agree(comm_, mine);
     if (all_.stopped == 0) return;
-    const Error stopped{Exit::resumable, "stopped on request"};
+    const Error stopped{all_.interrupted != 0 ? Exit::interrupted : Exit::resumable, "stopped on request"};
     mpi::agree(comm_, &stopped);
 }
 

@@ -5,6 +5,7 @@
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
 #include "lib/exec/pulse.hpp"
+#include "lib/exec/signals.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -75,8 +76,8 @@ private:
     static constexpr std::chrono::milliseconds patience{2};
 
     Pulse::State state(bool finished) {
-        const bool stopped = cancelled_ != nullptr && *cancelled_ != 0;
-        return {done_(), finished ? 1u : 0u, crew_.error() ? 1u : 0u, stopped ? 1u : 0u};
+        const int signal = cancelled_ != nullptr ? cancelled_->load() : 0;
+        return {done_(), finished, crew_.error().has_value(), signal != 0, exit_of(signal) == Exit::interrupted};
     }
 
     std::function<std::uint64_t()> done_;
