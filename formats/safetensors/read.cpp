@@ -86,7 +86,7 @@ public:
         if (!selection_.index.empty())
             in_context([&] { return (selection_.directory / selection_.index).string(); }, [&] { check_index(); });
         const auto place = [](const Piece& piece) { return std::tie(piece.tensor, piece.box, piece.file); };
-        std::ranges::sort(catalogue_.pieces, {}, place);
+        if (!std::ranges::is_sorted(catalogue_.pieces, {}, place)) std::ranges::sort(catalogue_.pieces, {}, place);
         in_context([&] { return selection_.directory.string(); }, [&] { find_holes(catalogue_); });
         return std::move(catalogue_);
     }
@@ -94,14 +94,14 @@ public:
 private:
     void add(std::uint32_t file, Entry& entry) {
         const Box box = saved_box(files_[file], entry);
-        auto found = tensor_.find(entry.name);
-        if (found == tensor_.end()) {
-            const auto index = static_cast<std::uint32_t>(catalogue_.tensors.size());
-            catalogue_.tensors.push_back({std::move(entry.name), entry.dtype, {}});
-            catalogue_.tensors.back().shape = Shape(box.size());
-            found = tensor_.emplace(catalogue_.tensors.back().name, index).first;
+        const auto next = static_cast<std::uint32_t>(catalogue_.tensors.size());
+        catalogue_.tensors.push_back({std::move(entry.name), entry.dtype, Shape(box.size())});
+        const auto [found, fresh] = tensor_.emplace(catalogue_.tensors.back().name, next);
+        if (fresh) {
             first_file_.push_back(file);
         } else {
+            entry.name = std::move(catalogue_.tensors.back().name);
+            catalogue_.tensors.pop_back();
             check_again(found->second, file, entry);
         }
         Tensor& tensor = catalogue_.tensors[found->second];
