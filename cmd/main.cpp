@@ -72,11 +72,22 @@ void dispatch(Cli& cli, Words words) {
     }
 }
 
+/// `message` as one line of printable text: it may quote names out of files, which a terminal would obey.
+std::string one_line(std::string_view message) {
+    constexpr std::size_t longest = 4000;
+    std::string line;
+    for (const char c : message.substr(0, longest)) {
+        const auto code = static_cast<unsigned char>(c);
+        line += code < 0x20 || code == 0x7f ? fmt::format("\\x{:02x}", code) : std::string(1, c);
+    }
+    return message.size() > longest ? line + "..." : line;
+}
+
 // Ranks fail alike before they talk to each other; afterwards the command itself says which of them failed.
 int report(Exit exit, std::string_view message, std::string_view advice) {
     const bool colour = wants_colour(stderr);
     const std::string text =
-        fmt::format("{}tpx:{} {}\n{}", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", message, advice);
+        fmt::format("{}tpx:{} {}\n{}", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", one_line(message), advice);
     if (is_first_rank()) std::fputs(text.c_str(), stderr);  // if that fails, there is nobody left to tell
     return int(exit);
 }
