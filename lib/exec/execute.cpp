@@ -170,22 +170,14 @@ Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source,
     });
 
     const Tiler tiler{plan, source, target, {memory, preferred_tile}};
-    Shares<Tile> shares{comm, options, tiler.bytes(), [&](int thread, Tile& tile) { movers[thread]->carry(tile); },
-                        [&] {
-                            std::uint64_t done = 0;
-                            for (const auto& mover : movers) done += mover->bytes_done;
-                            return done;
-                        }};
-    Tile batch;
-    tiler.for_each(comm.rank(), comm.size(), [&](Tile&& tile) {
-        if (!batch.parts.empty() && batch.memory + tile.memory > std::min(memory, preferred_tile)) {
-            if (!shares.give(std::exchange(batch, Tile{}))) return false;
-        }
-        batch.append(tile);
-        return true;
-    });
-    shares.give(std::move(batch));
-    shares.finish();
+    deal(
+        comm, options, tiler, std::min(memory, preferred_tile),
+        [&](int thread, Tile& tile) { movers[static_cast<std::size_t>(thread)]->carry(tile); },
+        [&] {
+            std::uint64_t done = 0;
+            for (const auto& mover : movers) done += mover->bytes_done;
+            return done;
+        });
 
     crcs.combine(comm);
     mpi::all_or_none(comm, [&] {

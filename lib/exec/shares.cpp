@@ -32,4 +32,19 @@ void Watch::settle(const Error* mine) const {
     mpi::agree(comm_, &stopped);
 }
 
+void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, std::uint64_t batch,
+          std::function<void(int, Tile&)> work, std::function<std::uint64_t()> done) {
+    Shares<Tile> shares{comm, options, tiler.bytes(), std::move(work), std::move(done)};
+    Tile together;
+    tiler.for_each(comm.rank(), comm.size(), [&](Tile&& tile) {
+        if (!together.parts.empty() && together.memory + tile.memory > batch) {
+            if (!shares.give(std::exchange(together, Tile{}))) return false;
+        }
+        together.append(tile);
+        return true;
+    });
+    shares.give(std::move(together));
+    shares.finish();
+}
+
 }  // namespace tpx

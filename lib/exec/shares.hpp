@@ -6,6 +6,7 @@
 #include "lib/exec/options.hpp"
 #include "lib/exec/pulse.hpp"
 #include "lib/exec/signals.hpp"
+#include "lib/exec/tiles.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -85,5 +86,10 @@ private:
     Watch watch_;
     Crew<Job> crew_;
 };
+
+/// Has the threads of all ranks do the tiles, each rank its share, several small ones at a time as long as they take no
+/// more than `batch` bytes of memory; `work` and `done` are those of Shares. Collective; fails as Shares::finish does.
+void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, std::uint64_t batch,
+          std::function<void(int, Tile&)> work, std::function<std::uint64_t()> done);
 
 }  // namespace tpx

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/digest_run.hpp"
+
+#include "lib/exec/kernel.hpp"
+#include "lib/exec/open_files.hpp"
+#include "lib/exec/shares.hpp"
+#include "lib/exec/tiles.hpp"
+#include "lib/exec/window.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <tuple>
+
+namespace tpx {
+namespace {
+
+// What is read should still be in the second-level cache when its digest is taken. Tiles count what they hold twice.
+constexpr std::uint64_t preferred_tile = std::uint64_t{4} << 20;
+
+struct Job {
+    const Plan& plan;  // each piece to itself
+    Side stored;
+    Side cast;
+    std::span<const std::filesystem::path> files;
+    std::vector<std::uint64_t>& crcs;  // by piece
+};
+
+class Reader {
+public:
+    Reader(const Job& job, std::uint64_t memory) : job_{job}, arena_{memory}, files_{job.files, O_RDONLY} {}
+
+    void take(Tile& tile) {
+        arena_.clear();
+        Window window{tile.sources};
+        window.place_for_reading(arena_);
+        window.read(files_);
+        for (const Part& part : tile.parts) digest(part, tile.sources[part.source], window.at(part.source));
+        bytes_done += tile.bytes;
+    }
+
+    std::atomic<std::uint64_t> bytes_done{0};
+
+private:
+    void digest(const Part& part, const Image& image, const std::byte* at) {
+        const std::uint32_t index = job_.plan.moves[part.move].source;
+        const Piece& piece = job_.stored.pieces[index];
+        const Tensor& stored = job_.stored.tensors[piece.tensor];
+        const DType dtype = job_.cast.tensors[piece.tensor].dtype;
+        const Shape extent = sizes(part.box);
+        const int item = itemsize(dtype);
+        const std::byte* from = at + place_in(image, part.box);
+        Digest sum;
+        if (stored.dtype == dtype && has_long_rows(image.strides(), extent, item)) {
+            Strides strides;
+            for (Index stride : image.strides()) strides.push_back(stride / item);
+            add(sum, stored.shape, item, part.box, from, strides);
+        } else {
+            const Strides dense = row_major_bytes(extent, item);
+            std::byte* copy = arena_.take(static_cast<std::uint64_t>(volume(extent) * item), 0);
+            cast_elements(extent, from, image.strides(), stored.dtype, copy, dense, dtype);
+            add(sum, stored.shape, item, part.box, copy);
+        }
+        std::atomic_ref{job_.crcs[index]}.fetch_xor(sum.crc, std::memory_order_relaxed);
+    }
+
+    // Whether neighbours in the tensor's last axis are neighbours in memory.
+    static bool has_long_rows(const Strides& strides, const Shape& extent, int item) {
+        for (int k = extent.size() - 1; k >= 0; --k) {
+            if (extent[k] != 1) return strides[k] == item;
+        }
+        return true;
+    }
+
+    static Strides row_major_bytes(const Shape& extent, int item) {
+        Strides strides = row_major(extent);
+        for (Index& stride : strides) stride *= item;
+        return strides;
+    }
+
+    const Job& job_;
+    Arena arena_;
+    OpenFiles files_;
+};
+
+std::vector<Tensor> cast_tensors(std::span<const Tensor> tensors, std::optional<DType> cast) {
+    std::vector<Tensor> result{tensors.begin(), tensors.end()};
+    for (Tensor& tensor : result) {
+        if (itemsize(tensor.dtype) == 0)
+            throw failure("tensor '{}': elements of {} are no whole bytes", tensor.name, name(tensor.dtype));
+        if (cast && can_cast(tensor.dtype, *cast)) tensor.dtype = *cast;
+    }
+    return result;
+}
+
+// The digests of the tensors from those of their pieces; of equal boxes, one counts.
+std::vector<Digest> sum_up(const Job& job) {
+    const std::span<const Piece> pieces = job.cast.pieces;
+    std::vector<std::uint32_t> order(pieces.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, [&](std::uint32_t k) { return std::tie(pieces[k].tensor, pieces[k].box); });
+    std::vector<Digest> digests(job.cast.tensors.size());
+    for (std::size_t k = 0; k < order.size(); ++k) {
+        const Piece& piece = pieces[order[k]];
+        const Tensor& tensor = job.cast.tensors[piece.tensor];
+        if (k > 0 && pieces[order[k - 1]].tensor == piece.tensor && pieces[order[k - 1]].box == piece.box) {
+            if (job.crcs[order[k]] == job.crcs[order[k - 1]]) continue;
+            throw Error{Exit::no,
+                        "tensor '{}': {} and {} hold different copies of {}",
+                        tensor.name,
+                        job.files[pieces[order[k - 1]].file].string(),
+                        job.files[piece.file].string(),
+                        to_string(piece.box)};
+        }
+        Digest& digest = digests[piece.tensor];
+        digest.crc ^= job.crcs[order[k]];
+        digest.bytes += static_cast<std::uint64_t>(volume(piece.box) * itemsize(tensor.dtype));
+        if (digest.bytes > static_cast<std::uint64_t>(volume(tensor.shape) * itemsize(tensor.dtype)))
+            throw failure("tensor '{}': pieces overlap, as {} does", tensor.name, to_string(piece.box));
+    }
+    return digests;
+}
+
+}  // namespace
+
+std::vector<Digest> digests(const mpi::Comm& comm, const Side& side, std::span<const std::filesystem::path> files,
+                            const ExecOptions& options, std::optional<DType> cast) {
+    Plan plan;
+    std::vector<Tensor> tensors;
+    std::vector<std::uint64_t> crcs(side.pieces.size());
+    std::vector<std::unique_ptr<Reader>> readers;
+    const std::uint64_t memory = options.memory / static_cast<std::uint64_t>(options.threads);
+    for (std::uint32_t k = 0; k < side.pieces.size(); ++k) plan.moves.push_back({k, k, side.pieces[k].box});
+    mpi::all_or_none(comm, [&] {
+        tensors = cast_tensors(side.tensors, cast);
+        check_lengths(comm, side, std::vector<bool>(side.pieces.size(), true), files);
+    });
+    const Job job{plan, side, {tensors, side.pieces}, files, crcs};
+    mpi::all_or_none(comm, [&] {
+        for (int k = 0; k < options.threads; ++k) readers.push_back(std::make_unique<Reader>(job, memory));
+    });
+    const Tiler tiler{plan, side, job.cast, {memory, preferred_tile}};
+    deal(
+        comm, options, tiler, std::min(memory, preferred_tile),
+        [&](int thread, Tile& tile) { readers[static_cast<std::size_t>(thread)]->take(tile); },
+        [&] {
+            std::uint64_t done = 0;
+            for (const auto& reader : readers) done += reader->bytes_done;
+            return done;
+        });
+    mpi::all_xor(comm, crcs);
+    std::vector<Digest> result;
+    mpi::all_or_none(comm, [&] { result = sum_up(job); });
+    return result;
+}
+
+}  // namespace tpx
