@@ -9,6 +9,8 @@ scratch=$(mktemp -d) && trap 'chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT
 cp -R "$testdata" "$scratch/work" && chmod -R u+w "$scratch/work" || exit
 PATH=$(dirname "$tpx"):$PATH TERM=dumb LC_ALL=C HOME=$scratch
 export PATH TERM LC_ALL HOME
+# shellcheck source=scripts/mpi-env.sh
+. "$testdata/../scripts/mpi-env.sh"
 unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID
 
 # The transcript without what it expects.
