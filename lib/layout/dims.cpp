@@ -116,4 +116,18 @@ std::optional<Index> Dims::evaluate(std::string_view formula, const Config& conf
     return std::nullopt;
 }
 
+std::optional<ConfigValue> Dims::value(std::string_view formula, const Config& config) const {
+    while (!formula.empty()) {
+        std::string_view alternative = take_until(formula, "|");
+        const std::string_view text = take_until(alternative, " if ");
+        if (!alternative.empty() && !holds(config, trim(alternative))) continue;
+        if (text == "true" || text == "false") return text == "true";
+        if (text.size() >= 2 && text.starts_with('\'') && text.ends_with('\''))
+            return std::string{text.substr(1, text.size() - 2)};
+        if (const auto found = config.find(text); found != config.end()) return found->second;
+        if (const auto number = evaluate(text, config)) return *number;
+    }
+    return std::nullopt;
+}
+
 }  // namespace tpx

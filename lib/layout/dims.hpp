@@ -32,6 +32,10 @@ public:
     /// alternative can be evaluated. `config` is asked for keys, `extra` before it.
     std::optional<Index> evaluate(std::string_view formula, const Config& config, const Config& extra = {}) const;
 
+    /// Like evaluate(), for any kind of value: an alternative may also be true, false, 'text', or a key, whose value is
+    /// taken over as it is.
+    std::optional<ConfigValue> value(std::string_view formula, const Config& config) const;
+
     const std::map<char, Index>& known() const { return sizes_; }
 
 private:

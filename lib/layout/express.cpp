@@ -169,4 +169,24 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
     return out;
 }
 
+std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const Config& config) {
+    const Reading& reading = expressed.reading;
+    const auto entries = reading.family->config.find(reading.dialect->name);
+    if (entries == reading.family->config.end()) return {};
+    Config known = config;
+    for (const Meaning& meaning : reading.meanings) {
+        if (meaning.kind != Meaning::Kind::parameter) continue;
+        for (const std::string& part : meaning.rule->expression.parts) known["has_" + part] = true;
+    }
+    known["tied"] = reading.tied || !known.contains("has_head");
+    Dims dims = reading.dims;
+    dims.set('l', layers(reading, expressed.tensors));
+    std::vector<ConfigSetting> settings;
+    for (const ConfigEntry& entry : entries->second) {
+        if (auto value = dims.value(entry.formula, known))
+            settings.push_back({entry.key, std::move(*value), entry.list});
+    }
+    return settings;
+}
+
 }  // namespace tpx

@@ -29,4 +29,15 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
 /// The same tensors under the same names, but padded as `tp` asks; the identity for all dialects that do not pad.
 Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Config& config, int tp);
 
+/// One entry of a configuration for the framework that reads the new checkpoint.
+struct ConfigSetting {
+    std::string key;
+    ConfigValue value;
+    bool list = false;
+};
+
+/// What the family's rules say that the framework of `expressed`'s dialect must be told, as far as it is known.
+/// Formulas see `config`, the sizes, `has_NAME` for each canonical tensor that is stored, and `tied`.
+std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const Config& config);
+
 }  // namespace tpx

@@ -96,6 +96,13 @@ Dialect parse_dialect(const std::string& name, const toml::table& table) {
     return dialect;
 }
 
+ConfigEntry parse_entry(const std::string& key, const toml::node& node) {
+    const toml::array* list = node.as_array();
+    if (list && list->size() != 1)
+        throw failure("line {}: config '{}': a list must have one value", node.source().begin.line, key);
+    return {key, text_of(list ? *list->get(0) : node, "a config value"), list != nullptr};
+}
+
 void check_rules(const Family& family) {
     for (const Dialect& dialect : family.dialects) {
         for (const Rule& rule : dialect.rules) {
@@ -127,6 +134,11 @@ Family read_family(const toml::table& table) {
         if (!node.is_table()) throw failure("line {}: pad.{} must be a table", node.source().begin.line, dialect);
         for (const auto& [factor, formula] : *node.as_table())
             family.pad[dialect][letter_of(std::string{factor.str()}, node)] = text_of(formula, "a formula");
+    });
+    for_each_in(table, "config", [&](const std::string& dialect, const toml::node& node) {
+        if (!node.is_table()) throw failure("line {}: config.{} must be a table", node.source().begin.line, dialect);
+        for (const auto& [key, value] : *node.as_table())
+            family.config[dialect].push_back(parse_entry(std::string{key.str()}, value));
     });
     for_each_in(table, "divide",
                 [&](const std::string&, const toml::node& node) { family.tp_divides = texts_of(node, "divide"); });

@@ -42,6 +42,13 @@ struct Dialect {
     std::vector<RolePattern> roles;
 };
 
+/// One entry of a configuration that is written for a framework: see configuration_for().
+struct ConfigEntry {
+    std::string key;
+    std::string formula;
+    bool list = false;  ///< the value stands in a list of its own
+};
+
 /// Models that are built alike: the canonical tensors, where their sizes are found, and how each framework names them.
 struct Family {
     std::string name;
@@ -49,6 +56,7 @@ struct Family {
     std::map<char, std::map<std::string, std::string>> dims;  ///< factor -> source of configuration -> formula
     std::map<std::string, std::map<char, std::string>> pad;   ///< dialect -> factor -> formula
     std::map<std::string, std::string> tied;                  ///< source of configuration -> condition
+    std::map<std::string, std::vector<ConfigEntry>> config;   ///< by dialect: what its framework wants to be told
     std::vector<std::string> tp_divides;                      ///< formulas that tp must divide
     std::map<std::string, CanonicalTensor, std::less<>> tensors;
     std::vector<Dialect> dialects;

@@ -185,6 +185,14 @@ Reading read(std::span<const Tensor> tensors, std::span<const Family> families, 
     return reading;
 }
 
+void add_dims(Reading& reading, const Dims& known) {
+    if (!reading.family) return;
+    for (const auto& [letter, size] : known.known()) {
+        if (!reading.dims[letter]) reading.dims.set(letter, size);
+    }
+    reading.complete = all_sizes_known(reading);
+}
+
 int layers(const Reading& reading, std::span<const Tensor> tensors) {
     Index count = 0;
     for (std::size_t t = 0; t < tensors.size(); ++t) {

@@ -47,6 +47,9 @@ struct Reading {
 /// 'NAME': ..." when configuration and shapes contradict each other.
 Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config);
 
+/// Adds sizes that are known from elsewhere, and what follows from them.
+void add_dims(Reading& reading, const Dims& known);
+
 /// How many layers the tensors of `reading` have.
 int layers(const Reading& reading, std::span<const Tensor> tensors);
 

@@ -80,16 +80,12 @@ Error cannot_cut(Interval block, int tp) {
                  fmt::join(fitting, ", ")};
 }
 
-/// Cuts `box` along its fsdp axis, as FSDP2 does with what a tensor-parallel rank holds.
-Interval fsdp_side(const Box& box, const Layout& layout, int axis, int position) {
-    return chunk(box[axis], layout.fsdp, position);
-}
-
 int fsdp_axis(const Box& box, const Layout& layout) {
     const bool second = layout.fsdp_dim == 1 && box.size() > 1 && box[1].size() % layout.fsdp == 0;
     return second ? 1 : 0;
 }
 
+/// Adds the parts that FSDP2 makes of what a tensor-parallel rank holds.
 void add_fsdp(std::vector<Shard>& out, const Shard& shard, const Layout& layout) {
     if (layout.fsdp == 1 || shard.box.empty() || volume(shard.box) == 0) {
         out.push_back(shard);
@@ -99,7 +95,7 @@ void add_fsdp(std::vector<Shard>& out, const Shard& shard, const Layout& layout)
     for (int position = 0; position < layout.fsdp; ++position) {
         Shard piece = shard;
         piece.fsdp = position;
-        piece.box[axis] = fsdp_side(shard.box, layout, axis, position);
+        piece.box[axis] = chunk(shard.box[axis], layout.fsdp, position);
         if (!empty(piece.box)) out.push_back(piece);
     }
 }
@@ -111,38 +107,45 @@ int stage_of(const Reading& reading, const Meaning& meaning, const Layout& layou
     return reading.family->tensor(meaning.rule->expression.parts[0]).last ? layout.pp - 1 : 0;
 }
 
+/// Cuts one slice of a tensor (all of it, or one of its stacked layers) for tensor parallelism and FSDP.
+void cut_slice(std::vector<Shard>& found, Shard shard, const Cut& cut, const Layout& layout, bool equal) {
+    // Megatron stores the blocks of a fused tensor apart even when one rank has all of them.
+    const bool in_blocks = equal && cut.blocks.size() > 1;
+    if (cut.axis < 0 || (layout.tp == 1 && !in_blocks)) return add_fsdp(found, shard, layout);
+    for (shard.tp = 0; shard.tp < layout.tp; ++shard.tp) {
+        for (Interval block : cut.blocks) {
+            if (equal && block.size() % layout.tp != 0) throw cannot_cut(block, layout.tp);
+            shard.box[cut.axis] = chunk(block, layout.tp, shard.tp);
+            if (!empty(shard.box)) add_fsdp(found, shard, layout);
+        }
+    }
+}
+
+std::vector<Shard> cut_tensor(const Reading& reading, const Tensor& tensor, const Meaning& meaning,
+                              const Layout& layout, const std::vector<int>& stages, const Cutting& cutting) {
+    // What is known to be no parameter, or not known at all among known ones, is nobody's to cut.
+    if (meaning.kind == Meaning::Kind::extra || (meaning.kind == Meaning::Kind::unknown && reading.family))
+        return {Shard{.box = whole(tensor.shape), .stage = 0}};
+    const bool parameter = meaning.kind == Meaning::Kind::parameter && !tensor.shape.empty();
+    const bool stacked = parameter && meaning.rule->name.optional('l') && !meaning.indices.layer;
+    const bool by_layer = stacked && cutting.by_layer;
+    const Cut cut = parameter ? find_cut(reading, tensor, meaning, stacked ? 1 : 0) : Cut{};
+    std::vector<Shard> found;
+    for (int slice = 0; slice < (by_layer ? static_cast<int>(tensor.shape[0]) : 1); ++slice) {
+        Shard shard{.box = whole(tensor.shape)};
+        if (by_layer) shard.box[0] = {slice, slice + 1};
+        shard.stage = stage_of(reading, meaning, layout, stages, by_layer ? slice : meaning.indices.layer.value_or(-1));
+        cut_slice(found, shard, cut, layout, cutting.equal);
+    }
+    return found;
+}
+
 }  // namespace
 
 std::vector<Shard> shards(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const Layout& layout,
                           const std::vector<int>& stages, const Cutting& cutting) {
     return in_context([&] { return fmt::format("tensor '{}'", tensor.name); },
-                      [&] {
-                          const bool parameter = meaning.kind == Meaning::Kind::parameter && !tensor.shape.empty();
-                          const bool stacked = parameter && meaning.rule->name.optional('l') && !meaning.indices.layer;
-                          const Cut cut = parameter ? find_cut(reading, tensor, meaning, stacked ? 1 : 0) : Cut{};
-                          const int slices = stacked && cutting.by_layer ? static_cast<int>(tensor.shape[0]) : 1;
-                          std::vector<Shard> found;
-                          for (int slice = 0; slice < slices; ++slice) {
-                              Shard shard{.box = whole(tensor.shape)};
-                              if (stacked && cutting.by_layer) shard.box[0] = {slice, slice + 1};
-                              const int layer =
-                                  stacked && cutting.by_layer ? slice : meaning.indices.layer.value_or(-1);
-                              shard.stage = stage_of(reading, meaning, layout, stages, layer);
-                              if (cut.axis < 0 || layout.tp == 1) {
-                                  add_fsdp(found, shard, layout);
-                                  continue;
-                              }
-                              for (shard.tp = 0; shard.tp < layout.tp; ++shard.tp) {
-                                  for (Interval block : cut.blocks) {
-                                      if (cutting.equal && block.size() % layout.tp != 0)
-                                          throw cannot_cut(block, layout.tp);
-                                      shard.box[cut.axis] = chunk(block, layout.tp, shard.tp);
-                                      if (!empty(shard.box)) add_fsdp(found, shard, layout);
-                                  }
-                              }
-                          }
-                          return found;
-                      });
+                      [&] { return cut_tensor(reading, tensor, meaning, layout, stages, cutting); });
 }
 
 std::vector<int> holders(const Layout& layout, const Shard& shard) {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/shard.hpp"
+
+#include "formats/rules/rules.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/detect.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace tpx;
+
+namespace {
+
+const std::vector<Family>& families() {
+    static const std::vector<Family> all = formats::load_families({});
+    return all;
+}
+
+/// A torchtitan Llama of one layer whose sizes tp and fsdp do not divide.
+std::vector<Tensor> titan() {
+    return {{"tok_embeddings.weight", DType::f32, {101, 36}},
+            {"layers.0.attention_norm.weight", DType::f32, {36}},
+            {"layers.0.attention.wq.weight", DType::f32, {36, 36}},
+            {"layers.0.attention.wk.weight", DType::f32, {12, 36}},
+            {"layers.0.attention.wv.weight", DType::f32, {12, 36}},
+            {"layers.0.attention.wo.weight", DType::f32, {36, 36}},
+            {"layers.0.ffn_norm.weight", DType::f32, {36}},
+            {"layers.0.feed_forward.w1.weight", DType::f32, {77, 36}},
+            {"layers.0.feed_forward.w2.weight", DType::f32, {36, 77}},
+            {"layers.0.feed_forward.w3.weight", DType::f32, {77, 36}},
+            {"norm.weight", DType::f32, {36}},
+            {"output.weight", DType::f32, {101, 36}},
+            {"optimizer.state.norm.weight.step", DType::f32, {}},
+            {"optimizer.state.layers.0.attention.wo.weight.exp_avg", DType::f32, {36, 36}},
+            {"rng.torch", DType::u8, {5056}}};
+}
+
+std::vector<Shard> cut(const Reading& reading, const std::vector<Tensor>& tensors, std::size_t t, const char* layout,
+                       Cutting cutting = {}) {
+    return shards(reading, tensors[t], reading.meanings[t], parse_layout(layout), {}, cutting);
+}
+
+std::vector<Box> boxes(const std::vector<Shard>& shards) {
+    std::vector<Box> all;
+    for (const Shard& shard : shards) all.push_back(shard.box);
+    return all;
+}
+
+Catalogue stored(const Reading& reading, const std::vector<Tensor>& tensors, const Layout& layout) {
+    Catalogue catalogue{.tensors = tensors};
+    for (std::uint32_t t = 0; t < tensors.size(); ++t) {
+        for (const Shard& shard : shards(reading, tensors[t], reading.meanings[t], layout, {}, {}))
+            catalogue.pieces.push_back({.tensor = t, .box = shard.box, .rank = holders(layout, shard)[0]});
+    }
+    return catalogue;
+}
+
+}  // namespace
+
+TEST_CASE("torchtitan is recognised by its names, without a configuration") {
+    const std::vector<Tensor> tensors = titan();
+    const Reading reading = read(tensors, families(), {});
+    REQUIRE(reading.family);
+    CHECK(reading.family->name == "llama");
+    CHECK(reading.dialect->name == "titan");
+    CHECK_FALSE(reading.complete);  // nobody can tell six heads of six from three of twelve
+    CHECK(reading.dims['f'] == 77);
+    CHECK(reading.meanings[12].role == "step");
+    CHECK(reading.meanings[13].role == "exp_avg");
+    CHECK(reading.meanings[14].kind == Meaning::Kind::extra);
+}
+
+TEST_CASE("a name that no rule knows makes no family, and is named") {
+    std::vector<Tensor> tensors = titan();
+    tensors.push_back({"layers.0.attention.wz.weight", DType::f32, {4}});
+    const Reading reading = read(tensors, families(), {});
+    CHECK_FALSE(reading.family);
+    CHECK(reading.why_not == "family 'llama' in titan names has no rule for tensor 'layers.0.attention.wz.weight'");
+}
+
+TEST_CASE("FSDP2 and tensor parallelism cut as PyTorch does") {
+    const std::vector<Tensor> tensors = titan();
+    const Reading reading = read(tensors, families(), {});
+    // The boxes that PyTorch 2.15 stores for a 2 x 2 mesh.
+    CHECK(boxes(cut(reading, tensors, 0, "tp=2,fsdp=2")) ==
+          std::vector<Box>{{{0, 26}, {0, 36}}, {{26, 51}, {0, 36}}, {{51, 76}, {0, 36}}, {{76, 101}, {0, 36}}});
+    CHECK(boxes(cut(reading, tensors, 8, "tp=2,fsdp=2")) ==
+          std::vector<Box>{{{0, 18}, {0, 39}}, {{18, 36}, {0, 39}}, {{0, 18}, {39, 77}}, {{18, 36}, {39, 77}}});
+    CHECK(boxes(cut(reading, tensors, 1, "tp=2,fsdp=2")) == std::vector<Box>{{{0, 18}}, {{18, 36}}});
+    CHECK(boxes(cut(reading, tensors, 8, "fsdp=2,fsdp_dim=1")) ==
+          std::vector<Box>{{{0, 18}, {0, 77}}, {{18, 36}, {0, 77}}});
+    CHECK(boxes(cut(reading, tensors, 7, "fsdp=2,fsdp_dim=1")) ==
+          std::vector<Box>{{{0, 77}, {0, 18}}, {{0, 77}, {18, 36}}});
+    CHECK(cut(reading, tensors, 12, "tp=2,fsdp=2").size() == 1);
+    CHECK(cut(reading, tensors, 14, "tp=2,fsdp=2").size() == 1);
+}
+
+TEST_CASE("shards tile each tensor, and every shard has a holder") {
+    const std::vector<Tensor> tensors = titan();
+    const Reading reading = read(tensors, families(), {});
+    for (const char* text : {"tp=1", "tp=2", "tp=5", "fsdp=3", "fsdp=7,hsdp=2", "tp=3,fsdp=4", "tp=2,fsdp=2,cp=2",
+                             "fsdp=2,fsdp_dim=1", "fsdp=200"}) {
+        CAPTURE(text);
+        const Layout layout = parse_layout(text);
+        for (std::size_t t = 0; t < tensors.size(); ++t) {
+            const std::vector<Shard> all = cut(reading, tensors, t, text);
+            Index elements = 0;
+            for (const Shard& shard : all) {
+                elements += volume(shard.box);
+                CHECK_FALSE(empty(shard.box));
+                CHECK_FALSE(holders(layout, shard).empty());
+                for (const Shard& other : all) CHECK((&shard == &other || empty(intersect(shard.box, other.box))));
+            }
+            CHECK(elements == volume(tensors[t].shape));
+        }
+    }
+}
+
+TEST_CASE("each layout is found again from its boxes") {
+    const std::vector<Tensor> tensors = titan();
+    const Reading reading = read(tensors, families(), {});
+    for (const char* text :
+         {"tp=1", "tp=2", "fsdp=2", "fsdp=3", "fsdp=4", "tp=2,fsdp=2", "tp=3,fsdp=4", "fsdp=2,fsdp_dim=1"}) {
+        CAPTURE(text);
+        const Layout layout = parse_layout(text);
+        const auto found = detect_layout(stored(reading, tensors, layout), reading, {});
+        REQUIRE(found);
+        CHECK(to_string(*found) == to_string(layout));
+    }
+    Catalogue odd = stored(reading, tensors, parse_layout("fsdp=2"));
+    odd.pieces[0].box[0].end -= 1;
+    odd.pieces[1].box[0].begin -= 1;
+    CHECK_FALSE(detect_layout(odd, reading, {}));
+}
+
+TEST_CASE("Megatron's cuts are equal or refused with the degrees that can, and gate and up are cut each for itself") {
+    const Config args{{"num_layers", std::int64_t{2}},
+                      {"hidden_size", std::int64_t{12}},
+                      {"num_attention_heads", std::int64_t{4}},
+                      {"num_query_groups", std::int64_t{2}},
+                      {"group_query_attention", true},
+                      {"kv_channels", std::int64_t{4}},
+                      {"ffn_hidden_size", std::int64_t{6}},
+                      {"vocab_size", std::int64_t{7}},
+                      {"swiglu", true}};
+    std::vector<Tensor> tensors{{"decoder.layers.mlp.linear_fc1.weight", DType::bf16, {2, 12, 12}},
+                                {"decoder.layers.self_attention.linear_qkv.weight", DType::bf16, {2, 32, 12}},
+                                {"embedding.word_embeddings.weight", DType::bf16, {8, 12}},
+                                {"decoder.layers.self_attention.linear_qkv.layer_norm_weight", DType::bf16, {2, 12}},
+                                {"decoder.layers.self_attention.linear_proj.weight", DType::bf16, {2, 12, 16}},
+                                {"decoder.layers.mlp.linear_fc1.layer_norm_weight", DType::bf16, {2, 12}},
+                                {"decoder.layers.mlp.linear_fc2.weight", DType::bf16, {2, 12, 6}},
+                                {"decoder.final_layernorm.weight", DType::bf16, {12}},
+                                {"output_layer.weight", DType::bf16, {8, 12}}};
+    const Reading reading = read(tensors, families(), args);
+    REQUIRE(reading.family);
+    const Cutting megatron{.equal = true, .by_layer = true};
+    const std::vector<Shard> fc1 = cut(reading, tensors, 0, "tp=2", megatron);
+    REQUIRE(fc1.size() == 8);
+    CHECK(fc1[0].box == Box{{0, 1}, {0, 3}, {0, 12}});
+    CHECK(fc1[1].box == Box{{0, 1}, {6, 9}, {0, 12}});
+    CHECK(fc1[1].tp == 0);
+    CHECK(cut(reading, tensors, 1, "tp=4", megatron)[1].box ==
+          Box{{0, 1}, {8, 16}, {0, 12}});  // half a KV group a rank
+    CHECK_THROWS_WITH_AS(cut(reading, tensors, 0, "tp=4", megatron),
+                         "tensor 'decoder.layers.mlp.linear_fc1.weight': 6 rows or columns cannot be cut into tp=4 "
+                         "equal parts; tp=1, 2, 3, 6 can",
+                         Error);
+    CHECK_THROWS_WITH_AS(check_layout(reading, parse_layout("tp=3")),
+                         "layout: tp=3 does not divide the attention heads = 4; tp=1, 2, 4 can", Error);
+}
