@@ -4,6 +4,8 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
@@ -130,14 +132,6 @@ private:
     std::unordered_map<std::string, std::uint32_t> numbers_;
 };
 
-/// The pieces of each tensor: [begin, end) of a list sorted by tensor.
-std::vector<std::size_t> first_pieces(std::span<const Piece> pieces, std::size_t tensors) {
-    std::vector<std::size_t> first(tensors + 1, 0);
-    for (const Piece& piece : pieces) ++first[piece.tensor + 1];
-    std::partial_sum(first.begin(), first.end(), first.begin());
-    return first;
-}
-
 void need_whole_bytes(const Tensor& tensor) {
     if (itemsize(tensor.dtype) == 0)
         throw failure("tensor '{}': elements of {} bits ({}) cannot be cut", tensor.name, info(tensor.dtype).bits,
@@ -146,54 +140,76 @@ void need_whole_bytes(const Tensor& tensor) {
 
 /// A tensor that keeps its name on both sides is canonical itself; where padding differs, what both sides have of it.
 void join_by_name(const Source& source, Conversion& out) {
-    const Catalogue& from = source.checkpoint.catalogue;
+    const std::vector<Tensor>& from = source.checkpoint.catalogue.tensors;
     NameNumbers names;
-    for (const Tensor& tensor : from.tensors) names(tensor.name);
-    const auto source_first = first_pieces(from.pieces, from.tensors.size());
-    const auto target_first = first_pieces(out.draft.pieces, out.draft.tensors.size());
+    for (const Tensor& tensor : from) names(tensor.name);
+    out.source_parts.resize(from.size());
     for (std::uint32_t t = 0; t < out.draft.tensors.size(); ++t) {
         const Tensor& target = out.draft.tensors[t];
         const std::uint32_t s = names.find(target.name).value();
-        need_whole_bytes(target);
         Part part = own_part(target);
-        for (int k = 0; k < part.shape.size(); ++k) part.shape[k] = std::min(part.shape[k], from.tensors[s].shape[k]);
-        out.source_tensors.push_back({target.name, from.tensors[s].dtype, part.shape});
+        for (int k = 0; k < part.shape.size(); ++k) part.shape[k] = std::min(part.shape[k], from[s].shape[k]);
+        out.source_tensors.push_back({target.name, from[s].dtype, part.shape});
         out.target_tensors.push_back({target.name, target.dtype, part.shape});
-        for (std::size_t p = source_first[s]; p < source_first[s + 1]; ++p)
-            cut_out(part, from.pieces[p], t, itemsize(from.tensors[s].dtype), out.source_pieces);
-        for (std::size_t p = target_first[t]; p < target_first[t + 1]; ++p)
-            cut_out(part, out.draft.pieces[p], t, itemsize(target.dtype), out.target_pieces);
+        out.source_parts[s].push_back({part, t});
+        out.target_parts.push_back({{part, t}});
     }
 }
 
 /// Tensors of different dialects are joined part by part.
 void join_by_parts(const Source& source, Conversion& out) {
     NameNumbers names;
-    const auto target_first = first_pieces(out.draft.pieces, out.draft.tensors.size());
-    for (std::uint32_t t = 0; t < out.draft.tensors.size(); ++t) {
+    for (std::size_t t = 0; t < out.draft.tensors.size(); ++t) {
         const Tensor& target = out.draft.tensors[t];
-        need_whole_bytes(target);
-        for (const Part& part : parts_of(out.expressed.reading, target, out.expressed.reading.meanings[t])) {
+        out.target_parts.emplace_back();
+        for (Part& part : parts_of(out.expressed.reading, target, out.expressed.reading.meanings[t])) {
             const auto alias = out.expressed.aliases.find(part.name);
             const std::uint32_t number = names(alias == out.expressed.aliases.end() ? part.name : alias->second);
             if (number == out.target_tensors.size())
                 out.target_tensors.push_back({part.name, target.dtype, part.shape});
-            for (std::size_t p = target_first[t]; p < target_first[t + 1]; ++p)
-                cut_out(part, out.draft.pieces[p], number, itemsize(target.dtype), out.target_pieces);
+            out.target_parts.back().push_back({std::move(part), number});
         }
     }
     out.source_tensors = out.target_tensors;
-    const Catalogue& from = source.checkpoint.catalogue;
-    const auto source_first = first_pieces(from.pieces, from.tensors.size());
-    for (std::uint32_t s = 0; s < from.tensors.size(); ++s) {
-        for (const Part& part : parts_of(source.reading, from.tensors[s], source.reading.meanings[s])) {
+    const std::vector<Tensor>& from = source.checkpoint.catalogue.tensors;
+    for (std::size_t s = 0; s < from.size(); ++s) {
+        out.source_parts.emplace_back();
+        for (Part& part : parts_of(source.reading, from[s], source.reading.meanings[s])) {
             const auto number = names.find(part.name);
             if (!number) continue;
-            out.source_tensors[*number] = {part.name, from.tensors[s].dtype, part.shape};
-            for (std::size_t p = source_first[s]; p < source_first[s + 1]; ++p)
-                cut_out(part, from.pieces[p], *number, itemsize(from.tensors[s].dtype), out.source_pieces);
+            out.source_tensors[*number] = {part.name, from[s].dtype, part.shape};
+            out.source_parts.back().push_back({std::move(part), *number});
         }
     }
+}
+
+/// The pieces of stored tensors as pieces of canonical ones.
+std::vector<Piece> canonical_pieces(std::span<const Tensor> tensors, std::span<const Piece> pieces,
+                                    std::span<const std::vector<NumberedPart>> parts) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        if (!parts[t].empty()) need_whole_bytes(tensors[t]);
+    }
+    std::vector<Piece> canonical;
+    for (const Piece& piece : pieces) {
+        for (const NumberedPart& part : parts[piece.tensor])
+            cut_out(part.part, piece, part.number, itemsize(tensors[piece.tensor].dtype), canonical);
+    }
+    return canonical;
+}
+
+/// Adds a config.json made of `settings`, which says what transformers must know to build the model.
+void add_config_json(Draft& draft, const std::vector<ConfigSetting>& settings) {
+    nlohmann::ordered_json json;
+    for (const ConfigSetting& setting : settings) {
+        nlohmann::ordered_json value;
+        std::visit([&](const auto& v) { value = v; }, setting.value);
+        json[setting.key] = setting.list ? nlohmann::ordered_json::array({value}) : value;
+    }
+    if (!draft.tensors.empty() && info(draft.tensors[0].dtype).torch != "")
+        json["dtype"] = info(draft.tensors[0].dtype).torch;
+    const std::string text = json.dump(2) + "\n";
+    draft.fixed.push_back({static_cast<std::uint32_t>(draft.files.size()), 0, text});
+    draft.files.push_back({"config.json", text.size()});
 }
 
 void locate_all(Checkpoint& checkpoint) {
@@ -233,7 +249,7 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
     return source;
 }
 
-Conversion convert(Source& source, const Target& target, std::span<const Family>) {
+Conversion convert(Source& source, const Target& target) {
     Conversion out;
     Catalogue& from = source.checkpoint.catalogue;
     const Dialect* dialect = choose_dialect(source, target, out.notes);
@@ -252,12 +268,39 @@ Conversion convert(Source& source, const Target& target, std::span<const Family>
                    .source = &source.checkpoint,
                    .ranks = target.layout.ranks(),
                    .shard_size = target.shard_size};
-    if (target.format == Format::torch_dist) out.content.args = layout_args(target.layout, out.expressed);
+    const std::vector<ConfigSetting> settings =
+        dialect ? configuration_for(out.expressed, config) : std::vector<ConfigSetting>{};
+    if (target.format == Format::torch_dist) {
+        out.content.args = layout_args(target.layout, out.expressed);
+        for (const ConfigSetting& setting : settings) out.content.args[setting.key] = setting.value;
+    }
     out.draft = draft(target.format, out.content);
+    if (target.format == Format::safetensors && !settings.empty()) add_config_json(out.draft, settings);
     locate_all(source.checkpoint);
     dialect ? join_by_parts(source, out) : join_by_name(source, out);
+    out.source_pieces = canonical_pieces(from.tensors, from.pieces, out.source_parts);
+    out.target_pieces = canonical_pieces(out.draft.tensors, out.draft.pieces, out.target_parts);
     note_left_out(source, target, out);
     return out;
+}
+
+std::vector<Piece> holdings(const Reading& reading, std::span<const Tensor> tensors,
+                            std::span<const std::vector<NumberedPart>> parts, const Layout& layout, Format format) {
+    const std::vector<int> stages =
+        layout.pp > 1 ? stages_of_layers(layout, layers(reading, tensors)) : std::vector<int>{};
+    std::vector<Piece> held;
+    for (std::uint32_t t = 0; t < tensors.size(); ++t) {
+        if (parts[t].empty()) continue;
+        for (const Shard& shard :
+             shards(reading, tensors[t], reading.meanings[t], layout, stages, cutting_of(format))) {
+            for (int rank : holders(layout, shard)) {
+                const Piece piece{.tensor = t, .box = shard.box, .strides = row_major(sizes(shard.box)), .rank = rank};
+                for (const NumberedPart& part : parts[t])
+                    cut_out(part.part, piece, part.number, itemsize(tensors[t].dtype), held);
+            }
+        }
+    }
+    return held;
 }
 
 Canonical canonical(Source& source) {
@@ -265,20 +308,27 @@ Canonical canonical(Source& source) {
     Canonical out;
     NameNumbers names;
     const Catalogue& from = source.checkpoint.catalogue;
-    const auto first = first_pieces(from.pieces, from.tensors.size());
+    std::vector<std::vector<NumberedPart>> parts(from.tensors.size());
     for (std::uint32_t t = 0; t < from.tensors.size(); ++t) {
-        need_whole_bytes(from.tensors[t]);
-        for (const Part& part : parts_of(source.reading, from.tensors[t], source.reading.meanings[t])) {
+        const Meaning& meaning = source.reading.meanings[t];
+        for (Part& part : parts_of(source.reading, from.tensors[t], meaning)) {
             const std::uint32_t number = names(part.name);
             if (number < out.tensors.size())
                 throw failure("tensor '{}': '{}' is stored twice", from.tensors[t].name, part.name);
             out.tensors.push_back({part.name, from.tensors[t].dtype, part.shape});
             out.stored_names.push_back(from.tensors[t].name);
-            for (std::size_t p = first[t]; p < first[t + 1]; ++p)
-                cut_out(part, from.pieces[p], number, itemsize(from.tensors[t].dtype), out.pieces);
+            out.roles.emplace_back(meaning.kind == Meaning::Kind::extra ? "extra" : meaning.role);
+            parts[t].push_back({std::move(part), number});
         }
     }
+    out.pieces = canonical_pieces(from.tensors, from.pieces, parts);
     return out;
+}
+
+void adopt_dims(Source& source, const Source& other) {
+    // Each checkpoint was read with families of its own, so they are told apart by name.
+    if (source.reading.family && other.reading.family && source.reading.family->name == other.reading.family->name)
+        add_dims(source.reading, other.reading.dims);
 }
 
 std::vector<std::filesystem::path> paths(const Catalogue& catalogue) {

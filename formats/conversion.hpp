@@ -40,13 +40,21 @@ struct Target {
     std::optional<std::uint64_t> shard_size;
 };
 
+/// A canonical tensor inside a stored one, by its number among the canonical tensors.
+struct NumberedPart {
+    Part part;
+    std::uint32_t number = 0;
+};
+
 /// A new checkpoint, fully planned: what is written where, and which canonical tensor each byte belongs to.
 struct Conversion {
-    Expressed expressed;                 ///< the tensors that will be stored
-    Content content;                     ///< their pieces by rank
-    Draft draft;                         ///< the files
-    std::vector<Tensor> source_tensors;  ///< canonical tensors in the source's dtypes
-    std::vector<Tensor> target_tensors;  ///< the same in the target's dtypes
+    Expressed expressed;                                  ///< the tensors that will be stored
+    Content content;                                      ///< their pieces by rank
+    Draft draft;                                          ///< the files
+    std::vector<Tensor> source_tensors;                   ///< canonical tensors in the source's dtypes
+    std::vector<Tensor> target_tensors;                   ///< the same in the target's dtypes
+    std::vector<std::vector<NumberedPart>> source_parts;  ///< one list a stored tensor
+    std::vector<std::vector<NumberedPart>> target_parts;
     std::vector<Piece> source_pieces;
     std::vector<Piece> target_pieces;
     std::vector<std::string> notes;  ///< what the user should know: names kept, tensors and objects left out
@@ -57,7 +65,11 @@ struct Conversion {
 
 /// Plans the conversion of `source`, whose payloads are located by this call. Throws Error (exit 2) when the target
 /// layout cannot be, Error (exit 1) when the target cannot hold the source's weights.
-Conversion convert(Source& source, const Target& target, std::span<const Family> families);
+Conversion convert(Source& source, const Target& target);
+
+/// What every rank of `layout` holds in memory of stored tensors, replicas included, as pieces of canonical tensors.
+std::vector<Piece> holdings(const Reading& reading, std::span<const Tensor> tensors,
+                            std::span<const std::vector<NumberedPart>> parts, const Layout& layout, Format format);
 
 /// The canonical tensors of a checkpoint and the pieces that hold them; what verify compares. `names` gives for each
 /// the stored name. Payloads are located by this call.
@@ -65,10 +77,14 @@ struct Canonical {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;
     std::vector<std::string> stored_names;
+    std::vector<std::string> roles;  ///< "weight", "exp_avg", ..., "extra"
 
     Side side() const { return {tensors, pieces}; }
 };
 Canonical canonical(Source& source);
+
+/// Takes over from `other` the sizes that `source`'s own configuration lacks, if both are of one family.
+void adopt_dims(Source& source, const Source& other);
 
 /// The paths of a checkpoint's files, in the order of its catalogue.
 std::vector<std::filesystem::path> paths(const Catalogue& catalogue);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/config_file.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <toml++/toml.h>
+#include <nlohmann/json.hpp>
+
+namespace tpx::formats {
+namespace {
+
+constexpr std::uint64_t largest_config = 16 << 20;
+
+Config parse_config_toml(std::string_view text) {
+    Config config;
+    try {
+        for (const auto& [key, node] : toml::parse(text)) {
+            ConfigValue value;
+            if (const auto* flag = node.as_boolean())
+                value = flag->get();
+            else if (const auto* number = node.as_integer())
+                value = number->get();
+            else if (const auto* real = node.as_floating_point())
+                value = real->get();
+            else if (const auto* words = node.as_string())
+                value = words->get();
+            else
+                continue;
+            config.emplace(key.str(), std::move(value));
+        }
+    } catch (const toml::parse_error& mistake) {
+        throw failure("line {}: {}", mistake.source().begin.line, mistake.description());
+    }
+    return config;
+}
+
+}  // namespace
+
+Config parse_config_json(std::string_view text) {
+    const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+    if (!object.is_object()) throw failure("not a JSON object");
+    Config config;
+    for (const auto& [key, value] : object.items()) {
+        if (value.is_null()) config[key] = nullptr;
+        if (value.is_boolean()) config[key] = value.get<bool>();
+        if (value.is_number_integer()) config[key] = value.get<std::int64_t>();
+        if (value.is_number_float()) config[key] = value.get<double>();
+        if (value.is_string()) config[key] = value.get<std::string>();
+    }
+    return config;
+}
+
+Config read_config_file(const std::filesystem::path& file) {
+    const std::string text = read_file(file, largest_config);
+    return in_context([&] { return file.string(); },
+                      [&] { return file.extension() == ".toml" ? parse_config_toml(text) : parse_config_json(text); });
+}
+
+void add_setting(Config& config, std::string_view setting) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string_view::npos || equals == 0)
+        throw Error{Exit::usage, "--set: '{}': must be KEY=VALUE", setting};
+    const std::string value{setting.substr(equals + 1)};
+    const nlohmann::json parsed = nlohmann::json::parse(value, nullptr, false);
+    ConfigValue result = value;
+    if (parsed.is_boolean()) result = parsed.get<bool>();
+    if (parsed.is_number_integer()) result = parsed.get<std::int64_t>();
+    if (parsed.is_number_float()) result = parsed.get<double>();
+    config[std::string{setting.substr(0, equals)}] = std::move(result);
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/layout/config.hpp"
+
+#include <filesystem>
+#include <string_view>
+
+namespace tpx::formats {
+
+/// The scalars of a JSON object's text; what is nested is left out. Throws Error when it is no JSON object.
+Config parse_config_json(std::string_view json);
+
+/// The scalars of a model's configuration file: a config.json, or TOML with the same keys. Throws Error "FILE: ...".
+Config read_config_file(const std::filesystem::path& file);
+
+/// One setting "KEY=VALUE" as a configuration value: true, false, a whole number, a real number, else text.
+/// Throws Error (usage) when there is no '=' or no key.
+void add_setting(Config& config, std::string_view setting);
+
+}  // namespace tpx::formats
