@@ -12,6 +12,11 @@ void add_read_options(Command& command, ReadOptions& options) {
         .details(
             "The file is a model's config.json, or TOML with the same keys. It is needed where a checkpoint stores no "
             "configuration, as PyTorch DCP does: head counts cannot be read off the shapes.");
+    command.option("--set", &options.settings, "KEY=VALUE", "Set one key of the configuration")
+        .details(
+            "For what no file tells, such as make_vocab_size_divisible_by=64, to which Megatron pads the vocabulary. "
+            "May "
+            "be given more than once.");
     command.option("--rules", &options.rules, "FILE", "Add or override rules of model families")
         .file()
         .details(

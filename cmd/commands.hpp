@@ -14,6 +14,7 @@ namespace tpx::cli {
 struct ReadOptions {
     std::vector<std::string> rules;
     std::string config;
+    std::vector<std::string> settings;
 };
 
 /// What every command that draws up another checkpoint is told about it; empty: as the source has it.

@@ -1,9 +1,207 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/commands.hpp"
+#include "cmd/output.hpp"
+#include "cmd/reading.hpp"
+#include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
 
 namespace tpx::cli {
+namespace {
 
-void run_inspect(const InspectOptions&, Output&) { throw failure("inspect: not built yet"); }
+using Json = nlohmann::ordered_json;
+
+struct Total {
+    std::uint64_t tensors = 0;
+    std::uint64_t elements = 0;
+    std::uint64_t bytes = 0;
+};
+
+std::string role_of(const formats::Source& source, std::size_t tensor) {
+    const Meaning& meaning = source.reading.meanings[tensor];
+    if (meaning.kind == Meaning::Kind::parameter) return std::string{meaning.role};
+    return meaning.kind == Meaning::Kind::extra ? "extra" : "unknown";
+}
+
+std::uint64_t bytes_of(const Tensor& tensor) {
+    return static_cast<std::uint64_t>(volume(tensor.shape)) * info(tensor.dtype).bits / 8;
+}
+
+/// Totals by role and dtype.
+std::map<std::pair<std::string, std::string>, Total> totals(const formats::Source& source) {
+    std::map<std::pair<std::string, std::string>, Total> all;
+    const auto& tensors = source.checkpoint.catalogue.tensors;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        Total& total = all[{role_of(source, t), std::string{name(tensors[t].dtype)}}];
+        ++total.tensors;
+        total.elements += static_cast<std::uint64_t>(volume(tensors[t].shape));
+        total.bytes += bytes_of(tensors[t]);
+    }
+    return all;
+}
+
+/// How many pieces hold what an earlier piece of the same tensor holds too.
+std::uint64_t count_replicas(const Catalogue& catalogue) {
+    std::uint64_t replicas = 0;
+    for (std::size_t p = 1; p < catalogue.pieces.size(); ++p)
+        replicas += catalogue.pieces[p].tensor == catalogue.pieces[p - 1].tensor &&
+                    catalogue.pieces[p].box == catalogue.pieces[p - 1].box;
+    return replicas;
+}
+
+Json tensor_json(const formats::Source& source, std::size_t t, std::uint64_t pieces) {
+    const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
+    return {{"name", tensor.name},
+            {"dtype", name(tensor.dtype)},
+            {"shape", to_json(tensor.shape)},
+            {"role", role_of(source, t)},
+            {"pieces", pieces}};
+}
+
+std::vector<std::uint64_t> pieces_per_tensor(const Catalogue& catalogue) {
+    std::vector<std::uint64_t> counts(catalogue.tensors.size(), 0);
+    for (const Piece& piece : catalogue.pieces) ++counts[piece.tensor];
+    return counts;
+}
+
+void print_json(const formats::Source& source, const std::vector<Hole>& holes, bool tensors, Output& out) {
+    const formats::Checkpoint& checkpoint = source.checkpoint;
+    const Catalogue& catalogue = checkpoint.catalogue;
+    Json json{{"checkpoint", catalogue.directory.string()},
+              {"format", formats::name(checkpoint.format)},
+              {"family", source.reading.family ? Json(source.reading.family->name) : nullptr},
+              {"dialect", source.reading.dialect ? Json(source.reading.dialect->name) : nullptr},
+              {"layout", source.layout ? to_json(*source.layout) : Json(nullptr)},
+              {"iteration", checkpoint.iteration ? Json(*checkpoint.iteration) : nullptr},
+              {"tensors", catalogue.tensors.size()},
+              {"pieces", catalogue.pieces.size()},
+              {"replicas", count_replicas(catalogue)},
+              {"objects", catalogue.objects.size()}};
+    for (const auto& [key, total] : totals(source))
+        json["totals"].push_back({{"role", key.first},
+                                  {"dtype", key.second},
+                                  {"tensors", total.tensors},
+                                  {"elements", total.elements},
+                                  {"bytes", total.bytes}});
+    json["dims"] = Json::object();
+    for (const auto& [letter, size] : source.reading.dims.known()) json["dims"][std::string{letter}] = size;
+    json["holes"] = Json::array();
+    for (const Hole& hole : holes)
+        json["holes"].push_back({{"tensor", catalogue.tensors[hole.tensor].name}, {"box", to_json(hole.box)}});
+    json["files"] = Json::array();
+    for (const FileEntry& file : catalogue.files)
+        json["files"].push_back({{"path", file.path.string()}, {"bytes", file.size}});
+    json["notes"] = checkpoint.notes;
+    if (tensors) {
+        const auto counts = pieces_per_tensor(catalogue);
+        json["tensor_list"] = Json::array();
+        for (std::size_t t = 0; t < catalogue.tensors.size(); ++t)
+            json["tensor_list"].push_back(tensor_json(source, t, counts[t]));
+    }
+    out.object("tpx.inspect/1", json);
+}
+
+void print_tensors(const formats::Source& source, Output& out) {
+    const Catalogue& catalogue = source.checkpoint.catalogue;
+    const auto counts = pieces_per_tensor(catalogue);
+    std::size_t width = 0;
+    for (const Tensor& tensor : catalogue.tensors) width = std::max(width, tensor.name.size());
+    out.result("\n");
+    for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
+        const Tensor& tensor = catalogue.tensors[t];
+        out.result("{:<{}}  {:<5} {:<18} {:<10} {} {}\n", tensor.name, width, name(tensor.dtype),
+                   to_string(tensor.shape), role_of(source, t), counts[t], counts[t] == 1 ? "piece" : "pieces");
+    }
+}
+
+std::string spoken_dialect(const Reading& reading) {
+    if (!reading.dialect) return fmt::format("unknown ({})", reading.why_not);
+    return fmt::format("{}, {} names", reading.family->name, reading.dialect->name);
+}
+
+void print_text(const formats::Source& source, const std::vector<Hole>& holes, bool tensors, Output& out) {
+    const formats::Checkpoint& checkpoint = source.checkpoint;
+    const Catalogue& catalogue = checkpoint.catalogue;
+    out.result("format     {}\n", formats::name(checkpoint.format));
+    out.result("family     {}\n", spoken_dialect(source.reading));
+    if (source.layout)
+        out.result("layout     {} ({} rank{})\n", to_string(*source.layout), source.layout->ranks(),
+                   source.layout->ranks() == 1 ? "" : "s");
+    else
+        out.result("layout     none that explains every box\n");
+    if (checkpoint.iteration) out.result("iteration  {}\n", *checkpoint.iteration);
+    for (const auto& [key, total] : totals(source))
+        out.result("{:<10} {} tensors of {}, {} elements, {}\n", key.first, total.tensors, key.second, total.elements,
+                   format_bytes(static_cast<double>(total.bytes)));
+    out.result("pieces     {} in {} files, {} replicas\n", catalogue.pieces.size(), catalogue.files.size(),
+               count_replicas(catalogue));
+    if (!catalogue.objects.empty()) out.result("objects    {}\n", catalogue.objects.size());
+    if (holes.empty()) out.result("holes      none\n");
+    for (const Hole& hole : holes)
+        out.result("hole       {} {}\n", catalogue.tensors[hole.tensor].name, to_string(hole.box));
+    if (tensors) print_tensors(source, out);
+}
+
+/// The pieces of the tensor that is stored as, or canonically called, `wanted`, and its dtype's size.
+std::pair<std::vector<Piece>, Tensor> find_tensor(formats::Source& source, const std::string& wanted) {
+    const Catalogue& catalogue = source.checkpoint.catalogue;
+    const formats::Canonical parts = formats::canonical(source);
+    const auto pick = [&](std::span<const Tensor> tensors,
+                          std::span<const Piece> pieces) -> std::optional<std::pair<std::vector<Piece>, Tensor>> {
+        const auto found = std::ranges::find(tensors, wanted, &Tensor::name);
+        if (found == tensors.end()) return std::nullopt;
+        std::vector<Piece> own;
+        std::ranges::copy_if(pieces, std::back_inserter(own), [&](const Piece& p) {
+            return p.tensor == static_cast<std::uint32_t>(found - tensors.begin());
+        });
+        return std::pair{own, *found};
+    };
+    if (auto stored = pick(catalogue.tensors, catalogue.pieces)) return *stored;
+    if (auto part = pick(parts.tensors, parts.pieces)) return *part;
+    std::vector<std::string> names;
+    for (const Tensor& tensor : catalogue.tensors) names.push_back(tensor.name);
+    for (const Tensor& tensor : parts.tensors) names.push_back(tensor.name);
+    throw failure("{}: no tensor '{}'{}", catalogue.directory.string(), wanted, did_you_mean(wanted, names));
+}
+
+void print_where(formats::Source& source, const std::string& wanted, Output& out) {
+    const auto [pieces, tensor] = find_tensor(source, wanted);
+    const Catalogue& catalogue = source.checkpoint.catalogue;
+    Json json{{"tensor", tensor.name},
+              {"dtype", name(tensor.dtype)},
+              {"shape", to_json(tensor.shape)},
+              {"pieces", Json::array()}};
+    if (!out.json()) out.result("{} {} {}\n", tensor.name, name(tensor.dtype), to_string(tensor.shape));
+    for (const Piece& piece : pieces) {
+        const std::string file = catalogue.files[piece.file].path.string();
+        Json strides = Json::array();
+        for (Index stride : piece.strides) strides.push_back(stride);
+        json["pieces"].push_back({{"box", to_json(piece.box)},
+                                  {"file", file},
+                                  {"offset", piece.offset},
+                                  {"strides", strides},
+                                  {"rank", piece.rank}});
+        if (!out.json())
+            out.result("{:<28} {} at {}{}\n", to_string(piece.box), file, piece.offset,
+                       piece.rank >= 0 ? fmt::format(", rank {}", piece.rank) : "");
+    }
+    if (out.json()) out.object("tpx.where/1", json);
+}
+
+}  // namespace
+
+void run_inspect(const InspectOptions& options, Output& out) {
+    if (!is_first_rank()) return;
+    Opened opened = open_checkpoint(options.checkpoint, options);
+    if (!options.where.empty()) return print_where(opened.source, options.where, out);
+    const std::vector<Hole> holes = find_holes(opened.source.checkpoint.catalogue);
+    for (const std::string& note : opened.source.checkpoint.notes) out.note("{}", note);
+    out.json() ? print_json(opened.source, holes, options.tensors, out)
+               : print_text(opened.source, holes, options.tensors, out);
+}
 
 }  // namespace tpx::cli

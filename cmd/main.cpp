@@ -3,6 +3,7 @@
 #include "cmd/complete.hpp"
 #include "cmd/help.hpp"
 #include "cmd/output.hpp"
+#include "cmd/ranks.hpp"
 #include "lib/core/error.hpp"
 
 #include <fcntl.h>
@@ -98,6 +99,8 @@ int run(Words words) {
     try {
         dispatch(cli, words);
         return int(Exit::success);
+    } catch (const Finished& finished) {
+        return int(finished.exit);
     } catch (const Error& error) {
         if (error.exit() != Exit::usage) return report(error.exit(), error.what(), "");
         const bool known = !words.empty() && std::ranges::any_of(cli.commands(), [&](const Command& command) {

@@ -1,9 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/commands.hpp"
+#include "cmd/digesting.hpp"
+#include "cmd/output.hpp"
+#include "cmd/progress.hpp"
+#include "cmd/ranks.hpp"
+#include "cmd/reading.hpp"
+#include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
+#include "lib/exec/digest_run.hpp"
+#include "lib/exec/execute.hpp"
+#include "lib/exec/publish.hpp"
+#include "lib/exec/signals.hpp"
+
+#include <algorithm>
+#include <optional>
 
 namespace tpx::cli {
+namespace {
 
-void run_reshard(const ReshardOptions&, Output&) { throw failure("reshard: not built yet"); }
+using Json = nlohmann::ordered_json;
+
+struct Job {
+    Opened opened;
+    formats::Target target;
+    formats::Conversion conversion;
+    Plan plan;
+};
+
+std::vector<std::filesystem::path> draft_paths(const Draft& draft, const std::filesystem::path& directory) {
+    std::vector<std::filesystem::path> paths;
+    for (const FileEntry& file : draft.files) paths.push_back(directory / file.path);
+    return paths;
+}
+
+Job prepare(const ReshardOptions& options) {
+    Job job{.opened = open_checkpoint(options.checkpoint, options)};
+    formats::Source& source = job.opened.source;
+    job.target = given_target(options, options, source);
+    job.target.shard_size = options.shard_size;
+    if (!options.dtype.empty()) job.target.dtype = dtype_by_torch(options.dtype);
+    in_context([&] { return options.checkpoint; },
+               [&] {
+                   if (!options.allow_missing) check_whole(source.checkpoint.catalogue);
+                   job.conversion = convert(source, job.target);
+                   job.plan = make_plan(job.conversion.source_side(), job.conversion.target_side());
+               });
+    return job;
+}
+
+/// Digests that were recorded for the source must still hold: nobody wants damage carried over.
+void check_record(const mpi::Comm& comm, Job& job) {
+    std::optional<formats::RecordedDigests> record;
+    mpi::all_or_none(comm, [&] { record = formats::read_digests(job.opened.source.checkpoint.catalogue.directory); });
+    if (!record) return;
+    const Digested now = digest_all(comm, job.opened.source);
+    const std::vector<std::string> differences = compare_with_record(comm, job.opened.source, now, *record);
+    if (differences.empty()) return;
+    throw mpi::AgreedError{failure("{}: {} ({} differences from {})",
+                                   job.opened.source.checkpoint.catalogue.directory.string(), differences[0],
+                                   differences.size(), formats::digests_file_name)};
+}
+
+/// Reads what was written back from disk, and compares it with what the source holds.
+void check_written(const mpi::Comm& comm, const Job& job, const std::filesystem::path& directory) {
+    const formats::Conversion& conversion = job.conversion;
+    const auto was =
+        digests(comm, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue), {});
+    const auto is = digests(comm, conversion.target_side(), draft_paths(conversion.draft, directory), {});
+    for (std::size_t t = 0; t < is.size(); ++t) {
+        const bool same_dtype = conversion.source_tensors[t].dtype == conversion.target_tensors[t].dtype;
+        if (same_dtype && was[t] != is[t])
+            throw mpi::AgreedError{failure("{}: tensor '{}': read back with digest {} instead of {}",
+                                           directory.string(), conversion.target_tensors[t].name, to_string(is[t]),
+                                           to_string(was[t]))};
+    }
+}
+
+void report(const Job& job, const ReshardOptions& options, const std::optional<Report>& done, double seconds,
+            Output& out) {
+    const Draft& draft = job.conversion.draft;
+    std::uint64_t written = 0;
+    for (const FileEntry& file : draft.files) written += file.size;
+    for (const std::string& note : job.conversion.notes) out.note("{}", note);
+    if (out.json()) {
+        Json json{{"source", options.checkpoint},
+                  {"output", options.output},
+                  {"format", formats::name(job.target.format)},
+                  {"layout", to_json(job.target.layout)},
+                  {"tensors", draft.tensors.size()},
+                  {"pieces", draft.pieces.size()},
+                  {"files", draft.files.size()},
+                  {"bytes", written},
+                  {"written", done.has_value()},
+                  {"notes", job.conversion.notes}};
+        if (done) {
+            json["bytes_read"] = done->bytes_read;
+            json["bytes_written"] = done->bytes_written;
+            json["seconds"] = seconds;
+        }
+        return out.object("tpx.reshard/1", json);
+    }
+    out.result("{}: {}, {} ({} rank{}), {} tensors in {} pieces and {} files, {}\n", options.output,
+               formats::name(job.target.format), to_string(job.target.layout), job.target.layout.ranks(),
+               job.target.layout.ranks() == 1 ? "" : "s", draft.tensors.size(), draft.pieces.size(), draft.files.size(),
+               format_bytes(static_cast<double>(written)));
+    if (done)
+        out.result("read {} and wrote {} in {}, {}\n", format_bytes(static_cast<double>(done->bytes_read)),
+                   format_bytes(static_cast<double>(done->bytes_written)), format_seconds(seconds),
+                   format_rate(static_cast<double>(done->bytes_written) / std::max(seconds, 1e-9)));
+    else
+        out.result("nothing was written (--dry-run)\n");
+}
+
+Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) {
+    const auto start = std::chrono::steady_clock::now();
+    Job job;
+    mpi::all_or_none(comm, [&] { job = prepare(options); });
+    if (options.dry_run) {
+        report(job, options, std::nullopt, 0, out);
+        return Exit::success;
+    }
+    const StopSignals signals;
+    PartialDirectory partial{comm, options.output, options.force};
+    check_record(comm, job);
+    ExecOptions exec{.cancelled = &signals.signal()};
+    if (options.memory) exec.memory = *options.memory;
+    std::optional<Progress> progress;
+    exec.progress = [&](std::uint64_t done, std::uint64_t total) {
+        if (!progress) progress.emplace(out, "reshard", total);
+        progress->update(done);
+    };
+    const formats::Conversion& conversion = job.conversion;
+    const Report done =
+        execute(comm, job.plan, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue),
+                conversion.target_side(), conversion.draft, partial.path(), exec);
+    progress.reset();
+    if (options.verify) check_written(comm, job, partial.path());
+    partial.commit();
+    report(job, options, done, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), out);
+    return Exit::success;
+}
+
+}  // namespace
+
+void run_reshard(const ReshardOptions& options, Output& out) {
+    in_ranks([&](const mpi::Comm& comm) {
+        const Exit exit = reshard(comm, options, out);
+        out.finish();
+        return exit;
+    });
+}
 
 }  // namespace tpx::cli

@@ -1,9 +1,144 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/commands.hpp"
+#include "cmd/compare.hpp"
+#include "cmd/digesting.hpp"
+#include "cmd/output.hpp"
+#include "cmd/ranks.hpp"
+#include "cmd/reading.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
 
 namespace tpx::cli {
+namespace {
 
-void run_verify(const VerifyOptions&, Output&) { throw failure("verify: not built yet"); }
+using Json = nlohmann::ordered_json;
+
+Json tensor_list(const Digested& digested) {
+    Json list = Json::array();
+    for (std::size_t t = 0; t < digested.digests.size(); ++t) {
+        const Tensor& tensor = digested.canonical.tensors[t];
+        list.push_back({{"name", tensor.name},
+                        {"stored", digested.canonical.stored_names[t]},
+                        {"dtype", name(tensor.dtype)},
+                        {"shape", to_json(tensor.shape)},
+                        {"role", digested.canonical.roles[t]},
+                        {"digest", to_string(digested.digests[t])}});
+    }
+    return list;
+}
+
+std::uint64_t total_bytes(const Digested& digested) {
+    std::uint64_t bytes = 0;
+    for (const Digest& digest : digested.digests) bytes += digest.bytes;
+    return bytes;
+}
+
+formats::RecordedDigests record_of(const mpi::Comm& comm, const formats::Source& source, const Digested& digested) {
+    formats::RecordedDigests record{.files = digest_files(comm, source.checkpoint.catalogue)};
+    for (std::size_t t = 0; t < digested.digests.size(); ++t)
+        record.tensors.push_back({digested.canonical.tensors[t].name, digested.canonical.stored_names[t],
+                                  std::string{name(digested.canonical.tensors[t].dtype)},
+                                  to_string(digested.digests[t])});
+    return record;
+}
+
+void print_tensors(const Digested& digested, Output& out) {
+    for (std::size_t t = 0; t < digested.digests.size(); ++t)
+        out.result("{}  {} {} {}\n", to_string(digested.digests[t]), name(digested.canonical.tensors[t].dtype),
+                   to_string(digested.canonical.tensors[t].shape), digested.canonical.tensors[t].name);
+}
+
+/// Records and comparisons with records do not depend on what --config adds.
+Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out) {
+    Opened opened;
+    mpi::all_or_none(comm, [&] { opened = open_checkpoint(options.first, options); });
+    const Digested digested = digest_all(comm, opened.source);
+    Opened plain;
+    Digested recorded = digested;
+    if (!options.config.empty() || !options.settings.empty()) {
+        mpi::all_or_none(comm, [&] { plain = open_checkpoint(options.first, {.rules = options.rules}); });
+        recorded = digest_all(comm, plain.source);
+    }
+    const auto& directory = opened.source.checkpoint.catalogue.directory;
+    std::optional<formats::RecordedDigests> record;
+    mpi::all_or_none(comm, [&] { record = options.write ? std::nullopt : formats::read_digests(directory); });
+    std::vector<std::string> differences;
+    if (record) differences = compare_with_record(comm, opened.source, recorded, *record);
+    if (options.write) {
+        const formats::RecordedDigests fresh = record_of(comm, opened.source, recorded);
+        mpi::all_or_none(comm, [&] {
+            if (comm.rank() == 0) formats::write_digests(directory, fresh);
+        });
+    }
+    const std::string_view verdict = !record               ? (options.write ? "recorded" : "no record")
+                                     : differences.empty() ? "intact"
+                                                           : "differs";
+    if (out.json()) {
+        Json json{{"checkpoint", options.first},
+                  {"verdict", verdict},
+                  {"digest", digested.state},
+                  {"tensors", digested.digests.size()},
+                  {"bytes", total_bytes(digested)},
+                  {"differences", differences},
+                  {"tensor_list", tensor_list(digested)}};
+        out.object("tpx.verify/1", json);
+    } else {
+        if (options.tensors) print_tensors(digested, out);
+        for (const std::string& difference : differences) out.result("{}\n", difference);
+        out.result("{}  {}, {} tensors, {}: {}\n", digested.state, options.first, digested.digests.size(),
+                   format_bytes(static_cast<double>(total_bytes(digested))),
+                   verdict == "no record" ? "readable and whole; no digests are kept beside it" : verdict);
+    }
+    return differences.empty() ? Exit::success : Exit::no;
+}
+
+Json differences_json(const Comparison& comparison) {
+    Json list = Json::array();
+    for (const Comparison::Difference& difference : comparison.differences)
+        list.push_back({{"tensor", difference.tensor},
+                        {"a", difference.stored_a},
+                        {"b", difference.stored_b},
+                        {"cause", difference.cause}});
+    return list;
+}
+
+Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out) {
+    Opened a;
+    Opened b;
+    mpi::all_or_none(comm, [&] { a = open_checkpoint(options.first, options); });
+    mpi::all_or_none(comm, [&] { b = open_checkpoint(options.second, options); });
+    const Comparison comparison = compare(comm, a.source, b.source, options.dtype);
+    const bool equal = comparison.differences.empty();
+    for (const std::string& note : comparison.notes) out.note("{}", note);
+    if (out.json()) {
+        out.object("tpx.verify/1", {{"a", options.first},
+                                    {"b", options.second},
+                                    {"equal", equal},
+                                    {"digest_a", comparison.state_a},
+                                    {"digest_b", comparison.state_b},
+                                    {"compared", comparison.compared},
+                                    {"differences", differences_json(comparison)},
+                                    {"notes", comparison.notes}});
+    } else {
+        for (const Comparison::Difference& difference : comparison.differences)
+            out.result("tensor '{}': {}\n", difference.tensor, difference.cause);
+        if (equal)
+            out.result("equal: {} tensors, {}\n", comparison.compared,
+                       format_bytes(static_cast<double>(comparison.bytes)));
+        else
+            out.result("different: {} of {} tensors\n", comparison.differences.size(), comparison.compared);
+    }
+    return equal ? Exit::success : Exit::no;
+}
+
+}  // namespace
+
+void run_verify(const VerifyOptions& options, Output& out) {
+    in_ranks([&](const mpi::Comm& comm) {
+        const Exit exit = options.second.empty() ? verify_one(comm, options, out) : verify_two(comm, options, out);
+        out.finish();
+        return exit;
+    });
+}
 
 }  // namespace tpx::cli

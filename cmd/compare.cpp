@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/compare.hpp"
+
+#include "cmd/digesting.hpp"
+#include "lib/core/error.hpp"
+#include "lib/exec/digest_run.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tpx::cli {
+namespace {
+
+struct Member {
+    formats::Source* source;
+    Digested digested;
+    std::map<std::string, std::size_t> numbers;  ///< by canonical name
+    std::set<std::string> roles;
+};
+
+Member read_member(const mpi::Comm& comm, formats::Source& source) {
+    Member member{&source, digest_all(comm, source)};
+    for (std::size_t t = 0; t < member.digested.digests.size(); ++t) {
+        member.numbers[member.digested.canonical.tensors[t].name] = t;
+        member.roles.insert(member.digested.canonical.roles[t]);
+    }
+    return member;
+}
+
+/// The canonical tensor that `name` is when a checkpoint does not store it: a tied output layer is the embedding.
+std::string tied_to(const formats::Source& source, const std::string& name) {
+    if (!source.reading.family || !source.reading.complete) return "";
+    const auto found = source.reading.family->tensors.find(name);
+    return found == source.reading.family->tensors.end() ? "" : found->second.tie;
+}
+
+std::string dtype_cause(const Tensor& a, const Tensor& b) {
+    return fmt::format("dtype {} against {} (--dtype compares values)", name(a.dtype), name(b.dtype));
+}
+
+class Comparer {
+public:
+    Comparer(const mpi::Comm& comm, Member a, Member b, bool cast)
+        : comm_{comm}, a_{std::move(a)}, b_{std::move(b)}, cast_{cast} {}
+
+    Comparison run() {
+        result_.state_a = a_.digested.state;
+        result_.state_b = b_.digested.state;
+        for (const auto& [name, number] : a_.numbers) {
+            const auto other = b_.numbers.find(name);
+            if (other != b_.numbers.end())
+                compare_tensor(number, other->second);
+            else
+                missing(a_, b_, number, name, "B");
+        }
+        for (const auto& [name, number] : b_.numbers) {
+            if (!a_.numbers.contains(name)) missing(b_, a_, number, name, "A");
+        }
+        for (const auto& [role, count] : not_compared_)
+            result_.notes.push_back(
+                fmt::format("not compared: {} tensors of role {}, which only one side has", count, role));
+        return std::move(result_);
+    }
+
+private:
+    void differ(const std::string& tensor, const std::string& a, const std::string& b, std::string cause) {
+        result_.differences.push_back({tensor, a, b, std::move(cause)});
+    }
+
+    void missing(const Member& has, const Member& lacks, std::size_t number, const std::string& name,
+                 std::string_view side) {
+        const std::string& role = has.digested.canonical.roles[number];
+        const std::string& stored = has.digested.canonical.stored_names[number];
+        const std::string tie = tied_to(*has.source, name);
+        const auto tied = has.numbers.find(tie);
+        if (!tie.empty() && tied != has.numbers.end() &&
+            has.digested.digests[tied->second] == has.digested.digests[number])
+            return;
+        if (role == "extra" || !lacks.roles.contains(role)) {
+            ++not_compared_[role];
+            return;
+        }
+        differ(stored, side == "B" ? stored : "", side == "A" ? stored : "", fmt::format("{} lacks it", side));
+    }
+
+    void compare_tensor(std::size_t a, std::size_t b) {
+        const Tensor& first = a_.digested.canonical.tensors[a];
+        const Tensor& second = b_.digested.canonical.tensors[b];
+        const std::string& stored = a_.digested.canonical.stored_names[a];
+        const std::string& other = b_.digested.canonical.stored_names[b];
+        ++result_.compared;
+        result_.bytes += a_.digested.digests[a].bytes;
+        if (first.shape != second.shape)
+            return differ(stored, stored, other,
+                          fmt::format("shape {} against {}", to_string(first.shape), to_string(second.shape)));
+        if (first.dtype != second.dtype && !cast_) return differ(stored, stored, other, dtype_cause(first, second));
+        if (first.dtype == second.dtype && a_.digested.digests[a] == b_.digested.digests[b]) return;
+        differ(
+            stored, stored, other,
+            fmt::format("digest {} against {}", to_string(a_.digested.digests[a]), to_string(b_.digested.digests[b])));
+    }
+
+    const mpi::Comm& comm_;
+    Member a_;
+    Member b_;
+    bool cast_;
+    Comparison result_;
+    std::map<std::string, std::uint64_t> not_compared_;
+};
+
+}  // namespace
+
+Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b, bool cast) {
+    if (!a.reading.complete) adopt_dims(a, b);
+    if (!b.reading.complete) adopt_dims(b, a);
+    // Names of different frameworks can be told apart only part by part, and that takes all sizes.
+    if (a.reading.complete != b.reading.complete || !a.reading.complete) {
+        const bool same_names = (a.reading.dialect == nullptr) == (b.reading.dialect == nullptr) &&
+                                (!a.reading.dialect || a.reading.dialect->name == b.reading.dialect->name);
+        if (!same_names)
+            throw mpi::AgreedError{failure(
+                "A and B use different names, and neither tells the model's dimensions; give them with --config")};
+        a.reading.complete = false;
+        b.reading.complete = false;
+    }
+    return Comparer{comm, read_member(comm, a), read_member(comm, b), cast}.run();
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/conversion.hpp"
+#include "formats/digests_file.hpp"
+#include "lib/core/digest.hpp"
+#include "lib/exec/mpi.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// A checkpoint's canonical tensors with their digests.
+struct Digested {
+    formats::Canonical canonical;
+    std::vector<Digest> digests;  ///< one a tensor
+    std::string state;            ///< of all tensors that are no extras: equal for equal states in whatever layout
+};
+
+/// Reads all tensors of `source`, each byte once. Collective.
+Digested digest_all(const mpi::Comm& comm, formats::Source& source);
+
+/// The digest of every file of the checkpoint as bytes. Collective.
+std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& comm, const Catalogue& catalogue);
+
+/// What differs between a checkpoint and the digests recorded for it, a line each; empty when nothing does. Collective.
+std::vector<std::string> compare_with_record(const mpi::Comm& comm, const formats::Source& source, const Digested& now,
+                                             const formats::RecordedDigests& record);
+
+}  // namespace tpx::cli

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/commands.hpp"
+#include "formats/conversion.hpp"
+#include "lib/layout/family.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// A checkpoint as the options say it shall be read. The families outlive the source, which points into them.
+struct Opened {
+    std::shared_ptr<const std::vector<Family>> families;
+    formats::Source source;
+};
+
+/// Opens `path` with the rules and the configuration of `options`.
+Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options);
+
+/// The configuration of --config and --set; the latter wins.
+Config given_config(const ReadOptions& options);
+
+/// The layout that --to gives: a text, or a TOML file's name.
+Layout given_layout(const std::string& text);
+
+/// What `options` ask `source` to become.
+formats::Target given_target(const TargetOptions& options, const ReadOptions& reading, const formats::Source& source);
+
+/// A layout as a JSON object of its degrees, with "text" and "ranks".
+nlohmann::ordered_json to_json(const Layout& layout);
+
+/// "[4, 36]" as a JSON list.
+nlohmann::ordered_json to_json(const Shape& shape);
+
+/// A box as a JSON list of [begin, end) pairs.
+nlohmann::ordered_json to_json(const Box& box);
+
+}  // namespace tpx::cli
