@@ -69,7 +69,7 @@ Rule parse_rule(const toml::node& node, const std::string& layer) {
         throw failure("line {}: a rule is [name, expression] or [name, expression, tags]", node.source().begin.line);
     const std::string name = texts[0].starts_with('.') ? layer + texts[0] : texts[0];
     Rule rule{NameTemplate{name}, parse_expression(texts[1]), {}};
-    for (std::string_view rest = texts.size() == 3 ? texts[2] : ""; !rest.empty();) {
+    for (std::string_view rest = texts.size() == 3 ? std::string_view{texts[2]} : std::string_view{}; !rest.empty();) {
         const std::size_t end = std::min(rest.find(' '), rest.size());
         if (end > 0) rule.tags.emplace_back(rest.substr(0, end));
         rest.remove_prefix(std::min(end + 1, rest.size()));
