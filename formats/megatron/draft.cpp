@@ -5,6 +5,7 @@
 #include "formats/torch/value.hpp"
 #include "lib/core/error.hpp"
 
+#include <algorithm>
 #include <string>
 #include <type_traits>
 
@@ -64,7 +65,8 @@ Value common_state(Document& document, const Content& content, std::int64_t iter
 
 Draft draft_torch_dist(const Content& content) {
     const bool megatron = content.source != nullptr && content.source->format == Format::torch_dist;
-    const std::int64_t iteration = content.source != nullptr ? content.source->iteration.value_or(1) : 1;
+    const std::int64_t known = content.source != nullptr ? content.source->iteration.value_or(0) : 0;
+    const std::int64_t iteration = std::max<std::int64_t>(known, 1);
     const std::filesystem::path folder = fmt::format("iter_{:07}", iteration);
     Draft draft = draft_chunks(content, folder, false, megatron);
     Document document;

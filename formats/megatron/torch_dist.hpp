@@ -17,7 +17,7 @@ Checkpoint open_torch_dist(const std::filesystem::path& directory_or_root);
 
 /// A root directory: the tracker file and iter_NNNNNNN with what Megatron-core 0.16 reads. The common state is the
 /// source's with `content.args` set in its args; without one it is args, checkpoint_version 3.0 and the iteration (1
-/// when the source has none, as Megatron refuses 0 and its own converters write 1).
+/// when the source has none or 0, as Megatron refuses 0 and its own converters write 1).
 ///
 /// ShardedObjects of a torch_dist source are copied as they are. Their keys may name a place in the old layout: per
 /// layer (`..._extra_state/shard_3_32`) they fit any; per rank (`rng_state/shard_0.1_1.2` is rank 1 of pp 1, tp 2)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/torch_dist.hpp"
 
+#include "formats/torch/archive_writer.hpp"
 #include "formats/torch/value.hpp"
 #include "tests/support/chunks.hpp"
 
@@ -98,6 +99,28 @@ TEST_CASE("without a Megatron source the common state is the least that Megatron
     CHECK(again.config == content.args);
     CHECK(again.iteration == 1);
     CHECK(again.common->at("checkpoint_version").as_real() == 3.0);
+}
+
+TEST_CASE("a common state kept as an object, as newer Megatrons do, is read and written as common.pt") {
+    Checkpoint source = open_torch_dist(sample);
+    const test::Scratch scratch;
+    torch::Document document;
+    const torch::Value state[] = {*source.common};
+    const std::string archive = torch::write_archive(document.list(state));
+    test::write_text(scratch.path() / "blob", archive);
+    source.catalogue.directory = scratch.path();
+    source.catalogue.files = {{"blob", archive.size()}};
+    source.catalogue.objects = {{"common_state/shard_0_1", 0, 0, archive.size()}};
+    Content content;
+    content.tensors = {{"w", DType::u8, {2}}};
+    content.pieces = {{0, 0, 0, {{0, 2}}, {}, 0}};
+    content.source = &source;
+    test::write_archives(draft_torch_dist(content), {{"w", "ab"}}, scratch.path() / "new");
+    std::filesystem::remove(scratch.path() / "new/iter_0000010/common.pt");
+    const Checkpoint again = open_torch_dist(scratch.path() / "new");
+    CHECK(torch::equal(*again.common, *source.common));
+    CHECK(again.config == source.config);
+    CHECK(again.catalogue.objects.empty());
 }
 
 TEST_CASE("what is no whole torch_dist checkpoint is refused by name") {
