@@ -20,12 +20,23 @@ constexpr std::array renamed_builtins{std::pair{"xrange"sv, "range"sv}, std::pai
                                       std::pair{"long"sv, "int"sv}};
 
 // Nothing is ever called, so this list protects those who load what tpx writes, and says early what a file is.
-constexpr std::array forbidden{
-    "_pickle"sv, "_posixsubprocess"sv, "_winapi"sv, "asyncio"sv, "bdb"sv,       "cProfile"sv,  "code"sv,
-    "codeop"sv,  "commands"sv,         "ctypes"sv,  "http"sv,    "imp"sv,       "importlib"sv, "marshal"sv,
-    "nt"sv,      "ntpath"sv,           "os"sv,      "pdb"sv,     "pickle"sv,    "pip"sv,       "pkgutil"sv,
-    "posix"sv,   "profile"sv,          "pty"sv,     "runpy"sv,   "shutil"sv,    "socket"sv,    "ssl"sv,
-    "sys"sv,     "subprocess"sv,       "timeit"sv,  "urllib"sv,  "webbrowser"sv};
+constexpr std::array forbidden{"_pickle"sv,    "_posixsubprocess"sv,
+                               "_winapi"sv,    "asyncio"sv,
+                               "bdb"sv,        "cPickle"sv,
+                               "cProfile"sv,   "code"sv,
+                               "codeop"sv,     "commands"sv,
+                               "ctypes"sv,     "http"sv,
+                               "imp"sv,        "importlib"sv,
+                               "marshal"sv,    "nt"sv,
+                               "ntpath"sv,     "os"sv,
+                               "pdb"sv,        "pickle"sv,
+                               "pip"sv,        "pkgutil"sv,
+                               "posix"sv,      "profile"sv,
+                               "pty"sv,        "runpy"sv,
+                               "shutil"sv,     "socket"sv,
+                               "ssl"sv,        "sys"sv,
+                               "subprocess"sv, "timeit"sv,
+                               "urllib"sv,     "webbrowser"sv};
 
 constexpr std::array harmless_builtins{"bool"sv,      "bytearray"sv, "bytes"sv, "complex"sv, "dict"sv,   "float"sv,
                                        "frozenset"sv, "getattr"sv,   "int"sv,   "list"sv,    "object"sv, "range"sv,

@@ -7,7 +7,7 @@
 
 namespace tpx::torch {
 
-/// The Python 3 name of a global that a pickle of protocol 0 to 2 may spell as Python 2 did.
+/// The Python 3 name of a global that a pickle may spell as Python 2 did.
 Global python3_name(Global global);
 
 /// The module that pickles of protocol 2 name for `module`, which is Python 3's.

@@ -64,19 +64,19 @@ constexpr void add_texts(Table& t) {
 }
 
 constexpr void add_stack(Table& t) {
-    t['('] = [](Machine& m) { m.set_mark(); };                  // MARK
-    t['0'] = [](Machine& m) { m.pop_value_or_mark(); };         // POP
-    t['1'] = [](Machine& m) { m.pop_mark(); };                  // POP_MARK
-    t['2'] = [](Machine& m) { m.push(m.top()); };               // DUP
-    t['q'] = [](Machine& m) { m.put(m.number(1)); };            // BINPUT
-    t['r'] = [](Machine& m) { m.put(m.number(4)); };            // LONG_BINPUT
-    t['p'] = [](Machine& m) { m.put(decimal(m.line())); };      // PUT
-    t[0x94] = [](Machine& m) { m.put_next(); };                 // MEMOIZE
-    t['h'] = [](Machine& m) { m.get(m.number(1)); };            // BINGET
-    t['j'] = [](Machine& m) { m.get(m.number(4)); };            // LONG_BINGET
-    t['g'] = [](Machine& m) { m.get(decimal(m.line())); };      // GET
-    t[0x80] = [](Machine& m) { m.set_protocol(m.number(1)); };  // PROTO
-    t[0x95] = [](Machine& m) { m.check_frame(m.number(8)); };   // FRAME
+    t['('] = [](Machine& m) { m.set_mark(); };                    // MARK
+    t['0'] = [](Machine& m) { m.pop_value_or_mark(); };           // POP
+    t['1'] = [](Machine& m) { m.pop_mark(); };                    // POP_MARK
+    t['2'] = [](Machine& m) { m.push(m.top()); };                 // DUP
+    t['q'] = [](Machine& m) { m.put(m.number(1)); };              // BINPUT
+    t['r'] = [](Machine& m) { m.put(m.number(4)); };              // LONG_BINPUT
+    t['p'] = [](Machine& m) { m.put(decimal(m.line())); };        // PUT
+    t[0x94] = [](Machine& m) { m.put_next(); };                   // MEMOIZE
+    t['h'] = [](Machine& m) { m.get(m.number(1)); };              // BINGET
+    t['j'] = [](Machine& m) { m.get(m.number(4)); };              // LONG_BINGET
+    t['g'] = [](Machine& m) { m.get(decimal(m.line())); };        // GET
+    t[0x80] = [](Machine& m) { m.check_protocol(m.number(1)); };  // PROTO
+    t[0x95] = [](Machine& m) { m.check_frame(m.number(8)); };     // FRAME
 }
 
 constexpr void add_containers(Table& t) {
@@ -99,16 +99,16 @@ constexpr void add_containers(Table& t) {
 }
 
 constexpr void add_objects(Table& t) {
-    t['c'] = [](Machine& m) { global_of_lines(m); };                                              // GLOBAL
-    t[0x93] = [](Machine& m) { m.stack_global(); };                                               // STACK_GLOBAL
-    t['R'] = [](Machine& m) { m.reduce(); };                                                      // REDUCE
-    t[0x81] = [](Machine& m) { m.new_object(); };                                                 // NEWOBJ
-    t[0x92] = [](Machine& m) { m.new_object_with_keywords(); };                                   // NEWOBJ_EX
-    t['i'] = [](Machine& m) { m.instance_of_line(); };                                            // INST
-    t['o'] = [](Machine& m) { m.instance_of_marked(); };                                          // OBJ
-    t['b'] = [](Machine& m) { m.build(); };                                                       // BUILD
-    t['Q'] = [](Machine& m) { m.push(m.document().persistent(m.pop())); };                        // BINPERSID
-    t['P'] = [](Machine& m) { m.push(m.document().persistent(m.document().string(m.line()))); };  // PERSID
+    t['c'] = [](Machine& m) { global_of_lines(m); };                                               // GLOBAL
+    t[0x93] = [](Machine& m) { m.stack_global(); };                                                // STACK_GLOBAL
+    t['R'] = [](Machine& m) { m.reduce(); };                                                       // REDUCE
+    t[0x81] = [](Machine& m) { m.new_object(); };                                                  // NEWOBJ
+    t[0x92] = [](Machine& m) { m.new_object_with_keywords(); };                                    // NEWOBJ_EX
+    t['i'] = [](Machine& m) { m.instance_of_line(); };                                             // INST
+    t['o'] = [](Machine& m) { m.instance_of_marked(); };                                           // OBJ
+    t['b'] = [](Machine& m) { m.build(); };                                                        // BUILD
+    t['Q'] = [](Machine& m) { m.push(m.document().persistent(m.pop())); };                         // BINPERSID
+    t['P'] = [](Machine& m) { m.push_text(m.line()), m.push(m.document().persistent(m.pop())); };  // PERSID
 }
 
 constexpr Table opcodes() {

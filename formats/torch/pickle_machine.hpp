@@ -59,7 +59,7 @@ public:
     void set_one();
     void set_marked();
 
-    void set_protocol(std::uint64_t protocol);
+    static void check_protocol(std::uint64_t protocol);
     void check_frame(std::uint64_t size) const;
     void push_global(std::string_view module, std::string_view name);
     void stack_global();
@@ -79,7 +79,6 @@ private:
 
     std::string_view data_;
     std::size_t at_ = 0;
-    std::uint64_t protocol_ = 0;
     Document document_;
     Value empty_tuple_;
     std::vector<Value> stack_;

@@ -4,11 +4,12 @@
 #include "formats/torch/text.hpp"
 #include "lib/core/error.hpp"
 
+#include <algorithm>
+
 namespace tpx::torch {
 
-void PickleMachine::set_protocol(std::uint64_t protocol) {
+void PickleMachine::check_protocol(std::uint64_t protocol) {
     if (protocol > 5) throw failure("pickle protocol {} is newer than 5", protocol);
-    protocol_ = protocol;
 }
 
 void PickleMachine::check_frame(std::uint64_t size) const {
@@ -16,8 +17,13 @@ void PickleMachine::check_frame(std::uint64_t size) const {
 }
 
 void PickleMachine::push_global(std::string_view module, std::string_view name) {
-    if (!is_utf8(module) || !is_utf8(name)) throw failure("the name of a global is not UTF-8");
-    const Global global = protocol_ < 3 ? python3_name({module, name}) : Global{module, name};
+    // A line feed inside would end the name where it is written as a line.
+    const auto is_control = [](char c) { return 0 <= c && c < ' '; };
+    for (const std::string_view part : {module, name})
+        if (part.empty() || !is_utf8(part) || std::any_of(part.begin(), part.end(), is_control))
+            throw failure("the name of a global is empty or no text");
+    // In any protocol: modules that only Python 2 has would come to life when tpx writes protocol 2.
+    const Global global = python3_name({module, name});
     check_harmless(global);
     push(document_.global(global.module, global.name));
 }

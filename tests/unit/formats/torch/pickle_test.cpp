@@ -161,6 +161,10 @@ TEST_CASE("what only an attack would name is refused by name") {
     refused("c__builtin__\nexec\n.", "byte 0: refused: the pickle names builtins.exec");
     refused("cbuiltins\neval\n.", "byte 0: refused: the pickle names builtins.eval");
     refused("\x80\x04\x8c\x03sys\x8c\x07modules\x93.", "byte 16: refused: the pickle names sys.modules");
+    refused(
+        "\x80\x04\x8c\x0b__builtin__\x8c\x04"
+        "eval\x93.",
+        "byte 21: refused: the pickle names builtins.eval");
     refused("(ios\nsystem\n.", "byte 1: refused: the pickle names os.system");
     refused("cbuiltins\ngetattr\n(ctorch\nserialization\nS'os'\ntR.",
             "byte 47: refused: the pickle calls getattr(torch.serialization, 'os')");
@@ -193,6 +197,8 @@ TEST_CASE("malformed pickles are refused where they break") {
         "N(K\x01"
         "e.",
         "byte 4: cannot append to None");
+    refused("\x8c\x01m\x8c\x03x\nR\x93.", "byte 8: the name of a global is empty or no text");
+    refused("c\nC\n.", "byte 0: the name of a global is empty or no text");
     refused("cm\nC\nNR.", "byte 6: expected a tuple of arguments, found None");
     refused("}}b.", "byte 2: cannot set the state of a dict of 0");
     refused("cm\nC", "byte 0: a line has no end");
