@@ -15,8 +15,7 @@ void add_read_options(Command& command, ReadOptions& options) {
     command.option("--set", &options.settings, "KEY=VALUE", "Set one key of the configuration")
         .details(
             "For what no file tells, such as make_vocab_size_divisible_by=64, to which Megatron pads the vocabulary. "
-            "May "
-            "be given more than once.");
+            "May be given more than once.");
     command.option("--rules", &options.rules, "FILE", "Add or override rules of model families")
         .file()
         .details(
@@ -87,7 +86,7 @@ void add_reshard(Cli& cli) {
     command.option("--dtype", &options->dtype, "DTYPE", "Element type of weights")
         .choices({"float32", "float16", "bfloat16"});
     command.option("--memory", &options->memory, "SIZE", "Memory for buffers in each process, such as 4GiB")
-        .details("The default is a part of what the machine, or the control group, allows.");
+        .details("The default is 512MiB.");
     command.option("--shard-size", &options->shard_size, "SIZE", "Largest safetensors file to write")
         .details("A tensor is never split for it. The default is 5GB.");
     command.flag("--dry-run", &options->dry_run, "Say what would be written, and write nothing");
