@@ -86,6 +86,21 @@ TEST_CASE("configuration and companions are found") {
     CHECK(checkpoint.companions == std::vector<fs::path>{"config.json", "other.json", "tokenizer.json"});
 }
 
+TEST_CASE("a snapshot in a Hugging Face cache, all links, is read with its companions") {
+    test::Scratch hub;
+    const fs::path snapshot = hub.path() / "snapshots/abc", blobs = hub.path() / "blobs";
+    fs::create_directories(snapshot);
+    fs::create_directories(blobs);
+    for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"}) {
+        fs::copy(good / "single" / name, blobs / (name + std::string(".blob")));
+        fs::create_symlink("../../blobs/" + std::string(name) + ".blob", snapshot / name);
+    }
+    fs::create_symlink("../../../etc/passwd", snapshot / "vocab.txt");
+    const Checkpoint checkpoint = open_safetensors(snapshot);
+    test::check_against(checkpoint.catalogue, good / "single.json");
+    CHECK(checkpoint.companions == std::vector<fs::path>{"config.json", "tokenizer.json"});
+}
+
 TEST_CASE("ranks, boxes and replicas of files of ranks are told") {
     const Catalogue catalogue = open_safetensors(good / "ranks").catalogue;
     CHECK(catalogue.pieces.size() == 7);
