@@ -75,7 +75,7 @@ dot_product_attention.DotProductAttention.__init__ = (
 )  # the layer passes channels that the CPU core does not know
 
 
-def _config(model, tp, pp, vpp):
+def _config(model, tp, pp, vpp, first, last):
     dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[model["dtype"]]
     return TransformerConfig(
         num_layers=model["layers"], hidden_size=model["hidden"], ffn_hidden_size=model["ffn"],
@@ -86,6 +86,7 @@ def _config(model, tp, pp, vpp):
         bf16=dtype is torch.bfloat16, params_dtype=dtype, pipeline_dtype=dtype,
         tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
         virtual_pipeline_model_parallel_size=vpp if vpp > 1 else None,
+        num_layers_in_first_pipeline_stage=first, num_layers_in_last_pipeline_stage=last,
         use_cpu_initialization=True, perform_initialization=False, persist_layer_norm=False,
         masked_softmax_fusion=False, bias_activation_fusion=False, bias_dropout_fusion=False, apply_rope_fusion=False,
         gradient_accumulation_fusion=False,
@@ -97,9 +98,9 @@ def _padded(model, tp):
     return -(-model["vocab"] // multiple) * multiple
 
 
-def _chunks(model, tp, pp, vpp):
+def _chunks(model, tp, pp, vpp, first, last):
     """This rank's parts of the model, one for each virtual pipeline stage, every parameter NaN."""
-    config = _config(model, tp, pp, vpp)
+    config = _config(model, tp, pp, vpp, first, last)
     stage = parallel_state.get_pipeline_model_parallel_rank()
     chunks = []
     for v in range(vpp):
@@ -127,11 +128,11 @@ def _sharded(chunks):
     return state
 
 
-def _on_rank(directory, model, tp, pp, vpp):
+def _on_rank(directory, model, tp, pp, vpp, first, last):
     """The pieces that this rank holds after loading, as (key, global shape, offset, values), and what else was loaded."""
     parallel_state.initialize_model_parallel(tp, pp, vpp if vpp > 1 else None)
     tensor_parallel.model_parallel_cuda_manual_seed(1)
-    chunks = _chunks(model, tp, pp, vpp)
+    chunks = _chunks(model, tp, pp, vpp, first, last)
     loaded = dist_checkpointing.load(_sharded(chunks), directory, strict=StrictHandling.ASSUME_OK_UNEXPECTED)
     for i, chunk in enumerate(chunks):
         kept = chunk.load_state_dict(loaded[f"model{i}"], strict=False)
@@ -175,10 +176,11 @@ def iteration_directory(directory):
         return f"{directory}/iter_{int(file.read()):07d}"
 
 
-def check(directory, digests, tp=1, pp=1, vpp=1):
+def check(directory, digests, tp=1, pp=1, vpp=1, first=None, last=None):
     """Lines that say what is wrong when Megatron-core loads `directory` under these degrees, without vocabulary padding."""
     faults = []
-    results = on_ranks(tp * pp, _on_rank, iteration_directory(directory), digests["model"], tp, pp, vpp)
+    directory, model = iteration_directory(directory), digests["model"]
+    results = on_ranks(tp * pp, _on_rank, directory, model, tp, pp, vpp, first, last)
     whole = _assemble([piece for pieces, _ in results for piece in pieces], faults)
     expected = dict(digests["tensors"])
     for name, unpadded in digests.get("tensors_vocab_trimmed", {}).items():

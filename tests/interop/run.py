@@ -34,7 +34,8 @@ class Case:
     holds: Path
     ranks: int = 1  # of tpx
     load: list = field(default_factory=lambda: [{}])  # keyword arguments of each load
-    config: Path | None = None  # config.json that transformers wants and the source does not have
+    config: Path | None = None  # config.json of the model, where the source has none
+    more: list = field(default_factory=list)  # further options of tpx
 
 
 def fixture(name):
@@ -46,6 +47,11 @@ def safetensors_cases():
     yield Case(small / "hf", "tp=1", small / "hf.json")
     yield Case(small / "megatron-tp2pp2", "tp=1", small / "hf.json", ranks=2, config=small / "hf/config.json")
     yield Case(rope / "dcp-fsdp2", "tp=1", rope / "hf.json", ranks=3, config=rope / "hf/config.json")
+    yield Case(rope / "hf", "tp=1", rope / "hf.json", more=["--shard-size", "64KiB"])
+    if FIXTURES.is_dir():
+        for name in ("hf-qwen2-tied", "hf-llama-sharded"):
+            checkpoint, holds = fixture(f"safetensors/{name}")
+            yield Case(checkpoint, "tp=1", holds, more=["--shard-size", "32KiB"])
 
 
 def dcp_cases():
@@ -66,9 +72,13 @@ def torch_dist_cases():
     degrees = [{}, {"tp": 2, "pp": 2}, {"tp": 4}, {"tp": 2, "pp": 2, "vpp": 2}, {"pp": 4}]
     for to in ("tp=1", "tp=4", "pp=4", "tp=2,pp=2,vpp=2"):
         yield Case(small / "megatron-tp2pp2", to, holds, ranks=2, load=degrees)
-    yield Case(small / "hf", "tp=2,pp=2", holds, ranks=3, load=degrees)
-    yield Case(small / "hf", "tp=1", holds, load=degrees)
+    padding = ["--set", "make_vocab_size_divisible_by=16"]
+    yield Case(small / "hf", "tp=2,pp=2", holds, ranks=3, load=degrees, more=padding)
+    yield Case(small / "hf", "tp=1", holds, load=degrees, more=padding)
     if FIXTURES.is_dir():
+        checkpoint, holds = fixture("megatron/uneven-small-dist-tp1pp2-first2")
+        uneven = [{"pp": 2, "first": 2}, {"pp": 4, "first": 1, "last": 2}]
+        yield Case(checkpoint, "pp=4,first=1,last=2", holds, load=uneven)
         layouts = {"tp1pp1": "tp=2,pp=2", "tp1pp4": "tp=4", "tp4pp1": "tp=2", "tp2pp2vpp2": "pp=4"}
         for source, to in layouts.items():
             checkpoint, holds = fixture(f"megatron/llama-small-dist-{source}")
@@ -89,7 +99,9 @@ def loader(kind):
 
 
 def reshard(tpx, case, kind, out):
-    command = [tpx, "reshard", str(case.source), str(out), "--to", case.to, "--format", kind]
+    command = [tpx, "reshard", str(case.source), str(out), "--to", case.to, "--format", kind, *case.more]
+    if case.config:
+        command += ["--config", str(case.config)]
     if case.ranks > 1:
         command = ["mpirun", "-n", str(case.ranks), *command]
     done = subprocess.run(command, capture_output=True, text=True)
