@@ -6,8 +6,11 @@
 namespace tpx {
 namespace {
 
-// Below this a disk reads on faster than it seeks.
+// Gaps up to this are read over sooner than sought over by a disk.
 constexpr std::uint64_t short_gap = 65536;
+
+// Runs from this on are read and written one by one, so that no byte is read in vain.
+constexpr std::uint64_t long_run = 4096;
 
 using Order = Tuple<int>;
 
@@ -34,14 +37,15 @@ void add_runs(Image& image, const Shape& extent, const Order& order) {
     for (int i = inner_first.size() - 1; i >= 0; --i) image.axes.push_back(inner_first[i]);
 }
 
-bool worth_packing(const Image& image) {
+std::uint64_t largest_gap(const Image& image) {
+    std::uint64_t largest = 0;
     std::uint64_t inner = image.run;
     for (int k = image.axes.size() - 1; k >= 0; --k) {
         const Image::Axis& axis = image.axes[k];
-        if (axis.stride > inner + short_gap) return true;
+        if (axis.stride > inner) largest = std::max(largest, axis.stride - inner);
         inner += static_cast<std::uint64_t>(axis.count - 1) * axis.stride;
     }
-    return image.end - image.begin > 2 * image.bytes + short_gap;
+    return largest;
 }
 
 }  // namespace
@@ -71,8 +75,12 @@ Image image_of(const Piece& piece, int itemsize, const Box& box) {
         step *= extent[order[i]];
     }
     add_runs(image, extent, order);
-    image.pack = worth_packing(image);
     return image;
+}
+
+void choose_packing(Image& image) {
+    const bool wasteful = image.end - image.begin > 2 * image.bytes + short_gap;
+    image.pack = !image.is_run() && (image.run >= long_run || wasteful || largest_gap(image) > short_gap);
 }
 
 Index place_in(const Image& image, const Box& box) {

@@ -34,9 +34,12 @@ struct Image {
     const Strides& strides() const { return pack ? packed : stored; }
 };
 
-/// The image of `box`, which is not empty and lies in the piece. It is packed if the gaps between its runs are too
-/// large to be read over.
+/// The image of `box`, which is not empty and lies in the piece; as it is stored.
 Image image_of(const Piece& piece, int itemsize, const Box& box);
+
+/// Packs the image unless its runs are short and close to each other: then they are better read with what lies between
+/// them, and written together with images that fill the gaps.
+void choose_packing(Image& image);
 
 /// Calls `visit(offset in the file)` for each run, in the order in which packed runs follow each other.
 template <class Visit>

@@ -174,6 +174,7 @@ void Tiler::add_targets(Tile& tile) const {
             tile.parts[k].target = static_cast<std::uint32_t>(tile.targets.size());
         const Piece& piece = target_of(tile.parts[first].move);
         tile.targets.push_back(image_of(piece, target_itemsize(piece), box));
+        choose_packing(tile.targets.back());
     }
 }
 
@@ -192,6 +193,7 @@ void Tiler::add_sources(Tile& tile) const {
             tile.parts[order[k]].source = static_cast<std::uint32_t>(tile.sources.size());
         const Piece& piece = source_of(tile.parts[order[first]].move);
         tile.sources.push_back(image_of(piece, source_itemsize(piece), box));
+        choose_packing(tile.sources.back());
     }
 }
 

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/tiles.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace tpx;
+
+namespace {
+
+constexpr std::uint64_t mebi = std::uint64_t{1} << 20;
+
+// A tensor of bytes cut into `parts` along `axis`, each part in a file of its own.
+struct Cut {
+    std::vector<Tensor> tensors;
+    std::vector<Piece> pieces;
+
+    Cut(const Shape& shape, int axis, Index parts) : tensors{{"w", DType::u8, shape}} {
+        for (Index k = 0; k < parts; ++k) {
+            Box box = whole(shape);
+            box[axis] = part(box[axis], parts, k);
+            pieces.push_back({0, std::uint32_t(k), 0, box, row_major(sizes(box)), -1});
+        }
+    }
+    Side side() const { return {tensors, pieces}; }
+};
+
+Plan plan_of(const Cut& source, const Cut& target) {
+    Plan plan;
+    for (std::uint32_t to = 0; to < target.pieces.size(); ++to) {
+        for (std::uint32_t from = 0; from < source.pieces.size(); ++from) {
+            const Box box = intersect(source.pieces[from].box, target.pieces[to].box);
+            if (!empty(box)) plan.moves.push_back({from, to, box});
+        }
+    }
+    return plan;
+}
+
+std::vector<Tile> tiles(const Tiler& tiler, int rank, int ranks) {
+    std::vector<Tile> tiles;
+    tiler.for_each(rank, ranks, [&](Tile&& tile) {
+        tiles.push_back(std::move(tile));
+        return true;
+    });
+    return tiles;
+}
+
+std::uint64_t bytes_of(const std::vector<Image>& images) {
+    std::uint64_t bytes = 0;
+    for (const Image& image : images) bytes += image.bytes;
+    return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("columns are split and joined in whole rows, however many they are") {
+    const Shape shape{4096, 8192};
+    for (const auto& [from, to] : {std::pair{1, 4}, {4, 1}, {4, 2}, {2, 3}}) {
+        const Cut source{shape, 1, from}, target{shape, 1, to};
+        const Plan plan = plan_of(source, target);
+        const Tiler tiler{plan, source.side(), target.side(), {8 * mebi, 2 * mebi}};
+        std::uint64_t read = 0;
+        for (const Tile& tile : tiles(tiler, 0, 1)) {
+            CHECK(tile.memory <= 2 * mebi);
+            CHECK(std::ranges::all_of(tile.sources, &Image::is_run));
+            CHECK(std::ranges::all_of(tile.targets, &Image::is_run));
+            read += bytes_of(tile.sources);
+        }
+        CHECK(read == std::uint64_t(volume(shape)));
+    }
+}
+
+TEST_CASE("ranks get all tiles once, in equal shares") {
+    const Cut source{{4096, 1024}, 0, 3}, target{{4096, 1024}, 1, 4};
+    const Plan plan = plan_of(source, target);
+    const Tiler tiler{plan, source.side(), target.side(), {mebi, 256 << 10}};
+    CHECK(tiler.bytes() == 4096 * 1024);
+    for (int ranks : {1, 2, 3, 7}) {
+        std::vector<Box> boxes;
+        for (int rank = 0; rank < ranks; ++rank) {
+            std::uint64_t bytes = 0;
+            for (const Tile& tile : tiles(tiler, rank, ranks)) {
+                bytes += tile.bytes;
+                for (const Part& part : tile.parts) boxes.push_back(part.box);
+            }
+            CHECK(double(bytes) == doctest::Approx(4096. * 1024 / ranks).epsilon(0.2));
+        }
+        Index elements = 0;
+        for (const Box& box : boxes) elements += volume(box);
+        CHECK(elements == 4096 * 1024);
+        std::ranges::sort(boxes);
+        CHECK(std::ranges::adjacent_find(boxes) == boxes.end());
+    }
+}
+
+TEST_CASE("a transposed tensor is cut into squares that fill the memory") {
+    const Cut source{{8192, 8192}, 0, 1};
+    Cut target{{8192, 8192}, 0, 1};
+    target.pieces[0].strides = {1, 8192};
+    const Plan plan = plan_of(source, target);
+    const Tiler tiler{plan, source.side(), target.side(), {33 * mebi, 64 << 10}};
+    for (const Tile& tile : tiles(tiler, 0, 1)) {
+        CHECK(tile.memory <= 33 * mebi);
+        CHECK(sizes(tile.parts[0].box) == Shape{4096, 4096});
+    }
+}
+
+TEST_CASE("one element that goes everywhere is cut by where it goes") {
+    Cut source{{1}, 0, 1}, target{{1}, 0, 1};
+    target.pieces.resize(1000, target.pieces[0]);
+    for (std::uint32_t k = 0; k < 1000; ++k) target.pieces[k].file = k;
+    const Plan plan = plan_of(source, target);
+    const Tiler tiler{plan, source.side(), target.side(), {mebi, mebi}};
+    std::size_t written = 0;
+    for (const Tile& tile : tiles(tiler, 0, 1)) {
+        CHECK(tile.memory <= mebi);
+        written += tile.targets.size();
+    }
+    CHECK(written == 1000);
+}
+
+TEST_CASE("a visitor may have enough") {
+    const Cut source{{64, 64}, 0, 1}, target{{64, 64}, 0, 1};
+    const Plan plan = plan_of(source, target);
+    const Tiler tiler{plan, source.side(), target.side(), {17 << 10, 17 << 10}};
+    int visits = 0;
+    tiler.for_each(0, 1, [&](Tile&&) { return ++visits < 3; });
+    CHECK(visits == 3);
+}
