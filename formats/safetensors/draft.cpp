@@ -36,6 +36,8 @@ public:
         : content_{content}, limit_{content.shard_size.value_or(usual_shard_size)} {
         draft_.tensors = content.tensors;
         draft_.pieces = content.pieces;
+        for (Piece& piece : draft_.pieces)
+            piece.file = 0, piece.offset = 0, piece.strides = row_major(sizes(piece.box));
         std::vector<bool> held(content.tensors.size());
         for (const Piece& piece : content.pieces) held[piece.tensor] = true;
         for (std::size_t k = 0; k < held.size(); ++k) {
@@ -111,6 +113,10 @@ private:
         if (parts.size() > 1) write_index();
     }
 
+    /// Whether `piece` is the part without elements of a tensor that has some. It is not written: PyTorch finds parts
+    /// by where they start, and another may start there.
+    bool is_nothing(const Piece& piece) const { return empty(piece.box) && volume(tensor(piece).shape) > 0; }
+
     void draft_ranks() {
         std::vector<std::vector<Part>> parts(std::max(content_.ranks, 1));
         std::vector<std::unordered_map<std::uint32_t, std::size_t>> next(
@@ -118,6 +124,7 @@ private:
         for (std::uint32_t index = 0; index < content_.pieces.size(); ++index) {
             const Piece& piece = content_.pieces[index];
             const int rank = std::max(piece.rank, 0);
+            if (is_nothing(piece)) continue;
             std::size_t& first = next[rank][piece.tensor];
             const std::size_t chosen = first_fit(parts[rank], first, bytes(piece), limit_);
             parts[rank][chosen].pieces.push_back(index);
@@ -147,6 +154,9 @@ private:
     }
 
     std::string sharding_info(const Part& part) const {
+        // PyTorch's consolidation takes an empty list for no list, and does not mind tensors that are elsewhere.
+        if (part.pieces.empty() && !content_.tensors.empty())
+            return fmt::format("{{{}: {{\"saved_offsets\": []}}}}", json_string(content_.tensors[0].name));
         std::string json = "{";
         for (const std::uint32_t index : part.pieces) {
             const Piece& piece = content_.pieces[index];
@@ -178,7 +188,6 @@ private:
             Piece& piece = draft_.pieces[piece_of.at(entry.name)];
             piece.file = file;
             piece.offset = header.size() + entry.begin;
-            piece.strides = row_major(sizes(piece.box));
         }
         draft_.files.push_back({part.path, header.size() + buffer});
         draft_.fixed.push_back({file, 0, std::move(header)});

@@ -195,6 +195,14 @@ private:
     std::vector<std::uint32_t> first_file_;  // of each tensor
 };
 
+void note_scalars(Checkpoint& checkpoint) {
+    const auto scalar = [](const Tensor& tensor) { return tensor.shape.empty(); };
+    const auto found = std::ranges::find_if(checkpoint.catalogue.tensors, scalar);
+    if (found == checkpoint.catalogue.tensors.end()) return;
+    checkpoint.notes.push_back(fmt::format(
+        "tensor '{}': PyTorch leaves scalars zero when it joins files; sharded/ has their values", found->name));
+}
+
 }  // namespace
 }  // namespace safetensors
 
@@ -204,6 +212,7 @@ Checkpoint open_safetensors(const std::filesystem::path& path) {
     checkpoint.format = Format::safetensors;
     checkpoint.catalogue = safetensors::Joiner(selection).join();
     checkpoint.notes = selection.notes;
+    if (selection.consolidated) safetensors::note_scalars(checkpoint);
     read_config(selection.directory, checkpoint);
     if (!selection.single_file)
         checkpoint.companions = find_companions(selection.directory);

@@ -19,7 +19,8 @@ Checkpoint open_safetensors(const std::filesystem::path& path);
 /// One rank that holds each tensor whole: model.safetensors, or when the tensors are more than shard_size
 /// model-0000i-of-0000N.safetensors and their index, byte for byte as the reference library and transformers write
 /// them. Otherwise a rank's pieces go into shard-0000R-model-0000i-of-0000N.safetensors with DCP_SHARDING_INFO, as
-/// PyTorch's HuggingFaceStorageWriter does; a second box of a tensor goes into a further file. The pieces of the draft
+/// PyTorch's HuggingFaceStorageWriter does; a second box of a tensor goes into a further file, and a box
+/// without elements into none unless its tensor has none. The pieces of the draft
 /// are those of `content` in the same order. Throws Error "tensor 'NAME': ..." for what safetensors cannot hold.
 Draft draft_safetensors(const Content& content);
 

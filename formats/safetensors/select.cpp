@@ -118,7 +118,8 @@ void note_others(Selection& selection) {
         selection.notes.push_back(fmt::format("{} other *.safetensors beside {} left aside", others,
                                               selection.index.empty() ? whole_model : selection.index.string()));
     const auto sharded = names_ending(selection.directory / "sharded", tensor_ending);
-    if (!sharded.empty() && !selected("sharded" / sharded.front()))
+    selection.consolidated = !sharded.empty() && !selected("sharded" / sharded.front());
+    if (selection.consolidated)
         selection.notes.push_back(
             fmt::format("{} files in sharded/ left aside: the same tensors stand whole beside it", sharded.size()));
 }

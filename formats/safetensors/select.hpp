@@ -29,7 +29,8 @@ struct Selection {
     std::filesystem::path index;               ///< relative; empty when there is none
     WeightMap map;                             ///< of the index
     std::vector<std::string> notes;
-    bool single_file = false;  ///< the user named one file of tensors
+    bool single_file = false;   ///< the user named one file of tensors
+    bool consolidated = false;  ///< the parts that the files were joined from are left aside
 };
 
 /// Chooses among what `path` holds; see open_safetensors. Throws Error when the choice is not clear, or when names or

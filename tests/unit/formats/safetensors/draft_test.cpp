@@ -189,6 +189,19 @@ TEST_CASE("a lost file of the last rank is missed, even if that rank held nothin
     CHECK_THROWS_WITH_AS(open_safetensors(scratch.path()), doctest::Contains("of 3 shards, shard 3 is missing"), Error);
 }
 
+TEST_CASE("a part without elements is not written, for another part may start where it does") {
+    Content content;
+    content.ranks = 3;
+    content.tensors = {{"w", DType::u8, {2}}, {"none", DType::u8, {0}}};
+    for (const int rank : {0, 1, 2})
+        content.pieces.push_back({.tensor = 0, .box = {chunk({0, 2}, 3, rank)}, .strides = {}, .rank = rank});
+    content.pieces.push_back({.tensor = 1, .box = {{0, 0}}, .strides = {}, .rank = 0});
+    test::Scratch scratch;
+    const Checkpoint checkpoint = round_trip(content, {{"w", "ab"}, {"none", ""}}, scratch.path());
+    CHECK(checkpoint.catalogue.pieces.size() == 3);
+    CHECK(checkpoint.catalogue.files.size() == 3);
+}
+
 TEST_CASE("torch's pairs of f4 are written as the f4 they are") {
     test::Scratch scratch;
     const Draft draft = draft_safetensors(whole_content({{"w", DType::f4_x2, {2, 3}}}));

@@ -114,7 +114,8 @@ TEST_CASE("files that the reference library refuses, or should, are refused") {
     const std::filesystem::path root = test::fixtures();
     if (root.empty()) return;
     const std::filesystem::path folder = root / "safetensors/corrupt";
-    for (const nlohmann::json& flaw : nlohmann::json::parse(read_file(folder / "corrupt.json"))["files"]) {
+    const nlohmann::json list = nlohmann::json::parse(read_file(folder / "corrupt.json"));
+    for (const nlohmann::json& flaw : list["files"]) {
         const std::filesystem::path path = folder / flaw["file"].get<std::string>();
         const std::string message = message_of(path);
         CHECK_MESSAGE(message.starts_with(path.string() + ": "), message);

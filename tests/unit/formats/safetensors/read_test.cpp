@@ -206,6 +206,12 @@ TEST_CASE("which files are meant must be clear") {
         CHECK(checkpoint.catalogue.pieces.size() == 1);
         REQUIRE(checkpoint.notes.size() == 1);
         CHECK(checkpoint.notes[0].starts_with("2 files in sharded/ left aside"));
+
+        const std::vector<safetensors::Entry> scalar{{"step", DType::u8, {}, 0, 1}};
+        test::write_text(at / "model.safetensors", safetensors::write_header({}, scalar) + "x");
+        const Checkpoint joined = open_safetensors(at);
+        REQUIRE(joined.notes.size() == 2);
+        CHECK(joined.notes[1].starts_with("tensor 'step': PyTorch leaves scalars zero"));
     }
 }
 
