@@ -3,7 +3,7 @@
 
 #include "cmd/digesting.hpp"
 #include "lib/core/error.hpp"
-#include "lib/exec/digest_run.hpp"
+#include "lib/exec/difference.hpp"
 
 #include <algorithm>
 #include <map>
@@ -37,6 +37,26 @@ std::string tied_to(const formats::Source& source, const std::string& name) {
 
 std::string dtype_cause(const Tensor& a, const Tensor& b) {
     return fmt::format("dtype {} against {} (--dtype compares values)", name(a.dtype), name(b.dtype));
+}
+
+/// One tensor of a checkpoint as a side of its own.
+struct Alone {
+    std::vector<Tensor> tensors;
+    std::vector<Piece> pieces;
+    std::vector<std::filesystem::path> files;
+
+    Stored stored() const { return {{tensors, pieces}, files}; }
+};
+
+Alone alone(const Member& member, std::size_t tensor) {
+    const formats::Canonical& canonical = member.digested.canonical;
+    Alone one{{canonical.tensors[tensor]}, {}, formats::paths(member.source->checkpoint.catalogue)};
+    for (const Piece& piece : canonical.pieces) {
+        if (piece.tensor != tensor) continue;
+        one.pieces.push_back(piece);
+        one.pieces.back().tensor = 0;
+    }
+    return one;
 }
 
 class Comparer {
@@ -96,9 +116,21 @@ private:
                           fmt::format("shape {} against {}", to_string(first.shape), to_string(second.shape)));
         if (first.dtype != second.dtype && !cast_) return differ(stored, stored, other, dtype_cause(first, second));
         if (first.dtype == second.dtype && a_.digested.digests[a] == b_.digested.digests[b]) return;
-        differ(
-            stored, stored, other,
-            fmt::format("digest {} against {}", to_string(a_.digested.digests[a]), to_string(b_.digested.digests[b])));
+        const Alone one = alone(a_, a);
+        const Alone two = alone(b_, b);
+        const auto cast = first.dtype == second.dtype ? std::nullopt : std::optional{second.dtype};
+        const auto difference = first_difference(comm_, 0, one.stored(), two.stored(), {}, cast);
+        if (!difference) return;
+        const std::string where = other == stored ? "" : fmt::format(" ('{}' in B)", other);
+        differ(stored, stored, other,
+               fmt::format("differs first at {}: {} against {}{}", at(a_, a, *difference), difference->first,
+                           difference->second, where));
+    }
+
+    /// The index in the stored tensor.
+    static std::string at(const Member& member, std::size_t tensor, const Difference& difference) {
+        const Tuple<Index> index = stored_index(member.digested.canonical.parts[tensor], difference.index);
+        return fmt::format("[{}]", fmt::join(index.begin(), index.end(), ", "));
     }
 
     const mpi::Comm& comm_;

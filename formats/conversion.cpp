@@ -212,6 +212,21 @@ void add_config_json(Draft& draft, const std::vector<ConfigSetting>& settings) {
     draft.files.push_back({"config.json", text.size()});
 }
 
+/// The source's config.json with the dtype that the weights will have.
+void set_config_dtype(Draft& draft, const std::string& config_json, DType dtype) {
+    const auto file = std::ranges::find(draft.files, std::filesystem::path{"config.json"}, &FileEntry::path);
+    if (file == draft.files.end()) return;
+    auto json = nlohmann::ordered_json::parse(config_json);
+    for (const char* key : {"dtype", "torch_dtype"}) {
+        if (json.contains(key)) json[key] = info(dtype).torch;
+    }
+    const std::string text = json.dump(2) + "\n";
+    const auto number = static_cast<std::uint32_t>(file - draft.files.begin());
+    std::erase_if(draft.copies, [&](const Draft::Copy& copy) { return copy.file == number; });
+    draft.fixed.push_back({number, 0, text});
+    file->size = text.size();
+}
+
 void locate_all(Checkpoint& checkpoint) {
     std::vector<std::uint32_t> all(checkpoint.catalogue.pieces.size());
     std::iota(all.begin(), all.end(), 0u);
@@ -276,6 +291,9 @@ Conversion convert(Source& source, const Target& target) {
     }
     out.draft = draft(target.format, out.content);
     if (target.format == Format::safetensors && !settings.empty()) add_config_json(out.draft, settings);
+    const bool same_format = target.format == Format::safetensors && source.checkpoint.format == Format::safetensors;
+    if (same_format && target.dtype && !source.checkpoint.config_json.empty())
+        set_config_dtype(out.draft, source.checkpoint.config_json, *target.dtype);
     locate_all(source.checkpoint);
     dialect ? join_by_parts(source, out) : join_by_name(source, out);
     out.source_pieces = canonical_pieces(from.tensors, from.pieces, out.source_parts);
@@ -317,6 +335,7 @@ Canonical canonical(Source& source) {
                 throw failure("tensor '{}': '{}' is stored twice", from.tensors[t].name, part.name);
             out.tensors.push_back({part.name, from.tensors[t].dtype, part.shape});
             out.stored_names.push_back(from.tensors[t].name);
+            out.parts.push_back(part);
             out.roles.emplace_back(meaning.kind == Meaning::Kind::extra ? "extra" : meaning.role);
             parts[t].push_back({std::move(part), number});
         }

@@ -77,6 +77,7 @@ struct Canonical {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;
     std::vector<std::string> stored_names;
+    std::vector<Part> parts;         ///< where each stands in the stored tensor
     std::vector<std::string> roles;  ///< "weight", "exp_avg", ..., "extra"
 
     Side side() const { return {tensors, pieces}; }

@@ -238,6 +238,12 @@ Part own_part(const Tensor& tensor) {
     return part;
 }
 
+Tuple<Index> stored_index(const Part& part, const Tuple<Index>& x) {
+    Tuple<Index> at = part.offset;
+    for (int k = 0; k < x.size(); ++k) at[part.axis[k]] += x[k] * part.step[k];
+    return at;
+}
+
 std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
     if (!reading.complete || meaning.kind != Meaning::Kind::parameter) return {own_part(tensor)};
     if (meaning.role == "step") {

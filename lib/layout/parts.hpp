@@ -46,6 +46,9 @@ std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const M
 /// The whole tensor as its own only part.
 Part own_part(const Tensor& tensor);
 
+/// The coordinates in the stored tensor of element `x` of the part.
+Tuple<Index> stored_index(const Part& part, const Tuple<Index>& x);
+
 /// Appends to `out` the pieces of `part` that lie in `stored`, a piece of the stored tensor of `itemsize` bytes an
 /// element; `tensor` becomes their tensor. A piece whose boundary cuts through factors becomes several (at most 2k-1 an
 /// axis of k factors).
