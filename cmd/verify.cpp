@@ -126,7 +126,7 @@ Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out
             out.result("equal: {} tensors, {}\n", comparison.compared,
                        format_bytes(static_cast<double>(comparison.bytes)));
         else
-            out.result("different: {} of {} tensors\n", comparison.differences.size(), comparison.compared);
+            out.result("different: {} tensors, {} compared\n", comparison.differences.size(), comparison.compared);
     }
     return equal ? Exit::success : Exit::no;
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 
+#include "formats/config_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -40,25 +39,6 @@ bool stays_inside(const fs::path& path, const fs::path& directory) {
     return below(real, home) || (snapshots.filename() == "snapshots" && below(real, snapshots.parent_path() / "blobs"));
 }
 
-ConfigValue scalar(const nlohmann::json& value) {
-    using Type = nlohmann::json::value_t;
-    switch (value.type()) {
-        case Type::boolean:
-            return value.get<bool>();
-        case Type::number_integer:
-            return value.get<std::int64_t>();
-        case Type::number_unsigned:
-            if (value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) return value.get<double>();
-            return value.get<std::int64_t>();
-        case Type::number_float:
-            return value.get<double>();
-        case Type::string:
-            return value.get<std::string>();
-        default:
-            return nullptr;
-    }
-}
-
 }  // namespace
 
 std::vector<fs::path> find_companions(const fs::path& directory) {
@@ -79,11 +59,7 @@ void read_config(const fs::path& directory, Checkpoint& checkpoint) {
     std::error_code ignored;
     if (!fs::exists(path, ignored)) return;
     std::string text = read_file(path, largest_config);
-    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-    if (!json.is_object()) throw failure("{}: no JSON object", path.string());
-    for (const auto& [key, value] : json.items()) {
-        if (value.is_primitive()) checkpoint.config.emplace(key, scalar(value));
-    }
+    checkpoint.config = in_context([&] { return path.string(); }, [&] { return parse_config_json(text); });
     checkpoint.config_json = std::move(text);
 }
 

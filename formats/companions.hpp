@@ -13,8 +13,9 @@ namespace tpx::formats {
 /// that lead out of the directory (but into the blobs of a Hugging Face cache) are left out.
 std::vector<std::filesystem::path> find_companions(const std::filesystem::path& directory);
 
-/// Fills config and config_json of `checkpoint` from `directory`/config.json when there is one. Only values at the top
-/// that are no object and no list are taken. Throws Error when it is no JSON object.
+/// Fills config and config_json of `checkpoint` from `directory`/config.json when there is one. Values of
+/// objects at the top are called "outer.inner", what lies deeper and lists are left out. Throws Error when it is no
+/// JSON object.
 void read_config(const std::filesystem::path& directory, Checkpoint& checkpoint);
 
 }  // namespace tpx::formats

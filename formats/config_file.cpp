@@ -5,12 +5,33 @@
 #include "lib/core/file.hpp"
 
 #include <toml++/toml.h>
+
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace tpx::formats {
 namespace {
 
 constexpr std::uint64_t largest_config = 16 << 20;
+
+ConfigValue scalar(const nlohmann::json& value) {
+    using Type = nlohmann::json::value_t;
+    switch (value.type()) {
+        case Type::boolean:
+            return value.get<bool>();
+        case Type::number_integer:
+            return value.get<std::int64_t>();
+        case Type::number_unsigned:
+            if (value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) return value.get<double>();
+            return value.get<std::int64_t>();
+        case Type::number_float:
+            return value.get<double>();
+        case Type::string:
+            return value.get<std::string>();
+        default:
+            return nullptr;
+    }
+}
 
 Config parse_config_toml(std::string_view text) {
     Config config;
@@ -42,11 +63,11 @@ Config parse_config_json(std::string_view text) {
     if (!object.is_object()) throw failure("not a JSON object");
     Config config;
     for (const auto& [key, value] : object.items()) {
-        if (value.is_null()) config[key] = nullptr;
-        if (value.is_boolean()) config[key] = value.get<bool>();
-        if (value.is_number_integer()) config[key] = value.get<std::int64_t>();
-        if (value.is_number_float()) config[key] = value.get<double>();
-        if (value.is_string()) config[key] = value.get<std::string>();
+        if (value.is_primitive()) config[key] = scalar(value);
+        if (!value.is_object()) continue;
+        for (const auto& [inner, nested] : value.items()) {
+            if (nested.is_primitive()) config[key + "." + inner] = scalar(nested);
+        }
     }
     return config;
 }
@@ -63,11 +84,8 @@ void add_setting(Config& config, std::string_view setting) {
         throw Error{Exit::usage, "--set: '{}': must be KEY=VALUE", setting};
     const std::string value{setting.substr(equals + 1)};
     const nlohmann::json parsed = nlohmann::json::parse(value, nullptr, false);
-    ConfigValue result = value;
-    if (parsed.is_boolean()) result = parsed.get<bool>();
-    if (parsed.is_number_integer()) result = parsed.get<std::int64_t>();
-    if (parsed.is_number_float()) result = parsed.get<double>();
-    config[std::string{setting.substr(0, equals)}] = std::move(result);
+    const bool plain = parsed.is_boolean() || parsed.is_number();
+    config[std::string{setting.substr(0, equals)}] = plain ? scalar(parsed) : ConfigValue{value};
 }
 
 }  // namespace tpx::formats

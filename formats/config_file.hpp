@@ -8,7 +8,8 @@
 
 namespace tpx::formats {
 
-/// The scalars of a JSON object's text; what is nested is left out. Throws Error when it is no JSON object.
+/// The scalars of a JSON object's text; those of objects in it are called "outer.inner", what is nested deeper and
+/// lists are left out. Throws Error when it is no JSON object.
 Config parse_config_json(std::string_view json);
 
 /// The scalars of a model's configuration file: a config.json, or TOML with the same keys. Throws Error "FILE: ...".

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
 
+#include "formats/model_config.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -91,32 +90,6 @@ std::vector<Piece> assign(const Expressed& expressed, const Target& target, int 
     return pieces;
 }
 
-/// What Megatron's args must say of the new layout.
-Config layout_args(const Layout& layout, const Expressed& expressed) {
-    const auto whole_number = [](int value) { return ConfigValue{std::int64_t{value}}; };
-    const auto or_none = [](int value, bool some) {
-        return some ? ConfigValue{std::int64_t{value}} : ConfigValue{nullptr};
-    };
-    Config args{{"tensor_model_parallel_size", whole_number(layout.tp)},
-                {"pipeline_model_parallel_size", whole_number(layout.pp)},
-                {"virtual_pipeline_model_parallel_size", or_none(layout.vpp, layout.vpp > 1)},
-                {"context_parallel_size", whole_number(layout.cp)},
-                {"expert_model_parallel_size", whole_number(layout.ep)},
-                {"expert_tensor_parallel_size", whole_number(layout.etp > 0 ? layout.etp : layout.tp)},
-                {"data_parallel_size", whole_number(layout.dp)},
-                {"world_size", whole_number(layout.ranks())},
-                {"transformer_pipeline_model_parallel_size", whole_number(layout.pp)},
-                {"decoder_first_pipeline_num_layers", or_none(layout.first.value_or(0), layout.first.has_value())},
-                {"decoder_last_pipeline_num_layers", or_none(layout.last.value_or(0), layout.last.has_value())}};
-    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
-        const Meaning& meaning = expressed.reading.meanings[t];
-        if (meaning.kind == Meaning::Kind::parameter && meaning.role == "weight" &&
-            meaning.rule->expression.parts[0] == "embed")
-            args["padded_vocab_size"] = ConfigValue{expressed.tensors[t].shape[0]};
-    }
-    return args;
-}
-
 /// Numbers canonical tensors by name.
 class NameNumbers {
 public:
@@ -197,34 +170,45 @@ std::vector<Piece> canonical_pieces(std::span<const Tensor> tensors, std::span<c
     return canonical;
 }
 
-/// Adds a config.json made of `settings`, which says what transformers must know to build the model.
-void add_config_json(Draft& draft, const std::vector<ConfigSetting>& settings) {
-    nlohmann::ordered_json json;
-    for (const ConfigSetting& setting : settings) {
-        nlohmann::ordered_json value;
-        std::visit([&](const auto& v) { value = v; }, setting.value);
-        json[setting.key] = setting.list ? nlohmann::ordered_json::array({value}) : value;
-    }
-    if (!draft.tensors.empty() && info(draft.tensors[0].dtype).torch != "")
-        json["dtype"] = info(draft.tensors[0].dtype).torch;
-    const std::string text = json.dump(2) + "\n";
-    draft.fixed.push_back({static_cast<std::uint32_t>(draft.files.size()), 0, text});
-    draft.files.push_back({"config.json", text.size()});
+/// The config.json of the new checkpoint: the source's, or one made of Megatron's args; empty when neither is known.
+/// DCP keeps one too, although PyTorch does not ask for it: without it nobody could tell the heads of its weights
+/// apart.
+std::string target_config_json(const Source& source, const Target& target, const Expressed& expressed,
+                               const Config& config) {
+    const std::string& own = source.checkpoint.config_json;
+    if (!own.empty()) return target.dtype ? with_dtype(own, *target.dtype) : own;
+    if (!expressed.reading.family || !expressed.reading.complete || source.checkpoint.format != Format::torch_dist)
+        return "";
+    return make_config_json(expressed, config);
 }
 
-/// The source's config.json with the dtype that the weights will have.
-void set_config_dtype(Draft& draft, const std::string& config_json, DType dtype) {
-    const auto file = std::ranges::find(draft.files, std::filesystem::path{"config.json"}, &FileEntry::path);
-    if (file == draft.files.end()) return;
-    auto json = nlohmann::ordered_json::parse(config_json);
-    for (const char* key : {"dtype", "torch_dtype"}) {
-        if (json.contains(key)) json[key] = info(dtype).torch;
-    }
-    const std::string text = json.dump(2) + "\n";
+/// Puts a small file into the draft, in place of one that would have been copied.
+void put_file(Draft& draft, const std::filesystem::path& path, std::string text) {
+    auto file = std::ranges::find(draft.files, path, &FileEntry::path);
+    if (file == draft.files.end()) file = draft.files.insert(file, FileEntry{path, 0});
     const auto number = static_cast<std::uint32_t>(file - draft.files.begin());
     std::erase_if(draft.copies, [&](const Draft::Copy& copy) { return copy.file == number; });
-    draft.fixed.push_back({number, 0, text});
     file->size = text.size();
+    draft.fixed.push_back({number, 0, std::move(text)});
+}
+
+/// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
+Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
+    const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+    if (dialect) return express(source.reading, tensors, *dialect, config, target.layout.tp);
+    if (source.layout && source.layout->tp == target.layout.tp) return {.reading = source.reading, .tensors = tensors};
+    return repad(source.reading, tensors, config, target.layout.tp);
+}
+
+Draft make_draft(const Source& source, const Target& target, const Dialect* dialect, const Config& config,
+                 Conversion& out) {
+    if (target.format == Format::torch_dist)
+        out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
+    Draft made = draft(target.format, out.content);
+    if (target.format == Format::torch_dist) return made;
+    std::string config_json = target_config_json(source, target, out.expressed, config);
+    if (!config_json.empty()) put_file(made, "config.json", std::move(config_json));
+    return made;
 }
 
 void locate_all(Checkpoint& checkpoint) {
@@ -275,25 +259,14 @@ Conversion convert(Source& source, const Target& target) {
                     "layout: torch_dist stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
     Config config = source.reading.config;
     for (const auto& [key, value] : target.config) config[key] = value;
-    out.expressed = dialect ? express(source.reading, from.tensors, *dialect, config, target.layout.tp)
-                            : repad(source.reading, from.tensors, config, target.layout.tp);
+    out.expressed = target_tensors(source, target, dialect, config);
     set_dtype(out.expressed, target.dtype);
     out.content = {.tensors = out.expressed.tensors,
                    .pieces = assign(out.expressed, target, layers(out.expressed.reading, out.expressed.tensors)),
                    .source = &source.checkpoint,
                    .ranks = target.layout.ranks(),
                    .shard_size = target.shard_size};
-    const std::vector<ConfigSetting> settings =
-        dialect ? configuration_for(out.expressed, config) : std::vector<ConfigSetting>{};
-    if (target.format == Format::torch_dist) {
-        out.content.args = layout_args(target.layout, out.expressed);
-        for (const ConfigSetting& setting : settings) out.content.args[setting.key] = setting.value;
-    }
-    out.draft = draft(target.format, out.content);
-    if (target.format == Format::safetensors && !settings.empty()) add_config_json(out.draft, settings);
-    const bool same_format = target.format == Format::safetensors && source.checkpoint.format == Format::safetensors;
-    if (same_format && target.dtype && !source.checkpoint.config_json.empty())
-        set_config_dtype(out.draft, source.checkpoint.config_json, *target.dtype);
+    out.draft = make_draft(source, target, dialect, config, out);
     locate_all(source.checkpoint);
     dialect ? join_by_parts(source, out) : join_by_name(source, out);
     out.source_pieces = canonical_pieces(from.tensors, from.pieces, out.source_parts);

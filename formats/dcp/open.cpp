@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/companions.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/metadata.hpp"
 #include "lib/core/coverage.hpp"
@@ -28,6 +29,7 @@ Checkpoint open_dcp(const std::filesystem::path& directory) {
     Checkpoint checkpoint;
     checkpoint.format = Format::dcp;
     open_chunks(directory, checkpoint);
+    read_config(directory, checkpoint);
     return checkpoint;
 }
 

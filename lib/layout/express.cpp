@@ -169,9 +169,10 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
     return out;
 }
 
-std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const Config& config) {
+std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
+                                             const Config& config) {
     const Reading& reading = expressed.reading;
-    const auto entries = reading.family->config.find(reading.dialect->name);
+    const auto entries = reading.family->config.find(dialect);
     if (entries == reading.family->config.end()) return {};
     Config known = config;
     for (const Meaning& meaning : reading.meanings) {

@@ -36,8 +36,9 @@ struct ConfigSetting {
     bool list = false;
 };
 
-/// What the family's rules say that the framework of `expressed`'s dialect must be told, as far as it is known.
+/// What the family's rules say that the framework of `dialect` must be told of the model, as far as it is known.
 /// Formulas see `config`, the sizes, `has_NAME` for each canonical tensor that is stored, and `tied`.
-std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const Config& config);
+std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
+                                             const Config& config);
 
 }  // namespace tpx

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/model_config.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace tpx::formats {
+namespace {
+
+/// What Megatron's args must say of the new layout.
+Config layout_args(const Layout& layout, const Expressed& expressed) {
+    const auto whole_number = [](int value) { return ConfigValue{std::int64_t{value}}; };
+    const auto or_none = [](int value, bool some) {
+        return some ? ConfigValue{std::int64_t{value}} : ConfigValue{nullptr};
+    };
+    Config args{{"tensor_model_parallel_size", whole_number(layout.tp)},
+                {"pipeline_model_parallel_size", whole_number(layout.pp)},
+                {"virtual_pipeline_model_parallel_size", or_none(layout.vpp, layout.vpp > 1)},
+                {"context_parallel_size", whole_number(layout.cp)},
+                {"expert_model_parallel_size", whole_number(layout.ep)},
+                {"expert_tensor_parallel_size", whole_number(layout.etp > 0 ? layout.etp : layout.tp)},
+                {"data_parallel_size", whole_number(layout.dp)},
+                {"world_size", whole_number(layout.ranks())},
+                {"transformer_pipeline_model_parallel_size", whole_number(layout.pp)},
+                {"decoder_first_pipeline_num_layers", or_none(layout.first.value_or(0), layout.first.has_value())},
+                {"decoder_last_pipeline_num_layers", or_none(layout.last.value_or(0), layout.last.has_value())}};
+    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
+        const Meaning& meaning = expressed.reading.meanings[t];
+        if (meaning.kind == Meaning::Kind::parameter && meaning.role == "weight" &&
+            meaning.rule->expression.parts[0] == "embed")
+            args["padded_vocab_size"] = ConfigValue{expressed.tensors[t].shape[0]};
+    }
+    return args;
+}
+
+}  // namespace
+
+std::string make_config_json(const Expressed& expressed, const Config& config) {
+    const auto settings = configuration_for(expressed, "hf", config);
+    if (settings.empty()) return "";
+    nlohmann::ordered_json json;
+    for (const ConfigSetting& setting : settings) {
+        nlohmann::ordered_json value;
+        std::visit([&](const auto& v) { value = v; }, setting.value);
+        json[setting.key] = setting.list ? nlohmann::ordered_json::array({value}) : value;
+    }
+    if (!expressed.tensors.empty()) json["dtype"] = info(expressed.tensors[0].dtype).torch;
+    return json.dump(2) + "\n";
+}
+
+std::string with_dtype(const std::string& config_json, DType dtype) {
+    auto json = nlohmann::ordered_json::parse(config_json);
+    for (const char* key : {"dtype", "torch_dtype"}) {
+        if (json.contains(key)) json[key] = info(dtype).torch;
+    }
+    return json.dump(2) + "\n";
+}
+
+Config make_args(const Expressed& expressed, const Layout& layout, const Config& config, bool with_model) {
+    Config args = layout_args(layout, expressed);
+    if (!with_model) return args;
+    for (const ConfigSetting& setting : configuration_for(expressed, "mcore", config))
+        args[setting.key] = setting.value;
+    return args;
+}
+
+}  // namespace tpx::formats

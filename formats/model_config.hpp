@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/dtype.hpp"
+#include "lib/layout/express.hpp"
+#include "lib/layout/layout.hpp"
+
+#include <string>
+
+namespace tpx::formats {
+
+/// The text of a config.json for transformers, made of what is known of `expressed`; empty when its family says nothing
+/// of it.
+std::string make_config_json(const Expressed& expressed, const Config& config);
+
+/// `config_json` with the dtype that the weights will have, where it names one.
+std::string with_dtype(const std::string& config_json, DType dtype);
+
+/// Megatron's args for `layout`, and, if the source had none, for the model.
+Config make_args(const Expressed& expressed, const Layout& layout, const Config& config, bool with_model);
+
+}  // namespace tpx::formats
