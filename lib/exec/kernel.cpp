@@ -3,6 +3,7 @@
 
 #include "lib/exec/walk.hpp"
 
+#include <array>
 #include <cstring>
 
 namespace tpx {
@@ -30,19 +31,38 @@ void copy_items(const WalkAxis& axis, const std::byte* source, std::byte* target
     for (Index k = 0; k < axis.count; ++k) std::memcpy(target + k * axis.target, source + k * axis.source, Size);
 }
 
+// Transposes a square of which the rows are dense in the source and the columns in the target. Its rows lie far apart,
+// often in the same set of the cache, so each is fetched once.
+template <std::size_t Size, Index Side>
+void transpose_square(const Plane& plane, const std::byte* source, std::byte* target) {
+    std::array<std::byte, Side * Side * Size> square;
+    for (Index j = 0; j < Side; ++j)
+        std::memcpy(&square[j * Side * Size], source + j * plane.inner.source, Side * Size);
+    for (Index i = 0; i < Side; ++i) {
+        std::array<std::byte, Side * Size> column;
+        for (Index j = 0; j < Side; ++j) std::memcpy(&column[j * Size], &square[(j * Side + i) * Size], Size);
+        std::memcpy(target + i * plane.outer.target, column.data(), column.size());
+    }
+}
+
 // Visits the plane in squares that stay in the first-level cache, since one side's neighbours are far apart.
 template <std::size_t Size>
 void copy_plane(const Plane& plane, const std::byte* source, std::byte* target) {
-    constexpr Index side = 32;
+    constexpr Index side = Size < 4 ? 32 : Size < 16 ? 64 / Size : 8;
     const auto& [outer, inner] = plane;
+    const bool transposed = outer.source == Size && inner.target == Size;
     for (Index i = 0; i < outer.count; i += side) {
         const Index height = std::min(side, outer.count - i);
         for (Index j = 0; j < inner.count; j += side) {
             const WalkAxis part{std::min(side, inner.count - j), inner.source, inner.target};
-            for (Index row = i; row < i + height; ++row) {
-                copy_items<Size>(part, source + row * outer.source + j * inner.source,
-                                 target + row * outer.target + j * inner.target);
+            const std::byte* from = source + i * outer.source + j * inner.source;
+            std::byte* to = target + i * outer.target + j * inner.target;
+            if (transposed && height == side && part.count == side) {
+                transpose_square<Size, side>(plane, from, to);
+                continue;
             }
+            for (Index row = 0; row < height; ++row)
+                copy_items<Size>(part, from + row * outer.source, to + row * outer.target);
         }
     }
 }

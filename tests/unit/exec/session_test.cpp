@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/session.hpp"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <string>
+
+using namespace tpx;
+
+namespace {
+
+struct Outcome {
+    Exit exit;
+    std::string message;
+};
+
+template <class Body>
+Outcome outcome(Body&& body) {
+    Outcome outcome{Exit::success, ""};
+    outcome.exit = mpi::with_ranks(body, [&](std::string_view message) { outcome.message = message; });
+    return outcome;
+}
+
+}  // namespace
+
+// Where these tests run, no mpirun started them.
+TEST_CASE("a process of its own is one rank, without MPI") {
+    const auto done = outcome([](const mpi::Comm& comm) {
+        CHECK(comm.rank() == 0);
+        CHECK(comm.size() == 1);
+        std::uint64_t value = 7;
+        mpi::all_sum(comm, {&value, 1});
+        std::string bytes = "bytes";
+        mpi::broadcast(comm, bytes);
+        mpi::barrier(comm);
+        CHECK(value == 7);
+        CHECK(bytes == "bytes");
+        int initialised = 0;
+        MPI_Initialized(&initialised);
+        CHECK(initialised == 0);
+        return Exit::no;
+    });
+    CHECK(done.exit == Exit::no);
+    CHECK(done.message.empty());
+}
+
+TEST_CASE("an error ends it with one message and its status") {
+    const auto alone = outcome([](const mpi::Comm&) -> Exit { throw Error{Exit::usage, "no such layout"}; });
+    CHECK(alone.exit == Exit::usage);
+    CHECK(alone.message == "no such layout");
+
+    const auto agreed = outcome([](const mpi::Comm& comm) {
+        mpi::all_or_none(comm, [] { throw failure("disk full"); });
+        return Exit::success;
+    });
+    CHECK(agreed.exit == Exit::failure);
+    CHECK(agreed.message == "disk full");
+
+    const auto bug = outcome([](const mpi::Comm&) -> Exit { throw std::out_of_range{"index"}; });
+    CHECK(bug.exit == Exit::failure);
+    CHECK(bug.message == "internal error: index");
+}
