@@ -96,10 +96,11 @@ void solve(Reading& reading, std::span<const Tensor> tensors) {
                 char unknown = 0;
                 int count = 0;
                 for (Token token : axes[a]) {
-                    if (const auto size = reading.dims[token.letter])
-                        known *= *size;
-                    else
+                    if (const auto size = reading.dims[token.letter]) {
+                        if (__builtin_mul_overflow(known, *size, &known)) known = 0;  // no axis is that long
+                    } else {
                         unknown = token.letter, ++count;
+                    }
                 }
                 const Index size = tensors[t].shape[lead + static_cast<int>(a)];
                 if (count == 1 && !axes[a][0].padded && known > 0 && size % known == 0) {

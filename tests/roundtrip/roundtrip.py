@@ -31,6 +31,13 @@ TORCH_DIST_LLAMA = {
     "llama-small-dist-tp2pp2vpp2": "tp=2,pp=2,vpp=2",
     "llama-small-dist-tp4pp1": "tp=4",
 }
+# With optimizer state: of the plain optimizer, and of the distributed one, which cuts it elsewhere and names it otherwise.
+PLAIN_ADAM = {"llama-opt-dist-tp1pp1": "tp=1", "llama-opt-dist-tp2pp2": "tp=2,pp=2"}
+DISTRIBUTED_ADAM = {
+    "llama-opt-dist-tp1pp1dp2-fully_reshardable": "dp=2",
+    "llama-opt-dist-tp1pp1dp4-fully_reshardable": "dp=4",
+    "llama-opt-dist-tp2pp1dp2-fully_reshardable": "tp=2,dp=2",
+}
 TITAN = {"titan-llama-fsdp2": "fsdp=2"}
 
 # What the source cannot tell: to what Megatron pads the vocabulary, and the head counts that DCP does not store.
@@ -126,6 +133,14 @@ def jobs():
             for k, b in enumerate(names):
                 if a != b and "lowest" not in b:
                     yield there_and_back, folder, kind, a, members[a], b, members[b], 1 + (i + k == len(names)) * 2
+
+    for group in (PLAIN_ADAM, DISTRIBUTED_ADAM):
+        for a, layout in group.items():
+            yield inspect, "megatron", a, layout
+            yield same_state, "megatron", "llama-opt-dist-tp1pp1", "megatron", a
+            for b in group.keys() - {a}:
+                yield across, "megatron", a, "megatron", b, group[b], "torch_dist", 1
+    yield inspect, "megatron", "uneven-small-dist-tp1pp2-first2", "pp=2,first=2"
 
     for name in ("hf-llama-single", "hf-llama-sharded"):
         yield inspect, "safetensors", name, "tp=1"
