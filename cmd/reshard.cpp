@@ -5,6 +5,7 @@
 #include "cmd/progress.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
+#include "formats/zeros.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
@@ -26,6 +27,7 @@ struct Job {
     formats::Target target;
     formats::Conversion conversion;
     Plan plan;
+    Fd zeros;  ///< what stands in for missing pieces, if that was asked for
 };
 
 std::vector<std::filesystem::path> draft_paths(const Draft& draft, const std::filesystem::path& directory) {
@@ -34,18 +36,23 @@ std::vector<std::filesystem::path> draft_paths(const Draft& draft, const std::fi
     return paths;
 }
 
+void plan_job(Job& job, bool allow_missing) {
+    formats::Source& source = job.opened.source;
+    if (allow_missing)
+        job.zeros = formats::fill_holes(source.checkpoint);
+    else
+        check_whole(source.checkpoint.catalogue);
+    job.conversion = convert(source, job.target);
+    job.plan = make_plan(job.conversion.source_side(), job.conversion.target_side());
+}
+
 Job prepare(const ReshardOptions& options) {
     Job job{.opened = open_checkpoint(options.checkpoint, options)};
     formats::Source& source = job.opened.source;
     job.target = given_target(options, options, source);
     job.target.shard_size = options.shard_size;
     if (!options.dtype.empty()) job.target.dtype = dtype_by_torch(options.dtype);
-    in_context([&] { return options.checkpoint; },
-               [&] {
-                   if (!options.allow_missing) check_whole(source.checkpoint.catalogue);
-                   job.conversion = convert(source, job.target);
-                   job.plan = make_plan(job.conversion.source_side(), job.conversion.target_side());
-               });
+    in_context([&] { return options.checkpoint; }, [&] { plan_job(job, options.allow_missing); });
     return job;
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
 
+#include "formats/join.hpp"
 #include "formats/model_config.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
 
 #include <algorithm>
-#include <numeric>
-#include <unordered_map>
 
 namespace tpx::formats {
 namespace {
@@ -90,86 +89,6 @@ std::vector<Piece> assign(const Expressed& expressed, const Target& target, int 
     return pieces;
 }
 
-/// Numbers canonical tensors by name.
-class NameNumbers {
-public:
-    std::uint32_t operator()(const std::string& name) {
-        return numbers_.emplace(name, static_cast<std::uint32_t>(numbers_.size())).first->second;
-    }
-    std::optional<std::uint32_t> find(const std::string& name) const {
-        const auto found = numbers_.find(name);
-        return found == numbers_.end() ? std::nullopt : std::optional{found->second};
-    }
-
-private:
-    std::unordered_map<std::string, std::uint32_t> numbers_;
-};
-
-void need_whole_bytes(const Tensor& tensor) {
-    if (itemsize(tensor.dtype) == 0)
-        throw failure("tensor '{}': elements of {} bits ({}) cannot be cut", tensor.name, info(tensor.dtype).bits,
-                      name(tensor.dtype));
-}
-
-/// A tensor that keeps its name on both sides is canonical itself; where padding differs, what both sides have of it.
-void join_by_name(const Source& source, Conversion& out) {
-    const std::vector<Tensor>& from = source.checkpoint.catalogue.tensors;
-    NameNumbers names;
-    for (const Tensor& tensor : from) names(tensor.name);
-    out.source_parts.resize(from.size());
-    for (std::uint32_t t = 0; t < out.draft.tensors.size(); ++t) {
-        const Tensor& target = out.draft.tensors[t];
-        const std::uint32_t s = names.find(target.name).value();
-        Part part = own_part(target);
-        for (int k = 0; k < part.shape.size(); ++k) part.shape[k] = std::min(part.shape[k], from[s].shape[k]);
-        out.source_tensors.push_back({target.name, from[s].dtype, part.shape});
-        out.target_tensors.push_back({target.name, target.dtype, part.shape});
-        out.source_parts[s].push_back({part, t});
-        out.target_parts.push_back({{part, t}});
-    }
-}
-
-/// Tensors of different dialects are joined part by part.
-void join_by_parts(const Source& source, Conversion& out) {
-    NameNumbers names;
-    for (std::size_t t = 0; t < out.draft.tensors.size(); ++t) {
-        const Tensor& target = out.draft.tensors[t];
-        out.target_parts.emplace_back();
-        for (Part& part : parts_of(out.expressed.reading, target, out.expressed.reading.meanings[t])) {
-            const auto alias = out.expressed.aliases.find(part.name);
-            const std::uint32_t number = names(alias == out.expressed.aliases.end() ? part.name : alias->second);
-            if (number == out.target_tensors.size())
-                out.target_tensors.push_back({part.name, target.dtype, part.shape});
-            out.target_parts.back().push_back({std::move(part), number});
-        }
-    }
-    out.source_tensors = out.target_tensors;
-    const std::vector<Tensor>& from = source.checkpoint.catalogue.tensors;
-    for (std::size_t s = 0; s < from.size(); ++s) {
-        out.source_parts.emplace_back();
-        for (Part& part : parts_of(source.reading, from[s], source.reading.meanings[s])) {
-            const auto number = names.find(part.name);
-            if (!number) continue;
-            out.source_tensors[*number] = {part.name, from[s].dtype, part.shape};
-            out.source_parts.back().push_back({std::move(part), *number});
-        }
-    }
-}
-
-/// The pieces of stored tensors as pieces of canonical ones.
-std::vector<Piece> canonical_pieces(std::span<const Tensor> tensors, std::span<const Piece> pieces,
-                                    std::span<const std::vector<NumberedPart>> parts) {
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-        if (!parts[t].empty()) need_whole_bytes(tensors[t]);
-    }
-    std::vector<Piece> canonical;
-    for (const Piece& piece : pieces) {
-        for (const NumberedPart& part : parts[piece.tensor])
-            cut_out(part.part, piece, part.number, itemsize(tensors[piece.tensor].dtype), canonical);
-    }
-    return canonical;
-}
-
 /// The config.json of the new checkpoint: the source's, or one made of Megatron's args; empty when neither is known.
 /// DCP keeps one too, although PyTorch does not ask for it: without it nobody could tell the heads of its weights
 /// apart.
@@ -209,12 +128,6 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     std::string config_json = target_config_json(source, target, out.expressed, config);
     if (!config_json.empty()) put_file(made, "config.json", std::move(config_json));
     return made;
-}
-
-void locate_all(Checkpoint& checkpoint) {
-    std::vector<std::uint32_t> all(checkpoint.catalogue.pieces.size());
-    std::iota(all.begin(), all.end(), 0u);
-    locate(checkpoint, all);
 }
 
 void note_left_out(const Source& source, const Target& target, Conversion& out) {
@@ -267,53 +180,12 @@ Conversion convert(Source& source, const Target& target) {
                    .ranks = target.layout.ranks(),
                    .shard_size = target.shard_size};
     out.draft = make_draft(source, target, dialect, config, out);
+    out.content.source = nullptr;  // the source may move from here on
     locate_all(source.checkpoint);
     dialect ? join_by_parts(source, out) : join_by_name(source, out);
     out.source_pieces = canonical_pieces(from.tensors, from.pieces, out.source_parts);
     out.target_pieces = canonical_pieces(out.draft.tensors, out.draft.pieces, out.target_parts);
     note_left_out(source, target, out);
-    return out;
-}
-
-std::vector<Piece> holdings(const Reading& reading, std::span<const Tensor> tensors,
-                            std::span<const std::vector<NumberedPart>> parts, const Layout& layout, Format format) {
-    const std::vector<int> stages =
-        layout.pp > 1 ? stages_of_layers(layout, layers(reading, tensors)) : std::vector<int>{};
-    std::vector<Piece> held;
-    for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-        if (parts[t].empty()) continue;
-        for (const Shard& shard :
-             shards(reading, tensors[t], reading.meanings[t], layout, stages, cutting_of(format))) {
-            for (int rank : holders(layout, shard)) {
-                const Piece piece{.tensor = t, .box = shard.box, .strides = row_major(sizes(shard.box)), .rank = rank};
-                for (const NumberedPart& part : parts[t])
-                    cut_out(part.part, piece, part.number, itemsize(tensors[t].dtype), held);
-            }
-        }
-    }
-    return held;
-}
-
-Canonical canonical(Source& source) {
-    locate_all(source.checkpoint);
-    Canonical out;
-    NameNumbers names;
-    const Catalogue& from = source.checkpoint.catalogue;
-    std::vector<std::vector<NumberedPart>> parts(from.tensors.size());
-    for (std::uint32_t t = 0; t < from.tensors.size(); ++t) {
-        const Meaning& meaning = source.reading.meanings[t];
-        for (Part& part : parts_of(source.reading, from.tensors[t], meaning)) {
-            const std::uint32_t number = names(part.name);
-            if (number < out.tensors.size())
-                throw failure("tensor '{}': '{}' is stored twice", from.tensors[t].name, part.name);
-            out.tensors.push_back({part.name, from.tensors[t].dtype, part.shape});
-            out.stored_names.push_back(from.tensors[t].name);
-            out.parts.push_back(part);
-            out.roles.emplace_back(meaning.kind == Meaning::Kind::extra ? "extra" : meaning.role);
-            parts[t].push_back({std::move(part), number});
-        }
-    }
-    out.pieces = canonical_pieces(from.tensors, from.pieces, parts);
     return out;
 }
 

@@ -76,11 +76,12 @@ TEST_CASE("configuration and companions are found") {
     fs::create_symlink("/etc/passwd", copy.path() / "vocab.txt");
     fs::create_symlink("tokenizer.json", copy.path() / "other.json");
     const Checkpoint checkpoint = open_safetensors(copy.path());
-    CHECK(checkpoint.config.size() == 5);
+    CHECK(checkpoint.config.size() == 6);
     CHECK(checkpoint.config.at("hidden_size") == ConfigValue{std::int64_t{6}});
     CHECK(checkpoint.config.at("eps") == ConfigValue{1e-6});
     CHECK(checkpoint.config.at("tied") == ConfigValue{false});
     CHECK(checkpoint.config.at("pad") == ConfigValue{nullptr});
+    CHECK(checkpoint.config.at("rope_parameters.theta") == ConfigValue{1e4});
     CHECK(checkpoint.config.at("model_type") == ConfigValue{std::string("tiny")});
     CHECK(checkpoint.config_json.starts_with("{\n"));
     CHECK(checkpoint.companions == std::vector<fs::path>{"config.json", "other.json", "tokenizer.json"});
