@@ -142,6 +142,37 @@ Report report_of(const mpi::Comm& comm, std::span<const std::unique_ptr<Mover>> 
     return report;
 }
 
+using Movers = std::vector<std::unique_ptr<Mover>>;
+
+std::uint64_t bytes_done(const Movers& movers) {
+    std::uint64_t done = 0;
+    for (const auto& mover : movers) done += mover->bytes_done;
+    return done;
+}
+
+void create_files(const mpi::Comm& comm, const DraftFiles& files, std::uint64_t& spent) {
+    const Timed timed{spent};
+    mpi::all_or_none(comm, [&] { files.create(); });
+    mpi::all_or_none(comm, [&] {
+        std::vector<std::byte> buffer(std::size_t{1} << 20);
+        files.write_known(buffer);
+    });
+}
+
+void complete_files(const mpi::Comm& comm, const DraftFiles& files, PayloadCrcs& crcs, const Movers& movers,
+                    std::uint64_t& spent) {
+    const Timed timed{spent};
+    crcs.combine(comm);
+    mpi::all_or_none(comm, [&] {
+        files.write_slots(crcs);
+        std::vector<bool> written(files.paths().size());
+        for (std::size_t file = 0; file < written.size(); ++file) {
+            for (const auto& mover : movers) written[file] = written[file] || mover->has_written(file);
+        }
+        files.sync(written);
+    });
+}
+
 }  // namespace
 
 Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source,
@@ -151,7 +182,7 @@ Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source,
     const DraftFiles files{comm, draft, directory};
     PayloadCrcs crcs{draft};
     Nanoseconds own{};
-    std::vector<std::unique_ptr<Mover>> movers;
+    Movers movers;
     const Job job{plan, source, target, source_files, files.paths(), crcs};
     const std::uint64_t memory = options.memory / static_cast<std::uint64_t>(options.threads);
     mpi::all_or_none(comm, [&] {
@@ -159,36 +190,11 @@ Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source,
         check_sources(comm, plan, source, source_files);
         for (int k = 0; k < options.threads; ++k) movers.push_back(std::make_unique<Mover>(job, memory));
     });
-    mpi::all_or_none(comm, [&] {
-        const Timed timed{own[create]};
-        files.create();
-    });
-    mpi::all_or_none(comm, [&] {
-        const Timed timed{own[create]};
-        std::vector<std::byte> buffer(std::size_t{1} << 20);
-        files.write_known(buffer);
-    });
-
+    create_files(comm, files, own[create]);
     const Tiler tiler{plan, source, target, {memory, preferred_tile}};
-    deal(
-        comm, options, tiler, std::min(memory, preferred_tile),
-        [&](int thread, Tile& tile) { movers[static_cast<std::size_t>(thread)]->carry(tile); },
-        [&] {
-            std::uint64_t done = 0;
-            for (const auto& mover : movers) done += mover->bytes_done;
-            return done;
-        });
-
-    crcs.combine(comm);
-    mpi::all_or_none(comm, [&] {
-        const Timed timed{own[syncing]};
-        files.write_slots(crcs);
-        std::vector<bool> written(draft.files.size());
-        for (std::size_t file = 0; file < written.size(); ++file) {
-            for (const auto& mover : movers) written[file] = written[file] || mover->has_written(file);
-        }
-        files.sync(written);
-    });
+    const auto carry = [&](int thread, Tile& tile) { movers[static_cast<std::size_t>(thread)]->carry(tile); };
+    deal(comm, options, tiler, std::min(memory, preferred_tile), carry, [&] { return bytes_done(movers); });
+    complete_files(comm, files, crcs, movers, own[syncing]);
     Report report = report_of(comm, movers, own);
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     return report;

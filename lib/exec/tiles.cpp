@@ -163,7 +163,8 @@ Tile Tiler::tile_of(const Box& box, const std::vector<std::uint32_t>& moves) con
 // The parts of one target piece tile its part of the box.
 void Tiler::add_targets(Tile& tile) const {
     const auto target_piece = [&](const Part& part) { return plan_.moves[part.move].target; };
-    std::ranges::stable_sort(tile.parts, {}, target_piece);
+    // They are, when the plan is in its usual order.
+    if (!std::ranges::is_sorted(tile.parts, {}, target_piece)) std::ranges::stable_sort(tile.parts, {}, target_piece);
     for (std::size_t first = 0, last = 0; first < tile.parts.size(); first = last) {
         Box box = tile.parts[first].box;
         for (last = first + 1; last < tile.parts.size(); ++last) {
