@@ -34,10 +34,12 @@ void add_target_options(Command& command, TargetOptions& options, std::string_vi
     command.option("--dialect", &options.dialect, "D", "Tensor names to write")
         .choices({"hf", "titan", "mcore", "keep"})
         .details(
-            "The names and fusions are those of Hugging Face transformers, of torchtitan, or of Megatron core; keep "
-            "stores "
-            "tensors as the source does. The default is keep where the format stays the same; else what goes with the "
-            "format to write: hf with safetensors, titan with dcp, mcore with torch_dist.");
+            "The names and fusions are those of Hugging Face transformers, of torchtitan, or of Megatron core. The "
+            "default "
+            "is keep, as the source stores them, when the format stays the same; else hf for safetensors, titan for "
+            "dcp and "
+            "mcore for torch_dist. Where the model or its dimensions are not known, names are kept, and a note says "
+            "so.");
 }
 
 void add_inspect(Cli& cli) {
@@ -83,8 +85,10 @@ void add_reshard(Cli& cli) {
     command.positional("CKPT", &options->checkpoint, "Checkpoint to read").required().file();
     command.positional("OUT", &options->output, "Folder to create").required().file();
     add_target_options(command, *options, {});
-    command.option("--dtype", &options->dtype, "DTYPE", "Element type of weights")
-        .choices({"float32", "float16", "bfloat16"});
+    command.option("--dtype", &options->dtype, "DTYPE", "Element type of weights, such as bf16")
+        .details(
+            "One of f64, f32, f16 and bf16, or as PyTorch calls them. Values are rounded to the nearest, ties to "
+            "even.");
     command.option("--memory", &options->memory, "SIZE", "Memory for buffers in each process, such as 4GiB")
         .details("The default is 512MiB.");
     command.option("--shard-size", &options->shard_size, "SIZE", "Largest safetensors file to write")

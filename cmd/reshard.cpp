@@ -11,6 +11,7 @@
 #include "lib/core/units.hpp"
 #include "lib/exec/digest_run.hpp"
 #include "lib/exec/execute.hpp"
+#include "lib/exec/kernel.hpp"
 #include "lib/exec/publish.hpp"
 #include "lib/exec/signals.hpp"
 
@@ -36,6 +37,17 @@ std::vector<std::filesystem::path> draft_paths(const Draft& draft, const std::fi
     return paths;
 }
 
+/// The dtype that --dtype names, in tpx's words or PyTorch's; only those that values can be cast to.
+std::optional<DType> given_dtype(const std::string& text) {
+    if (text.empty()) return std::nullopt;
+    std::optional<DType> dtype = dtype_by_name(text);
+    if (!dtype) dtype = dtype_by_torch(text);
+    if (!dtype || !can_cast(*dtype, DType::f32))
+        throw Error{Exit::usage, "--dtype: '{}' is none of f64, f32, f16, bf16, float64, float32, float16, bfloat16",
+                    text};
+    return dtype;
+}
+
 void plan_job(Job& job, bool allow_missing) {
     formats::Source& source = job.opened.source;
     if (allow_missing)
@@ -51,7 +63,7 @@ Job prepare(const ReshardOptions& options) {
     formats::Source& source = job.opened.source;
     job.target = given_target(options, options, source);
     job.target.shard_size = options.shard_size;
-    if (!options.dtype.empty()) job.target.dtype = dtype_by_torch(options.dtype);
+    job.target.dtype = given_dtype(options.dtype);
     in_context([&] { return options.checkpoint; }, [&] { plan_job(job, options.allow_missing); });
     return job;
 }
