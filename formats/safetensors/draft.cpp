@@ -141,7 +141,8 @@ private:
                 place(part, {{"format", "pt"},
                              {"DCP_VERSION", "1.0"},
                              {"DCP_SHARDING_INFO", sharding_info(part)},
-                             {ranks_key, std::to_string(parts.size())}});
+                             {ranks_key, std::to_string(parts.size())},
+                             {file_key, part.path}});
             }
         }
     }

@@ -26,8 +26,10 @@ struct Entry {
     std::uint64_t end = 0;
 };
 
-/// The key under which the files of a rank tell of how many ranks they are, so that a lost one is missed.
+/// The keys under which a file of a rank tells of how many ranks it is one, so that a lost one is missed, and its own
+/// name, so that files that changed places are.
 inline constexpr const char* ranks_key = "TPX_RANKS";
+inline constexpr const char* file_key = "TPX_FILE";
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 

@@ -33,6 +33,9 @@ File read_one(const fs::path& path) {
     File file{.header = read_header(path), .offsets = {}};
     if (const std::string* info = find(file.header.metadata, "DCP_SHARDING_INFO"))
         file.offsets = in_context([&] { return path.string(); }, [&] { return parse_sharding_info(*info); });
+    const std::string* own = find(file.header.metadata, file_key);
+    if (own != nullptr && path.filename() != *own)
+        throw failure("{}: holds what was written as {}", path.string(), *own);
     const auto name = parse_part_name(path.filename().string());
     if (name && name->shard) file.rank = *name->shard - 1;
     return file;

@@ -154,7 +154,7 @@ TEST_CASE("any cut over ranks is read back") {
     }
 }
 
-TEST_CASE("a second box of a tensor goes into a further file of its rank, and each file is missed when lost") {
+TEST_CASE("a second box of a tensor goes into a further file of its rank, and no file may be lost or moved") {
     Content content;
     content.ranks = 2;
     content.tensors = {{"gate_up", DType::u8, {8, 1}}, {"norm", DType::u8, {2}}};
@@ -176,6 +176,12 @@ TEST_CASE("a second box of a tensor goes into a further file of its rank, and ea
         CHECK_THROWS_WITH_AS(open_safetensors(scratch.path()), doctest::Contains("is missing"), Error);
         fs::rename(scratch.path() / "away", scratch.path() / file.path);
     }
+    const fs::path first = checkpoint.catalogue.path(0), last = checkpoint.catalogue.path(3);
+    fs::rename(first, scratch.path() / "away");
+    fs::rename(last, first);
+    fs::rename(scratch.path() / "away", last);
+    CHECK_THROWS_WITH_AS(open_safetensors(scratch.path()), doctest::Contains("holds what was written as shard-00002"),
+                         Error);
 }
 
 TEST_CASE("a lost file of the last rank is missed, even if that rank held nothing") {
