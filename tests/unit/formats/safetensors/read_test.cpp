@@ -82,6 +82,7 @@ TEST_CASE("configuration and companions are found") {
     CHECK(checkpoint.config.at("tied") == ConfigValue{false});
     CHECK(checkpoint.config.at("pad") == ConfigValue{nullptr});
     CHECK(checkpoint.config.at("rope_parameters.theta") == ConfigValue{1e4});
+    CHECK(checkpoint.config.at("rope_parameters.theta") == ConfigValue{1e4});
     CHECK(checkpoint.config.at("model_type") == ConfigValue{std::string("tiny")});
     CHECK(checkpoint.config_json.starts_with("{\n"));
     CHECK(checkpoint.companions == std::vector<fs::path>{"config.json", "other.json", "tokenizer.json"});
