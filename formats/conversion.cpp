@@ -93,11 +93,11 @@ std::vector<Piece> assign(const Expressed& expressed, const Target& target, int 
 /// DCP keeps one too, although PyTorch does not ask for it: without it nobody could tell the heads of its weights
 /// apart.
 std::string target_config_json(const Source& source, const Target& target, const Expressed& expressed,
-                               const Config& config) {
+                               const Config& config, bool renamed) {
     const std::string& own = source.checkpoint.config_json;
     if (!own.empty()) return target.dtype ? with_dtype(own, *target.dtype) : own;
-    if (!expressed.reading.family || !expressed.reading.complete || source.checkpoint.format != Format::torch_dist)
-        return "";
+    const bool known = expressed.reading.family && expressed.reading.complete;
+    if (!known || !(renamed || source.checkpoint.format == Format::torch_dist)) return "";
     return make_config_json(expressed, config);
 }
 
@@ -125,7 +125,7 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
         out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
     Draft made = draft(target.format, out.content);
     if (target.format == Format::torch_dist) return made;
-    std::string config_json = target_config_json(source, target, out.expressed, config);
+    std::string config_json = target_config_json(source, target, out.expressed, config, dialect != nullptr);
     if (!config_json.empty()) put_file(made, "config.json", std::move(config_json));
     return made;
 }
