@@ -65,7 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpx", default=str(HERE.parent / "build/release/cmd/tpx"))
     parser.add_argument("--scratch", help="folder on the file system to measure; 8 GiB are needed")
-    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=4, help="a multiple of 4")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--formats", default="torch_dist,dcp")
