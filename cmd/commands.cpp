@@ -95,7 +95,9 @@ void add_reshard(Cli& cli) {
         .details("A tensor is never split for it. The default is 5GB.");
     command.flag("--dry-run", &options->dry_run, "Say what would be written, and write nothing");
     command.flag("--force", &options->force, "Replace OUT if it exists");
-    command.flag("--verify", &options->verify, "Read OUT back and compare the digests");
+    command.flag("--verify", &options->verify, "Check CKPT, read OUT back and compare the digests")
+        .details(
+            "CKPT is read once more beforehand, to check the CRC-32s that PyTorch and Megatron keep of their tensors.");
     command.flag("--allow-missing", &options->allow_missing, "Fill what the source lacks with zeros")
         .details("Without it, a source with holes is refused and the holes are named.");
     add_read_options(command, *options);

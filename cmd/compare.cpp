@@ -17,10 +17,12 @@ struct Member {
     Digested digested;
     std::map<std::string, std::size_t> numbers;  ///< by canonical name
     std::set<std::string> roles;
+    std::vector<std::string> damaged;
 };
 
 Member read_member(const mpi::Comm& comm, formats::Source& source) {
-    Member member{&source, digest_all(comm, source)};
+    std::vector<std::string> damaged = damaged_archives(comm, source);
+    Member member{&source, digest_all(comm, source), {}, {}, std::move(damaged)};
     for (std::size_t t = 0; t < member.digested.digests.size(); ++t) {
         member.numbers[member.digested.canonical.tensors[t].name] = t;
         member.roles.insert(member.digested.canonical.roles[t]);
@@ -77,6 +79,8 @@ public:
         for (const auto& [name, number] : b_.numbers) {
             if (!a_.numbers.contains(name)) missing(b_, a_, number, name, "A");
         }
+        for (const std::string& line : a_.damaged) result_.notes.push_back("damaged in A: " + line);
+        for (const std::string& line : b_.damaged) result_.notes.push_back("damaged in B: " + line);
         for (const auto& [role, count] : not_compared_)
             result_.notes.push_back(
                 fmt::format("not compared: {} tensors of role {}, which only one side has", count, role));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/digesting.hpp"
 
+#include "formats/archive_check.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/digest_run.hpp"
@@ -33,30 +34,47 @@ std::string state_digest(const Digested& digested) {
 
 }  // namespace
 
-Digested digest_all(const mpi::Comm& comm, formats::Source& source) {
+Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOptions& options) {
     Digested digested;
     const Catalogue& catalogue = source.checkpoint.catalogue;
     mpi::all_or_none(comm, [&] {
         in_context([&] { return catalogue.directory.string(); }, [&] { check_whole(catalogue); });
         digested.canonical = canonical(source);
     });
-    digested.digests = digests(comm, digested.canonical.side(), formats::paths(catalogue), {});
+    digested.digests = digests(comm, digested.canonical.side(), formats::paths(catalogue), options);
     digested.state = state_digest(digested);
     return digested;
 }
 
-std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& comm, const Catalogue& catalogue) {
+std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& comm, const Catalogue& catalogue,
+                                                               const ExecOptions& options) {
     Catalogue files;
     mpi::all_or_none(comm, [&] { files = formats::files_as_tensors(catalogue); });
-    const std::vector<Digest> found = digests(comm, Side{files.tensors, files.pieces}, formats::paths(files), {});
+    const std::vector<Digest> found = digests(comm, Side{files.tensors, files.pieces}, formats::paths(files), options);
     std::vector<formats::RecordedDigests::FileDigest> named;
     for (std::size_t f = 0; f < found.size(); ++f)
         named.push_back({files.files[f].path.string(), files.files[f].size, to_string(found[f])});
     return named;
 }
 
+std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::Source& source) {
+    formats::ArchiveCheck mine;
+    mpi::all_or_none(comm, [&] { mine = formats::check_archives(source.checkpoint, comm.rank(), comm.size()); });
+    std::vector<std::uint64_t> counts{mine.archives, mine.damaged.size()};
+    mpi::all_sum(comm, counts);
+    if (counts[0] > 1 && counts[0] == counts[1]) return {};
+    std::string lines = fmt::format("{}", fmt::join(mine.damaged, "\n"));
+    std::string all;
+    for (const std::string& text : mpi::gather(comm, lines)) all += text.empty() ? "" : text + "\n";
+    mpi::broadcast(comm, all);
+    std::vector<std::string> damaged;
+    for (std::size_t begin = 0; begin < all.size(); begin = all.find('\n', begin) + 1)
+        damaged.push_back(all.substr(begin, all.find('\n', begin) - begin));
+    return damaged;
+}
+
 std::vector<std::string> compare_with_record(const mpi::Comm& comm, const formats::Source& source, const Digested& now,
-                                             const formats::RecordedDigests& record) {
+                                             const formats::RecordedDigests& record, const ExecOptions& options) {
     std::vector<std::string> differences;
     std::map<std::string, std::size_t> present;
     for (std::size_t t = 0; t < now.digests.size(); ++t) present[now.canonical.tensors[t].name] = t;
@@ -74,7 +92,7 @@ std::vector<std::string> compare_with_record(const mpi::Comm& comm, const format
         differences.push_back(
             fmt::format("tensor '{}': in the checkpoint, but not recorded", now.canonical.stored_names[t]));
     std::map<std::string, std::string> files;
-    for (const auto& file : digest_files(comm, source.checkpoint.catalogue)) files[file.path] = file.digest;
+    for (const auto& file : digest_files(comm, source.checkpoint.catalogue, options)) files[file.path] = file.digest;
     for (const auto& file : record.files) {
         const auto found = files.find(file.path);
         if (found == files.end())

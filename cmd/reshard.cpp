@@ -68,13 +68,22 @@ Job prepare(const ReshardOptions& options) {
     return job;
 }
 
+/// The CRC-32s of the source's archives must hold; read before anything is written, and only when asked for, as it
+/// takes another pass over the files.
+void check_archives(const mpi::Comm& comm, const ReshardOptions& options) {
+    Opened opened;
+    mpi::all_or_none(comm, [&] { opened = open_checkpoint(options.checkpoint, options); });
+    const std::vector<std::string> damaged = damaged_archives(comm, opened.source);
+    if (!damaged.empty()) throw mpi::AgreedError{failure("{} ({} damaged archives)", damaged[0], damaged.size())};
+}
+
 /// Digests that were recorded for the source must still hold: nobody wants damage carried over.
-void check_record(const mpi::Comm& comm, Job& job) {
+void check_record(const mpi::Comm& comm, Job& job, const ExecOptions& exec) {
     std::optional<formats::RecordedDigests> record;
     mpi::all_or_none(comm, [&] { record = formats::read_digests(job.opened.source.checkpoint.catalogue.directory); });
     if (!record) return;
-    const Digested now = digest_all(comm, job.opened.source);
-    const std::vector<std::string> differences = compare_with_record(comm, job.opened.source, now, *record);
+    const Digested now = digest_all(comm, job.opened.source, exec);
+    const std::vector<std::string> differences = compare_with_record(comm, job.opened.source, now, *record, exec);
     if (differences.empty()) return;
     throw mpi::AgreedError{failure("{}: {} ({} differences from {})",
                                    job.opened.source.checkpoint.catalogue.directory.string(), differences[0],
@@ -82,11 +91,12 @@ void check_record(const mpi::Comm& comm, Job& job) {
 }
 
 /// Reads what was written back from disk, and compares it with what the source holds.
-void check_written(const mpi::Comm& comm, const Job& job, const std::filesystem::path& directory) {
+void check_written(const mpi::Comm& comm, const Job& job, const std::filesystem::path& directory,
+                   const ExecOptions& exec) {
     const formats::Conversion& conversion = job.conversion;
     const auto was =
-        digests(comm, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue), {});
-    const auto is = digests(comm, conversion.target_side(), draft_paths(conversion.draft, directory), {});
+        digests(comm, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue), exec);
+    const auto is = digests(comm, conversion.target_side(), draft_paths(conversion.draft, directory), exec);
     for (std::size_t t = 0; t < is.size(); ++t) {
         const bool same_dtype = conversion.source_tensors[t].dtype == conversion.target_tensors[t].dtype;
         if (same_dtype && was[t] != is[t])
@@ -132,6 +142,18 @@ void report(const Job& job, const ReshardOptions& options, const std::optional<R
         out.result("nothing was written (--dry-run)\n");
 }
 
+Report move(const mpi::Comm& comm, const Job& job, const std::filesystem::path& directory, ExecOptions exec,
+            Output& out) {
+    std::optional<Progress> progress;
+    exec.progress = [&](std::uint64_t done, std::uint64_t total) {
+        if (!progress) progress.emplace(out, "reshard", total);
+        progress->update(done);
+    };
+    const formats::Conversion& conversion = job.conversion;
+    return execute(comm, job.plan, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue),
+                   conversion.target_side(), conversion.draft, directory, exec);
+}
+
 Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) {
     const auto start = std::chrono::steady_clock::now();
     Job job;
@@ -141,21 +163,13 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) 
         return Exit::success;
     }
     const StopSignals signals;
-    PartialDirectory partial{comm, options.output, options.force};
-    check_record(comm, job);
     ExecOptions exec{.cancelled = &signals.signal()};
     if (options.memory) exec.memory = *options.memory;
-    std::optional<Progress> progress;
-    exec.progress = [&](std::uint64_t done, std::uint64_t total) {
-        if (!progress) progress.emplace(out, "reshard", total);
-        progress->update(done);
-    };
-    const formats::Conversion& conversion = job.conversion;
-    const Report done =
-        execute(comm, job.plan, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue),
-                conversion.target_side(), conversion.draft, partial.path(), exec);
-    progress.reset();
-    if (options.verify) check_written(comm, job, partial.path());
+    if (options.verify) check_archives(comm, options);
+    PartialDirectory partial{comm, options.output, options.force};
+    check_record(comm, job, exec);
+    const Report done = move(comm, job, partial.path(), exec, out);
+    if (options.verify) check_written(comm, job, partial.path(), exec);
     partial.commit();
     report(job, options, done, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), out);
     return Exit::success;

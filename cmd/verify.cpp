@@ -52,6 +52,7 @@ void print_tensors(const Digested& digested, Output& out) {
 Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out) {
     Opened opened;
     mpi::all_or_none(comm, [&] { opened = open_checkpoint(options.first, options); });
+    std::vector<std::string> differences = damaged_archives(comm, opened.source);
     const Digested digested = digest_all(comm, opened.source);
     Opened plain;
     Digested recorded = digested;
@@ -62,17 +63,20 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     const auto& directory = opened.source.checkpoint.catalogue.directory;
     std::optional<formats::RecordedDigests> record;
     mpi::all_or_none(comm, [&] { record = options.write ? std::nullopt : formats::read_digests(directory); });
-    std::vector<std::string> differences;
-    if (record) differences = compare_with_record(comm, opened.source, recorded, *record);
-    if (options.write) {
+    if (record) {
+        const std::vector<std::string> changed = compare_with_record(comm, opened.source, recorded, *record);
+        differences.insert(differences.end(), changed.begin(), changed.end());
+    }
+    if (options.write && differences.empty()) {
         const formats::RecordedDigests fresh = record_of(comm, opened.source, recorded);
         mpi::all_or_none(comm, [&] {
             if (comm.rank() == 0) formats::write_digests(directory, fresh);
         });
     }
-    const std::string_view verdict = !record               ? (options.write ? "recorded" : "no record")
-                                     : differences.empty() ? "intact"
-                                                           : "differs";
+    const std::string_view verdict = !differences.empty() ? "differs"
+                                     : options.write      ? "recorded"
+                                     : record             ? "intact"
+                                                          : "no record";
     if (out.json()) {
         Json json{{"checkpoint", options.first},
                   {"verdict", verdict},

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/archive_check.hpp"
+
+#include "formats/torch/zip.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+namespace tpx::formats {
+namespace {
+
+/// Bytes of a file that are one archive, and what it is called in messages.
+struct Archive {
+    std::uint32_t file = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+    std::string owner;
+};
+
+std::vector<Archive> archives_of(const Checkpoint& checkpoint) {
+    const Catalogue& catalogue = checkpoint.catalogue;
+    std::vector<Archive> all;
+    for (std::size_t p = 0; p < checkpoint.archives.size(); ++p) {
+        const Piece& piece = catalogue.pieces[p];
+        if (checkpoint.archives[p] > 0)
+            all.push_back({piece.file, piece.offset, checkpoint.archives[p],
+                           fmt::format("tensor '{}' {}", catalogue.tensors[piece.tensor].name, to_string(piece.box))});
+    }
+    for (const Object& object : catalogue.objects)
+        all.push_back({object.file, object.offset, object.length, fmt::format("object '{}'", object.name)});
+    std::ranges::sort(all, {}, [](const Archive& a) { return std::pair{a.file, a.offset}; });
+    return all;
+}
+
+void check_archive(const torch::FileRange& range) {
+    const torch::Zip zip{range};
+    for (const torch::ZipEntry& entry : zip.entries()) zip.check_crc(entry);
+}
+
+}  // namespace
+
+ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares) {
+    ArchiveCheck result;
+    if (checkpoint.format == Format::safetensors) return result;
+    const std::vector<Archive> all = archives_of(checkpoint);
+    const std::size_t begin = all.size() * share / shares;
+    const std::size_t end = all.size() * (share + 1) / shares;
+    Fd fd;
+    for (std::size_t a = begin; a < end; ++a) {
+        const std::filesystem::path path = checkpoint.catalogue.path(all[a].file);
+        if (a == begin || all[a].file != all[a - 1].file) fd = open_file(path, O_RDONLY);
+        try {
+            check_archive({&fd, path, all[a].offset, all[a].length});
+        } catch (const Error& error) {
+            std::string_view cause = error.what();
+            const std::string prefix = path.string() + ": ";
+            if (cause.starts_with(prefix)) cause.remove_prefix(prefix.size());
+            result.damaged.push_back(fmt::format("{}: {}: {}", path.string(), all[a].owner, cause));
+        }
+        ++result.archives;
+    }
+    return result;
+}
+
+}  // namespace tpx::formats

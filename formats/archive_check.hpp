@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tpx::formats {
+
+/// Which of a checkpoint's torch.save archives hold other bytes than their own CRC-32s tell.
+struct ArchiveCheck {
+    std::uint64_t archives = 0;        ///< that were checked
+    std::vector<std::string> damaged;  ///< a line each: "FILE: tensor 'NAME': cause"
+};
+
+/// Reads every `shares`-th archive of `checkpoint`, from number `share` on, and compares its CRC-32s. To be called
+/// before the payloads are located. Formats without archives have nothing to check.
+ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares);
+
+}  // namespace tpx::formats
