@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """reshard.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--ranks N] [--formats F,F] [--write]
 
-Times `mpirun tpx reshard` beside `cp -r` and `sync` of the same checkpoint, both warm and in turn, and prints the ratio: 1 is
+Times `mpirun tpx reshard` beside `cp -r` of the same checkpoint, each file of both synced, both warm and in turn, and prints the ratio: 1 is
 as fast as copying. Then the peak memory of a rank beside what --memory allows. --write puts both tables in RESULTS.md.
 """
 import argparse
@@ -43,7 +43,7 @@ def times(options, kind, weights, scratch):
             remove(source)
             run(reshard(launch, weights, source, before, kind))
             have = before
-        copy = ["sh", "-c", f'cp -r "{source}" "{out}" && sync -f "{out}"']
+        copy = ["sh", "-c", f'cp -r "{source}" "{out}" && find "{out}" -type f -exec sync {{}} +']
         ours, theirs = side_by_side(
             lambda to=after: run(reshard(launch, source, out, to, kind)), lambda: run(copy), source, out, options.repeats
         )
