@@ -87,6 +87,43 @@ int writers(const Catalogue& catalogue) {
     return highest + 1;
 }
 
+/// Whether every piece was written by a rank that holds it under `layout`.
+bool explains_writers(const Layout& layout, const Catalogue& catalogue, const Reading& reading,
+                      const Cutting& cutting) {
+    const int count = layers(reading, catalogue.tensors);
+    if (count % layout.pp != 0) return false;
+    const std::vector<int> stages = stages_of_layers(layout, count);
+    std::vector<std::vector<Shard>> cut(catalogue.tensors.size());
+    for (const Piece& piece : catalogue.pieces) {
+        if (!is_cut(reading, piece.tensor)) continue;
+        std::vector<Shard>& list = cut[piece.tensor];
+        if (list.empty())
+            list = shards(reading, catalogue.tensors[piece.tensor], reading.meanings[piece.tensor], layout, stages,
+                          cutting);
+        const auto shard = std::ranges::find(list, piece.box, &Shard::box);
+        if (shard == list.end()) return false;
+        const std::vector<int> ranks = holders(layout, *shard);
+        if (!std::ranges::binary_search(ranks, piece.rank)) return false;
+    }
+    return true;
+}
+
+/// What more ranks than tp * fsdp wrote: pipeline stages if every piece lies with its layer's stage, else replicas.
+Layout with_writers(Layout layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
+    const int ranks = writers(catalogue);
+    const int shards = layout.tp * layout.fsdp;
+    if (ranks <= shards || ranks % shards != 0) return layout;
+    layout.dp = ranks / layout.tp;
+    for (int pp = ranks / shards; reading.family && pp > 1; --pp) {
+        if (ranks / shards % pp != 0) continue;
+        Layout piped = layout;
+        piped.pp = pp;
+        piped.dp = ranks / layout.tp / pp;
+        if (explains_writers(piped, catalogue, reading, cutting)) return piped;
+    }
+    return layout;
+}
+
 }  // namespace
 
 std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
@@ -102,9 +139,7 @@ std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& r
             for (int fsdp_dim : {0, 1}) {
                 Layout layout{.tp = tp, .dp = fsdp, .fsdp = fsdp, .fsdp_dim = fsdp_dim};
                 if ((fsdp == 1 && fsdp_dim == 1) || !explains(layout, catalogue, reading, cutting, boxes)) continue;
-                const int ranks = writers(catalogue);
-                if (ranks > tp * fsdp && ranks % (tp * fsdp) == 0) layout.dp = ranks / tp;
-                return layout;
+                return with_writers(layout, catalogue, reading, cutting);
             }
         }
     }

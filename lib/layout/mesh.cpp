@@ -27,6 +27,15 @@ void for_each_axis(const Layout& layout, Each&& each) {
     }
 }
 
+/// The pp up to twice the one asked for that deal the layers evenly: "pp=1, 2, 4".
+std::string nearest_pp(const Layout& layout, int layers) {
+    std::vector<int> fitting;
+    for (int pp = 1; pp <= 2 * layout.pp; ++pp) {
+        if (layers % (pp * layout.vpp) == 0) fitting.push_back(pp);
+    }
+    return fmt::format("pp={}", fmt::join(fitting, ", "));
+}
+
 /// Layers of each model chunk, in pipeline order: chunk c of stage p is number c * pp + p.
 std::vector<int> layers_of_chunks(const Layout& layout, int layers) {
     if (!layout.stages.empty()) return layout.stages;
@@ -35,7 +44,9 @@ std::vector<int> layers_of_chunks(const Layout& layout, int layers) {
     const int rest = layers - fixed;
     if (others < 0 || rest < 0 || (others == 0 && rest != 0) || (others > 0 && rest % others != 0))
         throw Error{Exit::usage, "layout: {} layers cannot be dealt evenly to {} stages{}", rest, others,
-                    fixed > 0 ? "" : "; give first=, last= or stages=[...]"};
+                    fixed > 0
+                        ? ""
+                        : fmt::format("; {} can, or give first=, last= or stages=[...]", nearest_pp(layout, layers))};
     std::vector<int> stage(layout.pp, others > 0 ? rest / others : 0);
     if (layout.first) stage.front() = *layout.first;
     if (layout.last) stage.back() = *layout.last;

@@ -19,23 +19,29 @@ const std::vector<Family>& families() {
     return all;
 }
 
-/// A torchtitan Llama of one layer whose sizes tp and fsdp do not divide.
-std::vector<Tensor> titan() {
-    return {{"tok_embeddings.weight", DType::f32, {101, 36}},
-            {"layers.0.attention_norm.weight", DType::f32, {36}},
-            {"layers.0.attention.wq.weight", DType::f32, {36, 36}},
-            {"layers.0.attention.wk.weight", DType::f32, {12, 36}},
-            {"layers.0.attention.wv.weight", DType::f32, {12, 36}},
-            {"layers.0.attention.wo.weight", DType::f32, {36, 36}},
-            {"layers.0.ffn_norm.weight", DType::f32, {36}},
-            {"layers.0.feed_forward.w1.weight", DType::f32, {77, 36}},
-            {"layers.0.feed_forward.w2.weight", DType::f32, {36, 77}},
-            {"layers.0.feed_forward.w3.weight", DType::f32, {77, 36}},
-            {"norm.weight", DType::f32, {36}},
-            {"output.weight", DType::f32, {101, 36}},
-            {"optimizer.state.norm.weight.step", DType::f32, {}},
-            {"optimizer.state.layers.0.attention.wo.weight.exp_avg", DType::f32, {36, 36}},
-            {"rng.torch", DType::u8, {5056}}};
+/// A torchtitan Llama whose sizes tp and fsdp do not divide.
+std::vector<Tensor> titan(int layers = 1) {
+    std::vector<Tensor> tensors{{"tok_embeddings.weight", DType::f32, {101, 36}}};
+    for (int l = 0; l < layers; ++l) {
+        const auto add = [&](std::string_view name, const Shape& shape) {
+            tensors.push_back({fmt::format("layers.{}.{}.weight", l, name), DType::f32, shape});
+        };
+        add("attention_norm", Shape(1, 36));
+        add("attention.wq", {36, 36});
+        add("attention.wk", {12, 36});
+        add("attention.wv", {12, 36});
+        add("attention.wo", {36, 36});
+        add("ffn_norm", Shape(1, 36));
+        add("feed_forward.w1", {77, 36});
+        add("feed_forward.w2", {36, 77});
+        add("feed_forward.w3", {77, 36});
+    }
+    tensors.push_back({"norm.weight", DType::f32, Shape(1, 36)});
+    tensors.push_back({"output.weight", DType::f32, {101, 36}});
+    tensors.push_back({"optimizer.state.norm.weight.step", DType::f32, {}});
+    tensors.push_back({"optimizer.state.layers.0.attention.wo.weight.exp_avg", DType::f32, {36, 36}});
+    tensors.push_back({"rng.torch", DType::u8, Shape(1, 5056)});
+    return tensors;
 }
 
 std::vector<Shard> cut(const Reading& reading, const std::vector<Tensor>& tensors, std::size_t t, const char* layout,
@@ -49,11 +55,16 @@ std::vector<Box> boxes(const std::vector<Shard>& shards) {
     return all;
 }
 
+/// What a trainer in `layout` stores, each box by another one of its holders in turn.
 Catalogue stored(const Reading& reading, const std::vector<Tensor>& tensors, const Layout& layout) {
     Catalogue catalogue{.tensors = tensors};
+    const std::vector<int> stages = stages_of_layers(layout, layers(reading, tensors));
+    std::size_t turn = 0;
     for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-        for (const Shard& shard : shards(reading, tensors[t], reading.meanings[t], layout, {}, {}))
-            catalogue.pieces.push_back({.tensor = t, .box = shard.box, .rank = holders(layout, shard)[0]});
+        for (const Shard& shard : shards(reading, tensors[t], reading.meanings[t], layout, stages, {})) {
+            const std::vector<int> ranks = holders(layout, shard);
+            catalogue.pieces.push_back({.tensor = t, .box = shard.box, .rank = ranks[turn++ % ranks.size()]});
+        }
     }
     return catalogue;
 }
@@ -120,10 +131,10 @@ TEST_CASE("shards tile each tensor, and every shard has a holder") {
 }
 
 TEST_CASE("each layout is found again from its boxes") {
-    const std::vector<Tensor> tensors = titan();
+    const std::vector<Tensor> tensors = titan(2);
     const Reading reading = read(tensors, families(), {});
-    for (const char* text :
-         {"tp=1", "tp=2", "fsdp=2", "fsdp=3", "fsdp=4", "tp=2,fsdp=2", "tp=3,fsdp=4", "fsdp=2,fsdp_dim=1"}) {
+    for (const char* text : {"tp=1", "tp=2", "fsdp=2", "fsdp=3", "fsdp=4", "tp=2,fsdp=2", "tp=3,fsdp=4",
+                             "fsdp=2,fsdp_dim=1", "fsdp=2,hsdp=2", "pp=2", "tp=2,pp=2", "tp=2,pp=2,fsdp=3"}) {
         CAPTURE(text);
         const Layout layout = parse_layout(text);
         const auto found = detect_layout(stored(reading, tensors, layout), reading, {});
