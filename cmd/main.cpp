@@ -73,14 +73,10 @@ void dispatch(Cli& cli, Words words) {
     }
 }
 
-/// `message` as one line of printable text: it may quote names out of files, which a terminal would obey.
+/// `message` as one line of printable text, not too long for a screen.
 std::string one_line(std::string_view message) {
     constexpr std::size_t longest = 4000;
-    std::string line;
-    for (const char c : message.substr(0, longest)) {
-        const auto code = static_cast<unsigned char>(c);
-        line += code < 0x20 || code == 0x7f ? fmt::format("\\x{:02x}", code) : std::string(1, c);
-    }
+    const std::string line = printable(message.substr(0, longest), "");
     return message.size() > longest ? line + "..." : line;
 }
 

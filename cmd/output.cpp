@@ -60,14 +60,29 @@ std::string Output::paint(Paint paint, std::string_view text) const {
     return colour_ ? fmt::format("\x1b[{}m{}\x1b[0m", code(paint), text) : std::string{text};
 }
 
+std::string printable(std::string_view text, std::string_view allowed) {
+    std::string shown;
+    shown.reserve(text.size());
+    for (const char c : text) {
+        const auto code = static_cast<unsigned char>(c);
+        const bool control = code < 0x20 || code == 0x7f;
+        if (control && allowed.find(c) == std::string_view::npos)
+            shown += fmt::format("\\x{:02x}", code);
+        else
+            shown += c;
+    }
+    return shown;
+}
+
 void Output::write(std::string_view text) {
-    if (!speaks_ || std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return;
+    const std::string shown = printable(text, "\n\t");
+    if (!speaks_ || std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size()) return;
     throw failure("standard output: {}", std::strerror(errno));
 }
 
 void Output::say(std::string_view kind, std::string_view text) {
     // In one call, so that lines of several processes do not mix; if it fails, there is nobody left to tell.
-    const std::string line = fmt::format("tpx: {}{}\n", kind, text);
+    const std::string line = fmt::format("tpx: {}{}\n", kind, printable(text, ""));
     std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -7,7 +7,8 @@
 namespace tpx::cli {
 
 void in_ranks(const std::function<Exit(const mpi::Comm&)>& body) {
-    const Exit exit = mpi::with_ranks(body, [](std::string_view message) { fmt::print(stderr, "tpx: {}\n", message); });
+    const Exit exit = mpi::with_ranks(
+        body, [](std::string_view message) { fmt::print(stderr, "tpx: {}\n", printable(message, "")); });
     if (exit != Exit::success) throw Finished{exit};
 }
 
