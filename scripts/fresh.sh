@@ -9,6 +9,7 @@ if [ "${1-}" = --inside ]; then
     system=$2
     shift 2
     mount -t proc proc "$system/proc"
+    mount -t sysfs -o ro sysfs "$system/sys"
     mount -t tmpfs -o mode=1777 tmpfs "$system/dev/shm"
     mount --bind "$cache/archives" "$system/var/cache/apt/archives"
     for script; do
