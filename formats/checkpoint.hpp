@@ -16,9 +16,9 @@ struct Value;
 
 namespace tpx::formats {
 
-enum class Format { safetensors, dcp, torch_dist };
+enum class Format { safetensors, dcp, torch_dist, torch };
 
-/// "safetensors", "dcp", "torch_dist": the words of --format.
+/// "safetensors", "dcp", "torch_dist": the words of --format. "torch", a file of torch.save, is only read.
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
 

@@ -19,6 +19,8 @@ std::string_view home_dialect(Format format) {
             return "titan";
         case Format::torch_dist:
             return "mcore";
+        case Format::torch:
+            break;
     }
     return "";
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/torch/open.hpp"
 #include "formats/checkpoint.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/megatron/torch_dist.hpp"
@@ -12,10 +13,12 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::array<std::pair<Format, std::string_view>, 3> names{
-    {{Format::safetensors, "safetensors"}, {Format::dcp, "dcp"}, {Format::torch_dist, "torch_dist"}}};
+constexpr std::array<std::pair<Format, std::string_view>, 4> names{{{Format::safetensors, "safetensors"},
+                                                                    {Format::dcp, "dcp"},
+                                                                    {Format::torch_dist, "torch_dist"},
+                                                                    {Format::torch, "torch"}}};
 
-constexpr const char* readable = "this version reads safetensors, dcp and torch_dist";
+constexpr const char* readable = "this version reads safetensors, dcp, torch_dist and single torch.save files";
 
 }  // namespace
 
@@ -44,6 +47,8 @@ Checkpoint open(const std::filesystem::path& path) {
             return open_dcp(found.path);
         case Format::torch_dist:
             return open_torch_dist(found.path);
+        case Format::torch:
+            return open_torch_file(found.path);
     }
     throw failure("{}: is of no format", path.string());
 }
@@ -60,8 +65,10 @@ Draft draft(Format format, const Content& content) {
             return draft_dcp(content);
         case Format::torch_dist:
             return draft_torch_dist(content);
+        case Format::torch:
+            break;
     }
-    throw failure("no such format");
+    throw failure("torch.save files are read, not written; choose another format");
 }
 
 }  // namespace tpx::formats

@@ -57,9 +57,9 @@ Recognised recognise_file(const fs::path& path) {
     if (start.starts_with("GGUF")) return {path, {}, "a GGUF file"};
     if (start.starts_with("\x89HDF\r\n\x1a\n")) return {path, {}, "an HDF5 file"};
     if (start.starts_with("PK\x03\x04") && name.ends_with(".keras")) return {path, {}, "a Keras archive"};
-    if (start.starts_with("PK\x03\x04")) return {path, {}, "a torch.save file or another zip archive"};
+    if (start.starts_with("PK\x03\x04")) return {path, Format::torch, "a torch.save file"};
     if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5)
-        return {path, {}, "a pickle, perhaps of torch.save"};
+        return {path, Format::torch, "a torch.save file"};
     return {path, {}, {}};
 }
 

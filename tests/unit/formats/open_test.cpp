@@ -50,7 +50,7 @@ TEST_CASE("a safetensors file needs no suffix, and its suffix is believed when i
 }
 
 TEST_CASE("formats of others are named") {
-    const std::string ending = "; this version reads safetensors, dcp and torch_dist";
+    const std::string ending = "; this version reads safetensors, dcp, torch_dist and single torch.save files";
     const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases{
         {{{"latest", "global_step5\n"}, {"global_step5/x", ""}}, "a DeepSpeed checkpoint"},
         {{{"mp_rank_00_model_states.pt", "PK"}, {"model.safetensors", ""}}, "a DeepSpeed checkpoint"},
@@ -70,9 +70,7 @@ TEST_CASE("formats of others are named") {
         CHECK(refusal(scratch.path()) == scratch.path().string() + ": is " + what + ending);
     }
     const std::vector<std::pair<std::string, std::string>> files{{"GGUF\3", "a GGUF file"},
-                                                                 {"\x89HDF\r\n\x1a\n....", "an HDF5 file"},
-                                                                 {"PK\3\4", "a torch.save file or another zip archive"},
-                                                                 {"\x80\2\x8a", "a pickle, perhaps of torch.save"}};
+                                                                 {"\x89HDF\r\n\x1a\n....", "an HDF5 file"}};
     for (const auto& [text, what] : files) {
         test::Scratch scratch;
         test::write_text(scratch.path() / "x", text);
@@ -130,4 +128,15 @@ TEST_CASE("checkpoints of the frameworks are recognised") {
             CHECK(!found.description.empty());
         }
     }
+}
+
+TEST_CASE("a file of torch.save is read, and refused by its own fault when it is malformed") {
+    test::Scratch scratch;
+    test::write_text(scratch.path() / "zip", "PK\3\4");
+    CHECK(refusal(scratch.path() / "zip") ==
+          (scratch.path() / "zip").string() +
+              ": no end of a zip directory: no zip archive, or a truncated one (4 bytes)");
+    test::write_text(scratch.path() / "stream", "\x80\2\x8a");
+    CHECK(refusal(scratch.path() / "stream") ==
+          (scratch.path() / "stream").string() + ": neither a zip archive nor a stream of torch.save");
 }
