@@ -167,7 +167,10 @@ Conversion convert(Source& source, const Target& target) {
     Conversion out;
     Catalogue& from = source.checkpoint.catalogue;
     const Dialect* dialect = choose_dialect(source, target, out.notes);
-    check_layout(source.reading, target.layout);
+    // Without rules nothing is cut anew, so what is not asked to change need not be judged.
+    const bool same_cuts =
+        source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp;
+    if (source.reading.family || !same_cuts) check_layout(source.reading, target.layout);
     check_unknown(source, target);
     if (target.format == Format::torch_dist && target.layout.fsdp > 1)
         throw Error{Exit::usage,
