@@ -10,6 +10,8 @@ if [ "${1-}" = --inside ]; then
     shift 2
     mount -t proc proc "$system/proc"
     mount -t sysfs -o ro sysfs "$system/sys"
+    mount -t devpts -o newinstance,ptmxmode=0666 devpts "$system/dev/pts"
+    ln -sf pts/ptmx "$system/dev/ptmx"
     mount -t tmpfs -o mode=1777 tmpfs "$system/dev/shm"
     mount --bind "$cache/archives" "$system/var/cache/apt/archives"
     for script; do
