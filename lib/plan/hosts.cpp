@@ -16,6 +16,12 @@ std::vector<Host> uniform_hosts(int count, int gpus) {
     return hosts;
 }
 
+std::vector<std::int32_t> first_devices(std::span<const Host> hosts) {
+    std::vector<std::int32_t> firsts{0};
+    for (const Host& host : hosts) firsts.push_back(firsts.back() + host.gpus);
+    return firsts;
+}
+
 std::vector<std::uint32_t> host_of_rank(std::span<const Host> hosts, int ranks) {
     std::vector<std::uint32_t> host;
     const auto wanted = static_cast<std::size_t>(ranks);

@@ -17,6 +17,10 @@ struct Host {
     std::optional<double> disk_read;   ///< of checkpoint storage, as this host sees it
     std::optional<double> disk_write;  ///< of checkpoint storage, as this host sees it
     std::optional<double> memory;      ///< of copies: bytes copied per second
+    std::string switch_group;          ///< hosts of one group reach each other without an uplink; empty: one group
+    int rails = 1;                     ///< NICs that `nic` is the sum of: device k sends through rail k mod rails
+    bool lost = false;                 ///< it holds nothing any more and takes no rank
+    bool spare = false;                ///< it takes ranks only when the other hosts cannot take them all
 };
 
 /// What a rate is assumed to be when nobody said: a 200 Gbit/s NIC, one NVMe drive, one copying core.
@@ -27,6 +31,10 @@ struct DefaultRates {
     double memory = 10e9;
 };
 inline constexpr DefaultRates default_rates{};
+
+/// The devices of all hosts are numbered in order: those of host h from the h-th of these numbers up to the next, which
+/// is there for the last host too.
+std::vector<std::int32_t> first_devices(std::span<const Host> hosts);
 
 /// `count` equal hosts with `gpus` ranks each, named host0, host1, ... Throws Error (usage) unless both are positive.
 std::vector<Host> uniform_hosts(int count, int gpus);

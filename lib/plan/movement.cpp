@@ -228,8 +228,10 @@ void Count::choose_senders() {
 Bytes& Bytes::operator+=(const Bytes& more) {
     needed += more.needed;
     kept += more.kept;
+    local += more.local;
     same_host += more.same_host;
     other_host += more.other_host;
+    storage += more.storage;
     return *this;
 }
 

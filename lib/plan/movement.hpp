@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/plan/hosts.hpp"
+#include "lib/plan/load.hpp"
 #include "lib/plan/plan.hpp"
 
 #include <cstdint>
@@ -20,26 +21,6 @@ struct Change {
     std::span<const std::uint32_t> source_hosts;  ///< the host of each old rank
     std::span<const std::uint32_t> target_hosts;  ///< the host of each new rank
     std::span<const std::uint32_t> roles;         ///< of each tensor, counted from 0; empty: all have role 0
-};
-
-/// Where needed bytes are: needed = kept + same_host + other_host.
-struct Bytes {
-    std::uint64_t needed = 0;      ///< by all ranks of the new layout; what a rank needs twice counts once
-    std::uint64_t kept = 0;        ///< the same rank on the same host has them already
-    std::uint64_t same_host = 0;   ///< another rank of the host has them, or gets them from elsewhere and shares them
-    std::uint64_t other_host = 0;  ///< cross into a host, each once however many of its ranks need them
-
-    Bytes& operator+=(const Bytes& more);
-    friend bool operator==(const Bytes&, const Bytes&) = default;
-};
-
-/// What one host reads, writes, sends, receives and copies, in bytes.
-struct Load {
-    std::uint64_t disk_read = 0;
-    std::uint64_t disk_write = 0;
-    std::uint64_t nic_in = 0;
-    std::uint64_t nic_out = 0;
-    std::uint64_t memory = 0;
 };
 
 /// A box of a tensor that goes from one host to another.

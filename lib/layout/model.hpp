@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/box.hpp"
+#include "lib/core/dtype.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// Tensors that are alike: one for each of `layers` and each of `experts`.
+struct TensorClass {
+    std::string name;         ///< canonical: "q", "embed"
+    Shape shape;              ///< of one of them: layers and experts are no axes of it, padding is not counted
+    int tp_axis = -1;         ///< which axis tensor parallelism cuts into equal parts (etp for experts); -1: none
+    Index pad = 0;            ///< if positive, tp_axis is filled up to a multiple of pad * tp before it is cut
+    std::vector<int> layers;  ///< the layers that have one; empty: it belongs to no layer
+    Index experts = 0;        ///< how many experts have one; 0: it belongs to no expert
+    bool first = false;       ///< without layer: on the first stage
+    bool last = false;        ///< without layer: on the last stage; with `first`: on both, as tied embeddings are
+};
+
+/// One of the values that are kept for every parameter.
+struct StateRole {
+    std::string name;  ///< "weight", "master", "exp_avg", "exp_avg_sq"
+    DType dtype = DType::f32;
+
+    bool is_optimizer() const { return name != "weight"; }  ///< ZeRO stages 1 and 2 share these among replicas
+};
+
+/// All that a job keeps, before any layout: planning needs no more than this.
+struct ModelState {
+    std::string name;
+    int layers = 0;  ///< that are dealt to the stages; those beyond (MTP) are on the last one
+    std::vector<TensorClass> classes;
+    std::vector<StateRole> roles;  ///< every class has all of them
+};
+
+}  // namespace tpx

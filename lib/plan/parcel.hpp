@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace tpx {
+
+/// Sets of ranks by number, each kept once: equal sets have equal numbers.
+class RankSets {
+public:
+    /// The number of the set of `ranks`, which are ascending and differ; they are copied when the set is new.
+    std::uint32_t add(std::span<const std::int32_t> ranks);
+
+    /// The ranks of set `number`, ascending. Valid until the next add().
+    std::span<const std::int32_t> operator[](std::uint32_t number) const {
+        return std::span{ranks_}.subspan(begins_[number], begins_[number + 1] - begins_[number]);
+    }
+    std::uint32_t size() const { return static_cast<std::uint32_t>(begins_.size() - 1); }
+
+private:
+    std::vector<std::int32_t> ranks_;
+    std::vector<std::uint64_t> begins_{0};
+    std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;  // by hash of the ranks
+};
+
+/// State of which every byte is held by the same old ranks and needed by the same new ranks: what plans are made of.
+/// However many tensors a model has, its parcels number about as many as ranks of the two layouts meet.
+struct Parcel {
+    std::uint32_t holders = 0;  ///< a set of old ranks; it may be empty
+    std::uint32_t needers = 0;  ///< a set of new ranks, never empty
+    std::uint32_t role = 0;     ///< index into Parcels::roles
+    std::uint32_t tensor = 0;   ///< index into Parcels::tensors: one of those it is of, to name it in messages
+    bool recut = false;         ///< new ranks need it in other pieces than those in which old ranks hold it
+    std::uint64_t bytes = 0;    ///< positive
+};
+
+/// A change of layout, as amounts: what is held and needed by whom. It says nothing of hosts.
+struct Parcels {
+    int old_ranks = 0;
+    int new_ranks = 0;
+    std::vector<std::string> roles;
+    std::vector<std::string> tensors;
+    RankSets holders;
+    RankSets needers;
+    std::vector<Parcel> parcels;  ///< no two agree in everything but `tensor` and `bytes`
+};
+
+}  // namespace tpx
