@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/hosts_file.hpp"
 
+#include "formats/plan/host_names.hpp"
+#include "formats/plan/slurm_hosts.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
@@ -9,6 +11,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -110,28 +113,60 @@ double rate_of(const toml::node& value, std::string_view key, std::string_view f
     return *number;
 }
 
-void set(Host& host, std::string_view key, const toml::node& value, std::string_view file) {
-    const auto line = value.source().begin.line;
-    if (key == "name") {
-        const auto name = value.value<std::string>();
-        if (!name) throw mistake(file, line, "name: text was expected");
-        host.name = *name;
-    } else if (key == "gpus") {
-        const auto gpus = value.value_exact<std::int64_t>();
-        if (!gpus || *gpus < 1 || *gpus > most_gpus)
-            throw mistake(file, line, "gpus: a whole number from 1 to {} was expected", most_gpus);
-        host.gpus = static_cast<int>(*gpus);
-    } else if (key == "nic") {
-        host.nic = rate_of(value, key, file);
-    } else if (key == "disk_read") {
-        host.disk_read = rate_of(value, key, file);
-    } else if (key == "disk_write") {
-        host.disk_write = rate_of(value, key, file);
-    } else if (key == "memory") {
-        host.memory = rate_of(value, key, file);
-    } else {
-        throw mistake(file, line, "unknown key '{}'; name, gpus, nic, disk_read, disk_write and memory are known", key);
+int count_of(const toml::node& value, std::string_view key, std::string_view file) {
+    const auto count = value.value_exact<std::int64_t>();
+    if (!count || *count < 1 || *count > most_gpus)
+        throw mistake(file, value.source().begin.line, "{}: a whole number from 1 to {} was expected", key, most_gpus);
+    return static_cast<int>(*count);
+}
+
+std::string text_of(const toml::node& value, std::string_view key, std::string_view file) {
+    const auto text = value.value_exact<std::string>();
+    if (!text) throw mistake(file, value.source().begin.line, "{}: text was expected", key);
+    return *text;
+}
+
+bool truth_of(const toml::node& value, std::string_view key, std::string_view file) {
+    const auto truth = value.value_exact<bool>();
+    if (!truth) throw mistake(file, value.source().begin.line, "{}: true or false was expected", key);
+    return *truth;
+}
+
+double size_of(const toml::node& value, std::string_view key, std::string_view file) {
+    try {
+        if (const auto text = value.value_exact<std::string_view>()) return static_cast<double>(parse_bytes(*text));
+    } catch (const Error& error) {
+        throw mistake(file, value.source().begin.line, "{}: {}", key, error.what());
     }
+    return rate_of(value, key, file);
+}
+
+void set(Host& host, std::string_view key, const toml::node& value, std::string_view file) {
+    const std::map<std::string_view, std::optional<double> Host::*> rates{{"nic", &Host::nic},
+                                                                          {"disk_read", &Host::disk_read},
+                                                                          {"disk_write", &Host::disk_write},
+                                                                          {"memory", &Host::memory}};
+    if (const auto rate = rates.find(key); rate != rates.end())
+        host.*rate->second = rate_of(value, key, file);
+    else if (key == "name")
+        host.name = text_of(value, key, file);
+    else if (key == "switch")
+        host.switch_group = text_of(value, key, file);
+    else if (key == "gpus")
+        host.gpus = count_of(value, key, file);
+    else if (key == "rails")
+        host.rails = count_of(value, key, file);
+    else if (key == "device_memory")
+        host.device_memory = size_of(value, key, file);
+    else if (key == "lost")
+        host.lost = truth_of(value, key, file);
+    else if (key == "spare")
+        host.spare = truth_of(value, key, file);
+    else
+        throw mistake(file, value.source().begin.line,
+                      "unknown key '{}'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_memory, "
+                      "lost and spare are known",
+                      key);
 }
 
 std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
@@ -153,7 +188,14 @@ std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
             if (!table) throw mistake(file, line, "hosts: a table was expected");
             Host host;
             for (const auto& [name, field] : *table) set(host, name, field, file);
-            hosts.add(std::move(host), line);
+            if (host.name.find('[') == host.name.npos) {
+                hosts.add(std::move(host), line);
+                continue;
+            }
+            for (std::string& name : expand_host_names(host.name)) {
+                host.name = std::move(name);
+                hosts.add(host, line);
+            }
         }
     }
     return std::move(hosts).all();
@@ -174,6 +216,12 @@ std::optional<std::vector<Host>> grid_of(std::string_view text) {
 }  // namespace
 
 std::vector<Host> read_hosts(std::string_view argument) {
+    if (argument == "slurm") {
+        return slurm_hosts([](const char* name) {
+            const char* value = std::getenv(name);
+            return value ? std::optional<std::string>{value} : std::nullopt;
+        });
+    }
     if (auto grid = grid_of(argument)) return std::move(*grid);
     return parse_hosts(read_file(std::filesystem::path{argument}, longest_file), argument);
 }

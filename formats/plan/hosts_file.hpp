@@ -8,14 +8,16 @@
 
 namespace tpx::formats {
 
-/// The hosts that `argument` names: "4x8" or "4×8" for four hosts of eight GPUs, else the path of a file. Throws Error
-/// (usage) as parse_hosts does, and Error when the file cannot be read.
+/// The hosts that `argument` names: "4x8" or "4×8" for four hosts of eight GPUs, "slurm" for those of the Slurm job
+/// that this process is in, else the path of a file. Throws Error (usage) as parse_hosts and slurm_hosts do, and Error
+/// when the file cannot be read.
 std::vector<Host> read_hosts(std::string_view argument);
 
-/// The hosts of a file's `text`. It is either TOML, one `[[hosts]]` table each with `name`, `gpus` (1 when left out)
-/// and the rates `nic`, `disk_read`, `disk_write`, `memory` (bytes per second, or text such as "25 GB/s"); or a
-/// hostfile as mpirun reads it, one host a line: "node0 slots=8", "node0:8" or "node0". Throws Error (usage)
-/// "FILE:LINE: ..." for anything else, for a host named twice, and when there is no host.
+/// The hosts of a file's `text`. It is either TOML, one `[[hosts]]` table each with `name` ("n[0-7]" is eight hosts),
+/// `gpus` (1 when left out), the rates `nic`, `disk_read`, `disk_write`, `memory` (bytes per second, or text such as
+/// "25 GB/s"), `device_memory` (bytes, or text such as "80GB"), `switch`, `rails`, `lost` and `spare`; or a hostfile as
+/// mpirun reads it, one host a line: "node0 slots=8", "node0:8" or "node0". Throws Error (usage) "FILE:LINE: ..." for
+/// anything else, for a host named twice, and when there is no host.
 std::vector<Host> parse_hosts(std::string_view text, std::string_view file);
 
 }  // namespace tpx::formats

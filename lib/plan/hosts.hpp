@@ -12,15 +12,16 @@ namespace tpx {
 /// A machine that runs ranks. Rates are in bytes per second; one that is not given is taken from `default_rates`.
 struct Host {
     std::string name;
-    int gpus = 1;                      ///< how many ranks it runs
-    std::optional<double> nic;         ///< each direction
-    std::optional<double> disk_read;   ///< of checkpoint storage, as this host sees it
-    std::optional<double> disk_write;  ///< of checkpoint storage, as this host sees it
-    std::optional<double> memory;      ///< of copies: bytes copied per second
-    std::string switch_group;          ///< hosts of one group reach each other without an uplink; empty: one group
-    int rails = 1;                     ///< NICs that `nic` is the sum of: device k sends through rail k mod rails
-    bool lost = false;                 ///< it holds nothing any more and takes no rank
-    bool spare = false;                ///< it takes ranks only when the other hosts cannot take them all
+    int gpus = 1;                         ///< how many ranks it runs
+    std::optional<double> nic;            ///< each direction
+    std::optional<double> disk_read;      ///< of checkpoint storage, as this host sees it
+    std::optional<double> disk_write;     ///< of checkpoint storage, as this host sees it
+    std::optional<double> memory;         ///< of copies: bytes copied per second
+    std::optional<double> device_memory;  ///< bytes that a device can hold; not given: enough
+    std::string switch_group;             ///< hosts of one group reach each other without an uplink; empty: one group
+    int rails = 1;                        ///< NICs that `nic` is the sum of: device k sends through rail k mod rails
+    bool lost = false;                    ///< it holds nothing any more and takes no rank
+    bool spare = false;                   ///< it takes ranks only when the other hosts cannot take them all
 };
 
 /// What a rate is assumed to be when nobody said: a 200 Gbit/s NIC, one NVMe drive, one copying core.

@@ -69,7 +69,8 @@ TEST_CASE("errors name the file, the line and the cause") {
     says("[[hosts]]\nname = \"a\"\ngpus = 0", "h.toml", "h.toml:3: gpus: a whole number from 1 to 4096 was expected");
     says("[[hosts]]\ngpus = 8", "h.toml", "h.toml:1: a host needs a name");
     says("[[hosts]]\nname = \"a\"\nspeed = 1", "h.toml",
-         "h.toml:3: unknown key 'speed'; name, gpus, nic, disk_read, disk_write and memory are known");
+         "h.toml:3: unknown key 'speed'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_memory, "
+         "lost and spare are known");
     says("[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"a\"", "h.toml", "h.toml:3: host 'a' is already named on line 1");
     says("[[nodes]]\nname = \"a\"", "h.toml", "h.toml:1: 'nodes': only [[hosts]] tables are known");
     says("hosts = 3", "h.toml", "h.toml:1: 'hosts': only [[hosts]] tables are known");
@@ -82,4 +83,20 @@ TEST_CASE("errors name the file, the line and the cause") {
     says(":8", "hostfile", "hostfile:1: a host needs a name");
     says("a\nb\na", "hostfile", "hostfile:3: host 'a' is already named on line 1");
     CHECK_THROWS_AS(parse_hosts("[[hosts]\nname", "h.toml"), Error);
+}
+
+TEST_CASE("one table may name many hosts") {
+    const auto hosts = parse_hosts(
+        "[[hosts]]\nname = \"n[08-10]\"\ngpus = 8\nrails = 4\nswitch = \"leaf1\"\ndevice_memory = \"80GB\"\n"
+        "[[hosts]]\nname = \"s0\"\nspare = true\n[[hosts]]\nname = \"l0\"\nlost = true\n",
+        "h.toml");
+    REQUIRE(hosts.size() == 5);
+    CHECK(hosts[0].name == "n08");
+    CHECK(hosts[2].name == "n10");
+    CHECK(hosts[2].rails == 4);
+    CHECK(hosts[2].switch_group == "leaf1");
+    CHECK(hosts[2].device_memory == 80e9);
+    CHECK(hosts[3].spare);
+    CHECK(hosts[4].lost);
+    CHECK_THROWS_AS(parse_hosts("[[hosts]]\nname = \"n[0-1]\"\n[[hosts]]\nname = \"n1\"\n", "h.toml"), Error);
 }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/plan/host_names.hpp"
+
+#include "formats/plan/slurm_hosts.hpp"
+#include "lib/core/error.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+using namespace tpx;
+using formats::expand_host_names;
+using Names = std::vector<std::string>;
+
+TEST_CASE("lists of hosts are expanded as Slurm writes them") {
+    CHECK(expand_host_names("n1") == Names{"n1"});
+    CHECK(expand_host_names("n[1-3,7],m2") == Names{"n1", "n2", "n3", "n7", "m2"});
+    CHECK(expand_host_names("n[008-011]") == Names{"n008", "n009", "n010", "n011"});
+    CHECK(expand_host_names("r[0-1]n[0-1]-ib") == Names{"r0n0-ib", "r0n1-ib", "r1n0-ib", "r1n1-ib"});
+}
+
+TEST_CASE("lists of hosts that are not whole are refused") {
+    for (const char* list : {"n[1-3", "n1]", "n[3-1]", "n[a-b]", "a,,b", "n[0-9999999]", "n[1-]", "n[-1]"}) {
+        CAPTURE(list);
+        CHECK_THROWS_AS(expand_host_names(list), Error);
+    }
+}
+
+namespace {
+
+std::vector<Host> in_job(std::map<std::string, std::string> variables) {
+    return formats::slurm_hosts([&](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? std::nullopt : std::optional{found->second};
+    });
+}
+
+}  // namespace
+
+TEST_CASE("the hosts of a Slurm job") {
+    const auto tasks = in_job({{"SLURM_JOB_NODELIST", "n[1-3],m1"}, {"SLURM_TASKS_PER_NODE", "8(x3),4"}});
+    REQUIRE(tasks.size() == 4);
+    CHECK(tasks[2].name == "n3");
+    CHECK(tasks[2].gpus == 8);
+    CHECK(tasks[3].gpus == 4);
+    const auto gpus =
+        in_job({{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "1(x2)"}, {"SLURM_GPUS_ON_NODE", "8"}});
+    CHECK(gpus[1].gpus == 8);
+    CHECK_THROWS_AS(in_job({}), Error);
+    CHECK_THROWS_AS(in_job({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", "8(x2)"}}), Error);
+    CHECK_THROWS_AS(in_job({{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "8(xa)"}}), Error);
+}
