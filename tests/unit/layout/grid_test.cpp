@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/grid.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace {
+
+using namespace tpx;
+
+std::string digits(const Grid& grid, int GridPlace::*member) {
+    std::string text;
+    for (const GridPlace& place : grid.places) text += std::to_string(place.*member);
+    return text;
+}
+
+/// The place of every rank in the groups that megatron-core 0.16.1 makes: RankGenerator(...).get_ranks(AXIS), for the
+/// dense grid (ep=1) and for that of experts (cp=1), rank by rank.
+struct Groups {
+    const char* layout;
+    struct {
+        const char *tp, *pp, *dp, *dp_cp;
+    } dense;
+    struct {
+        const char *tp, *pp, *ep, *dp;
+    } experts;
+};
+
+constexpr Groups megatron[] = {
+    {"tp=2,cp=2,ep=2,dp=2,pp=2,etp=1",
+     {"0101010101010101", "0000000011111111", "0000111100001111", "0011223300112233"},
+     {"0000000000000000", "0000000011111111", "0101010101010101", "0011223300112233"}},
+    {"tp=4,ep=4,dp=4,pp=2,etp=1",
+     {"01230123012301230123012301230123", "00000000000000001111111111111111", "00001111222233330000111122223333",
+      "00001111222233330000111122223333"},
+     {"00000000000000000000000000000000", "00000000000000001111111111111111", "01230123012301230123012301230123",
+      "00001111222233330000111122223333"}},
+    {"tp=2,ep=2,dp=2,pp=3,etp=2",
+     {"010101010101", "000011112222", "001100110011", "001100110011"},
+     {"010101010101", "000011112222", "001100110011", "000000000000"}},
+    {"tp=2,cp=2,ep=4,dp=3,etp=1,order=tp-ep-dp-cp-pp",
+     {"010101010101", "000000000000", "001122001122", "001122334455"},
+     {"000000000000", "000000000000", "012301230123", "000011112222"}},
+    {"tp=2,cp=2,ep=2,dp=2,pp=2,order=tp-cp-ep-pp-dp",
+     {"0101010101010101", "0000111100001111", "0000000011111111", "0011001122332233"},
+     {"0101010101010101", "0000111100001111", "0011001100110011", "0000000011111111"}},
+    {"tp=3,cp=2,ep=2,dp=2,pp=2,order=cp-tp-dp-ep-pp",
+     {"001122001122001122001122", "000000000000111111111111", "000000111111000000111111", "010101232323010101232323"},
+     {"012012012012012012012012", "000000000000111111111111", "000000111111000000111111", "000111000111000111000111"}},
+};
+
+TEST_CASE("ranks stand where megatron-core puts them, and experts on a grid of their own") {
+    for (const Groups& groups : megatron) {
+        CAPTURE(groups.layout);
+        const Layout layout = parse_layout(groups.layout);
+        const Grid dense = dense_grid(layout);
+        CHECK(digits(dense, &GridPlace::part) == groups.dense.tp);
+        CHECK(digits(dense, &GridPlace::stage) == groups.dense.pp);
+        CHECK(digits(dense, &GridPlace::dp) == groups.dense.dp);
+        CHECK(digits(dense, &GridPlace::replica) == groups.dense.dp_cp);
+        const Grid experts = expert_grid(layout);
+        CHECK(digits(experts, &GridPlace::part) == groups.experts.tp);
+        CHECK(digits(experts, &GridPlace::stage) == groups.experts.pp);
+        CHECK(digits(experts, &GridPlace::block) == groups.experts.ep);
+        CHECK(digits(experts, &GridPlace::replica) == groups.experts.dp);
+    }
+}
+
+TEST_CASE("ranks of a dense grid stand where coordinates() says") {
+    const Layout layout = parse_layout("tp=3,cp=2,dp=4,pp=2,order=dp-pp-ep-tp-cp");
+    const Grid grid = dense_grid(layout);
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+        const Coordinates at = coordinates(layout, rank);
+        CHECK(grid.places[rank].part == at.tp);
+        CHECK(grid.places[rank].stage == at.pp);
+        CHECK(grid.places[rank].dp == at.dp);
+        CHECK(grid.places[rank].replica == at.dp + 4 * at.cp);
+    }
+}
+
+TEST_CASE("fsdp shares among its ranks of each copy, ZeRO among all replicas") {
+    const Layout layout = parse_layout("tp=2,fsdp=2,hsdp=3,ep=2");
+    const Grid grid = dense_grid(layout);
+    CHECK(shards(grid, sharing_of(layout, true)) == 2);
+    CHECK(shard_at(grid, grid.places[2 * 5], Sharing::fsdp) == 1);
+    CHECK(shards(expert_grid(layout), Sharing::fsdp) == 1);
+    CHECK(sharing_of(parse_layout("dp=4,zero=1"), false) == Sharing::none);
+    CHECK(sharing_of(parse_layout("dp=4,zero=2"), true) == Sharing::zero);
+    CHECK(sharing_of(parse_layout("dp=4,zero=3"), false) == Sharing::zero);
+    CHECK_THROWS_WITH_AS(expert_grid(parse_layout("fsdp=2,hsdp=2,ep=4")),
+                         "layout: 1 ranks hold the same experts; they are no multiple of hsdp=2", Error);
+}
+
+}  // namespace
