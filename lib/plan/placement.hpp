@@ -32,8 +32,9 @@ struct Block {
 /// a block may stand on any host that is not lost and has at least as many devices. Let c(b, h) be the bytes that the
 /// ranks of block b need, each once, and host h does not hold. The prices prove that no assignment of blocks to hosts
 /// costs less: block.price + host_price <= c(b, h) for every b and h that fits, with equality where b stands, and
-/// host prices are 0 where no block stands and never positive. (When spare hosts are there, the comparison is among
-/// assignments that use as few of them as can be.)
+/// host prices are 0 where no block stands and never positive. Spare hosts are looked at only when the others are too
+/// few. Then the comparison is among assignments that use as few of them as can be: all other hosts have a block in
+/// each of those, so that the prices of hosts that are not spare may be positive too.
 struct Placement {
     std::vector<std::int32_t> devices;  ///< of each new rank
     std::vector<Block> blocks;
@@ -42,9 +43,10 @@ struct Placement {
     bool pinned = false;         ///< the order was given, nothing was chosen and prices are 0
 };
 
-/// The best placement; among equally good ones the one nearest to the given order of hosts and devices. `pinned`: the
-/// given order itself. Then ranks go to the devices of their host so that most bytes are there already. Throws Error
-/// (usage) when the ranks do not fit on the hosts.
+/// The best placement; among equally good ones one that leaves most blocks where the given order puts them. Ranks go to
+/// the devices of their host so that most bytes are there already, again in order where that costs nothing. `pinned`:
+/// the given order itself, of blocks and of ranks. Throws Error (usage) when the ranks do not fit on the hosts, or a
+/// seat is not there.
 Placement place(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, bool pinned);
 
 }  // namespace tpx
