@@ -7,6 +7,7 @@
 #include "lib/layout/shard.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace tpx::formats {
 namespace {
@@ -113,10 +114,16 @@ void put_file(Draft& draft, const std::filesystem::path& path, std::string text)
     draft.fixed.push_back({number, 0, std::move(text)});
 }
 
+/// Which of several spellings of a dialect the target takes.
+std::set<std::string> spelling(const Target& target, const Config& config) {
+    if (target.format != Format::torch_dist) return {};
+    return {"dist", holds(config, "transformer_impl=local") ? "local" : "te"};
+}
+
 /// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
 Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
-    if (dialect) return express(source.reading, tensors, *dialect, config, target.layout.tp);
+    if (dialect) return express(source.reading, tensors, *dialect, config, target.layout.tp, spelling(target, config));
     if (source.layout && source.layout->tp == target.layout.tp) return {.reading = source.reading, .tensors = tensors};
     return repad(source.reading, tensors, config, target.layout.tp);
 }

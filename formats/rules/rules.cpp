@@ -3,20 +3,19 @@
 
 #include "lib/core/file.hpp"
 
-#include <algorithm>
+#include <string>
+#include <utility>
 
 namespace tpx::formats {
 
 std::vector<Family> load_families(std::span<const std::filesystem::path> files) {
     constexpr std::uint64_t largest_rules_file = 16 << 20;
-    std::vector<Family> families;
-    const auto add = [&](Family family) {
-        std::erase_if(families, [&](const Family& old) { return old.name == family.name; });
-        families.push_back(std::move(family));
-    };
-    for (const BuiltinRules& rules : builtin_rules()) add(parse_family(rules.toml, rules.source));
-    for (const auto& file : files) add(parse_family(read_file(file, largest_rules_file), file.string()));
-    return families;
+    std::vector<std::pair<std::string, std::string>> given;
+    for (const auto& file : files) given.emplace_back(file.string(), read_file(file, largest_rules_file));
+    std::vector<FamilySource> sources;
+    for (const BuiltinRules& rules : builtin_rules()) sources.push_back({rules.source, rules.toml});
+    for (const auto& [name, toml] : given) sources.push_back({name, toml});
+    return parse_families(sources);
 }
 
 }  // namespace tpx::formats

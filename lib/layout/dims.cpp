@@ -9,6 +9,8 @@
 namespace tpx {
 namespace {
 
+constexpr Index largest_index = 1'000'000'000;
+
 std::string_view trim(std::string_view text) {
     while (text.starts_with(' ')) text.remove_prefix(1);
     while (text.ends_with(' ')) text.remove_suffix(1);
@@ -27,6 +29,11 @@ std::string_view take_until(std::string_view& text, std::string_view separator) 
 std::optional<Index> times(Index a, Index b) {
     Index product = 0;
     return __builtin_mul_overflow(a, b, &product) ? std::nullopt : std::optional{product};
+}
+
+std::optional<Index> plus(Index a, Index b) {
+    Index sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? std::nullopt : std::optional{sum};
 }
 
 std::optional<Index> quotient(Index a, Index b) { return b > 0 && a % b == 0 ? std::optional{a / b} : std::nullopt; }
@@ -107,11 +114,19 @@ std::optional<Index> Dims::evaluate(std::string_view formula, const Config& conf
         }
         return value;
     };
+    const auto sum = [&](std::string_view text) -> std::optional<Index> {
+        std::optional<Index> value = text.empty() ? std::nullopt : std::optional<Index>{0};
+        while (value && !text.empty()) {
+            const std::optional<Index> term = product(take_until(text, "+"));
+            value = term ? plus(*value, *term) : std::nullopt;
+        }
+        return value;
+    };
     while (!formula.empty()) {
         std::string_view alternative = take_until(formula, "|");
         const std::string_view value = take_until(alternative, " if ");
         if (!alternative.empty() && !holds(config, trim(alternative))) continue;
-        if (const auto result = product(value)) return result;
+        if (const auto result = sum(value)) return result;
     }
     return std::nullopt;
 }
@@ -128,6 +143,34 @@ std::optional<ConfigValue> Dims::value(std::string_view formula, const Config& c
         if (const auto number = evaluate(text, config)) return *number;
     }
     return std::nullopt;
+}
+
+std::optional<NameIndices> indices_of(const NameTemplate& name, NameIndices numbers, const Dims& dims) {
+    const auto shifted = [&](char letter, std::optional<int>& number) {
+        const NameTemplate::Range range = name.range(letter);
+        if (range.letter == 0 || !number) return true;
+        const auto bound = dims[range.letter];
+        if (!range.from) return !bound || *number < *bound;
+        if (!bound || *bound > largest_index) return false;
+        *number += static_cast<int>(*bound);
+        return true;
+    };
+    if (!shifted('l', numbers.layer) || !shifted('e', numbers.expert)) return std::nullopt;
+    return numbers;
+}
+
+std::optional<NameIndices> numbers_in(const NameTemplate& name, NameIndices indices, const Dims& dims) {
+    const auto shifted = [&](char letter, std::optional<int>& index) {
+        const NameTemplate::Range range = name.range(letter);
+        if (range.letter == 0 || !index) return true;
+        const auto bound = dims[range.letter];
+        if (!bound) return !range.from;
+        if (range.from != (*index >= *bound)) return false;
+        if (range.from) *index -= static_cast<int>(*bound);
+        return true;
+    };
+    if (!shifted('l', indices.layer) || !shifted('e', indices.expert)) return std::nullopt;
+    return indices;
 }
 
 }  // namespace tpx

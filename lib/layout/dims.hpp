@@ -27,9 +27,9 @@ public:
     std::optional<Index> operator[](char letter) const;
     void set(char letter, Index size) { sizes_[letter] = size; }
 
-    /// The value of a formula such as "make_vocab_size_divisible_by * tp": alternatives ('|') of products and quotients
-    /// of numbers, factors and configuration keys; `KEY if OTHER` counts only when OTHER is true. Nothing when no
-    /// alternative can be evaluated. `config` is asked for keys, `extra` before it.
+    /// The value of a formula such as "make_vocab_size_divisible_by * tp": alternatives ('|') of sums of products and
+    /// quotients of numbers, factors and configuration keys; `KEY if OTHER` counts only when OTHER is true. Nothing
+    /// when no alternative can be evaluated. `config` is asked for keys, `extra` before it.
     std::optional<Index> evaluate(std::string_view formula, const Config& config, const Config& extra = {}) const;
 
     /// Like evaluate(), for any kind of value: an alternative may also be true, false, 'text', or a key, whose value is
@@ -47,5 +47,12 @@ bool holds(const Config& config, std::string_view condition);
 
 /// The integer under `key`, if there is one.
 std::optional<Index> integer(const Config& config, std::string_view key);
+
+/// Which layer and expert a name with these numbers in it is for: those of `{l-L}` count from L. Nothing when the name
+/// is not for them, or L is not known.
+std::optional<NameIndices> indices_of(const NameTemplate& name, NameIndices numbers, const Dims& dims);
+
+/// The numbers to write into a name: the inverse of indices_of(). Nothing when the name is not for these indices.
+std::optional<NameIndices> numbers_in(const NameTemplate& name, NameIndices indices, const Dims& dims);
 
 }  // namespace tpx

@@ -10,14 +10,38 @@
 namespace tpx {
 namespace {
 
-/// The layers in which a canonical tensor occurs (-1: it has no layer), and the dtype it is stored in.
+/// Layer and expert of a piece of a canonical tensor; -1: it has none.
+struct Place {
+    int layer = -1;
+    int expert = -1;
+
+    friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+/// Where a canonical tensor occurs, and the dtype it is stored in.
 struct Occurrence {
-    std::set<int> layers;
+    std::set<Place> places;
     DType dtype = DType::f32;
     std::string stored;  ///< a stored name, for messages
 };
 
 using Occurrences = std::map<std::string, Occurrence, std::less<>>;
+
+/// Calls `each(place)` for what the stored tensor holds of a canonical one.
+template <class Each>
+void for_each_place(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const CanonicalTensor& part,
+                    Each&& each) {
+    const auto span = [&](char index, const std::optional<int>& number, Index size) {
+        if (is_axis(*reading.family, meaning, index)) return Interval{0, size};
+        const int at = part.has(index) && part.is_index(index) ? number.value_or(-1) : -1;
+        return Interval{at, at + 1};
+    };
+    const Interval layers = span('l', meaning.indices.layer, tensor.shape.empty() ? 0 : tensor.shape[0]);
+    const Interval experts = span('e', meaning.indices.expert, reading.dims['e'].value_or(0));
+    for (Index l = layers.begin; l < layers.end; ++l) {
+        for (Index e = experts.begin; e < experts.end; ++e) each(Place{static_cast<int>(l), static_cast<int>(e)});
+    }
+}
 
 Occurrences weights_of(const Reading& source, std::span<const Tensor> tensors, std::vector<std::string>& left_out) {
     Occurrences found;
@@ -27,20 +51,16 @@ Occurrences weights_of(const Reading& source, std::span<const Tensor> tensors, s
             left_out.push_back(tensors[t].name);
             continue;
         }
-        const bool stacked = meaning.rule->name.optional('l') && !meaning.indices.layer;
         for (const std::string& part : meaning.rule->expression.parts) {
             Occurrence& occurrence = found[part];
             occurrence.dtype = tensors[t].dtype;
             occurrence.stored = tensors[t].name;
-            for (int l = 0; stacked && l < tensors[t].shape[0]; ++l) occurrence.layers.insert(l);
-            if (!stacked) occurrence.layers.insert(meaning.indices.layer.value_or(-1));
+            for_each_place(source, tensors[t], meaning, source.family->tensor(part),
+                           [&](Place place) { occurrence.places.insert(place); });
         }
     }
     return found;
 }
-
-/// Rules with other tags are spellings that are read but not written ("local" rank files, "new" names).
-bool written(const Rule& rule) { return rule.tags.empty() || std::ranges::find(rule.tags, "tied") != rule.tags.end(); }
 
 /// The size that `letter` is padded to in the dialect of `reading`; nothing when the configuration lacks the divisor.
 std::optional<Index> padded_size(const Reading& reading, const Config& config, int tp, char letter, Index size) {
@@ -67,89 +87,172 @@ Shape shape_of(const Reading& reading, const Meaning& meaning, const Config& con
     return shape;
 }
 
-/// Adds the stored tensors that `rule` makes of its parts: one a layer, or one for all layers.
-void apply(const Rule& rule, const Occurrence& occurrence, Index all_layers, const Config& config, int tp,
-           Expressed& out) {
-    const auto add = [&](NameIndices indices, Index stacked) {
-        const Meaning meaning{Meaning::Kind::parameter, &rule, "weight", indices};
-        const std::string name = rule.name.name(indices, out.reading.prefixed);
+/// Makes stored tensors of canonical ones.
+class Writer {
+public:
+    Writer(Expressed& out, const Occurrences& have, const Config& config, int tp, const std::set<std::string>& tags,
+           int layers)
+        : out_{out}, have_{have}, config_{config}, tp_{tp}, tags_{tags}, layers_{layers} {
+        stacks_ = tags.contains("dist") && std::ranges::all_of(have, [&](const auto& entry) {
+                      std::set<int> in;
+                      for (Place place : entry.second.places) in.insert(place.layer);
+                      std::erase_if(in, [&](int layer) { return layer < 0 || layer >= layers; });
+                      return in.empty() || static_cast<int>(in.size()) == layers;
+                  });
+    }
+
+    /// Adds the stored tensors that `rule` makes of what no rule before it took.
+    void apply(const Rule& rule) {
+        const auto first = have_.find(rule.expression.parts[0]);
+        if (first == have_.end() || rule.alias()) return;
+        std::map<Place, std::set<Place>> groups;  // by what stands in the name
+        for (Place place : first->second.places) {
+            if (done_[first->first].contains(place) || !chosen(rule, place)) continue;
+            if (!numbers_in(rule.name, indices(place), out_.reading.dims)) continue;
+            Place named = place;
+            if (stacks_ && rule.name.optional('l') && place.layer < layers_) named.layer = -1;
+            if (!rule.name.has('e')) named.expert = -1;
+            groups[named].insert(place);
+        }
+        for (const auto& [named, places] : groups) add(rule, first->second, named, places);
+    }
+
+    /// Throws Error when a piece of the source was taken by no rule.
+    void require_all(std::string_view dialect) {
+        for (const auto& [part, occurrence] : have_) {
+            for (Place place : occurrence.places) {
+                if (!done_[part].contains(place))
+                    throw failure("tensor '{}': {} names have no place for it ('{}'{})", occurrence.stored, dialect,
+                                  part, place.layer < 0 ? "" : fmt::format(" of layer {}", place.layer));
+            }
+        }
+    }
+
+private:
+    static NameIndices indices(Place place) {
+        return {place.layer < 0 ? std::nullopt : std::optional{place.layer},
+                place.expert < 0 ? std::nullopt : std::optional{place.expert}};
+    }
+
+    bool holds(std::string_view tag, Place place) const {
+        const auto part = have_.find(tag);
+        return tag == "tied" || tags_.contains(std::string{tag}) ||
+               (part != have_.end() && part->second.places.contains(place));
+    }
+
+    /// Whether one of the rule's tags holds, "a+b" if both do.
+    bool chosen(const Rule& rule, Place place) const {
+        return rule.tags.empty() || std::ranges::any_of(rule.tags, [&](std::string_view tag) {
+                   const std::size_t plus = tag.find('+');
+                   return holds(tag.substr(0, plus), place) &&
+                          (plus == std::string_view::npos || holds(tag.substr(plus + 1), place));
+               });
+    }
+
+    void add(const Rule& rule, const Occurrence& first, Place named, const std::set<Place>& places) {
+        const Meaning meaning{Meaning::Kind::parameter, &rule, "weight", indices(named)};
+        const NameIndices numbers = numbers_in(rule.name, meaning.indices, out_.reading.dims).value();
+        const std::string name = rule.name.name(numbers, out_.reading.prefixed);
         in_context([&] { return fmt::format("tensor '{}'", name); },
                    [&] {
-                       out.tensors.push_back(
-                           {name, occurrence.dtype, shape_of(out.reading, meaning, config, tp, stacked, nullptr)});
+                       require_parts(rule, first, named, places);
+                       out_.tensors.push_back(
+                           {name, first.dtype, shape_of(out_.reading, meaning, config_, tp_, layers_, nullptr)});
                    });
-        out.reading.meanings.push_back(meaning);
-    };
-    const bool in_all_layers =
-        static_cast<Index>(occurrence.layers.size()) == all_layers && !occurrence.layers.contains(-1);
-    if (rule.name.optional('l') && in_all_layers) return add({}, all_layers);
-    for (int layer : occurrence.layers) add({layer < 0 ? std::nullopt : std::optional{layer}, std::nullopt}, 0);
+        out_.reading.meanings.push_back(meaning);
+        for (const std::string& part : rule.expression.parts) done_[part].insert(places.begin(), places.end());
+    }
+
+    void require_parts(const Rule& rule, const Occurrence& first, Place named, const std::set<Place>& places) const {
+        for (const std::string& part : rule.expression.parts) {
+            const auto found = have_.find(part);
+            if (found == have_.end() || !std::ranges::includes(found->second.places, places))
+                throw failure("its part '{}' is missing from the source", part);
+            if (found->second.dtype != first.dtype)
+                throw failure("its parts have different dtypes ({} and {})", tpx::name(first.dtype),
+                              tpx::name(found->second.dtype));
+        }
+        const bool of_experts = places.begin()->expert >= 0 && named.expert < 0;
+        const Index experts = of_experts ? out_.reading.dims['e'].value_or(0) : 1;
+        const Index layers = named.layer < 0 && places.begin()->layer >= 0 ? layers_ : 1;
+        if (static_cast<Index>(places.size()) != experts * layers)
+            throw failure("{} of {} layers and experts that share it are there", places.size(), experts * layers);
+    }
+
+    Expressed& out_;
+    const Occurrences& have_;
+    const Config& config_;
+    int tp_;
+    const std::set<std::string>& tags_;
+    int layers_;
+    bool stacks_ = false;
+    std::map<std::string, std::set<Place>, std::less<>> done_;
+};
+
+/// The keys of the configuration that would tell the sizes that are missing.
+std::string missing_sizes(const Reading& source) {
+    std::set<char> needed;
+    for (const Meaning& meaning : source.meanings) {
+        if (meaning.kind != Meaning::Kind::parameter) continue;
+        for (const std::string& part : meaning.rule->expression.parts) {
+            for (const Axis& axis : source.family->tensor(part).axes) {
+                for (Token token : axis) needed.insert(token.letter);
+            }
+        }
+    }
+    std::vector<std::string> missing;
+    for (const auto& [letter, formulas] : source.family->dims) {
+        if (needed.contains(letter) && !source.dims[letter]) missing.push_back(formulas.begin()->second);
+    }
+    return fmt::format("{}", fmt::join(missing, ", "));
 }
 
-void require_parts(const Rule& rule, const Occurrences& have, const Occurrence& first) {
-    for (const std::string& part : rule.expression.parts) {
-        const auto found = have.find(part);
-        if (found == have.end() || found->second.layers != first.layers)
-            throw failure("tensor '{}': its part '{}' is missing from the source", rule.name.text(), part);
-        if (found->second.dtype != first.dtype)
-            throw failure("tensor '{}': its parts have different dtypes ({} and {})", rule.name.text(),
-                          name(first.dtype), name(found->second.dtype));
+/// The tensor that may be tied to another, if the family has one.
+const CanonicalTensor* tied_tensor(const Family& family) {
+    const auto found = std::ranges::find_if(family.tensors, [](const auto& t) { return !t.second.tie.empty(); });
+    return found == family.tensors.end() ? nullptr : &found->second;
+}
+
+/// Adds the tied output layer where the dialect writes it, or takes it away where it does not.
+void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have, Expressed& out) {
+    const CanonicalTensor* head = tied_tensor(*source.family);
+    if (!head) return;
+    const bool lacking = !have.contains(head->name);
+    if (lacking && !source.tied && !source.config.empty())
+        throw failure("tensor '{}' is missing, and the configuration does not say that it is tied to '{}'", head->name,
+                      head->tie);
+    const bool written = std::ranges::any_of(
+        dialect.rules, [&](const Rule& rule) { return rule.expression.parts[0] == head->name && rule.tagged("tied"); });
+    if (lacking && written && have.contains(head->tie)) {
+        out.aliases[head->name] = head->tie;
+        have[head->name] = have[head->tie];
+    } else if (!lacking && source.tied && !written) {
+        out.left_out.push_back(have[head->name].stored);
+        have.erase(head->name);
     }
 }
 
 }  // namespace
 
 Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
-                  int tp) {
+                  int tp, const std::set<std::string>& tags) {
     if (!source.unknown.empty())
         throw failure("tensor '{}': no rule of family '{}' matches it; add one with --rules: [\"{}\", \"CANONICAL\"]",
                       tensors[source.unknown[0]].name, source.family->name, tensors[source.unknown[0]].name);
-    if (!source.complete) {
-        std::string missing;
-        for (const auto& [letter, formulas] : source.family->dims) {
-            if (!source.dims[letter])
-                missing += fmt::format("{}{}", missing.empty() ? "" : ", ", formulas.begin()->second);
-        }
-        throw failure("the checkpoint does not tell {}; give the model's config.json with --config", missing);
-    }
+    if (!source.complete)
+        throw failure("the checkpoint does not tell {}; give the model's config.json with --config",
+                      missing_sizes(source));
     Expressed out;
     out.reading = source;
     out.reading.dialect = &dialect;
-    out.reading.prefixed = false;
+    out.reading.prefixed = !dialect.bare;
     out.reading.meanings.clear();
     out.reading.unknown.clear();
     Occurrences have = weights_of(source, tensors, out.left_out);
-    const auto head =
-        std::ranges::find_if(source.family->tensors, [](const auto& entry) { return !entry.second.tie.empty(); });
-    const bool can_tie = head != source.family->tensors.end();
-    const bool lacks_head = can_tie && !have.contains(head->first);
-    if (lacks_head && !source.tied && !source.config.empty())
-        throw failure("tensor '{}' is missing, and the configuration does not say that it is tied to '{}'", head->first,
-                      head->second.tie);
-    const bool writes_tied =
-        can_tie && std::ranges::any_of(dialect.rules, [&](const Rule& rule) {
-            return rule.expression.parts[0] == head->first && std::ranges::find(rule.tags, "tied") != rule.tags.end();
-        });
-    if (lacks_head && writes_tied) {
-        out.aliases[head->first] = head->second.tie;
-        have[head->first] = have[head->second.tie];
-    } else if (can_tie && !lacks_head && source.tied && !writes_tied) {
-        out.left_out.push_back(have[head->first].stored);
-        have.erase(head->first);
-    }
-    const Index all_layers = layers(source, tensors);
-    std::set<std::string> done;
-    for (const Rule& rule : dialect.rules) {
-        const auto first = have.find(rule.expression.parts[0]);
-        if (first == have.end() || !written(rule) || done.contains(first->first)) continue;
-        require_parts(rule, have, first->second);
-        apply(rule, first->second, all_layers, config, tp, out);
-        done.insert(rule.expression.parts.begin(), rule.expression.parts.end());
-    }
-    for (const auto& [part, occurrence] : have) {
-        if (!done.contains(part))
-            throw failure("tensor '{}': {} names have no place for it ('{}')", occurrence.stored, dialect.name, part);
-    }
+    settle_tie(source, dialect, have, out);
+    Writer writer{out, have, config, tp, tags, layers(source, tensors)};
+    for (const Rule& rule : dialect.rules) writer.apply(rule);
+    writer.require_all(dialect.name);
     return out;
 }
 
@@ -159,7 +262,7 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.meanings[t];
         if (meaning.kind != Meaning::Kind::parameter || meaning.role == "step") continue;
-        const bool stacked = meaning.rule->name.optional('l') && !meaning.indices.layer;
+        const bool stacked = is_axis(*source.family, meaning, 'l');
         in_context([&] { return fmt::format("tensor '{}'", tensors[t].name); },
                    [&] {
                        out.tensors[t].shape =
@@ -177,7 +280,12 @@ std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const s
     Config known = config;
     for (const Meaning& meaning : reading.meanings) {
         if (meaning.kind != Meaning::Kind::parameter) continue;
-        for (const std::string& part : meaning.rule->expression.parts) known["has_" + part] = true;
+        for (const std::string& part : meaning.rule->expression.parts) {
+            const std::int64_t layer = meaning.indices.layer.value_or(0);
+            known["has_" + part] = true;
+            const auto first = known.try_emplace("first_" + part, layer).first;
+            if (layer < std::get<std::int64_t>(first->second)) first->second = layer;
+        }
     }
     known["tied"] = reading.tied || !known.contains("has_head");
     Dims dims = reading.dims;

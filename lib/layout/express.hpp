@@ -5,6 +5,8 @@
 #include "lib/layout/reading.hpp"
 
 #include <map>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,10 +23,11 @@ struct Expressed {
 };
 
 /// The weights of `source` in the names and axes of `dialect`, whole. `config` holds what the source's configuration
-/// lacks (vocabulary divisor); `tp` is the degree that padding depends on. Throws Error when the dialect cannot hold a
+/// lacks (vocabulary divisor); `tp` is the degree that padding depends on; `tags` choose among spellings, and with
+/// "dist" layers that are all alike share a tensor where a name allows it. Throws Error when the dialect cannot hold a
 /// weight, when a required one is missing, or when a factor's size is unknown; the message says how to give it.
 Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
-                  int tp);
+                  int tp, const std::set<std::string>& tags);
 
 /// The same tensors under the same names, but padded as `tp` asks; the identity for all dialects that do not pad.
 Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Config& config, int tp);
@@ -37,7 +40,8 @@ struct ConfigSetting {
 };
 
 /// What the family's rules say that the framework of `dialect` must be told of the model, as far as it is known.
-/// Formulas see `config`, the sizes, `has_NAME` for each canonical tensor that is stored, and `tied`.
+/// Formulas see `config`, the sizes, `has_NAME` and `first_NAME` (a layer) for each canonical tensor that is stored,
+/// and `tied`.
 std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
                                              const Config& config);
 

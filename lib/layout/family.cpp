@@ -2,158 +2,181 @@
 #include "lib/layout/family.hpp"
 
 #include "lib/core/error.hpp"
-
-#include <toml++/toml.h>
+#include "lib/layout/family_file.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace tpx {
 namespace {
 
-std::string text_of(const toml::node& node, std::string_view what) {
-    const auto value = node.value<std::string>();
-    if (!value) throw failure("line {}: {} must be a string", node.source().begin.line, what);
-    return *value;
+template <class Map>
+void add_entries(Map& base, const Map& more) {
+    for (const auto& [key, value] : more) base[key] = value;
 }
 
-std::vector<std::string> texts_of(const toml::node& node, std::string_view what) {
-    std::vector<std::string> texts;
-    const toml::array* array = node.as_array();
-    if (!array) throw failure("line {}: {} must be a list of strings", node.source().begin.line, what);
-    for (const toml::node& item : *array) texts.push_back(text_of(item, what));
-    return texts;
-}
-
-/// Calls `each(key, node)` for the entries of the table `parent[key]`, if there is one.
-template <class Each>
-void for_each_in(const toml::table& parent, std::string_view key, Each&& each) {
-    const toml::node* node = parent.get(key);
-    if (!node) return;
-    if (!node->is_table()) throw failure("line {}: '{}' must be a table", node->source().begin.line, key);
-    for (const auto& [name, value] : *node->as_table()) each(std::string{name.str()}, value);
-}
-
-char letter_of(const std::string& text, const toml::node& node) {
-    if (text.size() != 1) throw failure("line {}: factor '{}' must be one letter", node.source().begin.line, text);
-    return text[0];
-}
-
-CanonicalTensor parse_tensor(const std::string& name, const std::string& text) {
-    const std::size_t semicolon = std::min(text.find(';'), text.size());
-    CanonicalTensor tensor{.name = name, .axes = parse_axes(std::string_view{text}.substr(0, semicolon))};
-    std::string_view rest = std::string_view{text}.substr(std::min(semicolon + 1, text.size()));
-    while (!rest.empty()) {
-        const std::size_t end = std::min(rest.find(' '), rest.size());
-        const std::string_view word = rest.substr(0, end);
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-        if (word.empty()) continue;
-        if (word.starts_with("tp=") && word.size() == 4)
-            tensor.tp = word[3];
-        else if (word.starts_with("tie="))
-            tensor.tie = word.substr(4);
-        else if (word == "first")
-            tensor.first = true;
-        else if (word == "last")
-            tensor.last = true;
-        else if (word == "opt")
-            tensor.optional = true;
-        else
-            throw failure("tensor '{}': word '{}' is not known (tp=, tie=, first, last, opt)", name, word);
+void add_config(std::vector<ConfigEntry>& base, const std::vector<ConfigEntry>& more) {
+    for (const ConfigEntry& entry : more) {
+        const auto old = std::ranges::find(base, entry.key, &ConfigEntry::key);
+        old == base.end() ? base.push_back(entry) : void(*old = entry);
     }
-    return tensor;
 }
 
-Rule parse_rule(const toml::node& node, const std::string& layer) {
-    const std::vector<std::string> texts = texts_of(node, "a rule");
-    if (texts.size() < 2 || texts.size() > 3)
-        throw failure("line {}: a rule is [name, expression] or [name, expression, tags]", node.source().begin.line);
-    const std::string name = texts[0].starts_with('.') ? layer + texts[0] : texts[0];
-    Rule rule{NameTemplate{name}, parse_expression(texts[1]), {}};
-    for (std::string_view rest = texts.size() == 3 ? std::string_view{texts[2]} : std::string_view{}; !rest.empty();) {
-        const std::size_t end = std::min(rest.find(' '), rest.size());
-        if (end > 0) rule.tags.emplace_back(rest.substr(0, end));
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-    return rule;
+void add_dialect(WrittenDialect& base, const WrittenDialect& more) {
+    if (more.replace) base.rules.clear();
+    for (const WrittenRule& rule : more.rules)
+        std::erase_if(base.rules, [&](const WrittenRule& old) { return old.name == rule.name; });
+    base.rules.insert(base.rules.end(), more.rules.begin(), more.rules.end());
+    if (!more.layer.empty()) base.layer = more.layer;
+    base.bare |= more.bare;
+    base.extra.insert(base.extra.end(), more.extra.begin(), more.extra.end());
+    add_entries(base.roles, more.roles);
 }
 
-Dialect parse_dialect(const std::string& name, const toml::table& table) {
-    Dialect dialect{.name = name};
-    const std::string layer = table["layer"].value_or(std::string{});
-    if (const toml::node* extra = table.get("extra")) dialect.extra = texts_of(*extra, "extra");
-    if (const toml::array* rules = table["rules"].as_array()) {
-        for (const toml::node& rule : *rules)
-            dialect.rules.push_back(in_context([&] { return fmt::format("line {}", rule.source().begin.line); },
-                                               [&] { return parse_rule(rule, layer); }));
+bool named_in(const std::vector<std::string>& list, std::string_view name) {
+    return std::ranges::find(list, name) != list.end();
+}
+
+void remove_from(WrittenFamily& family, const std::vector<std::string>& names) {
+    std::erase_if(family.own.tensors, [&](const auto& entry) { return named_in(names, entry.first); });
+    for (auto& [dialect, rules] : family.dialects) {
+        std::erase_if(rules.rules, [&](const WrittenRule& rule) {
+            return named_in(names, rule.name) ||
+                   std::ranges::any_of(rule.expression.parts,
+                                       [&](const std::string& part) { return named_in(names, part); });
+        });
     }
-    for_each_in(table, "roles", [&](const std::string& role, const toml::node& node) {
-        for (std::string& pattern : texts_of(node, "a role")) {
-            if (std::ranges::count(pattern, '*') != 1)
-                throw failure("line {}: role pattern '{}' must have one '*'", node.source().begin.line, pattern);
-            dialect.roles.push_back({role, std::move(pattern)});
+}
+
+/// Adds up what files say of one another.
+class Library {
+public:
+    explicit Library(std::span<const FamilySource> sources) {
+        for (const FamilySource& source : sources) files_.push_back(parse_family_file(source));
+    }
+
+    std::vector<Family> families() {
+        std::vector<Family> built;
+        for (std::size_t number = 0; number < files_.size(); ++number) {
+            if (!files_[number].fragment && number == *find(files_[number].own.name, files_.size()))
+                built.push_back(build_family(complete(number)));
         }
-    });
+        return built;
+    }
+
+private:
+    /// The last file of this name, `other` left aside.
+    std::optional<std::size_t> find(std::string_view name, std::size_t other) const {
+        for (std::size_t number = files_.size(); number-- > 0;) {
+            if (files_[number].own.name == name && number != other) return number;
+        }
+        return std::nullopt;
+    }
+
+    WrittenFamily complete(std::size_t number) {
+        const WrittenFamily& file = files_[number];
+        return in_context([&] { return file.source; },
+                          [&] {
+                              if (!open_.insert(number).second) throw failure("it extends itself");
+                              WrittenFamily whole{.source = file.source, .own = {.name = file.own.name}};
+                              for (const std::string& name : file.extends) {
+                                  const auto base = find(name, number);
+                                  if (!base) throw failure("it extends '{}', which is not known", name);
+                                  add_family(whole, complete(*base));
+                              }
+                              add_family(whole, file);
+                              open_.erase(number);
+                              return whole;
+                          });
+    }
+
+    std::vector<WrittenFamily> files_;
+    std::set<std::size_t> open_;  ///< those that are being completed
+};
+
+void check_axes(const Family& family, const CanonicalTensor& tensor) {
+    std::set<char> seen;
+    for (const Axis& axis : tensor.axes) {
+        for (Token token : axis) {
+            if (!seen.insert(token.letter).second) throw failure("factor '{}' occurs twice", token.letter);
+            if (token.letter == '+' || token.padded) throw failure("only expressions have '+' and '~'");
+            if (!family.dims.contains(token.letter) && token.letter != 'l')
+                throw failure("the size of factor '{}' is not declared in [dims]", token.letter);
+        }
+    }
+    if (!tensor.tie.empty() && !family.tensors.contains(tensor.tie))
+        throw failure("it is tied to '{}', which is not declared", tensor.tie);
+}
+
+void check_rule(const Family& family, const Rule& rule) {
+    for (const std::string& part : rule.expression.parts) {
+        if (!family.tensors.contains(part)) throw failure("tensor '{}' is not declared", part);
+    }
+    for (char letter : {'l', 'e'}) {
+        if (rule.name.has(letter) && !family.tensor(rule.expression.parts[0]).is_index(letter) && !rule.alias())
+            throw failure("tensor '{}' has no index '{}'", rule.expression.parts[0], letter);
+    }
+}
+
+std::vector<Rule> expand(const WrittenRule& written, const std::vector<std::string>& layers) {
+    std::vector<Rule> rules;
+    if (!written.name.starts_with('.')) return {{NameTemplate{written.name}, written.expression, written.tags}};
+    if (layers.empty()) throw failure("rule '{}': the dialect has no 'layer' to stand before it", written.name);
+    for (const std::string& layer : layers)
+        rules.push_back({NameTemplate{layer + written.name}, written.expression, written.tags});
+    return rules;
+}
+
+Dialect build_dialect(const std::string& name, const WrittenDialect& written) {
+    Dialect dialect{.name = name, .bare = written.bare, .extra = written.extra};
+    for (const WrittenRule& rule : written.rules) {
+        std::vector<Rule> rules = expand(rule, written.layer);
+        dialect.rules.insert(dialect.rules.end(), rules.begin(), rules.end());
+    }
+    for (const auto& [role, patterns] : written.roles)
+        dialect.roles.insert(dialect.roles.end(), patterns.begin(), patterns.end());
     return dialect;
 }
 
-ConfigEntry parse_entry(const std::string& key, const toml::node& node) {
-    const toml::array* list = node.as_array();
-    if (list && list->size() != 1)
-        throw failure("line {}: config '{}': a list must have one value", node.source().begin.line, key);
-    return {key, text_of(list ? *list->get(0) : node, "a config value"), list != nullptr};
-}
-
-void check_rules(const Family& family) {
-    for (const Dialect& dialect : family.dialects) {
-        for (const Rule& rule : dialect.rules) {
-            for (const std::string& part : rule.expression.parts) {
-                if (!family.tensors.contains(part))
-                    throw failure("dialect '{}': rule '{}': tensor '{}' is not declared", dialect.name,
-                                  rule.name.text(), part);
-            }
-        }
-    }
-}
-
-Family read_family(const toml::table& table) {
-    Family family;
-    family.name = table["family"].value_or(std::string{});
-    if (family.name.empty()) throw failure("line 1: 'family = \"NAME\"' is missing");
-    for_each_in(table, "detect", [&](const std::string& source, const toml::node& node) {
-        family.detect[source] = texts_of(node, "detect");
-    });
-    for_each_in(table, "tied", [&](const std::string& source, const toml::node& node) {
-        family.tied[source] = text_of(node, "tied");
-    });
-    for_each_in(table, "dims", [&](const std::string& factor, const toml::node& node) {
-        if (!node.is_table()) throw failure("line {}: factor '{}' must be a table", node.source().begin.line, factor);
-        for (const auto& [source, formula] : *node.as_table())
-            family.dims[letter_of(factor, node)][std::string{source.str()}] = text_of(formula, "a formula");
-    });
-    for_each_in(table, "pad", [&](const std::string& dialect, const toml::node& node) {
-        if (!node.is_table()) throw failure("line {}: pad.{} must be a table", node.source().begin.line, dialect);
-        for (const auto& [factor, formula] : *node.as_table())
-            family.pad[dialect][letter_of(std::string{factor.str()}, node)] = text_of(formula, "a formula");
-    });
-    for_each_in(table, "config", [&](const std::string& dialect, const toml::node& node) {
-        if (!node.is_table()) throw failure("line {}: config.{} must be a table", node.source().begin.line, dialect);
-        for (const auto& [key, value] : *node.as_table())
-            family.config[dialect].push_back(parse_entry(std::string{key.str()}, value));
-    });
-    for_each_in(table, "divide",
-                [&](const std::string&, const toml::node& node) { family.tp_divides = texts_of(node, "divide"); });
-    for_each_in(table, "tensors", [&](const std::string& name, const toml::node& node) {
-        family.tensors.emplace(name, parse_tensor(name, text_of(node, "a tensor")));
-    });
-    for_each_in(table, "dialects", [&](const std::string& name, const toml::node& node) {
-        if (!node.is_table()) throw failure("line {}: dialect '{}' must be a table", node.source().begin.line, name);
-        family.dialects.push_back(parse_dialect(name, *node.as_table()));
-    });
-    check_rules(family);
-    return family;
-}
-
 }  // namespace
+
+void add_family(WrittenFamily& base, const WrittenFamily& more) {
+    remove_from(base, more.remove);
+    for (const std::string& dialect : more.without) base.dialects.erase(dialect);
+    add_entries(base.own.dims, more.own.dims);
+    add_entries(base.own.tied, more.own.tied);
+    add_entries(base.own.tensors, more.own.tensors);
+    for (const auto& [dialect, pad] : more.own.pad) add_entries(base.own.pad[dialect], pad);
+    for (const auto& [dialect, entries] : more.own.config) add_config(base.own.config[dialect], entries);
+    if (!more.own.tp_divides.empty()) base.own.tp_divides = more.own.tp_divides;
+    for (const auto& [name, dialect] : more.dialects) add_dialect(base.dialects[name], dialect);
+    base.own.detect = more.own.detect;
+}
+
+Family build_family(const WrittenFamily& written) {
+    return in_context(
+        [&] { return written.source; },
+        [&] {
+            Family family = written.own;
+            for (const auto& [name, tensor] : family.tensors)
+                in_context([&] { return fmt::format("tensor '{}'", name); }, [&] { check_axes(family, tensor); });
+            for (const auto& [name, dialect] : written.dialects)
+                family.dialects.push_back(build_dialect(name, dialect));
+            for (const Dialect& dialect : family.dialects) {
+                for (const Rule& rule : dialect.rules)
+                    in_context([&] { return fmt::format("dialect '{}': rule '{}'", dialect.name, rule.name.text()); },
+                               [&] { check_rule(family, rule); });
+            }
+            return family;
+        });
+}
+
+bool CanonicalTensor::has(char letter) const {
+    return std::ranges::any_of(
+        axes, [&](const Axis& axis) { return std::ranges::find(axis, letter, &Token::letter) != axis.end(); });
+}
+
+bool Rule::tagged(std::string_view tag) const { return std::ranges::find(tags, tag) != tags.end(); }
 
 const Dialect* Family::dialect(std::string_view wanted) const {
     const auto found = std::ranges::find(dialects, wanted, &Dialect::name);
@@ -166,15 +189,10 @@ const CanonicalTensor& Family::tensor(std::string_view wanted) const {
     return found->second;
 }
 
+std::vector<Family> parse_families(std::span<const FamilySource> sources) { return Library{sources}.families(); }
+
 Family parse_family(std::string_view text, std::string_view source) {
-    return in_context([&] { return std::string{source}; },
-                      [&] {
-                          try {
-                              return read_family(toml::parse(text, source));
-                          } catch (const toml::parse_error& mistake) {
-                              throw failure("line {}: {}", mistake.source().begin.line, mistake.description());
-                          }
-                      });
+    return build_family(parse_family_file({source, text}));
 }
 
 }  // namespace tpx

@@ -4,6 +4,7 @@
 #include "lib/layout/notation.hpp"
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,19 +14,29 @@ namespace tpx {
 /// A canonical tensor: a name with factored axes, and what parallelism may do with it.
 struct CanonicalTensor {
     std::string name;
-    std::vector<Axis> axes;  ///< `l` and `e` lead and are indices, not axes of the pieces
-    char tp = 0;             ///< the factor that tensor parallelism cuts; 0: replicated
+    std::vector<Axis> axes;  ///< `l`, and `e` if it is split by expert, lead and are indices, no axes of the pieces
+    char tp = 0;             ///< the factor that tensor parallelism cuts, with `ep` that of experts; 0: replicated
+    char local_tp = 0;       ///< cut so only in rank files of Megatron's local layers, replicated elsewhere
+    char ep = 0;             ///< 'e': experts are dealt to ranks in blocks, and there is one piece for each; 0: none
     bool first = false;      ///< without layer: on the first stage
     bool last = false;       ///< without layer: on the last stage
-    bool optional = false;   ///< a checkpoint may lack it
-    std::string tie;         ///< the canonical tensor that it is when a checkpoint lacks it
+    bool mtp = false;       ///< without layer: also on the stage of layers for multi-token prediction, if there are any
+    bool optional = false;  ///< a checkpoint, or single layers of it, may lack it
+    std::string tie;        ///< the canonical tensor that it is when a checkpoint lacks it
+
+    bool has(char letter) const;  ///< `letter` is one of its factors
+    bool is_index(char letter) const { return letter == 'l' || (letter == 'e' && ep != 0); }
 };
 
 /// A stored name and what is in it.
 struct Rule {
     NameTemplate name;
     Expression expression;
-    std::vector<std::string> tags;  ///< written only when one of them holds; no tags: always
+    /// Written only when one of them holds (no tags: always), or when all of "a+b" do; all rules are read.
+    std::vector<std::string> tags;
+
+    bool tagged(std::string_view tag) const;
+    bool alias() const { return tagged("alias"); }  ///< a second copy, which is read but never written
 };
 
 /// How optimizer state is named: `pattern` has one `*`, the parameter's stored name.
@@ -38,6 +49,7 @@ struct RolePattern {
 struct Dialect {
     std::string name;
     std::vector<Rule> rules;
+    bool bare = false;               ///< names are written without their bracketed prefix
     std::vector<std::string> extra;  ///< globs of what is no parameter
     std::vector<RolePattern> roles;
 };
@@ -65,7 +77,18 @@ struct Family {
     const CanonicalTensor& tensor(std::string_view wanted) const;  ///< throws Error when there is none
 };
 
-/// Reads one family from TOML. `source` names it in errors. Throws Error "SOURCE: line N: cause".
+/// A file of rules: its name, for messages, and its text.
+struct FamilySource {
+    std::string_view name;
+    std::string_view toml;
+};
+
+/// Reads families that may extend one another, in any order. Of several with one name the last counts; it may extend
+/// the one before. Fragments, which exist only to be extended, are not among the result. Throws Error "FILE: line N:
+/// cause".
+std::vector<Family> parse_families(std::span<const FamilySource> sources);
+
+/// Reads one family that extends no other.
 Family parse_family(std::string_view toml, std::string_view source);
 
 }  // namespace tpx

@@ -42,6 +42,15 @@ struct Coordinates {
     int cp = 0;
 };
 
+/// Where a rank stands among those that hold experts, which have a grid of their own over the same ranks: etp and ep
+/// take the places of tp and ep in `order`, what is left of tp, cp and dp is dp.
+struct ExpertCoordinates {
+    int etp = 0;
+    int ep = 0;
+    int dp = 0;
+    int pp = 0;
+};
+
 /// Reads "tp=4,pp=2,fsdp=2". Throws Error (exit 2) that names the key, the value and what is allowed.
 Layout parse_layout(std::string_view text);
 
@@ -56,6 +65,15 @@ Coordinates coordinates(const Layout& layout, int rank);
 
 /// The rank at `at`: the inverse of coordinates().
 int rank_at(const Layout& layout, const Coordinates& at);
+
+/// The degree of tensor parallelism inside experts.
+int expert_tp(const Layout& layout);
+
+/// How many ranks hold the same part of the same expert.
+int expert_dp(const Layout& layout);
+
+/// The rank at `at` of the grid of experts.
+int expert_rank_at(const Layout& layout, const ExpertCoordinates& at);
 
 /// The stage of each of `layers` layers. Throws Error (exit 2) when the stages cannot have equal parts of them, or when
 /// first, last or stages do not add up; the message names layouts that do.

@@ -2,7 +2,9 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/layout.hpp"
 
+#include <algorithm>
 #include <numeric>
+#include <string_view>
 
 namespace tpx {
 namespace {
@@ -14,17 +16,22 @@ int* coordinate(Coordinates& at, std::string_view axis) {
     return &at.cp;
 }
 
+/// Calls `each(axis)` for the five axes of `order`, fastest first.
+template <class Each>
+void for_each_in_order(const Layout& layout, Each&& each) {
+    for (std::size_t at = 0; at < layout.order.size(); at += 3) each(std::string_view{layout.order}.substr(at, 2));
+}
+
 /// Calls `each(axis, size)` for the axes of the dense grid, fastest first. Experts have a grid of their own over the
 /// same ranks, so ep is no axis here.
 template <class Each>
 void for_each_axis(const Layout& layout, Each&& each) {
-    for (std::size_t at = 0; at < layout.order.size(); at += 3) {
-        const std::string_view axis = std::string_view{layout.order}.substr(at, 2);
+    for_each_in_order(layout, [&](std::string_view axis) {
         if (axis == "tp") each(axis, layout.tp);
         if (axis == "pp") each(axis, layout.pp);
         if (axis == "dp") each(axis, layout.dp);
         if (axis == "cp") each(axis, layout.cp);
-    }
+    });
 }
 
 /// The pp up to twice the one asked for that deal the layers evenly: "pp=1, 2, 4".
@@ -80,6 +87,28 @@ int rank_at(const Layout& layout, const Coordinates& at) {
     for_each_axis(layout, [&](std::string_view axis, int size) {
         rank += *coordinate(copy, axis) * step;
         step *= size;
+    });
+    return rank;
+}
+
+int expert_tp(const Layout& layout) { return layout.etp > 0 ? layout.etp : layout.tp; }
+
+int expert_dp(const Layout& layout) {
+    return std::max(1, layout.tp * layout.cp * layout.dp / (expert_tp(layout) * layout.ep));
+}
+
+int expert_rank_at(const Layout& layout, const ExpertCoordinates& at) {
+    int rank = 0;
+    int step = 1;
+    const auto add = [&](int digit, int size) {
+        rank += digit * step;
+        step *= size;
+    };
+    for_each_in_order(layout, [&](std::string_view axis) {
+        if (axis == "tp") add(at.etp, expert_tp(layout));
+        if (axis == "ep") add(at.ep, layout.ep);
+        if (axis == "dp") add(at.dp, expert_dp(layout));
+        if (axis == "pp") add(at.pp, layout.pp);
     });
     return rank;
 }

@@ -30,6 +30,18 @@ std::optional<int> take_number(std::string_view& text) {
     return value;
 }
 
+bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+
+/// All factors in alphabetical order.
+std::string letters_of(const std::vector<Axis>& axes) {
+    std::string letters;
+    for (const Axis& axis : axes) {
+        for (Token token : axis) letters += token.letter;
+    }
+    std::ranges::sort(letters);
+    return letters;
+}
+
 std::optional<int>& slot(NameIndices& indices, char letter) { return letter == 'l' ? indices.layer : indices.expert; }
 
 }  // namespace
@@ -45,7 +57,7 @@ std::vector<Axis> parse_axes(std::string_view text) {
             axes.emplace_back();
         } else if (c == ')' && inside) {
             inside = false;
-        } else if (c == '+' || std::isalpha(static_cast<unsigned char>(c))) {
+        } else if (c == '+' || is_letter(c)) {
             const bool padded = at + 1 < text.size() && text[at + 1] == '~';
             if (!inside) axes.emplace_back();
             axes.back().push_back({c, padded});
@@ -60,13 +72,18 @@ std::vector<Axis> parse_axes(std::string_view text) {
 
 Expression parse_expression(std::string_view text) {
     const std::size_t arrow = text.find("->");
-    Expression expression{words(text.substr(0, arrow)), {}};
-    if (arrow != std::string_view::npos) expression.axes = parse_axes(text.substr(arrow + 2));
-    const auto plus = [](const Axis& axis) { return std::ranges::count(axis, '+', &Token::letter); };
-    std::ptrdiff_t places = 0;
-    for (const Axis& axis : expression.axes) places += plus(axis);
-    if (expression.parts.empty() || places != (expression.parts.size() > 1 ? 1 : 0))
+    Expression expression{words(text.substr(0, arrow)), {}, {}};
+    if (arrow != std::string_view::npos) {
+        const std::string_view axes = text.substr(arrow + 2);
+        const std::size_t as = axes.find(" as ");
+        expression.axes = parse_axes(axes.substr(0, as));
+        if (as != std::string_view::npos) expression.shape = parse_axes(axes.substr(as + 4));
+    }
+    const std::string letters = letters_of(expression.axes);
+    if (expression.parts.empty() || std::ranges::count(letters, '+') != (expression.parts.size() > 1 ? 1 : 0))
         throw failure("expression '{}': several parts need one '+', a single part none", text);
+    if (!expression.shape.empty() && letters_of(expression.shape) != letters)
+        throw failure("expression '{}': the axes before and after 'as' must have the same factors", text);
     return expression;
 }
 
@@ -79,14 +96,30 @@ NameTemplate::NameTemplate(std::string_view text) : text_{text} {
     }
     for (std::size_t open = 0; (open = text.find('{')) != std::string_view::npos;) {
         const std::size_t close = text.find('}', open);
-        const std::string_view inner = close == std::string_view::npos ? "" : text.substr(open + 1, close - open - 1);
-        const bool may_lack = inner.ends_with('?');
-        if (inner.size() != (may_lack ? 2u : 1u) || (inner[0] != 'l' && inner[0] != 'e'))
-            throw failure("name '{}': '{{' must hold l, e, l? or e?", text_);
-        segments_.push_back({std::string{text.substr(0, open)}, inner[0], may_lack});
+        if (close == std::string_view::npos) throw failure("name '{}': '{{' is not closed", text_);
+        segments_.push_back(in_context([&] { return fmt::format("name '{}'", text_); },
+                                       [&] { return parse_index(text.substr(open + 1, close - open - 1)); }));
+        segments_.back().literal = text.substr(0, open);
+        if (segments_.back().optional && !segments_.back().literal.ends_with('.'))
+            throw failure("name '{}': a full stop must stand before an index that may be absent", text_);
         text.remove_prefix(close + 1);
     }
     segments_.push_back({std::string{text}, 0, false});
+}
+
+NameTemplate::Segment NameTemplate::parse_index(std::string_view inner) {
+    Segment segment;
+    const std::string_view whole = inner;
+    if (inner.ends_with('?')) {
+        segment.optional = true;
+        inner.remove_suffix(1);
+    }
+    const bool bounded = inner.size() == 3 && (inner[1] == '<' || inner[1] == '-') && is_letter(inner[2]);
+    if ((inner.size() != 1 && !bounded) || (inner[0] != 'l' && inner[0] != 'e'))
+        throw failure("'{{{}}}' is no index; write {{l}}, {{l?}}, {{l<L}} or {{l-L}}, with l or e", whole);
+    segment.letter = inner[0];
+    if (bounded) segment.range = {inner[2], inner[1] == '-'};
+    return segment;
 }
 
 std::optional<NameIndices> NameTemplate::match_from(std::string_view rest, std::size_t at, NameIndices found) const {
@@ -127,12 +160,41 @@ std::string NameTemplate::name(const NameIndices& indices, bool prefixed) const 
     return text;
 }
 
+std::vector<std::string> NameTemplate::folded() const {
+    std::vector<std::string> names;
+    for (bool layer : {true, false}) {
+        for (bool expert : {true, false}) {
+            if ((!layer && !optional('l')) || (!expert && !optional('e'))) continue;
+            const NameIndices numbers{layer ? std::optional{0} : std::nullopt,
+                                      expert ? std::optional{0} : std::nullopt};
+            names.push_back(fold_numbers(name(numbers, false)));
+            if (has_prefix()) names.push_back(fold_numbers(name(numbers, true)));
+        }
+    }
+    return names;
+}
+
 bool NameTemplate::has(char letter) const {
     return std::ranges::any_of(segments_, [&](const Segment& s) { return s.letter == letter; });
 }
 
 bool NameTemplate::optional(char letter) const {
     return std::ranges::any_of(segments_, [&](const Segment& s) { return s.letter == letter && s.optional; });
+}
+
+NameTemplate::Range NameTemplate::range(char letter) const {
+    const auto found = std::ranges::find(segments_, letter, &Segment::letter);
+    return found == segments_.end() ? Range{} : found->range;
+}
+
+std::string fold_numbers(std::string_view name) {
+    std::string folded;
+    for (char c : name) {
+        const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+        if (!digit) folded += c;
+        if (digit && !folded.ends_with('#')) folded += '#';
+    }
+    return folded;
 }
 
 bool glob_match(std::string_view pattern, std::string_view name) {

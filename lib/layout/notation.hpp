@@ -28,9 +28,11 @@ std::vector<Axis> parse_axes(std::string_view text);
 struct Expression {
     std::vector<std::string> parts;
     std::vector<Axis> axes;
+    std::vector<Axis> shape;  ///< if given, the axes that the file claims for the same bytes
 };
 
-/// Reads "q k v -> (g +) h". Throws Error when several parts lack a `+`.
+/// Reads "q k v -> (g +) h", or "e_up -> e h x as h (e x)". Throws Error when several parts lack a `+`, or when the two
+/// lists of axes have other factors.
 Expression parse_expression(std::string_view text);
 
 /// The indices that a stored name carries; an unset one is not in the name (its axis is in the tensor, or there is
@@ -43,20 +45,31 @@ struct NameIndices {
 };
 
 /// A stored name with places for indices: `{l}` and `{e}`; `{l?}` may be absent together with the dot before it, then
-/// the index is the tensor's leading axis; `[model.]` is a prefix that all names of a checkpoint have, or none.
+/// the index is a leading axis of the tensor; `{l<L}` is for indices below L, `{l-L}` for those from L on, counted from
+/// 0; `[model.]` is a prefix that all names of a checkpoint have, or none.
 class NameTemplate {
 public:
+    /// Which indices of a letter a name is for.
+    struct Range {
+        char letter = 0;    ///< the factor that bounds them; 0: it is for all
+        bool from = false;  ///< those from the bound on, counted from there; else those below it
+    };
+
     /// Throws Error when braces or brackets do not close or name another letter than l or e.
     explicit NameTemplate(std::string_view text);
 
-    /// The indices in `name`, or nothing when it does not match.
+    /// The numbers that stand in `name`, or nothing when it does not match.
     std::optional<NameIndices> match(std::string_view name) const;
 
-    /// The name for `indices`; an index that is not set is left out. `prefixed` writes the bracketed prefix.
+    /// The name with these numbers in it; one that is not set is left out. `prefixed` writes the bracketed prefix.
     std::string name(const NameIndices& indices, bool prefixed) const;
+
+    /// All names that it can make, with `#` for each number, as fold_numbers() makes of a name.
+    std::vector<std::string> folded() const;
 
     bool has(char letter) const;       ///< {l}, {l?} or {e} occurs
     bool optional(char letter) const;  ///< {l?} occurs
+    Range range(char letter) const;
     bool has_prefix() const { return !prefix_.empty(); }
     const std::string& prefix() const { return prefix_; }
     const std::string& text() const { return text_; }
@@ -66,13 +79,18 @@ private:
         std::string literal;  ///< before the index
         char letter = 0;      ///< 0: the end of the name
         bool optional = false;
+        Range range = {};
     };
+    static Segment parse_index(std::string_view inner);
     std::optional<NameIndices> match_from(std::string_view rest, std::size_t segment, NameIndices found) const;
 
     std::string text_;
     std::string prefix_;
     std::vector<Segment> segments_;
 };
+
+/// `name` with `#` in place of each number: equal for all names that one template matches.
+std::string fold_numbers(std::string_view name);
 
 /// Whether `name` fits a pattern in which each `*` stands for any text.
 bool glob_match(std::string_view pattern, std::string_view name);

@@ -10,8 +10,6 @@ namespace {
 
 using Place = FactoredAxis::Place;
 
-bool is_index(char letter) { return letter == 'l' || letter == 'e'; }
-
 Index size_of(const Dims& dims, char letter) {
     const auto size = dims[letter];
     if (!size) throw failure("the size of factor '{}' is not known", letter);
@@ -26,23 +24,13 @@ std::vector<char> letters_of(const std::vector<Axis>& axes) {
     return letters;
 }
 
-/// The axes as stored: those of the expression or of its only part, without indices that are in the name.
-std::vector<Axis> stored_axes(const Family& family, const Meaning& meaning) {
-    const Expression& expression = meaning.rule->expression;
-    if (!expression.axes.empty()) return expression.axes;
-    std::vector<Axis> axes;
-    for (const Axis& axis : family.tensor(expression.parts[0]).axes) {
-        if (!is_index(axis[0].letter)) axes.push_back(axis);
-    }
-    return axes;
-}
-
 /// The factors that a part brings to the '+': all of its own that stand nowhere else.
 std::vector<Place> places_at_plus(const Family& family, const std::string& part, const std::vector<char>& elsewhere,
                                   const Dims& dims, Index step) {
     std::vector<Place> places;
-    for (char letter : letters_of(family.tensor(part).axes)) {
-        if (!is_index(letter) && std::ranges::find(elsewhere, letter) == elsewhere.end())
+    const CanonicalTensor& tensor = family.tensor(part);
+    for (char letter : letters_of(tensor.axes)) {
+        if (!tensor.is_index(letter) && std::ranges::find(elsewhere, letter) == elsewhere.end())
             places.push_back({letter, 0, size_of(dims, letter)});
     }
     for (auto place = places.rbegin(); place != places.rend(); ++place) {
@@ -84,11 +72,11 @@ FactoredAxis factored(const Family& family, const Expression& expression, const 
     return result;
 }
 
-std::string part_name(std::string_view role, const std::string& tensor, const NameIndices& at) {
+std::string part_name(std::string_view role, const CanonicalTensor& tensor, const NameIndices& at) {
     std::string name = role == "weight" ? "" : std::string{role} + ".";
-    if (at.layer) name += fmt::format("layers.{}.", *at.layer);
-    if (at.expert) name += fmt::format("experts.{}.", *at.expert);
-    return name + tensor;
+    if (at.layer && tensor.has('l')) name += fmt::format("layers.{}.", *at.layer);
+    if (at.expert && tensor.is_index('e')) name += fmt::format("experts.{}.", *at.expert);
+    return name + tensor.name;
 }
 
 void check_shape(const Tensor& tensor, const std::vector<FactoredAxis>& axes) {
@@ -120,13 +108,18 @@ std::pair<int, Index> find_place(const std::vector<FactoredAxis>& axes, std::siz
 
 Part make_part(const Reading& reading, const Meaning& meaning, const std::vector<FactoredAxis>& axes,
                std::size_t number, NameIndices at) {
-    const std::string& tensor = meaning.rule->expression.parts[number];
+    const CanonicalTensor& tensor = reading.family->tensor(meaning.rule->expression.parts[number]);
     Part part{.name = part_name(meaning.role, tensor, at)};
     for (std::size_t a = 0; a < axes.size(); ++a)
         part.offset.push_back(axes[a].has_parts ? axes[a].part_begin[number] : 0);
-    for (char letter : letters_of(reading.family->tensor(tensor).axes)) {
-        if (is_index(letter)) continue;
+    for (char letter : letters_of(tensor.axes)) {
+        const bool in_name = tensor.is_index(letter) && !is_axis(*reading.family, meaning, letter);
+        if (in_name) continue;
         const auto [axis, step] = find_place(axes, number, letter);
+        if (tensor.is_index(letter)) {
+            part.offset[axis] += step * (letter == 'l' ? at.layer : at.expert).value();
+            continue;
+        }
         part.shape.push_back(size_of(reading.dims, letter));
         part.axis.push_back(axis);
         part.step.push_back(step);
@@ -219,12 +212,38 @@ Piece combine(const Part& part, const Piece& stored, const std::vector<AxisPiece
 
 }  // namespace
 
-std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index stacked) {
+std::vector<Axis> stored_axes(const Family& family, const Meaning& meaning) {
+    const Expression& expression = meaning.rule->expression;
+    const bool stacked = is_axis(family, meaning, 'l');
+    std::vector<Axis> axes = expression.axes;
+    if (!axes.empty()) {
+        if (stacked) axes.insert(axes.begin(), Axis{{'l'}});
+        return axes;
+    }
+    const CanonicalTensor& tensor = family.tensor(expression.parts[0]);
+    for (Axis axis : tensor.axes) {
+        std::erase_if(axis, [&](Token token) {
+            return tensor.is_index(token.letter) && !is_axis(family, meaning, token.letter);
+        });
+        if (!axis.empty()) axes.push_back(axis);
+    }
+    return axes;
+}
+
+std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning) {
+    if (meaning.rule->expression.shape.empty()) return stored_axes(family, meaning);
+    std::vector<Axis> axes = meaning.rule->expression.shape;
+    if (is_axis(family, meaning, 'l')) axes.insert(axes.begin(), Axis{{'l'}});
+    return axes;
+}
+
+std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers) {
     const std::vector<Axis> axes = stored_axes(family, meaning);
     const std::vector<char> elsewhere = letters_of(axes);
+    Dims sizes = dims;
+    sizes.set('l', layers);
     std::vector<FactoredAxis> result;
-    if (stacked > 0) result.push_back({.places = {{'l', 1, stacked}}, .size = stacked});
-    for (const Axis& axis : axes) result.push_back(factored(family, meaning.rule->expression, axis, elsewhere, dims));
+    for (const Axis& axis : axes) result.push_back(factored(family, meaning.rule->expression, axis, elsewhere, sizes));
     return result;
 }
 
@@ -248,27 +267,27 @@ std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const M
     if (!reading.complete || meaning.kind != Meaning::Kind::parameter) return {own_part(tensor)};
     if (meaning.role == "step") {
         Part part = own_part(tensor);
-        part.name = part_name(meaning.role, meaning.rule->expression.parts[0], meaning.indices);
+        part.name = part_name(meaning.role, reading.family->tensor(meaning.rule->expression.parts[0]), meaning.indices);
         return {part};
     }
-    const bool stacked = meaning.rule->name.optional('l') && !meaning.indices.layer;
-    const Index layers = stacked && !tensor.shape.empty() ? tensor.shape[0] : 0;
-    if (stacked && layers == 0)
+    const bool by_layer = is_axis(*reading.family, meaning, 'l');
+    const bool by_expert = is_axis(*reading.family, meaning, 'e');
+    const Index layers = by_layer && !tensor.shape.empty() ? tensor.shape[0] : 0;
+    if (by_layer && layers == 0)
         throw failure("tensor '{}': shape {}, a leading axis of layers was expected", tensor.name,
                       to_string(tensor.shape));
     const auto axes = factored_axes(*reading.family, meaning, reading.dims, layers);
     check_shape(tensor, axes);
+    const Index experts = by_expert ? size_of(reading.dims, 'e') : 0;
     std::vector<Part> parts;
     for (std::size_t number = 0; number < meaning.rule->expression.parts.size(); ++number) {
-        Part part = make_part(reading, meaning, axes, number, meaning.indices);
-        if (!stacked) {
-            parts.push_back(part);
-            continue;
-        }
-        for (int l = 0; l < layers; ++l) {
-            part.name = part_name(meaning.role, meaning.rule->expression.parts[number], {l, meaning.indices.expert});
-            part.offset[0] = l;
-            parts.push_back(part);
+        for (int l = 0; l < (by_layer ? layers : 1); ++l) {
+            for (int e = 0; e < (by_expert ? experts : 1); ++e) {
+                NameIndices at = meaning.indices;
+                if (by_layer) at.layer = l;
+                if (by_expert) at.expert = e;
+                parts.push_back(make_part(reading, meaning, axes, number, at));
+            }
         }
     }
     return parts;

@@ -35,9 +35,16 @@ struct FactoredAxis {
     bool padded = false;
 };
 
-/// The axes of a stored tensor with `meaning`, with the layer as leading axis if its name does not carry it. Throws
-/// Error when a factor has no size.
-std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index stacked);
+/// The axes of what is stored, in the order of its bytes, with a leading axis of layers where these are not in the
+/// name.
+std::vector<Axis> stored_axes(const Family& family, const Meaning& meaning);
+
+/// The axes that the file claims: those of stored_axes() unless an expression says "as".
+std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning);
+
+/// The axes of a stored tensor with the sizes of their factors; `layers` is that of an axis of layers. Throws Error
+/// when a factor has no size.
+std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers);
 
 /// The parts of a stored tensor. A tensor that is no parameter, or of a reading that is not complete, is its own only
 /// part. Throws Error "tensor 'NAME': ..." when its shape is not what the rule and the sizes say.

@@ -6,48 +6,80 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
+#include <unordered_map>
 
 namespace tpx {
 namespace {
 
-/// A role pattern or a glob finds what a name says before any rule does: optimizer state is named after its parameter.
-Meaning meaning_of(const Dialect& dialect, std::string_view name) {
-    for (const std::string& extra : dialect.extra) {
-        if (glob_match(extra, name)) return {.kind = Meaning::Kind::extra};
+/// Finds the rule for a name among those of a dialect.
+class RuleBook {
+public:
+    explicit RuleBook(const Dialect& dialect) : dialect_{dialect} {
+        for (const Rule& rule : dialect.rules) {
+            for (std::string& name : rule.name.folded()) rules_[std::move(name)].push_back(&rule);
+        }
     }
-    Meaning meaning;
-    for (const RolePattern& pattern : dialect.roles) {
-        if (const auto parameter = star_of(pattern.pattern, name)) {
-            name = *parameter;
+
+    /// `folded` is fold_numbers(name). Rules are exact, so they speak before the patterns of roles and of extras.
+    Meaning meaning_of(std::string_view name, const std::string& folded) const {
+        Meaning meaning = by_rule(name, folded);
+        if (meaning.kind != Meaning::Kind::unknown) return meaning;
+        for (const RolePattern& pattern : dialect_.roles) {
+            const auto parameter = star_of(pattern.pattern, name);
+            if (!parameter) continue;
+            meaning = by_rule(*parameter, fold_numbers(*parameter));
             meaning.role = pattern.role;
-            break;
+            if (meaning.kind != Meaning::Kind::unknown) return meaning;
         }
-    }
-    for (const Rule& rule : dialect.rules) {
-        if (const auto indices = rule.name.match(name)) {
-            meaning.kind = Meaning::Kind::parameter;
-            meaning.rule = &rule;
-            meaning.indices = *indices;
-            return meaning;
+        for (const std::string& extra : dialect_.extra) {
+            if (glob_match(extra, name)) return {.kind = Meaning::Kind::extra};
         }
+        return meaning;
     }
-    return meaning;
-}
+
+private:
+    Meaning by_rule(std::string_view name, const std::string& folded) const {
+        const auto found = rules_.find(folded);
+        if (found == rules_.end()) return {};
+        for (const Rule* rule : found->second) {
+            if (const auto numbers = rule->name.match(name))
+                return {.kind = Meaning::Kind::parameter, .rule = rule, .indices = *numbers};
+        }
+        return {};
+    }
+
+    const Dialect& dialect_;
+    std::unordered_map<std::string, std::vector<const Rule*>> rules_;
+};
+
+/// What a configuration says of a family: no, nothing, or yes.
+enum class Verdict { no, silent, yes };
 
 struct Candidate {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;
+    Verdict verdict = Verdict::silent;
+    bool named = false;  ///< the family says how a configuration asks for it
     std::vector<Meaning> meanings;
     std::vector<std::uint32_t> unknown;
     std::size_t parameters = 0;
     std::string missing;  ///< a tensor that the family requires and nobody stores
+
+    bool fits() const { return parameters > 0 && missing.empty() && (unknown.empty() || verdict == Verdict::yes); }
+    /// Better ones are larger. Of families that fit alike, the one with the fewest tensors says most.
+    auto rank() const {
+        return std::tuple{fits(), verdict, parameters, named, -static_cast<std::ptrdiff_t>(family->tensors.size())};
+    }
 };
 
-Candidate match(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors) {
+Candidate match(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors,
+                std::span<const std::string> folded) {
     Candidate candidate{&family, &dialect};
+    const RuleBook book{dialect};
     std::set<std::string_view> present;
     for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-        candidate.meanings.push_back(meaning_of(dialect, tensors[t].name));
+        candidate.meanings.push_back(book.meaning_of(tensors[t].name, folded[t]));
         const Meaning& meaning = candidate.meanings.back();
         if (meaning.kind == Meaning::Kind::unknown) candidate.unknown.push_back(t);
         if (meaning.kind != Meaning::Kind::parameter) continue;
@@ -60,21 +92,32 @@ Candidate match(const Family& family, const Dialect& dialect, std::span<const Te
     return candidate;
 }
 
-/// What a configuration says of a family: yes, no, or nothing.
-enum class Verdict { yes, no, silent };
+/// The model_type that a configuration names, if any of `families` goes by it; Megatron's args may say it, too.
+std::optional<std::string> model_type(std::span<const Family> families, const Config& config) {
+    for (const char* key : {"hf_model_type", "model_type"}) {
+        const auto found = config.find(key);
+        const auto* text = found == config.end() ? nullptr : std::get_if<std::string>(&found->second);
+        if (!text) continue;
+        for (const Family& family : families) {
+            const auto types = family.detect.find("hf");
+            if (types != family.detect.end() && std::ranges::find(types->second, *text) != types->second.end())
+                return *text;
+        }
+    }
+    return std::nullopt;
+}
 
-Verdict ask(const Family& family, std::string_view source, const Config& config) {
+Verdict ask(const Family& family, std::string_view source, const Config& config,
+            const std::optional<std::string>& type) {
+    if (const auto types = family.detect.find("hf"); types != family.detect.end() && type)
+        return std::ranges::find(types->second, *type) != types->second.end() ? Verdict::yes : Verdict::no;
     const auto detect = family.detect.find(std::string{source});
-    if (source == "mcore") {
-        if (detect == family.detect.end() || !config.contains("num_layers")) return Verdict::silent;
+    if (detect == family.detect.end()) return Verdict::silent;
+    if (source == "mcore" && config.contains("num_layers"))
         return std::ranges::all_of(detect->second, [&](const std::string& c) { return holds(config, c); })
                    ? Verdict::yes
                    : Verdict::no;
-    }
-    const auto type = config.find("model_type");
-    if (detect == family.detect.end() || type == config.end()) return Verdict::silent;
-    const auto* text = std::get_if<std::string>(&type->second);
-    return text && std::ranges::find(detect->second, *text) != detect->second.end() ? Verdict::yes : Verdict::no;
+    return source == "hf" && config.contains("model_type") ? Verdict::no : Verdict::silent;
 }
 
 /// Sizes that no configuration told, from shapes: an axis of one unknown factor and known ones gives it away.
@@ -86,9 +129,8 @@ void solve(Reading& reading, std::span<const Tensor> tensors) {
             if (meaning.kind != Meaning::Kind::parameter || meaning.rule->expression.parts.size() > 1 ||
                 meaning.role == "step")
                 continue;
-            std::vector<Axis> axes = meaning.rule->expression.axes;
-            if (axes.empty()) axes = reading.family->tensor(meaning.rule->expression.parts[0]).axes;
-            std::erase_if(axes, [](const Axis& axis) { return axis[0].letter == 'l' || axis[0].letter == 'e'; });
+            std::vector<Axis> axes = shape_axes(*reading.family, meaning);
+            std::erase_if(axes, [](const Axis& axis) { return axis[0].letter == 'l'; });
             const int lead = tensors[t].shape.size() - static_cast<int>(axes.size());
             if (lead < 0) continue;
             for (std::size_t a = 0; a < axes.size(); ++a) {
@@ -118,7 +160,7 @@ bool all_sizes_known(const Reading& reading) {
         for (const std::string& part : meaning.rule->expression.parts) {
             for (const Axis& axis : reading.family->tensor(part).axes) {
                 for (Token token : axis) {
-                    if (token.letter != 'l' && token.letter != 'e' && !reading.dims[token.letter]) return false;
+                    if (token.letter != 'l' && !reading.dims[token.letter]) return false;
                 }
             }
         }
@@ -126,35 +168,70 @@ bool all_sizes_known(const Reading& reading) {
     return true;
 }
 
+std::string lacks(const Candidate& closest, std::span<const Tensor> tensors) {
+    if (closest.unknown.empty())
+        return fmt::format("family '{}' in {} names lacks tensor '{}'", closest.family->name, closest.dialect->name,
+                           closest.missing);
+    return fmt::format("family '{}' in {} names has no rule for tensor '{}'", closest.family->name,
+                       closest.dialect->name, tensors[closest.unknown[0]].name);
+}
+
 Candidate best_candidate(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,
                          std::string& why_not) {
+    const auto type = model_type(families, config);
+    std::vector<std::string> folded;
+    for (const Tensor& tensor : tensors) folded.push_back(fold_numbers(tensor.name));
     Candidate best;
-    std::size_t closest = 0;
     for (const Family& family : families) {
         for (const Dialect& dialect : family.dialects) {
-            const Verdict verdict = ask(family, dialect.name == "mcore" ? "mcore" : "hf", config);
+            const std::string_view source = dialect.name == "mcore" ? "mcore" : "hf";
+            const Verdict verdict = ask(family, source, config, type);
             if (verdict == Verdict::no) continue;
-            Candidate candidate = match(family, dialect, tensors);
-            const bool whole = candidate.unknown.empty() && candidate.missing.empty();
-            if (candidate.parameters == 0 || candidate.parameters < closest) continue;
-            closest = candidate.parameters;
-            if (whole || (verdict == Verdict::yes && candidate.missing.empty())) {
+            Candidate candidate = match(family, dialect, tensors, folded);
+            candidate.verdict = verdict;
+            candidate.named = family.detect.contains(std::string{source});
+            if (candidate.parameters > 0 && (!best.family || candidate.rank() > best.rank()))
                 best = std::move(candidate);
-            } else {
-                best = {};
-                why_not = candidate.unknown.empty()
-                              ? fmt::format("family '{}' in {} names lacks tensor '{}'", family.name, dialect.name,
-                                            candidate.missing)
-                              : fmt::format("family '{}' in {} names has no rule for tensor '{}'", family.name,
-                                            dialect.name, tensors[candidate.unknown[0]].name);
-            }
         }
     }
-    if (best.family)
-        why_not.clear();
-    else if (why_not.empty())
-        why_not = "no family has rules for these names";
-    return best;
+    if (best.family && best.fits()) return best;
+    why_not = best.family ? lacks(best, tensors) : "no family has rules for these names";
+    return {};
+}
+
+/// Where names count from a bound that no configuration tells, it is the number of those below it.
+void find_bounds(Reading& reading, std::span<const Tensor> tensors) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        const Meaning& meaning = reading.meanings[t];
+        if (meaning.kind != Meaning::Kind::parameter) continue;
+        const NameTemplate::Range range = meaning.rule->name.range('l');
+        if (range.letter == 0 || range.from || reading.dims[range.letter]) continue;
+        Index bound = 0;
+        for (std::size_t other = t; other < tensors.size(); ++other) {
+            const Meaning& same = reading.meanings[other];
+            if (same.kind != Meaning::Kind::parameter || same.rule->name.range('l').letter != range.letter ||
+                same.rule->name.range('l').from)
+                continue;
+            const bool axis = !same.indices.layer && !tensors[other].shape.empty();
+            bound = std::max<Index>(bound, axis ? tensors[other].shape[0] : same.indices.layer.value_or(-1) + 1);
+        }
+        reading.dims.set(range.letter, bound);
+    }
+}
+
+/// Numbers in names become indices. Throws Error "tensor 'NAME': ..." when a name is not for its number.
+void resolve_indices(Reading& reading, std::span<const Tensor> tensors) {
+    find_bounds(reading, tensors);
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        Meaning& meaning = reading.meanings[t];
+        if (meaning.kind != Meaning::Kind::parameter) continue;
+        const auto indices = indices_of(meaning.rule->name, meaning.indices, reading.dims);
+        if (!indices)
+            throw failure("tensor '{}': layer {} is not below {} = {}", tensors[t].name,
+                          meaning.indices.layer.value_or(0), meaning.rule->name.range('l').letter,
+                          reading.dims[meaning.rule->name.range('l').letter].value_or(0));
+        meaning.indices = *indices;
+    }
 }
 
 }  // namespace
@@ -178,6 +255,7 @@ Reading read(std::span<const Tensor> tensors, std::span<const Family> families, 
             reading.prefixed = tensors[t].name.starts_with(meaning.rule->name.prefix());
     }
     reading.dims = Dims{*reading.family, reading.source(), config};
+    resolve_indices(reading, tensors);
     solve(reading, tensors);
     reading.dims.derive(*reading.family, reading.source(), config);
     reading.complete = all_sizes_known(reading);
@@ -194,6 +272,13 @@ void add_dims(Reading& reading, const Dims& known) {
     reading.complete = all_sizes_known(reading);
 }
 
+bool is_axis(const Family& family, const Meaning& meaning, char index) {
+    if (meaning.kind != Meaning::Kind::parameter || meaning.role == "step") return false;
+    const CanonicalTensor& tensor = family.tensor(meaning.rule->expression.parts[0]);
+    const auto& number = index == 'l' ? meaning.indices.layer : meaning.indices.expert;
+    return tensor.is_index(index) && tensor.has(index) && !number;
+}
+
 int layers(const Reading& reading, std::span<const Tensor> tensors) {
     Index count = 0;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -201,10 +286,11 @@ int layers(const Reading& reading, std::span<const Tensor> tensors) {
         if (meaning.kind != Meaning::Kind::parameter) continue;
         if (meaning.indices.layer)
             count = std::max<Index>(count, *meaning.indices.layer + 1);
-        else if (meaning.rule->name.optional('l') && !tensors[t].shape.empty())
+        else if (is_axis(*reading.family, meaning, 'l') && !tensors[t].shape.empty())
             count = std::max(count, tensors[t].shape[0]);
     }
-    return static_cast<int>(count);
+    const auto bound = reading.family ? reading.dims['L'] : std::nullopt;
+    return static_cast<int>(bound ? std::min(count, *bound) : count);
 }
 
 }  // namespace tpx

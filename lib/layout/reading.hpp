@@ -43,14 +43,17 @@ struct Reading {
 };
 
 /// Finds the family and dialect whose rules match every tensor (extras aside) and that the configuration, if there is
-/// one, asks for; then solves the sizes of the factors from the configuration and the shapes. Throws Error "tensor
-/// 'NAME': ..." when configuration and shapes contradict each other.
+/// one, asks for; of several that match, the plainest. Then solves the sizes of the factors from the configuration and
+/// the shapes. Throws Error "tensor 'NAME': ..." when configuration and shapes contradict each other.
 Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config);
 
 /// Adds sizes that are known from elsewhere, and what follows from them.
 void add_dims(Reading& reading, const Dims& known);
 
-/// How many layers the tensors of `reading` have.
+/// Whether an index of its parts ('l' or 'e') is an axis of the stored tensor, as it is not in its name.
+bool is_axis(const Family& family, const Meaning& meaning, char index);
+
+/// How many layers the tensors of `reading` have; those for multi-token prediction do not count.
 int layers(const Reading& reading, std::span<const Tensor> tensors);
 
 }  // namespace tpx

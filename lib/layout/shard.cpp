@@ -14,6 +14,7 @@ namespace {
 struct Cut {
     int axis = -1;
     std::vector<Interval> blocks;
+    int tp = 1;
 };
 
 bool stands_first(const Axis& axis, char letter) { return !axis.empty() && axis[0].letter == letter; }
@@ -25,7 +26,7 @@ std::vector<char> at_plus(const CanonicalTensor& part, const std::vector<Axis>& 
         for (Token token : axis) {
             const bool elsewhere = std::ranges::any_of(
                 stored, [&](const Axis& a) { return std::ranges::count(a, token.letter, &Token::letter) > 0; });
-            if (!elsewhere && token.letter != 'l' && token.letter != 'e') letters.push_back(token.letter);
+            if (!elsewhere && !part.is_index(token.letter)) letters.push_back(token.letter);
         }
     }
     return letters;
@@ -52,20 +53,29 @@ std::vector<Interval> part_blocks(const Reading& reading, const Expression& expr
     return blocks;
 }
 
-Cut find_cut(const Reading& reading, const Tensor& tensor, const Meaning& meaning, int lead) {
+/// The axis of a stored tensor that begins with an index of its parts, or -1.
+int index_axis(const Reading& reading, const Meaning& meaning, char index) {
+    if (!is_axis(*reading.family, meaning, index)) return -1;
+    const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
+    const auto found = std::ranges::find_if(axes, [&](const Axis& axis) { return stands_first(axis, index); });
+    if (found == axes.end() || found->size() > 1)
+        throw failure("its experts have no axis of their own, so they cannot be told apart");
+    return static_cast<int>(found - axes.begin());
+}
+
+Cut find_cut(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const Layout& layout) {
     const Expression& expression = meaning.rule->expression;
     const CanonicalTensor& first = reading.family->tensor(expression.parts[0]);
     if (first.tp == 0) return {};
-    std::vector<Axis> axes = expression.axes.empty() ? first.axes : expression.axes;
-    if (expression.axes.empty())
-        std::erase_if(axes, [](const Axis& axis) { return axis[0].letter == 'l' || axis[0].letter == 'e'; });
+    const int tp = first.ep != 0 ? expert_tp(layout) : layout.tp;
+    const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
     for (std::size_t a = 0; a < axes.size(); ++a) {
-        const int axis = lead + static_cast<int>(a);
-        if (stands_first(axes[a], first.tp)) return {axis, {{0, tensor.shape[axis]}}};
+        const int axis = static_cast<int>(a);
+        if (stands_first(axes[a], first.tp)) return {axis, {{0, tensor.shape[axis]}}, tp};
         if (!stands_first(axes[a], '+')) continue;
         const auto brought = at_plus(first, axes);
         if (!brought.empty() && brought[0] == first.tp)
-            return {axis, part_blocks(reading, expression, tensor.shape[axis])};
+            return {axis, part_blocks(reading, expression, tensor.shape[axis]), tp};
     }
     throw failure("factor '{}' does not lead an axis, so it cannot be cut for tensor parallelism", first.tp);
 }
@@ -107,17 +117,55 @@ int stage_of(const Reading& reading, const Meaning& meaning, const Layout& layou
     return reading.family->tensor(meaning.rule->expression.parts[0]).last ? layout.pp - 1 : 0;
 }
 
-/// Cuts one slice of a tensor (all of it, or one of its stacked layers) for tensor parallelism and FSDP.
+/// Cuts one slice of a tensor (all of it, or one of its stacked layers and experts) for tensor parallelism and FSDP.
 void cut_slice(std::vector<Shard>& found, Shard shard, const Cut& cut, const Layout& layout, bool equal) {
     // Megatron stores the blocks of a fused tensor apart even when one rank has all of them.
     const bool in_blocks = equal && cut.blocks.size() > 1;
-    if (cut.axis < 0 || (layout.tp == 1 && !in_blocks)) return add_fsdp(found, shard, layout);
-    for (shard.tp = 0; shard.tp < layout.tp; ++shard.tp) {
+    if (cut.axis < 0 || (cut.tp == 1 && !in_blocks)) return add_fsdp(found, shard, layout);
+    for (shard.tp = 0; shard.tp < cut.tp; ++shard.tp) {
         for (Interval block : cut.blocks) {
-            if (equal && block.size() % layout.tp != 0) throw cannot_cut(block, layout.tp);
-            shard.box[cut.axis] = chunk(block, layout.tp, shard.tp);
+            if (equal && block.size() % cut.tp != 0) throw cannot_cut(block, cut.tp);
+            shard.box[cut.axis] = chunk(block, cut.tp, shard.tp);
             if (!empty(shard.box)) add_fsdp(found, shard, layout);
         }
+    }
+}
+
+/// What experts have beyond other tensors: blocks of them lie on different ranks.
+struct Experts {
+    Index count = 0;  ///< 0: the tensor belongs to no expert
+    int axis = -1;    ///< of the experts in the stored tensor; -1: one expert, named
+
+    int block_of(Index expert, const Layout& layout) const { return static_cast<int>(expert * layout.ep / count); }
+};
+
+Experts experts_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const Layout& layout) {
+    if (reading.family->tensor(meaning.rule->expression.parts[0]).ep == 0) return {};
+    Experts experts{.axis = index_axis(reading, meaning, 'e')};
+    experts.count = experts.axis >= 0 ? tensor.shape[experts.axis] : reading.dims['e'].value_or(0);
+    if (experts.count <= meaning.indices.expert.value_or(0))
+        throw failure("expert {} of {}", meaning.indices.expert.value_or(0), experts.count);
+    if (experts.count % layout.ep != 0)
+        throw Error{Exit::usage, "{} experts cannot be dealt to ep={} equal blocks", experts.count, layout.ep};
+    if (layout.ep > 1 && layout.fsdp > 1)
+        throw Error{Exit::usage, "layout: ep={} with fsdp={} is not supported; give one of them", layout.ep,
+                    layout.fsdp};
+    return experts;
+}
+
+/// Cuts one slice along its axis of experts: one by one, or block by block.
+void cut_experts(std::vector<Shard>& found, Shard shard, const Experts& experts, const Cut& cut, const Layout& layout,
+                 const Meaning& meaning, const Cutting& cutting) {
+    shard.experts = experts.count > 0;
+    if (experts.axis < 0) {
+        if (shard.experts) shard.ep = experts.block_of(meaning.indices.expert.value_or(0), layout);
+        return cut_slice(found, shard, cut, layout, cutting.equal);
+    }
+    const Index step = cutting.by_layer ? 1 : experts.count / layout.ep;
+    for (Index begin = 0; begin < experts.count; begin += step) {
+        shard.box[experts.axis] = {begin, begin + step};
+        shard.ep = experts.block_of(begin, layout);
+        cut_slice(found, shard, cut, layout, cutting.equal);
     }
 }
 
@@ -127,15 +175,15 @@ std::vector<Shard> cut_tensor(const Reading& reading, const Tensor& tensor, cons
     if (meaning.kind == Meaning::Kind::extra || (meaning.kind == Meaning::Kind::unknown && reading.family))
         return {Shard{.box = whole(tensor.shape), .stage = 0}};
     const bool parameter = meaning.kind == Meaning::Kind::parameter && !tensor.shape.empty();
-    const bool stacked = parameter && meaning.rule->name.optional('l') && !meaning.indices.layer;
-    const bool by_layer = stacked && cutting.by_layer;
-    const Cut cut = parameter ? find_cut(reading, tensor, meaning, stacked ? 1 : 0) : Cut{};
+    const Experts experts = parameter ? experts_of(reading, tensor, meaning, layout) : Experts{};
+    const bool by_layer = parameter && is_axis(*reading.family, meaning, 'l') && cutting.by_layer;
+    const Cut cut = parameter ? find_cut(reading, tensor, meaning, layout) : Cut{};
     std::vector<Shard> found;
     for (int slice = 0; slice < (by_layer ? static_cast<int>(tensor.shape[0]) : 1); ++slice) {
         Shard shard{.box = whole(tensor.shape)};
         if (by_layer) shard.box[0] = {slice, slice + 1};
         shard.stage = stage_of(reading, meaning, layout, stages, by_layer ? slice : meaning.indices.layer.value_or(-1));
-        cut_slice(found, shard, cut, layout, cutting.equal);
+        cut_experts(found, shard, experts, cut, layout, meaning, cutting);
     }
     return found;
 }
@@ -151,14 +199,17 @@ std::vector<Shard> shards(const Reading& reading, const Tensor& tensor, const Me
 std::vector<int> holders(const Layout& layout, const Shard& shard) {
     std::vector<int> ranks;
     const auto all_or = [](int one, int size) { return one >= 0 ? Interval{one, one + 1} : Interval{0, size}; };
-    const Interval tps = all_or(shard.tp, layout.tp);
+    const Interval tps = all_or(shard.tp, shard.experts ? expert_tp(layout) : layout.tp);
+    const Interval blocks = shard.experts ? all_or(shard.ep, layout.ep) : Interval{0, layout.cp};
     const Interval stages = all_or(shard.stage, layout.pp);
-    for (Index pp = stages.begin; pp < stages.end; ++pp) {
-        for (int dp = 0; dp < layout.dp; ++dp) {
+    const int replicas = shard.experts ? expert_dp(layout) : layout.dp;
+    for (int pp = static_cast<int>(stages.begin); pp < stages.end; ++pp) {
+        for (int dp = 0; dp < replicas; ++dp) {
             if (shard.fsdp >= 0 && dp % layout.fsdp != shard.fsdp) continue;
-            for (int cp = 0; cp < layout.cp; ++cp) {
-                for (Index tp = tps.begin; tp < tps.end; ++tp)
-                    ranks.push_back(rank_at(layout, {static_cast<int>(tp), static_cast<int>(pp), dp, cp}));
+            for (int block = static_cast<int>(blocks.begin); block < blocks.end; ++block) {
+                for (int tp = static_cast<int>(tps.begin); tp < tps.end; ++tp)
+                    ranks.push_back(shard.experts ? expert_rank_at(layout, {tp, block, dp, pp})
+                                                  : rank_at(layout, {tp, pp, dp, block}));
             }
         }
     }

@@ -13,15 +13,17 @@ namespace tpx {
 struct Cutting {
     bool equal =
         false;  ///< Megatron: tensor-parallel parts are equal or refused; else torch.chunk, the last may be shorter
-    bool by_layer = false;  ///< a leading axis of layers is cut into single layers
+    bool by_layer = false;  ///< leading axes of layers and of experts are cut into single ones
 };
 
 /// A box of a stored tensor and which coordinates hold it; -1: all of them.
 struct Shard {
     Box box;
-    int tp = -1;
+    int tp = -1;  ///< among the ranks that share an expert, if it belongs to experts
     int stage = -1;
-    int fsdp = -1;  ///< position among the fsdp shards of a replica
+    int fsdp = -1;         ///< position among the fsdp shards of a replica
+    int ep = -1;           ///< which block of experts
+    bool experts = false;  ///< it belongs to experts, whose ranks are those of the grid of experts
 };
 
 /// The boxes into which `layout` cuts a stored tensor; they tile it. `stages` is the stage of each layer. A tensor that
@@ -30,7 +32,7 @@ struct Shard {
 std::vector<Shard> shards(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const Layout& layout,
                           const std::vector<int>& stages, const Cutting& cutting);
 
-/// The ranks that hold a shard.
+/// The ranks that hold a shard, in order.
 std::vector<int> holders(const Layout& layout, const Shard& shard);
 
 /// Throws Error (exit 2) when `layout` cannot be, whatever the tensors: heads that tp does not divide, more stages than

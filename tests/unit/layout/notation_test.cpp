@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace tpx;
 
 TEST_CASE("axes are words, parentheses join factors, ~ marks padding") {
@@ -44,6 +46,39 @@ TEST_CASE("an optional index may be absent together with its dot") {
     CHECK(name.name({}, false) == "decoder.layers.mlp.weight");
     CHECK(name.name({7, {}}, false) == "decoder.layers.7.mlp.weight");
     CHECK_FALSE(name.match("decoder.layersmlp.weight"));
+}
+
+TEST_CASE("a bounded index says which indices a name is for") {
+    const NameTemplate below{"decoder.layers.{l<L?}.w{e}"};
+    CHECK(below.optional('l'));
+    CHECK(below.range('l').letter == 'L');
+    CHECK_FALSE(below.range('l').from);
+    CHECK(below.range('e').letter == 0);
+    CHECK(below.match("decoder.layers.3.w12") == NameIndices{3, 12});
+    CHECK(below.match("decoder.layers.w12") == NameIndices{{}, 12});
+    const NameTemplate from{"mtp.layers.{l-L}.w"};
+    CHECK(from.range('l').from);
+    CHECK(from.match("mtp.layers.0.w")->layer == 0);
+    for (const char* wrong : {"a.{l<}", "a.{l+L}", "a.{x}", "a.{l<L", "a.{l<3}", "a{l?}", "{l?}.a"})
+        CHECK_THROWS_AS(NameTemplate{wrong}, Error);
+}
+
+TEST_CASE("templates and names are folded alike") {
+    const NameTemplate name{"[model.]layers.{l?}.layer.1.w{e}"};
+    const std::vector<std::string> folded = name.folded();
+    CHECK(folded.size() == 4);
+    for (const char* stored : {"layers.12.layer.1.w3", "model.layers.0.layer.1.w77", "layers.layer.1.w0"}) {
+        REQUIRE(name.match(stored));
+        CHECK(std::ranges::find(folded, fold_numbers(stored)) != folded.end());
+    }
+    CHECK(fold_numbers("a1.23b") == "a#.#b");
+}
+
+TEST_CASE("an expression may give the bytes one order and the file another") {
+    const Expression expression = parse_expression("a b -> e h (+) as h (e +)");
+    CHECK(expression.axes.size() == 3);
+    CHECK(expression.shape == std::vector<Axis>{{{'h'}}, {{'e'}, {'+'}}});
+    CHECK_THROWS_AS(parse_expression("a b -> e h (+) as h (+)"), Error);
 }
 
 TEST_CASE("a bracketed prefix may stand or not") {

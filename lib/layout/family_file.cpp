@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/family_file.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+std::string text_of(const toml::node& node, std::string_view what) {
+    const auto value = node.value<std::string>();
+    if (!value) throw failure("line {}: {} must be a string", node.source().begin.line, what);
+    return *value;
+}
+
+std::vector<std::string> texts_of(const toml::node& node, std::string_view what) {
+    std::vector<std::string> texts;
+    const toml::array* array = node.as_array();
+    if (!array) throw failure("line {}: {} must be a list of strings", node.source().begin.line, what);
+    for (const toml::node& item : *array) texts.push_back(text_of(item, what));
+    return texts;
+}
+
+/// Calls `each(key, node)` for the entries of the table `parent[key]`, if there is one.
+template <class Each>
+void for_each_in(const toml::table& parent, std::string_view key, Each&& each) {
+    const toml::node* node = parent.get(key);
+    if (!node) return;
+    if (!node->is_table()) throw failure("line {}: '{}' must be a table", node->source().begin.line, key);
+    for (const auto& [name, value] : *node->as_table()) each(std::string{name.str()}, value);
+}
+
+char letter_of(const std::string& text, const toml::node& node) {
+    if (text.size() != 1) throw failure("line {}: factor '{}' must be one letter", node.source().begin.line, text);
+    return text[0];
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+    std::vector<std::string> words;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(' '), text.size());
+        if (end > 0) words.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return words;
+}
+
+void set_word(CanonicalTensor& tensor, std::string_view word) {
+    if (word.starts_with("tp=") && word.size() == 4)
+        tensor.tp = word[3];
+    else if (word.starts_with("tp=") && word.substr(4) == "@local")
+        tensor.local_tp = word[3];
+    else if (word == "ep=e")
+        tensor.ep = 'e';
+    else if (word.starts_with("tie="))
+        tensor.tie = word.substr(4);
+    else if (word == "first")
+        tensor.first = true;
+    else if (word == "last")
+        tensor.last = true;
+    else if (word == "mtp")
+        tensor.mtp = true;
+    else if (word == "opt")
+        tensor.optional = true;
+    else
+        throw failure("word '{}' is not known (tp=, ep=e, tie=, first, last, mtp, opt)", word);
+}
+
+CanonicalTensor parse_tensor(const std::string& name, std::string_view text) {
+    const std::size_t semicolon = std::min(text.find(';'), text.size());
+    CanonicalTensor tensor{.name = name, .axes = parse_axes(text.substr(0, semicolon))};
+    for (const std::string& word : words_of(text.substr(std::min(semicolon + 1, text.size())))) set_word(tensor, word);
+    for (char letter : {tensor.tp, tensor.local_tp, tensor.ep}) {
+        if (letter != 0 && !tensor.has(letter)) throw failure("it has no factor '{}'", letter);
+    }
+    return tensor;
+}
+
+WrittenRule parse_rule(const toml::node& node) {
+    const std::vector<std::string> texts = texts_of(node, "a rule");
+    if (texts.size() < 2 || texts.size() > 3)
+        throw failure("line {}: a rule is [name, expression] or [name, expression, tags]", node.source().begin.line);
+    return in_context([&] { return fmt::format("line {}", node.source().begin.line); },
+                      [&] {
+                          NameTemplate{texts[0]};  // to be refused with its line
+                          return WrittenRule{texts[0], parse_expression(texts[1]),
+                                             texts.size() == 3 ? words_of(texts[2]) : std::vector<std::string>{}};
+                      });
+}
+
+WrittenDialect parse_dialect(const toml::table& table) {
+    WrittenDialect dialect;
+    dialect.bare = table["bare"].value_or(false);
+    dialect.replace = table["replace"].value_or(false);
+    if (const toml::node* layer = table.get("layer"))
+        dialect.layer = layer->is_array() ? texts_of(*layer, "layer") : std::vector{text_of(*layer, "layer")};
+    if (const toml::node* extra = table.get("extra")) dialect.extra = texts_of(*extra, "extra");
+    if (const toml::array* rules = table["rules"].as_array()) {
+        for (const toml::node& rule : *rules) dialect.rules.push_back(parse_rule(rule));
+    }
+    for_each_in(table, "roles", [&](const std::string& role, const toml::node& node) {
+        for (std::string& pattern : texts_of(node, "a role")) {
+            if (std::ranges::count(pattern, '*') != 1)
+                throw failure("line {}: role pattern '{}' must have one '*'", node.source().begin.line, pattern);
+            dialect.roles[role].push_back({role, std::move(pattern)});
+        }
+    });
+    return dialect;
+}
+
+ConfigEntry parse_entry(const std::string& key, const toml::node& node) {
+    const toml::array* list = node.as_array();
+    if (list && list->size() != 1)
+        throw failure("line {}: config '{}': a list must have one value", node.source().begin.line, key);
+    return {key, text_of(list ? *list->get(0) : node, "a config value"), list != nullptr};
+}
+
+void read_sizes(const toml::table& table, Family& family) {
+    for_each_in(table, "dims", [&](const std::string& factor, const toml::node& node) {
+        if (!node.is_table()) throw failure("line {}: factor '{}' must be a table", node.source().begin.line, factor);
+        for (const auto& [source, formula] : *node.as_table())
+            family.dims[letter_of(factor, node)][std::string{source.str()}] = text_of(formula, "a formula");
+    });
+    for_each_in(table, "pad", [&](const std::string& dialect, const toml::node& node) {
+        if (!node.is_table()) throw failure("line {}: pad.{} must be a table", node.source().begin.line, dialect);
+        for (const auto& [factor, formula] : *node.as_table())
+            family.pad[dialect][letter_of(std::string{factor.str()}, node)] = text_of(formula, "a formula");
+    });
+    for_each_in(table, "divide",
+                [&](const std::string&, const toml::node& node) { family.tp_divides = texts_of(node, "divide"); });
+}
+
+void read_configuration(const toml::table& table, Family& family) {
+    for_each_in(table, "detect", [&](const std::string& source, const toml::node& node) {
+        family.detect[source] = texts_of(node, "detect");
+    });
+    for_each_in(table, "tied", [&](const std::string& source, const toml::node& node) {
+        family.tied[source] = text_of(node, "tied");
+    });
+    for_each_in(table, "config", [&](const std::string& dialect, const toml::node& node) {
+        if (!node.is_table()) throw failure("line {}: config.{} must be a table", node.source().begin.line, dialect);
+        for (const auto& [key, value] : *node.as_table())
+            family.config[dialect].push_back(parse_entry(std::string{key.str()}, value));
+    });
+}
+
+WrittenFamily read_family(const toml::table& table) {
+    WrittenFamily written;
+    Family& family = written.own;
+    family.name = table["family"].value_or(std::string{});
+    if (family.name.empty()) throw failure("line 1: 'family = \"NAME\"' is missing");
+    written.fragment = table["fragment"].value_or(false);
+    if (const toml::node* node = table.get("extends")) written.extends = texts_of(*node, "extends");
+    if (const toml::node* node = table.get("remove")) written.remove = texts_of(*node, "remove");
+    if (const toml::node* node = table.get("without")) written.without = texts_of(*node, "without");
+    read_configuration(table, family);
+    read_sizes(table, family);
+    for_each_in(table, "tensors", [&](const std::string& name, const toml::node& node) {
+        family.tensors.emplace(
+            name, in_context([&] { return fmt::format("line {}: tensor '{}'", node.source().begin.line, name); },
+                             [&] { return parse_tensor(name, text_of(node, "a tensor")); }));
+    });
+    for_each_in(table, "dialects", [&](const std::string& name, const toml::node& node) {
+        if (!node.is_table()) throw failure("line {}: dialect '{}' must be a table", node.source().begin.line, name);
+        written.dialects.emplace(name, parse_dialect(*node.as_table()));
+    });
+    return written;
+}
+
+}  // namespace
+
+WrittenFamily parse_family_file(const FamilySource& source) {
+    return in_context([&] { return std::string{source.name}; },
+                      [&] {
+                          try {
+                              WrittenFamily written = read_family(toml::parse(source.toml, source.name));
+                              written.source = source.name;
+                              return written;
+                          } catch (const toml::parse_error& mistake) {
+                              throw failure("line {}: {}", mistake.source().begin.line, mistake.description());
+                          }
+                      });
+}
+
+}  // namespace tpx

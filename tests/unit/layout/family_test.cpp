@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/family.hpp"
+
+#include "formats/rules/rules.hpp"
+#include "lib/core/error.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+using namespace tpx;
+
+namespace {
+
+constexpr std::string_view base = R"(
+family = "base"
+detect.hf = ["base"]
+[dims]
+h = { hf = "hidden_size" }
+f = { hf = "ffn" }
+[config.hf]
+model_type = "'base'"
+layers = "l"
+[tensors]
+norm = "l h"
+up = "l f h ; tp=f"
+extra = "h ; last opt"
+[dialects.hf]
+layer = "layers.{l}"
+rules = [[".norm", "norm"], [".up", "up"], ["extra", "extra"]]
+[dialects.mcore]
+layer = "blocks.{l?}"
+rules = [[".norm", "norm"], [".up", "up"]]
+)";
+
+std::vector<Family> with(std::string_view more) {
+    return parse_families(std::array{FamilySource{"more.toml", more}, FamilySource{"base.toml", base}});
+}
+
+std::string refusal(std::string_view more) {
+    try {
+        with(more);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+std::vector<std::string> names(const Dialect& dialect) {
+    std::vector<std::string> all;
+    for (const Rule& rule : dialect.rules) all.push_back(rule.name.text());
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("a family has what it extends, and what it adds, replaces and leaves out") {
+    const std::vector<Family> families = with(R"(
+        family = "more"
+        extends = ["base"]
+        detect.hf = ["more"]
+        remove = ["extra"]
+        without = ["mcore"]
+        [dims]
+        f = { hf = "width" }
+        e = { hf = "experts" }
+        [config.hf]
+        model_type = "'more'"
+        [tensors]
+        w = "l e f h ; ep=e tp=f opt"
+        a = "l h ; tp=h@local opt"
+        embed = "h ; first mtp opt"
+        [dialects.hf]
+        layer = ["[model.]layers.{l<L}", "mtp.{l-L}"]
+        bare = true
+        rules = [[".up", "up -> h f"], [".experts.{e}", "w", "seq te+up"]])");
+    REQUIRE(families.size() == 2);
+    const Family& more = families[0].name == "more" ? families[0] : families[1];
+    CHECK(more.detect.at("hf") == std::vector<std::string>{"more"});
+    CHECK(more.dims.at('f').at("hf") == "width");
+    CHECK(more.dims.at('h').at("hf") == "hidden_size");
+    CHECK_FALSE(more.tensors.contains("extra"));
+    CHECK(more.tensor("w").ep == 'e');
+    CHECK(more.tensor("w").is_index('e'));
+    CHECK_FALSE(more.tensor("up").is_index('e'));
+    CHECK(more.tensor("a").local_tp == 'h');
+    CHECK(more.tensor("a").tp == 0);
+    CHECK(more.tensor("embed").mtp);
+    CHECK_FALSE(more.dialect("mcore"));
+    const Dialect& hf = *more.dialect("hf");
+    CHECK(hf.bare);
+    CHECK(names(hf) == std::vector<std::string>{"[model.]layers.{l<L}.norm", "mtp.{l-L}.norm",
+                                                "[model.]layers.{l<L}.up", "mtp.{l-L}.up",
+                                                "[model.]layers.{l<L}.experts.{e}", "mtp.{l-L}.experts.{e}"});
+    CHECK_FALSE(hf.rules[2].expression.axes.empty());
+    CHECK(hf.rules[4].tags == std::vector<std::string>{"seq", "te+up"});
+    const auto& config = more.config.at("hf");
+    CHECK(std::ranges::find(config, "model_type", &ConfigEntry::key)->formula == "'more'");
+    CHECK(config.size() == 2);
+}
+
+TEST_CASE("a file may extend the built-in family whose name it takes; fragments are no families") {
+    const std::vector<Family> families = parse_families(std::array{
+        FamilySource{"base.toml", base},
+        FamilySource{"part.toml", "family = 'part'\nfragment = true\ndims.x.any = '1'\ntensors.x = 'x ; opt'"},
+        FamilySource{"mine.toml", "family = 'base'\nextends = ['base', 'part']"}});
+    REQUIRE(families.size() == 1);
+    CHECK(families[0].tensors.contains("x"));
+    CHECK(families[0].tensors.contains("up"));
+}
+
+TEST_CASE("mistakes in rules are named with file and line") {
+    CHECK(refusal("family = 'more'\nextends = ['nobody']") == "more.toml: it extends 'nobody', which is not known");
+    CHECK(refusal("family = 'more'\nextends = ['more']") == "more.toml: it extends 'more', which is not known");
+    CHECK(refusal("family = 'base'\nextends = ['base']").find("more.toml: base.toml") == std::string::npos);
+    CHECK(refusal("family = 'more'\n[tensors]\nw = 'a b ; tp=c'") ==
+          "more.toml: line 3: tensor 'w': it has no factor 'c'");
+    CHECK(refusal("family = 'more'\n[tensors]\nw = 'h ; tp'").find("word 'tp' is not known") != std::string::npos);
+    CHECK(refusal("family = 'more'\n[tensors]\nw = 'h'") ==
+          "more.toml: tensor 'w': the size of factor 'h' is not declared in [dims]");
+    CHECK(refusal("family = 'more'\ndims.h.any = '1'\n[tensors]\nw = 'h h'") ==
+          "more.toml: tensor 'w': factor 'h' occurs twice");
+    CHECK(refusal("family = 'more'\n[dialects.hf]\nrules = [['.w', 'w']]") ==
+          "more.toml: rule '.w': the dialect has no 'layer' to stand before it");
+    CHECK(refusal("family = 'more'\n[dialects.hf]\nrules = [['w', 'w']]") ==
+          "more.toml: dialect 'hf': rule 'w': tensor 'w' is not declared");
+    CHECK(refusal("family = 'more'\n[dialects.hf]\nrules = [\n['w{x}', 'w']]").find("more.toml: line 4: ") == 0);
+    CHECK(refusal("family = 'more'\nextends = ['base']\n[dialects.hf]\nrules = [['w{e}', 'extra']]")
+              .find("tensor 'extra' has no index 'e'") != std::string::npos);
+}
+
+TEST_CASE("the built-in families stand, each with what it is recognised by") {
+    const std::vector<Family> families = formats::load_families({});
+    CHECK(families.size() >= 5);
+    for (const Family& family : families) {
+        CAPTURE(family.name);
+        CHECK(family.detect.contains("hf"));
+        CHECK(family.dialect("hf"));
+        // What is needed is stored by every dialect.
+        for (const Dialect& dialect : family.dialects) {
+            for (const auto& [name, tensor] : family.tensors) {
+                CAPTURE(name);
+                CHECK((tensor.optional || std::ranges::any_of(dialect.rules, [&](const Rule& rule) {
+                           return std::ranges::find(rule.expression.parts, name) != rule.expression.parts.end();
+                       })));
+            }
+        }
+    }
+}
