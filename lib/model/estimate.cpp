@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/model/estimate.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tpx {
+namespace {
+
+// The slowest NIC of the hosts that take part, and whether somebody gave it.
+double nic_rate(std::span<const Host> hosts, bool& assumed) {
+    double slowest = std::numeric_limits<double>::infinity();
+    for (const Host& host : hosts) {
+        if (host.lost) continue;
+        assumed = assumed || !host.nic;
+        slowest = std::min(slowest, host.nic.value_or(default_rates.nic) / std::max(1, host.rails));
+    }
+    return slowest;
+}
+
+StepTime time_of(const ModelSize& model, const Layout& layout, std::span<const Host> hosts, double batch,
+                 const Parameters& parameters) {
+    const ExecutionPlan plan = execution_plan_of(layout, batch);
+    const Allocation allocation = allocation_of(hosts, layout.ranks());
+    return step_time(parameters, model, batch, plan, routes_of(plan, allocation), allocation.cpus);
+}
+
+}  // namespace
+
+ExecutionPlan execution_plan_of(const Layout& layout, double batch) {
+    ExecutionPlan plan;
+    plan.dp = layout.dp;
+    plan.tp = layout.tp;
+    plan.pp = layout.pp;
+    plan.cp = layout.cp;
+    plan.vpp = layout.vpp;
+    plan.zero = layout.fsdp > 1 ? 3 : layout.zero;
+    if (layout.pp > 1) plan.micro_batches = static_cast<int>(std::clamp(std::ceil(batch / layout.dp), 1.0, 1e6));
+    return plan;
+}
+
+Allocation allocation_of(std::span<const Host> hosts, int ranks) {
+    Allocation allocation;
+    int left = ranks;
+    for (const bool spare : {false, true}) {
+        for (const Host& host : hosts) {
+            if (host.lost || host.spare != spare || left <= 0 || host.gpus <= 0) continue;
+            allocation.gpus.push_back(std::min(left, host.gpus));
+            allocation.gpus_per_nic = std::max(allocation.gpus.size() == 1 ? 1.0 : allocation.gpus_per_nic,
+                                               static_cast<double>(host.gpus) / std::clamp(host.rails, 1, host.gpus));
+            left -= allocation.gpus.back();
+        }
+    }
+    if (left > 0) throw Error{Exit::usage, "{} ranks need {} GPUs more than the hosts have", ranks, left};
+    return allocation;
+}
+
+StepEstimate estimate_step(const ModelSize& model, const Layout& layout, std::span<const Host> hosts, double batch) {
+    Parameters parameters = prior_parameters(model);
+    bool assumed_nic = false;
+    parameters.nic = nic_rate(hosts, assumed_nic);
+    StepEstimate estimate{time_of(model, layout, hosts, batch, parameters), {}};
+    estimate.assumed.push_back(fmt::format("GPUs at {:.0f} Tflop/s", assumed_flops / 1e12));
+    estimate.assumed.push_back(fmt::format("{} between GPUs of a host", format_rate(parameters.intra)));
+    if (assumed_nic) estimate.assumed.push_back(fmt::format("{} a NIC", format_rate(parameters.nic)));
+    return estimate;
+}
+
+StepEstimate estimate_step(const ModelSize& model, const Layout& layout, std::span<const Host> hosts, double batch,
+                           const Parameters& fitted) {
+    return {time_of(model, layout, hosts, batch, fitted), {}};
+}
+
+}  // namespace tpx

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/model/parameters.hpp"
+
+namespace tpx {
+
+const std::array<ParameterInfo, parameter_count>& parameter_infos() {
+    static constexpr std::array<ParameterInfo, parameter_count> infos{{
+        {"forward", "s/sample", &Parameters::forward, 0, 0.7},
+        {"model_parallel", "", &Parameters::model_parallel, 0, 0.7},
+        {"recompute", "", &Parameters::recompute, 0, 0.1},
+        {"k_bwd", "", &Parameters::k_bwd, 0, 0.15},
+        {"k_sync", "", &Parameters::k_sync, 1, 0.5},
+        {"k_opt", "s/parameter", &Parameters::k_opt, 0, 0.3},
+        {"k_optoff", "s/parameter/thread", &Parameters::k_optoff, 0, 0.7},
+        {"k_off", "", &Parameters::k_off, 1, 0.5},
+        {"k_swap", "", &Parameters::k_swap, 1, 0.5},
+        {"k_const", "s", &Parameters::k_const, 0, 0.5},
+        {"intra", "B/s", &Parameters::intra, 0, 0.7},
+        {"nic", "B/s", &Parameters::nic, 0, 0.3},
+        {"pcie", "B/s", &Parameters::pcie, 0, 0.4},
+        {"further_host", "s", &Parameters::further_host, 0, 1.0},
+        {"further_stage", "s", &Parameters::further_stage, 0, 1.0},
+        {"uneven", "s", &Parameters::uneven, 0, 2.0},
+    }};
+    return infos;
+}
+
+Parameters prior_parameters(const ModelSize& model) {
+    Parameters prior;
+    prior.forward = 2 * model.active() * model.sequence / assumed_flops;
+    return prior;
+}
+
+}  // namespace tpx
