@@ -84,7 +84,13 @@ void add_reshard(Cli& cli) {
     Command& command = cli.command("reshard", "Write a checkpoint in another layout, format or dialect");
     command.positional("CKPT", &options->checkpoint, "Checkpoint to read").required().file();
     command.positional("OUT", &options->output, "Folder to create").required().file();
-    add_target_options(command, *options, {});
+    add_target_options(command, *options, "--plan");
+    command.option("--plan", &options->plan, "FILE", "Carry out the plan in FILE, move by move")
+        .file()
+        .details(
+            "tpx plan --output wrote it, and says there which layout and format to reach; see tpx-plan(5). Its moves "
+            "are certified first. It is refused, with exit status 3, when CKPT is not the checkpoint that it was made "
+            "for, or when this tpx would lay out the output in another way.");
     command.option("--dtype", &options->dtype, "DTYPE", "Element type of weights, such as bf16")
         .details(
             "One of f64, f32, f16 and bf16, or as PyTorch calls them. Values are rounded to the nearest, ties to "
@@ -100,6 +106,8 @@ void add_reshard(Cli& cli) {
             "CKPT is read once more beforehand, to check the CRC-32s that PyTorch and Megatron keep of their tensors.");
     command.flag("--allow-missing", &options->allow_missing, "Fill what the source lacks with zeros")
         .details("Without it, a source with holes is refused and the holes are named.");
+    for (const char* decided : {"--to", "--format", "--dialect", "--dtype", "--shard-size", "--allow-missing"})
+        command.exclusive({"--plan", decided});
     add_read_options(command, *options);
     command.common_options();
     command.example("mpirun -n 4 tpx reshard ckpt out --to tp=2,pp=2 --format dcp", "by 4 processes");

@@ -41,6 +41,7 @@ struct PlanOptions : ReadOptions, TargetOptions {
 struct ReshardOptions : ReadOptions, TargetOptions {
     std::string checkpoint;
     std::string output;
+    std::string plan;
     std::string dtype;
     std::optional<std::uint64_t> memory;
     std::optional<std::uint64_t> shard_size;

@@ -3,6 +3,7 @@
 
 #include "cmd/cli.hpp"
 #include "formats/plan/hosts_file.hpp"
+#include "formats/plan/plan_check.hpp"
 #include "formats/plan/plan_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
@@ -78,28 +79,35 @@ Planned make_planned(formats::Source& source, const formats::Target& target, con
 void write_plan(const formats::Source& source, const formats::Target& target, const Planned& planned,
                 const std::filesystem::path& file) {
     const formats::Conversion& conversion = planned.conversion;
-    formats::PlanFile content{.version = std::string{version()},
-                              .source_digest = catalogue_digest(source.checkpoint.catalogue),
-                              .from = source.layout ? to_string(*source.layout) : "",
-                              .to = to_string(target.layout),
-                              .format = std::string{formats::name(target.format)},
-                              .tensors = conversion.source_tensors,
-                              .source_files = source.checkpoint.catalogue.files,
-                              .target_files = conversion.draft.files,
-                              .source = conversion.source_pieces,
-                              .target = conversion.target_pieces,
-                              .plan = planned.plan,
-                              .proven = planned.certificate};
-    for (const Tensor& tensor : conversion.target_tensors) content.target_dtypes.push_back(tensor.dtype);
+    formats::PlanFile content;
+    content.version = version();
+    content.from = source.layout ? to_string(*source.layout) : "";
+    content.to = to_string(target.layout);
+    formats::CheckpointPlan& change = content.checkpoint.emplace();
+    change.path = source.checkpoint.catalogue.directory.string();
+    change.source_digest = catalogue_digest(source.checkpoint.catalogue);
+    change.settings.format = formats::name(target.format);
+    change.settings.dialect = target.dialect;
+    change.settings.config = target.config;
+    change.tensors = conversion.source_tensors;
+    change.source_files = source.checkpoint.catalogue.files;
+    change.target_files = conversion.draft.files;
+    change.source = conversion.source_pieces;
+    change.target = conversion.target_pieces;
+    change.plan = planned.plan;
+    change.proven = planned.certificate;
+    for (const Tensor& tensor : conversion.target_tensors) change.target_dtypes.push_back(tensor.dtype);
     formats::write_plan_file(file, content);
 }
 
 void check_plan(const formats::Source& source, const std::filesystem::path& file, Output& out) {
-    const formats::PlanFile plan = formats::read_plan_file(file);
-    if (plan.source_digest != catalogue_digest(source.checkpoint.catalogue))
+    const formats::CheckedPlan plan = formats::check_plan_file(file);
+    if (!plan.moves) throw Error{Exit::usage, "{}: a plan for a model, not for a checkpoint", file.string()};
+    if (plan.catalogue != catalogue_digest(source.checkpoint.catalogue))
         throw Error{Exit::no, "{}: was made for another checkpoint than {} (catalogue digest {:016x})", file.string(),
-                    source.checkpoint.catalogue.directory.string(), plan.source_digest};
-    const Certificate proven = formats::check_plan_file(file);
+                    source.checkpoint.catalogue.directory.string(), *plan.catalogue};
+    if (!plan.holds()) throw Error{Exit::no, "{}: {}", file.string(), plan.fault};
+    const Certificate& proven = *plan.moves;
     if (out.json())
         return out.object("tpx.plan-check/1", {{"plan", file.string()},
                                                {"holds", true},

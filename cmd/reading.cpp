@@ -14,10 +14,11 @@ Config given_config(const ReadOptions& options) {
     return config;
 }
 
-Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options) {
+Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options, Config config) {
+    for (const auto& [key, value] : given_config(options)) config[key] = value;
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
     auto families = std::make_shared<const std::vector<Family>>(formats::load_families(files));
-    formats::Source source = formats::open_source(path, *families, given_config(options));
+    formats::Source source = formats::open_source(path, *families, config);
     return {std::move(families), std::move(source)};
 }
 

@@ -20,8 +20,8 @@ struct Opened {
     formats::Source source;
 };
 
-/// Opens `path` with the rules and the configuration of `options`.
-Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options);
+/// Opens `path` with the rules and the configuration of `options`, which wins over `config`.
+Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options, Config config = {});
 
 /// The configuration of --config and --set; the latter wins.
 Config given_config(const ReadOptions& options);

@@ -5,6 +5,7 @@
 #include "cmd/progress.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
+#include "cmd/stored_plan.hpp"
 #include "formats/zeros.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
@@ -58,7 +59,25 @@ void plan_job(Job& job, bool allow_missing) {
     job.plan = make_plan(job.conversion.source_side(), job.conversion.target_side());
 }
 
+/// The job that a plan file describes, with the moves that it holds.
+Job prepare_planned(const ReshardOptions& options) {
+    formats::PlanFile plan = read_plan_to_run(options.plan);
+    formats::CheckpointPlan& change = *plan.checkpoint;
+    Job job{.opened = open_checkpoint(options.checkpoint, options, change.settings.config)};
+    check_source(change, options.plan, job.opened.source);
+    in_context([&] { return options.plan; }, [&] { job.target = target_of(plan); });
+    in_context([&] { return options.checkpoint; },
+               [&] {
+                   check_whole(job.opened.source.checkpoint.catalogue);
+                   job.conversion = convert(job.opened.source, job.target);
+               });
+    check_conversion(change, options.plan, job.conversion, job.opened.source);
+    job.plan = std::move(change.plan);
+    return job;
+}
+
 Job prepare(const ReshardOptions& options) {
+    if (!options.plan.empty()) return prepare_planned(options);
     Job job{.opened = open_checkpoint(options.checkpoint, options)};
     formats::Source& source = job.opened.source;
     job.target = given_target(options, options, source);

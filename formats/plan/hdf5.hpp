@@ -38,7 +38,7 @@ using Properties = Handle<IdTraits<H5Pclose>>;
 inline constexpr std::size_t block_size = 512;
 std::string user_block(const Fd& fd, std::string_view schema, const std::filesystem::path& path);
 
-/// The number types that files hold, little-endian.
+/// The types in which programs hold numbers: std::uint32_t, std::uint64_t, std::int32_t, std::int64_t, double.
 template <class T>
 hid_t memory_type();
 
@@ -52,12 +52,14 @@ public:
 
     void attribute(const char* name, std::string_view text);
     void attribute(const char* name, std::uint64_t number);
+    void attribute(const char* name, double number);
     void group(const char* name);
 
     /// One-dimensional, each as long as the longest.
     void texts(const char* name, std::span<const std::string> texts);
 
-    /// `values` in C order with dimensions `shape`. Those of 64 bits with a sign are stored in 32 where they fit.
+    /// `values` in C order with dimensions `shape`. Whole numbers are stored little-endian in 8, 16, 32 or 64 bits, the
+    /// fewest that hold all of them.
     template <class T>
     void numbers(const char* name, std::span<const T> values, std::span<const hsize_t> shape);
 
@@ -65,6 +67,7 @@ public:
     void commit();
 
 private:
+    void attribute(const char* name, hid_t file_type, hid_t type, const void* number);
     void array(const char* name, hid_t file_type, hid_t type, const void* values, std::span<const hsize_t> shape);
 
     std::filesystem::path path_;
@@ -83,13 +86,15 @@ public:
 
     std::string attribute_text(const char* name) const;
     std::uint64_t attribute_number(const char* name) const;
+    double attribute_real(const char* name) const;
+    bool has_group(const char* name) const;
 
     std::vector<std::string> texts(const char* name) const;
 
     /// The dimensions of an array.
     std::vector<hsize_t> shape(const char* name) const;
 
-    /// An array of numbers of type T and of dimensions `shape`.
+    /// An array of dimensions `shape` of numbers that T holds.
     template <class T>
     std::vector<T> numbers(const char* name, std::span<const hsize_t> shape) const;
 
@@ -101,6 +106,7 @@ private:
         std::size_t count = 0;
     };
     Array open(const char* name) const;
+    void read_attribute(const char* name, hid_t stored, hid_t type, void* into) const;
     void read(const char* name, const Array& array, hid_t type, void* into) const;
 
     std::uint64_t size_ = 0;

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <algorithm>
+#include <type_traits>
 
 namespace tpx::formats::hdf5 {
 namespace {
@@ -17,12 +18,14 @@ bool is_one_of(hid_t type, Types... types) {
     return ((H5Tequal(type, types) > 0) || ...);
 }
 
+// Whether T holds all numbers of `type`.
 template <class T>
 bool holds_type(hid_t type) {
-    if constexpr (std::is_same_v<T, std::int64_t>) return is_one_of(type, H5T_STD_I32LE, H5T_STD_I64LE);
-    if constexpr (std::is_same_v<T, std::uint64_t>) return is_one_of(type, H5T_STD_U64LE);
-    if constexpr (std::is_same_v<T, std::uint32_t>) return is_one_of(type, H5T_STD_U32LE);
-    if constexpr (std::is_same_v<T, std::int32_t>) return is_one_of(type, H5T_STD_I32LE);
+    if constexpr (std::is_same_v<T, double>) return is_one_of(type, H5T_IEEE_F64LE);
+    if (H5Tget_size(type) > sizeof(T)) return false;
+    if constexpr (std::is_signed_v<T>)
+        return is_one_of(type, H5T_STD_I8LE, H5T_STD_I16LE, H5T_STD_I32LE, H5T_STD_I64LE);
+    return is_one_of(type, H5T_STD_U8LE, H5T_STD_U16LE, H5T_STD_U32LE, H5T_STD_U64LE);
 }
 
 bool is_fixed_text(hid_t type) {
@@ -44,6 +47,18 @@ bool is_plain_path(hid_t file, std::string_view name) {
     }
 }
 
+// `block` begins with the schema, whose number behind the slash is its version.
+void check_schema(std::string_view block, std::string_view schema, const std::filesystem::path& path) {
+    const std::string_view own = block.substr(0, std::min(block.find(' '), block.size()));
+    if (own == schema) return;
+    const std::string_view kind = schema.substr(0, schema.find('/') + 1);
+    const std::string_view version = own.starts_with(kind) ? own.substr(kind.size()) : "";
+    if (version.empty() || version.size() > 9 ||
+        !std::ranges::all_of(version, [](char c) { return c >= '0' && c <= '9'; }))
+        throw failure("{}: not a {} file", path.string(), schema);
+    throw failure("{}: of version {}{}, this tpx reads {} only", path.string(), kind, version, schema);
+}
+
 }  // namespace
 
 Reader::Reader(const std::filesystem::path& path, std::string_view schema) : size_{size_of_file(path)} {
@@ -51,7 +66,7 @@ Reader::Reader(const std::filesystem::path& path, std::string_view schema) : siz
     const Fd fd = open_file(path, O_RDONLY);
     std::string stored(std::min<std::uint64_t>(size_, block_size), '\0');
     read_at(fd, 0, std::as_writable_bytes(std::span{stored}), path);
-    if (!stored.starts_with(std::string{schema} + " ")) throw failure("{}: not a {} file", path.string(), schema);
+    check_schema(stored, schema, path);
     if (stored != user_block(fd, schema, path))
         throw Error{Exit::no, "{}: altered or cut short since it was made (now {} bytes)", path.string(), size_};
     file_ = File{H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)};
@@ -71,16 +86,30 @@ std::string Reader::attribute_text(const char* name) const {
     return trimmed(std::move(text));
 }
 
-std::uint64_t Reader::attribute_number(const char* name) const {
+void Reader::read_attribute(const char* name, hid_t stored, hid_t type, void* into) const {
     const Attribute attribute{H5Aopen(file_.get(), name, H5P_DEFAULT)};
     if (!attribute) throw failure("'{}': no such attribute", name);
-    const Type type{H5Aget_type(attribute.get())};
+    const Type own{H5Aget_type(attribute.get())};
     const Space space{H5Aget_space(attribute.get())};
-    if (H5Sget_simple_extent_type(space.get()) != H5S_SCALAR || !holds_type<std::uint64_t>(type.get()))
-        throw failure("'{}': not a number of 64 bits", name);
+    if (H5Sget_simple_extent_type(space.get()) != H5S_SCALAR || H5Tequal(own.get(), stored) <= 0)
+        throw failure("'{}': not a number of 64 bits of the expected type", name);
+    if (H5Aread(attribute.get(), type, into) < 0) throw failure("'{}': HDF5 cannot read it", name);
+}
+
+std::uint64_t Reader::attribute_number(const char* name) const {
     std::uint64_t number = 0;
-    if (H5Aread(attribute.get(), H5T_NATIVE_UINT64, &number) < 0) throw failure("'{}': HDF5 cannot read it", name);
+    read_attribute(name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number);
     return number;
+}
+
+double Reader::attribute_real(const char* name) const {
+    double number = 0;
+    read_attribute(name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &number);
+    return number;
+}
+
+bool Reader::has_group(const char* name) const {
+    return is_plain_path(file_.get(), name) && Group{H5Gopen2(file_.get(), name, H5P_DEFAULT)};
 }
 
 Reader::Array Reader::open(const char* name) const {
@@ -147,5 +176,6 @@ template std::vector<std::uint32_t> Reader::numbers(const char*, std::span<const
 template std::vector<std::int32_t> Reader::numbers(const char*, std::span<const hsize_t>) const;
 template std::vector<std::uint64_t> Reader::numbers(const char*, std::span<const hsize_t>) const;
 template std::vector<std::int64_t> Reader::numbers(const char*, std::span<const hsize_t>) const;
+template std::vector<double> Reader::numbers(const char*, std::span<const hsize_t>) const;
 
 }  // namespace tpx::formats::hdf5

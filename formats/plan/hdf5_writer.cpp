@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
-#include <limits>
+#include <type_traits>
 
 namespace tpx::formats::hdf5 {
 namespace {
@@ -27,21 +28,33 @@ Type text_type(std::size_t length) {
     return type;
 }
 
+// The narrowest of `types`, for 8, 16, 32 and 64 bits, that holds all of `values`.
 template <class T>
-hid_t file_type(std::span<const T>) {
-    if constexpr (sizeof(T) == 4) {
-        return std::is_signed_v<T> ? H5T_STD_I32LE : H5T_STD_U32LE;
-    } else {
-        return H5T_STD_U64LE;
+hid_t narrowest(std::span<const T> values, const std::array<hid_t, 4>& types) {
+    T least = 0, most = 0;
+    for (T value : values) {
+        least = std::min(least, value);
+        most = std::max(most, value);
     }
+    std::size_t width = 0;
+    for (int bits = 8; bits < 64 && width < 3; bits *= 2, ++width) {
+        const int left = std::is_signed_v<T> ? bits - 1 : bits;
+        const auto end = std::uint64_t{1} << left;
+        if (static_cast<std::uint64_t>(most) < end && (least == 0 || static_cast<std::uint64_t>(-(least + 1)) < end))
+            break;
+    }
+    return types[width];
 }
 
-template <>
-hid_t file_type(std::span<const std::int64_t> values) {
-    const bool narrow = std::ranges::all_of(values, [](std::int64_t value) {
-        return value >= std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max();
-    });
-    return narrow ? H5T_STD_I32LE : H5T_STD_I64LE;
+template <class T>
+hid_t file_type(std::span<const T> values) {
+    if constexpr (std::is_same_v<T, double>) {
+        return H5T_IEEE_F64LE;
+    } else if constexpr (std::is_signed_v<T>) {
+        return narrowest(values, {H5T_STD_I8LE, H5T_STD_I16LE, H5T_STD_I32LE, H5T_STD_I64LE});
+    } else {
+        return narrowest(values, {H5T_STD_U8LE, H5T_STD_U16LE, H5T_STD_U32LE, H5T_STD_U64LE});
+    }
 }
 
 }  // namespace
@@ -61,6 +74,11 @@ hid_t memory_type<std::uint64_t>() {
 template <>
 hid_t memory_type<std::int64_t>() {
     return H5T_NATIVE_INT64;
+}
+
+template <>
+hid_t memory_type<double>() {
+    return H5T_NATIVE_DOUBLE;
 }
 
 std::string user_block(const Fd& fd, std::string_view schema, const std::filesystem::path& path) {
@@ -107,12 +125,18 @@ void Writer::attribute(const char* name, std::string_view text) {
         throw failure("{}: '{}': HDF5 cannot write it", path_.string(), name);
 }
 
-void Writer::attribute(const char* name, std::uint64_t number) {
+void Writer::attribute(const char* name, hid_t file_type, hid_t type, const void* number) {
     const Space space{H5Screate(H5S_SCALAR)};
-    const Attribute made{H5Acreate2(file_.get(), name, H5T_STD_U64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT)};
-    if (!made || H5Awrite(made.get(), H5T_NATIVE_UINT64, &number) < 0)
+    const Attribute made{H5Acreate2(file_.get(), name, file_type, space.get(), H5P_DEFAULT, H5P_DEFAULT)};
+    if (!made || H5Awrite(made.get(), type, number) < 0)
         throw failure("{}: '{}': HDF5 cannot write it", path_.string(), name);
 }
+
+void Writer::attribute(const char* name, std::uint64_t number) {
+    attribute(name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number);
+}
+
+void Writer::attribute(const char* name, double number) { attribute(name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &number); }
 
 void Writer::group(const char* name) {
     if (!Group{H5Gcreate2(file_.get(), name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)})
@@ -143,6 +167,7 @@ template void Writer::numbers(const char*, std::span<const std::uint32_t>, std::
 template void Writer::numbers(const char*, std::span<const std::int32_t>, std::span<const hsize_t>);
 template void Writer::numbers(const char*, std::span<const std::uint64_t>, std::span<const hsize_t>);
 template void Writer::numbers(const char*, std::span<const std::int64_t>, std::span<const hsize_t>);
+template void Writer::numbers(const char*, std::span<const double>, std::span<const hsize_t>);
 
 void Writer::array(const char* name, hid_t file_type, hid_t type, const void* values, std::span<const hsize_t> shape) {
     const Space space{H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr)};

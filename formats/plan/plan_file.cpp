@@ -2,246 +2,154 @@
 #include "formats/plan/plan_file.hpp"
 
 #include "formats/plan/hdf5.hpp"
+#include "formats/plan/plan_checkpoint.hpp"
+#include "formats/plan/plan_columns.hpp"
+#include "formats/plan/plan_tables.hpp"
 #include "formats/plan/plan_values.hpp"
+#include "lib/check/shape.hpp"
 #include "lib/core/error.hpp"
 
-#include <algorithm>
 #include <array>
+#include <set>
 
 namespace tpx::formats {
 namespace {
 
-constexpr std::string_view schema = "tpx.plan/1";
+// Writes each column that is visited, and the groups they are in.
+class ColumnWriter {
+public:
+    explicit ColumnWriter(hdf5::Writer& file) : file_{file} {}
 
-// Numbers of 64 bits, one attribute each, in the certificate's order.
-constexpr std::array totals{
-    std::pair{"targets", &Certificate::targets},
-    std::pair{"moves", &Certificate::moves},
-    std::pair{"elements", &Certificate::elements},
-    std::pair{"bytes_read", &Certificate::bytes_read},
-    std::pair{"bytes_written", &Certificate::bytes_written},
-    std::pair{"bytes_same_rank", &Certificate::same_rank},
+    template <class T>
+    void operator()(const char* name, const std::vector<T>& column) {
+        const std::string_view path{name};
+        const std::string group{path.substr(0, path.find('/'))};
+        if (groups_.insert(group).second) file_.group(group.c_str());
+        const hsize_t rows = column.size();
+        if constexpr (std::is_same_v<T, std::string>)
+            file_.texts(name, column);
+        else
+            file_.numbers<T>(name, column, std::span{&rows, 1});
+    }
+
+private:
+    hdf5::Writer& file_;
+    std::set<std::string> groups_;
 };
 
-// Arrays have room for the tensor with the most axes.
-hsize_t axes_of(std::span<const Tensor> tensors) {
-    int most = 1;
-    for (const Tensor& tensor : tensors) most = std::max(most, tensor.shape.size());
-    return static_cast<hsize_t>(most);
-}
+// Reads each column that is visited.
+struct ColumnReader {
+    const hdf5::Reader& file;
 
-template <class T, class Rows, class Get>
-void write_column(hdf5::Writer& file, const char* name, const Rows& rows, Get get) {
-    std::vector<T> values;
-    values.reserve(rows.size());
-    for (const auto& row : rows) values.push_back(get(row));
-    const hsize_t count = rows.size();
-    file.numbers<T>(name, values, std::span{&count, 1});
-}
-
-// One box a row: [axis][begin, end], zeros where there is no axis.
-template <class Rows>
-void write_boxes(hdf5::Writer& file, const char* name, const Rows& rows, hsize_t axes) {
-    std::vector<std::int64_t> values(rows.size() * axes * 2);
-    auto value = values.begin();
-    for (const auto& row : rows) {
-        for (int k = 0; k < static_cast<int>(axes); ++k) {
-            const Interval side = k < row.box.size() ? row.box[k] : Interval{};
-            *value++ = side.begin;
-            *value++ = side.end;
+    template <class T>
+    void operator()(const char* name, std::vector<T>& column) const {
+        if constexpr (std::is_same_v<T, std::string>) {
+            column = file.texts(name);
+        } else {
+            const std::vector<hsize_t> shape = file.shape(name);
+            column = file.numbers<T>(name, std::span{shape}.first(1));
         }
     }
-    file.numbers<std::int64_t>(name, values, std::array<hsize_t, 3>{rows.size(), axes, 2});
-}
+};
 
-// One tuple a row, zeros behind its end.
-template <class Rows, class Get>
-void write_tuples(hdf5::Writer& file, const char* name, const Rows& rows, hsize_t axes, Get get) {
-    std::vector<std::int64_t> values(rows.size() * axes);
-    for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(get(rows[i]), values.begin() + i * axes);
-    file.numbers<std::int64_t>(name, values, std::array<hsize_t, 2>{rows.size(), axes});
-}
-
-void write_files(hdf5::Writer& file, const std::string& group, std::span<const FileEntry> files) {
-    std::vector<std::string> paths;
-    for (const FileEntry& entry : files) paths.push_back(entry.path.string());
-    file.texts((group + "/path").c_str(), paths);
-    write_column<std::uint64_t>(file, (group + "/size").c_str(), files, [](const FileEntry& f) { return f.size; });
-}
-
-void write_pieces(hdf5::Writer& file, const std::string& group, std::span<const Piece> pieces, hsize_t axes) {
-    const auto at = [&](const char* name) { return group + "/" + name; };
-    write_column<std::uint32_t>(file, at("tensor").c_str(), pieces, [](const Piece& p) { return p.tensor; });
-    write_column<std::uint32_t>(file, at("file").c_str(), pieces, [](const Piece& p) { return p.file; });
-    write_column<std::uint64_t>(file, at("offset").c_str(), pieces, [](const Piece& p) { return p.offset; });
-    write_column<std::int32_t>(file, at("rank").c_str(), pieces, [](const Piece& p) { return p.rank; });
-    write_boxes(file, at("box").c_str(), pieces, axes);
-    write_tuples(file, at("strides").c_str(), pieces, axes, [](const Piece& p) -> const Strides& { return p.strides; });
-}
-
-void write_tensors(hdf5::Writer& file, const PlanFile& content, hsize_t axes) {
-    std::vector<std::string> names, from, to;
-    for (const Tensor& tensor : content.tensors) {
-        names.push_back(tensor.name);
-        from.emplace_back(name(tensor.dtype));
+void write_tables(hdf5::Writer& file, const PlanTables& tables) {
+    ColumnWriter write{file};
+    if (tables.model) {
+        file.attribute("layers", tables.model->layers);
+        for_each_model_column(*tables.model, write);
+        const auto& classes = tables.model->classes;
+        file.numbers<std::int64_t>("classes/shape", classes.shape,
+                                   std::array<hsize_t, 2>{classes.name.size(), tables.model->widest});
     }
-    for (DType dtype : content.target_dtypes) to.emplace_back(name(dtype));
-    file.texts("tensors/name", names);
-    file.texts("tensors/source_dtype", from);
-    file.texts("tensors/target_dtype", to);
-    write_column<std::uint32_t>(file, "tensors/axes", content.tensors,
-                                [](const Tensor& t) { return static_cast<std::uint32_t>(t.shape.size()); });
-    write_tuples(file, "tensors/shape", content.tensors, axes, [](const Tensor& t) -> const Shape& { return t.shape; });
-}
-
-// The rows of a column, all of which must be as many.
-template <class T>
-std::vector<T> column(const hdf5::Reader& file, const std::string& name, hsize_t rows) {
-    return file.numbers<T>(name.c_str(), std::span{&rows, 1});
-}
-
-std::vector<FileEntry> read_files(const hdf5::Reader& file, const std::string& group) {
-    const std::vector<std::string> paths = file.texts((group + "/path").c_str());
-    const auto sizes = column<std::uint64_t>(file, group + "/size", paths.size());
-    std::vector<FileEntry> files;
-    for (std::size_t i = 0; i < paths.size(); ++i) files.push_back({paths[i], sizes[i]});
-    return files;
-}
-
-// The first `used` numbers of a row; the rest must be zero, so that no number of a file goes unread.
-std::span<const std::int64_t> row_of(std::span<const std::int64_t> values, std::size_t row, std::size_t width,
-                                     std::size_t used) {
-    const auto all = values.subspan(row * width, width);
-    if (std::ranges::any_of(all.subspan(used), [](std::int64_t value) { return value != 0; }))
-        throw failure("row {} of a table has numbers where its tensor has no axis", row);
-    return all.first(used);
-}
-
-Box box_of(std::span<const std::int64_t> ends) {
-    Box box;
-    for (std::size_t k = 0; k < ends.size(); k += 2) box.push_back({ends[k], ends[k + 1]});
-    return box;
-}
-
-DType dtype_of(const std::string& text) {
-    const std::optional<DType> dtype = dtype_by_name(text);
-    if (!dtype) throw failure("no dtype is named '{}'", text);
-    return *dtype;
-}
-
-hsize_t read_tensors(const hdf5::Reader& file, PlanFile& content) {
-    const std::vector<std::string> names = file.texts("tensors/name");
-    const std::vector<std::string> from = file.texts("tensors/source_dtype");
-    const std::vector<std::string> to = file.texts("tensors/target_dtype");
-    const auto axes = column<std::uint32_t>(file, "tensors/axes", names.size());
-    const std::vector<hsize_t> shape = file.shape("tensors/shape");
-    if (shape.size() != 2 || shape[1] < 1 || shape[1] > max_rank || from.size() != names.size() ||
-        to.size() != names.size())
-        throw failure("tensors: {} names, {} source and {} target dtypes, shapes of [{}]", names.size(), from.size(),
-                      to.size(), fmt::join(shape, ", "));
-    const auto sizes = file.numbers<std::int64_t>("tensors/shape", std::array<hsize_t, 2>{names.size(), shape[1]});
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        if (axes[i] > shape[1]) throw failure("tensor '{}': {} axes, {} have room", names[i], axes[i], shape[1]);
-        Tensor tensor{names[i], dtype_of(from[i]), {}};
-        for (std::int64_t size : row_of(sizes, i, shape[1], axes[i])) tensor.shape.push_back(size);
-        content.tensors.push_back(std::move(tensor));
-        content.target_dtypes.push_back(dtype_of(to[i]));
+    if (tables.hosts) {
+        file.attribute("state", tables.hosts->state);
+        for_each_host_number(*tables.hosts, [&](const char* name, auto number) { file.attribute(name, number); });
+        for_each_host_column(*tables.hosts, write);
     }
-    return shape[1];
 }
 
-std::vector<Piece> read_pieces(const hdf5::Reader& file, const std::string& group, const PlanFile& content,
-                               hsize_t axes) {
-    const hsize_t rows = file.shape((group + "/tensor").c_str()).front();
-    const auto tensor = column<std::uint32_t>(file, group + "/tensor", rows);
-    const auto in = column<std::uint32_t>(file, group + "/file", rows);
-    const auto offset = column<std::uint64_t>(file, group + "/offset", rows);
-    const auto rank = column<std::int32_t>(file, group + "/rank", rows);
-    const auto boxes = file.numbers<std::int64_t>((group + "/box").c_str(), std::array<hsize_t, 3>{rows, axes, 2});
-    const auto strides = file.numbers<std::int64_t>((group + "/strides").c_str(), std::array<hsize_t, 2>{rows, axes});
-    std::vector<Piece> pieces(rows);
-    for (std::size_t i = 0; i < rows; ++i) {
-        if (tensor[i] >= content.tensors.size())
-            throw failure("{} piece {}: tensor {} of {}", group, i, tensor[i], content.tensors.size());
-        const auto own = static_cast<std::size_t>(content.tensors[tensor[i]].shape.size());
-        pieces[i] = {tensor[i], in[i], offset[i], box_of(row_of(boxes, i, axes * 2, own * 2)), {}, rank[i]};
-        const auto steps = row_of(strides, i, axes, own);
-        if (std::ranges::all_of(steps, [](std::int64_t step) { return step == 0; })) continue;
-        for (std::int64_t step : steps) pieces[i].strides.push_back(step);
-    }
-    return pieces;
+ModelTables read_model(const hdf5::Reader& file) {
+    ModelTables tables;
+    tables.layers = file.attribute_number("layers");
+    for_each_model_column(tables, ColumnReader{file});
+    const std::vector<hsize_t> shape = file.shape("classes/shape");
+    if (shape.size() != 2) throw failure("'classes/shape': not two dimensions");
+    tables.widest = shape[1];
+    tables.classes.shape = file.numbers<std::int64_t>("classes/shape", shape);
+    return tables;
 }
 
-Plan read_moves(const hdf5::Reader& file, const PlanFile& content, hsize_t axes) {
-    const hsize_t rows = file.shape("moves/source").front();
-    const auto source = column<std::uint32_t>(file, "moves/source", rows);
-    const auto target = column<std::uint32_t>(file, "moves/target", rows);
-    const auto boxes = file.numbers<std::int64_t>("moves/box", std::array<hsize_t, 3>{rows, axes, 2});
-    Plan plan;
-    plan.moves.resize(rows);
-    for (std::size_t i = 0; i < rows; ++i) {
-        if (target[i] >= content.target.size())
-            throw failure("move {}: target piece {} of {}", i, target[i], content.target.size());
-        const auto own = static_cast<std::size_t>(content.target[target[i]].box.size());
-        plan.moves[i] = {source[i], target[i], box_of(row_of(boxes, i, axes * 2, own * 2))};
-    }
-    return plan;
+struct NumberReader {
+    const hdf5::Reader& file;
+    void operator()(const char* name, std::uint64_t& number) const { number = file.attribute_number(name); }
+    void operator()(const char* name, double& number) const { number = file.attribute_real(name); }
+};
+
+HostTables read_hosts(const hdf5::Reader& file) {
+    HostTables tables;
+    tables.state = file.attribute_text("state");
+    for_each_host_number(tables, NumberReader{file});
+    for_each_host_column(tables, ColumnReader{file});
+    return tables;
 }
 
-PlanFile read_content(const hdf5::Reader& file) {
-    PlanFile content;
+// Throws unless the plan is of something, and has the parts that belong together.
+void check_parts(const PlanTables& tables, bool of_checkpoint) {
+    if (tables.model.has_value() == of_checkpoint) throw failure("not made either for a checkpoint or from a model");
+    if (tables.model && !tables.hosts) throw failure("a model without hosts");
+    check_shape(tables);
+}
+
+PlanTables read_tables(const hdf5::Reader& file) {
+    PlanTables tables{.from = file.attribute_text("from"), .to = file.attribute_text("to")};
+    if (file.has_group("classes")) tables.model = read_model(file);
+    if (file.has_group("hosts")) tables.hosts = read_hosts(file);
+    return tables;
+}
+
+StoredPlan read_content(const hdf5::Reader& file) {
+    StoredPlan stored{.content = {}, .tables = read_tables(file)};
+    PlanFile& content = stored.content;
+    PlanTables& tables = stored.tables;
     content.version = file.attribute_text("version");
-    content.from = file.attribute_text("from");
-    content.to = file.attribute_text("to");
-    content.format = file.attribute_text("format");
-    content.source_digest = file.attribute_number("source_digest");
-    for (const auto& [name, member] : totals) content.proven.*member = file.attribute_number(name);
-    const hsize_t axes = read_tensors(file, content);
-    content.source_files = read_files(file, "source_files");
-    content.target_files = read_files(file, "target_files");
-    content.source = read_pieces(file, "source", content, axes);
-    content.target = read_pieces(file, "target", content, axes);
-    content.plan = read_moves(file, content, axes);
-    check_values(content);
-    return content;
+    content.from = tables.from;
+    content.to = tables.to;
+    if (file.has_group("moves")) content.checkpoint = read_checkpoint_plan(file);
+    if (content.checkpoint && tables.hosts) tables.held = held_tables(*content.checkpoint);
+    check_parts(tables, content.checkpoint.has_value());
+    if (content.checkpoint) check_values(*content.checkpoint);
+    if (tables.model) content.model = from_tables(*tables.model, file.attribute_text("model"), *tables.hosts);
+    if (tables.hosts) content.hosts = from_tables(*tables.hosts);
+    stored.request_digest = file.attribute_number("request_digest");
+    return stored;
 }
 
 }  // namespace
 
-std::vector<Tensor> PlanFile::target_tensors() const {
-    std::vector<Tensor> list = tensors;
-    for (std::size_t i = 0; i < list.size(); ++i) list[i].dtype = target_dtypes[i];
-    return list;
-}
-
 void write_plan_file(const std::filesystem::path& path, const PlanFile& content) {
-    in_context([&] { return path.string(); }, [&] { check_values(content); });
-    hdf5::Writer file{path, schema};
-    const hsize_t axes = axes_of(content.tensors);
-    file.attribute("schema", schema);
+    const PlanTables tables = to_tables(content);
+    in_context([&] { return path.string(); },
+               [&] {
+                   check_parts(tables, content.checkpoint.has_value());
+                   if (content.checkpoint) check_values(*content.checkpoint);
+               });
+    hdf5::Writer file{path, plan_schema};
+    file.attribute("schema", plan_schema);
     file.attribute("version", content.version);
     file.attribute("from", content.from);
     file.attribute("to", content.to);
-    file.attribute("format", content.format);
-    file.attribute("source_digest", content.source_digest);
-    for (const auto& [name, member] : totals) file.attribute(name, content.proven.*member);
-    for (const char* group : {"tensors", "source_files", "target_files", "source", "target", "moves"})
-        file.group(group);
-    write_tensors(file, content, axes);
-    write_files(file, "source_files", content.source_files);
-    write_files(file, "target_files", content.target_files);
-    write_pieces(file, "source", content.source, axes);
-    write_pieces(file, "target", content.target, axes);
-    const std::vector<Move>& moves = content.plan.moves;
-    write_column<std::uint32_t>(file, "moves/source", moves, [](const Move& m) { return m.source; });
-    write_column<std::uint32_t>(file, "moves/target", moves, [](const Move& m) { return m.target; });
-    write_boxes(file, "moves/box", moves, axes);
+    file.attribute("request_digest", request_digest(content));
+    if (content.model) file.attribute("model", content.model->name);
+    write_tables(file, tables);
+    if (content.checkpoint) write_checkpoint_plan(file, *content.checkpoint);
     file.commit();
 }
 
-PlanFile read_plan_file(const std::filesystem::path& path) {
-    const hdf5::Reader file{path, schema};
+StoredPlan read_stored_plan(const std::filesystem::path& path) {
+    const hdf5::Reader file{path, plan_schema};
     return in_context([&] { return path.string(); }, [&] { return read_content(file); });
 }
+
+PlanFile read_plan_file(const std::filesystem::path& path) { return read_stored_plan(path).content; }
 
 }  // namespace tpx::formats

@@ -11,7 +11,7 @@
 namespace tpx::formats {
 namespace {
 
-void check_tensors(const PlanFile& content) {
+void check_tensors(const CheckpointPlan& content) {
     if (content.target_dtypes.size() != content.tensors.size())
         throw failure("{} tensors, {} target dtypes", content.tensors.size(), content.target_dtypes.size());
     std::unordered_set<std::string_view> names;
@@ -77,7 +77,7 @@ void check_piece(const Piece& piece, const Tensor& tensor, DType dtype, std::spa
 
 }  // namespace
 
-void check_values(const PlanFile& content) {
+void check_values(const CheckpointPlan& content) {
     check_tensors(content);
     check_files(content.source_files);
     check_files(content.target_files);
@@ -97,17 +97,6 @@ void check_values(const PlanFile& content) {
             throw failure("a move from piece {} of {} to piece {} of {}", move.source, content.source.size(),
                           move.target, content.target.size());
     }
-}
-
-Certificate check_plan_file(const std::filesystem::path& path) {
-    const PlanFile content = read_plan_file(path);
-    const std::vector<Tensor> target = content.target_tensors();
-    const Certificate found = certify(content.source_side(), {target, content.target}, content.plan);
-    if (!found.holds()) throw Error{Exit::no, "{}: {}", path.string(), found.fault};
-    if (found != content.proven)
-        throw Error{Exit::no, "{}: the totals stored are not those of the plan (bytes read: {} stored, {} counted)",
-                    path.string(), content.proven.bytes_read, found.bytes_read};
-    return found;
 }
 
 }  // namespace tpx::formats

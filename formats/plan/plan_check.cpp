@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/plan/plan_check.hpp"
+
+#include "formats/plan/plan_tables.hpp"
+
+#include <fmt/format.h>
+
+namespace tpx::formats {
+namespace {
+
+std::string fault_of_moves(const CheckpointPlan& plan, Certificate& found) {
+    const std::vector<Tensor> target = plan.target_tensors();
+    found = certify(plan.source_side(), {target, plan.target}, plan.plan);
+    if (!found.holds()) return found.fault;
+    if (found != plan.proven)
+        return fmt::format("the totals stored are not those of the moves (bytes read: {} stored, {} counted)",
+                           plan.proven.bytes_read, found.bytes_read);
+    return {};
+}
+
+}  // namespace
+
+CheckedPlan check_plan_file(const std::filesystem::path& path, bool full) {
+    const StoredPlan stored = read_stored_plan(path);
+    CheckedPlan checked{.from = stored.content.from, .to = stored.content.to};
+    if (stored.request_digest != request_digest(stored.content)) {
+        checked.fault = "what the plan is for was altered since it was made (request_digest)";
+        return checked;
+    }
+    if (stored.content.checkpoint) {
+        checked.catalogue = stored.content.checkpoint->source_digest;
+        checked.fault = fault_of_moves(*stored.content.checkpoint, checked.moves.emplace());
+        if (!checked.holds()) return checked;
+    }
+    if (stored.tables.hosts) {
+        checked.hosts = check_plan(stored.tables, full);
+        checked.fault = checked.hosts->fault;
+    }
+    return checked;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/check/check.hpp"
+#include "lib/plan/certificate.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace tpx::formats {
+
+/// What was proven about the plan in a file.
+struct CheckedPlan {
+    std::string from, to;                    ///< layouts
+    std::optional<std::uint64_t> catalogue;  ///< catalogue_digest of the checkpoint it is for; none: made from a model
+    std::optional<Certificate> moves;        ///< of a checkpoint's pieces
+    std::optional<PlanCheck> hosts;          ///< what goes where; none: the file names no hosts
+    std::string fault;                       ///< the first thing that does not hold; empty: everything does
+
+    bool holds() const { return fault.empty(); }
+};
+
+/// Reads the file at `path` and proves its plan anew, with code that shares nothing with the planner but the reading of
+/// the file; see check_plan for `full`. Throws Error, with Exit::no when bytes have changed since the file was written,
+/// when it is no plan; what it says wrongly is a fault.
+CheckedPlan check_plan_file(const std::filesystem::path& path, bool full = false);
+
+}  // namespace tpx::formats

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/check/check.hpp"
+
+#include "lib/check/counting.hpp"
+#include "lib/check/model_needs.hpp"
+#include "lib/check/moving.hpp"
+#include "lib/check/placing.hpp"
+#include "lib/check/shape.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace tpx {
+namespace {
+
+/// The first and the last of `count` ranks and 62 between them, always the same ones; or all.
+std::vector<std::int32_t> sample(std::size_t count, bool full) {
+    constexpr std::size_t enough = 64;
+    std::vector<std::int32_t> ranks(count);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    if (full || count <= enough) return ranks;
+    std::mt19937_64 random{1};
+    for (std::size_t i = 2; i < enough; ++i) std::swap(ranks[i], ranks[i + random() % (count - 1 - i)]);
+    std::swap(ranks[1], ranks.back());
+    ranks.resize(enough);
+    return ranks;
+}
+
+template <class Needs>
+void check_needs(Needs& needs, ParcelBook& book, std::span<const std::int32_t> ranks) {
+    for (std::int32_t rank : ranks) {
+        needs.add(rank);
+        book.close(rank);
+    }
+}
+
+void check_needs(const PlanTables& tables, bool full, PlanCheck& result) {
+    ParcelBook book{*tables.hosts};
+    const std::vector<std::int32_t> ranks = sample(tables.hosts->new_devices.size(), full);
+    if (tables.model) {
+        ModelNeeds needs{tables, book};
+        check_needs(needs, book, ranks);
+    }
+    result.ranks = ranks.size();
+    result.compared = book.compared();
+}
+
+void check_hosts(const PlanTables& tables, bool full, PlanCheck& result) {
+    const HostTables& hosts = *tables.hosts;
+    result.of_ranks = hosts.new_devices.size();
+    result.parcels = hosts.parcels.bytes.size();
+    check_needs(tables, full, result);
+    const Facts facts{hosts};
+    result.placements = check_placing(facts);
+    check_transfers(facts);
+    check_rounds(facts);
+    result.transfers = hosts.transfers.parcel.size();
+    check_counts(facts);
+    result.crossing = hosts.crossing;
+    result.seconds = hosts.sending_seconds;
+    result.pinned = hosts.pinned != 0;
+}
+
+}  // namespace
+
+PlanCheck check_plan(const PlanTables& tables, bool full) {
+    PlanCheck result;
+    try {
+        check_shape(tables);
+        if (tables.hosts) check_hosts(tables, full, result);
+    } catch (const Error& fault) {
+        result.fault = fault.what();
+    }
+    return result;
+}
+
+}  // namespace tpx

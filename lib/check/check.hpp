@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/check/tables.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace tpx {
+
+/// What of a plan was proven anew, by code that shares nothing with the planner.
+struct PlanCheck {
+    std::uint64_t ranks = 0;       ///< new ranks whose needs were derived from the layouts, or from what ranks hold
+    std::uint64_t of_ranks = 0;    ///< new ranks there are
+    std::uint64_t parcels = 0;     ///< in the file
+    std::uint64_t compared = 0;    ///< parcels of a rank that were compared with what it needs
+    std::uint64_t transfers = 0;   ///< each byte of which was followed to where it was to begin with
+    std::uint64_t placements = 0;  ///< pairs of block and host whose prices were compared with bytes
+    std::uint64_t crossing =
+        0;                ///< bytes that come into hosts, and no placement compared and no choice of senders has fewer
+    double seconds = 0;   ///< in which no choice of senders can be done; see SendingBound
+    bool pinned = false;  ///< placements were not compared
+    std::string fault;    ///< the first thing that does not hold; empty: everything does
+
+    bool holds() const { return fault.empty(); }
+};
+
+/// Checks all that tpx-plan(5) says is proven about `tables`, which may be anything. The needs of 64 new ranks, the
+/// first and the last among them, are derived anew, or those of all with `full`; everything else is always checked
+/// whole.
+PlanCheck check_plan(const PlanTables& tables, bool full);
+
+}  // namespace tpx

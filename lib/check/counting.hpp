@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/check/facts.hpp"
+
+namespace tpx {
+
+/// Throws Error unless the bytes of each role and of all, those that must cross, and the loads of each host are what
+/// the parcels and transfers make them.
+void check_counts(const Facts& facts);
+
+}  // namespace tpx

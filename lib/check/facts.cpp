@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/check/facts.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+// The hosts of each set of ranks.
+ListColumn hosts_of(const ListColumn& sets, std::span<const std::int32_t> host) {
+    ListColumn hosts{{0}, {}};
+    std::vector<std::int32_t> some;
+    for (std::size_t k = 0; k + 1 < sets.begin.size(); ++k) {
+        some.clear();
+        for (std::int32_t rank : Facts::list(sets, k)) {
+            if (host[rank] >= 0) some.push_back(host[rank]);
+        }
+        std::ranges::sort(some);
+        const auto end = std::ranges::unique(some).begin();
+        hosts.values.insert(hosts.values.end(), some.begin(), end);
+        hosts.begin.push_back(hosts.values.size());
+    }
+    return hosts;
+}
+
+}  // namespace
+
+Facts::Facts(const HostTables& tables) : t{tables} {
+    first_device.push_back(0);
+    for (std::uint32_t gpus : t.hosts.gpus) first_device.push_back(first_device.back() + gpus);
+    for (std::size_t rank = 0; rank < t.old_ranks.host.size(); ++rank) {
+        const std::int32_t host = t.old_ranks.host[rank];
+        const std::int32_t device = t.old_ranks.device[rank];
+        if (device < -1 ||
+            (device >= 0 && (host < 0 || device < first_device[host] || device >= first_device[host + 1])))
+            throw failure("old rank {}: device {} is not of host {}", rank, device, host);
+        old_host.push_back(host >= 0 && t.hosts.lost[host] ? -1 : host);
+    }
+    for (std::size_t rank = 0; rank < t.new_devices.size(); ++rank) {
+        const std::int32_t device = t.new_devices[rank];
+        if (device < 0 || device >= first_device.back())
+            throw failure("new rank {}: device {} of {}", rank, device, first_device.back());
+        const auto above = std::ranges::upper_bound(first_device, std::int64_t{device});
+        new_host.push_back(static_cast<std::int32_t>(above - first_device.begin() - 1));
+    }
+    holding_hosts = hosts_of(t.holders, old_host);
+    needing_hosts = hosts_of(t.needers, new_host);
+}
+
+std::vector<std::int32_t> Facts::missing(std::uint32_t parcel) const {
+    std::vector<std::int32_t> hosts;
+    std::ranges::set_difference(needing(parcel), holding(parcel), std::back_inserter(hosts));
+    return hosts;
+}
+
+}  // namespace tpx

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/check/facts.hpp"
+
+namespace tpx {
+
+/// Throws Error unless the transfers bring to every host what it needs and does not hold, each byte once and nothing
+/// else, from hosts that hold it or were sent it, or from storage what no host holds.
+void check_transfers(const Facts& facts);
+
+/// Throws Error unless transfers are sorted by rounds that follow each other, and in a round each host sends to at most
+/// one host and receives from at most one.
+void check_rounds(const Facts& facts);
+
+}  // namespace tpx

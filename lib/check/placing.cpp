@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/check/placing.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace tpx {
+namespace {
+
+class Placing {
+public:
+    explicit Placing(const Facts& facts) : facts_{facts}, t_{facts.t} {}
+
+    std::uint64_t run() {
+        check_blocks();
+        check_devices();
+        group();
+        for (std::size_t b = 0; b < t_.blocks.begin.size(); ++b) check_block(b);
+        if (crossing_ != t_.crossing)
+            throw failure("crossing: {} bytes are stored, {} counted", t_.crossing, crossing_);
+        check_idle_hosts();
+        return compared_;
+    }
+
+private:
+    /// Bytes that the same hosts hold and the same ranks need.
+    struct Amount {
+        std::size_t holders;  // a set of holders that is on these hosts
+        std::uint64_t bytes;
+    };
+
+    void check_blocks();
+    void check_devices() const;
+    void group();
+    void check_block(std::size_t block);
+    void check_idle_hosts() const;
+
+    const Facts& facts_;
+    const HostTables& t_;
+    std::vector<std::uint32_t> takers_;  // the hosts that are compared
+    std::vector<bool> takes_;            // whether a host is one of them
+    bool all_regular_used_ = false;
+    std::vector<std::vector<Amount>> amounts_;  // by set of needers
+    std::vector<std::vector<std::uint32_t>> sets_of_block_;
+    std::uint64_t crossing_ = 0;
+    std::uint64_t compared_ = 0;
+};
+
+void Placing::check_blocks() {
+    for (bool spare : {false, true}) {
+        for (std::uint32_t host = 0; host < facts_.hosts(); ++host) {
+            if (!t_.hosts.lost[host] && t_.hosts.gpus[host] > 0 && (t_.hosts.spare[host] != 0) == spare)
+                takers_.push_back(host);
+        }
+        if (!spare && t_.blocks.begin.size() <= takers_.size()) break;
+        all_regular_used_ = spare;
+    }
+    if (t_.blocks.begin.size() > takers_.size())
+        throw failure("blocks: {} for {} hosts", t_.blocks.begin.size(), takers_.size());
+    takes_.resize(facts_.hosts(), false);
+    for (std::uint32_t host : takers_) takes_[host] = true;
+    for (std::size_t b = 0; b < t_.blocks.begin.size(); ++b) {
+        const std::size_t size = t_.blocks.end[b] - t_.blocks.begin[b];
+        const std::size_t left = t_.new_devices.size() - t_.blocks.begin[b];
+        if (size != std::min<std::size_t>(left, t_.hosts.gpus[takers_[b]]))
+            throw failure("block {}: {} ranks, host '{}' in whose place it is has {} devices", b, size,
+                          t_.hosts.name[takers_[b]], t_.hosts.gpus[takers_[b]]);
+        if (t_.pinned && (t_.blocks.host[b] != takers_[b] || t_.blocks.price[b] != 0))
+            throw failure("block {}: not where it was pinned, or with a price", b);
+    }
+}
+
+void Placing::check_devices() const {
+    std::vector<std::int32_t> sorted = t_.new_devices;
+    std::ranges::sort(sorted);
+    if (std::ranges::adjacent_find(sorted) != sorted.end()) throw failure("ranks/new_device: a device has two ranks");
+    std::vector<bool> used(facts_.hosts(), false);
+    for (std::size_t b = 0; b < t_.blocks.begin.size(); ++b) {
+        const std::uint32_t host = t_.blocks.host[b];
+        if (used[host] || !takes_[host])
+            throw failure("block {}: host '{}' takes no block, or has another", b, t_.hosts.name[host]);
+        used[host] = true;
+        for (std::uint32_t rank = t_.blocks.begin[b]; rank < t_.blocks.end[b]; ++rank) {
+            if (facts_.new_host[rank] != static_cast<std::int32_t>(host))
+                throw failure("new rank {}: on host '{}', its block on '{}'", rank,
+                              t_.hosts.name[facts_.new_host[rank]], t_.hosts.name[host]);
+        }
+    }
+}
+
+void Placing::group() {
+    // Sets of holders on the same hosts count as one.
+    std::map<std::vector<std::int32_t>, std::size_t> known;
+    std::vector<std::size_t> first(t_.holders.begin.size() - 1);
+    for (std::size_t set = 0; set < first.size(); ++set) {
+        const auto hosts = Facts::list(facts_.holding_hosts, set);
+        first[set] = known.emplace(std::vector(hosts.begin(), hosts.end()), set).first->second;
+    }
+    const std::size_t sets = t_.needers.begin.size() - 1;
+    amounts_.resize(sets);
+    for (std::uint32_t p = 0; p < facts_.parcels(); ++p)
+        amounts_[t_.parcels.needers[p]].push_back({first[t_.parcels.holders[p]], t_.parcels.bytes[p]});
+    for (auto& list : amounts_) {
+        std::ranges::sort(list, {}, &Amount::holders);
+        std::size_t kept = 0;
+        for (std::size_t i = 0; i < list.size(); ++i) {
+            if (kept > 0 && list[kept - 1].holders == list[i].holders)
+                list[kept - 1].bytes += list[i].bytes;
+            else
+                list[kept++] = list[i];
+        }
+        list.resize(kept);
+    }
+    std::vector<std::uint32_t> block_of_rank;
+    for (std::uint32_t b = 0; b < t_.blocks.begin.size(); ++b) block_of_rank.resize(t_.blocks.end[b], b);
+    sets_of_block_.resize(t_.blocks.begin.size());
+    for (std::uint32_t set = 0; set < sets; ++set) {
+        std::uint32_t last = ~0u;
+        for (std::int32_t rank : Facts::list(t_.needers, set)) {
+            if (block_of_rank[rank] != last) sets_of_block_[last = block_of_rank[rank]].push_back(set);
+        }
+    }
+}
+
+void Placing::check_block(std::size_t block) {
+    std::int64_t needed = 0;
+    std::vector<std::int64_t> held(facts_.hosts(), 0);
+    for (std::uint32_t set : sets_of_block_[block]) {
+        for (const Amount& amount : amounts_[set]) {
+            needed += static_cast<std::int64_t>(amount.bytes);
+            for (std::int32_t host : Facts::list(facts_.holding_hosts, amount.holders))
+                held[host] += static_cast<std::int64_t>(amount.bytes);
+        }
+    }
+    const std::uint32_t own = t_.blocks.host[block];
+    const std::size_t size = t_.blocks.end[block] - t_.blocks.begin[block];
+    crossing_ += static_cast<std::uint64_t>(needed - held[own]);
+    for (std::uint32_t host : takers_) {
+        if (t_.pinned || t_.hosts.gpus[host] < size) continue;
+        const std::int64_t cost = needed - held[host];
+        const std::int64_t price = t_.blocks.price[block] + t_.hosts.price[host];
+        if (price > cost || (host == own && price != cost))
+            throw failure("block {} on host '{}': costs {} bytes, the prices add up to {}", block, t_.hosts.name[host],
+                          cost, price);
+        ++compared_;
+    }
+}
+
+void Placing::check_idle_hosts() const {
+    std::vector<bool> used(facts_.hosts(), false);
+    for (std::uint32_t host : t_.blocks.host) used[host] = true;
+    for (std::uint32_t host = 0; host < facts_.hosts(); ++host) {
+        // Hosts that every assignment compared must use may have any price.
+        const bool must = all_regular_used_ && !t_.hosts.spare[host] && used[host];
+        if ((!used[host] || t_.pinned) ? t_.hosts.price[host] != 0 : t_.hosts.price[host] > 0 && !must)
+            throw failure("host '{}': a price of {}", t_.hosts.name[host], t_.hosts.price[host]);
+        if (all_regular_used_ && takes_[host] && !t_.hosts.spare[host] && !used[host])
+            throw failure("host '{}': no block, though spare hosts have some", t_.hosts.name[host]);
+    }
+}
+
+}  // namespace
+
+std::uint64_t check_placing(const Facts& facts) { return Placing{facts}.run(); }
+
+}  // namespace tpx
