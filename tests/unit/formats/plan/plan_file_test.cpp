@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/plan_file.hpp"
 
+#include "formats/plan/plan_check.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "tests/unit/plan/random_sides.hpp"
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <functional>
 
 using namespace tpx;
@@ -45,12 +47,15 @@ void place(std::vector<Piece>& pieces, const std::vector<Tensor>& tensors, std::
 
 PlanFile example(unsigned seed) {
     Random random{seed};
-    PlanFile file;
-    file.version = "0.1.0";
+    PlanFile content;
+    content.version = "0.1.0";
+    content.from = "tp=2";
+    content.to = "tp=3,pp=2";
+    CheckpointPlan& file = content.checkpoint.emplace();
+    file.path = "ckpt";
     file.source_digest = 0x0123456789abcdef;
-    file.from = "tp=2";
-    file.to = "tp=3,pp=2";
-    file.format = "safetensors";
+    file.settings = {.format = "safetensors", .dialect = "hf", .dtype = "bf16", .shard_size = 5000000000};
+    file.settings.config = {{"a", true}, {"b", std::int64_t{-3}}, {"c", 0.5}, {"d", std::string{"1"}}, {"e", nullptr}};
     file.tensors = random.tensors(random.number(1, 3));
     for (std::size_t i = 0; i < file.tensors.size(); ++i) file.target_dtypes.push_back(DType::f16);
     file.source = random.cover(file.tensors, 3).pieces;
@@ -60,7 +65,7 @@ PlanFile example(unsigned seed) {
     const std::vector<Tensor> target = file.target_tensors();
     file.plan = make_plan(file.source_side(), {target, file.target});
     file.proven = certify(file.source_side(), {target, file.target}, file.plan);
-    return file;
+    return content;
 }
 
 bool same(const PlanFile& a, const PlanFile& b) {
@@ -75,12 +80,19 @@ bool same(const PlanFile& a, const PlanFile& b) {
     const auto tensor = [](const Tensor& x, const Tensor& y) {
         return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
     };
-    return a.version == b.version && a.source_digest == b.source_digest && a.from == b.from && a.to == b.to &&
-           a.format == b.format && a.proven == b.proven && a.target_dtypes == b.target_dtypes &&
-           std::ranges::equal(a.tensors, b.tensors, tensor) &&
-           std::ranges::equal(a.source_files, b.source_files, file) &&
-           std::ranges::equal(a.target_files, b.target_files, file) && std::ranges::equal(a.source, b.source, piece) &&
-           std::ranges::equal(a.target, b.target, piece) && std::ranges::equal(a.plan.moves, b.plan.moves, move);
+    const auto settings = [](const ConversionSettings& x, const ConversionSettings& y) {
+        return x.format == y.format && x.dialect == y.dialect && x.dtype == y.dtype && x.shard_size == y.shard_size &&
+               x.config == y.config;
+    };
+    const CheckpointPlan& c = *a.checkpoint;
+    const CheckpointPlan& d = *b.checkpoint;
+    return a.version == b.version && a.from == b.from && a.to == b.to && c.path == d.path &&
+           c.source_digest == d.source_digest && settings(c.settings, d.settings) && c.proven == d.proven &&
+           c.target_dtypes == d.target_dtypes && c.roles == d.roles &&
+           std::ranges::equal(c.tensors, d.tensors, tensor) &&
+           std::ranges::equal(c.source_files, d.source_files, file) &&
+           std::ranges::equal(c.target_files, d.target_files, file) && std::ranges::equal(c.source, d.source, piece) &&
+           std::ranges::equal(c.target, d.target, piece) && std::ranges::equal(c.plan.moves, d.plan.moves, move);
 }
 
 }  // namespace
@@ -91,16 +103,19 @@ TEST_CASE("a plan file holds what was written, and its plan is proven again") {
         const PlanFile content = example(seed);
         write_plan_file(scratch.file(), content);
         CHECK(same(read_plan_file(scratch.file()), content));
-        CHECK(check_plan_file(scratch.file()) == content.proven);
+        const CheckedPlan checked = check_plan_file(scratch.file());
+        CHECK(checked.fault == "");
+        CHECK(*checked.moves == content.checkpoint->proven);
     }
     CHECK(std::distance(std::filesystem::directory_iterator{scratch.folder}, {}) == 1);
 }
 
 TEST_CASE("an empty plan, a scalar, large offsets, unknown strides and files") {
     const Scratch scratch;
-    PlanFile content;
-    write_plan_file(scratch.file(), content);
-    CHECK(same(read_plan_file(scratch.file()), content));
+    PlanFile file;
+    CheckpointPlan& content = file.checkpoint.emplace();
+    write_plan_file(scratch.file(), file);
+    CHECK(same(read_plan_file(scratch.file()), file));
 
     content.tensors = {{"step", DType::i64, {}}, {"w", DType::bf16, {Index{1} << 40, 2}}};
     content.target_dtypes = {DType::i64, DType::bf16};
@@ -113,61 +128,61 @@ TEST_CASE("an empty plan, a scalar, large offsets, unknown strides and files") {
     content.target[0].offset = 0;
     content.plan = make_plan(content.source_side(), content.source_side());
     content.proven = certify(content.source_side(), content.source_side(), content.plan);
-    write_plan_file(scratch.file(), content);
-    CHECK(same(read_plan_file(scratch.file()), content));
-    CHECK(check_plan_file(scratch.file()).bytes_read == 8 + (std::uint64_t{1} << 42));
+    write_plan_file(scratch.file(), file);
+    CHECK(same(read_plan_file(scratch.file()), file));
+    CHECK(check_plan_file(scratch.file()).moves->bytes_read == 8 + (std::uint64_t{1} << 42));
 }
 
 TEST_CASE("what a plan file refers to must be there") {
     const Scratch scratch;
     const PlanFile good = example(7);
-    const auto refused = [&](std::function<void(PlanFile&)> alter) {
+    const auto refused = [&](std::function<void(CheckpointPlan&)> alter) {
         PlanFile bad = good;
-        alter(bad);
+        alter(*bad.checkpoint);
         CHECK_THROWS_AS(write_plan_file(scratch.file(), bad), Error);
         CHECK_FALSE(std::filesystem::exists(scratch.file()));
     };
-    refused([](PlanFile& f) { f.target_dtypes.pop_back(); });
-    refused([](PlanFile& f) { f.tensors[0].name.clear(); });
-    refused([](PlanFile& f) { f.tensors[0].name += "\xff"; });
-    refused([](PlanFile& f) { f.tensors[0].shape = {-1}; });
-    refused([](PlanFile& f) { f.tensors[0].shape = {INT64_MAX, 2}; });
-    refused([](PlanFile& f) { f.source_files[0].path = "/etc/passwd"; });
-    refused([](PlanFile& f) { f.source_files[0].path = "../x"; });
-    refused([](PlanFile& f) { f.source_files[0].size -= 1; });
-    refused([](PlanFile& f) { f.target_files[1].size -= 1; });
-    refused([](PlanFile& f) { f.source[0].tensor = 100; });
-    refused([](PlanFile& f) { f.source[0].file = 2; });
-    refused([](PlanFile& f) { f.source[0].offset = UINT64_MAX; });
-    refused([](PlanFile& f) { f.source[0].rank = -2; });
-    refused([](PlanFile& f) { f.source[0].box.push_back({0, 1}); });
-    refused([](PlanFile& f) { f.target[0].strides.push_back(1); });
-    refused([](PlanFile& f) { f.target[0].box[0] = {0, INT64_MAX}; });
-    refused([](PlanFile& f) { f.target[0].box[0] = {1, 0}; });
-    refused([](PlanFile& f) { f.source[0].strides[0] = -1; });
-    refused([](PlanFile& f) { f.plan.moves[0].source = 1000; });
-    refused([](PlanFile& f) { f.plan.moves[0].target = 1000; });
+    refused([](CheckpointPlan& f) { f.target_dtypes.pop_back(); });
+    refused([](CheckpointPlan& f) { f.tensors[0].name.clear(); });
+    refused([](CheckpointPlan& f) { f.tensors[0].name += "\xff"; });
+    refused([](CheckpointPlan& f) { f.tensors[0].shape = {-1}; });
+    refused([](CheckpointPlan& f) { f.tensors[0].shape = {INT64_MAX, 2}; });
+    refused([](CheckpointPlan& f) { f.source_files[0].path = "/etc/passwd"; });
+    refused([](CheckpointPlan& f) { f.source_files[0].path = "../x"; });
+    refused([](CheckpointPlan& f) { f.source_files[0].size -= 1; });
+    refused([](CheckpointPlan& f) { f.target_files[1].size -= 1; });
+    refused([](CheckpointPlan& f) { f.source[0].tensor = 100; });
+    refused([](CheckpointPlan& f) { f.source[0].file = 2; });
+    refused([](CheckpointPlan& f) { f.source[0].offset = UINT64_MAX; });
+    refused([](CheckpointPlan& f) { f.source[0].rank = -2; });
+    refused([](CheckpointPlan& f) { f.source[0].box.push_back({0, 1}); });
+    refused([](CheckpointPlan& f) { f.target[0].strides.push_back(1); });
+    refused([](CheckpointPlan& f) { f.target[0].box[0] = {0, INT64_MAX}; });
+    refused([](CheckpointPlan& f) { f.target[0].box[0] = {1, 0}; });
+    refused([](CheckpointPlan& f) { f.source[0].strides[0] = -1; });
+    refused([](CheckpointPlan& f) { f.plan.moves[0].source = 1000; });
+    refused([](CheckpointPlan& f) { f.plan.moves[0].target = 1000; });
 }
 
 TEST_CASE("an altered plan with a fitting CRC is found by its certificate") {
     const Scratch scratch;
     const PlanFile good = example(7);
-    const auto found = [&](std::function<void(PlanFile&)> alter) {
+    const auto found = [&](std::function<void(CheckpointPlan&)> alter) {
         PlanFile bad = good;
-        alter(bad);
+        alter(*bad.checkpoint);
         write_plan_file(scratch.file(), bad);
-        CHECK_THROWS_AS(check_plan_file(scratch.file()), Error);
+        CHECK_FALSE(check_plan_file(scratch.file()).holds());
     };
-    found([](PlanFile& f) { f.plan.moves.pop_back(); });
-    found([](PlanFile& f) { f.plan.moves.push_back(f.plan.moves[0]); });
-    found([](PlanFile& f) { f.plan.moves[0].box[0].end += 1; });
-    found([](PlanFile& f) {
+    found([](CheckpointPlan& f) { f.plan.moves.pop_back(); });
+    found([](CheckpointPlan& f) { f.plan.moves.push_back(f.plan.moves[0]); });
+    found([](CheckpointPlan& f) { f.plan.moves[0].box[0].end += 1; });
+    found([](CheckpointPlan& f) {
         f.target.pop_back();
         f.plan.moves.clear();
     });
     for (auto total : {&Certificate::targets, &Certificate::moves, &Certificate::elements, &Certificate::bytes_read,
                        &Certificate::bytes_written, &Certificate::same_rank})
-        found([&](PlanFile& f) { f.proven.*total += 1; });
+        found([&](CheckpointPlan& f) { f.proven.*total += 1; });
 }
 
 TEST_CASE("no byte of a plan file can change unnoticed") {
@@ -194,7 +209,11 @@ TEST_CASE("a file cut short, and no plan at all") {
         std::filesystem::resize_file(scratch.file(), length);
         CHECK_THROWS_AS(read_plan_file(scratch.file()), Error);
     }
-    CHECK_THROWS_WITH_AS(read_plan_file(scratch.file()), (scratch.file().string() + ": not a tpx.plan/1 file").c_str(),
+    CHECK_THROWS_WITH_AS(read_plan_file(scratch.file()), (scratch.file().string() + ": not a tpx.plan/2 file").c_str(),
+                         Error);
+    std::ofstream{scratch.file()} << "tpx.plan/3 bytes=0";
+    CHECK_THROWS_WITH_AS(read_plan_file(scratch.file()),
+                         (scratch.file().string() + ": of version tpx.plan/3, this tpx reads tpx.plan/2 only").c_str(),
                          Error);
     CHECK_THROWS_AS(read_plan_file(scratch.folder / "none.plan"), Error);
     CHECK_THROWS_AS(write_plan_file(scratch.folder / "none" / "x.plan", example(3)), Error);
