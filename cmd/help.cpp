@@ -40,7 +40,7 @@ std::string help(const Command& command) {
     for (const Option& option : command.options())
         text += fmt::format("  {:<{}}  {}\n", flags(option), width, summary_with_choices(option));
     for (const Example& example : command.examples())
-        text += fmt::format("\nExample: {}\n  {}\n", example.caption, example.line);
+        text += fmt::format("Example: {}\n  {}\n", example.caption, example.line);
     return text;
 }
 
