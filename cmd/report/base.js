@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every report shares: the data, text made of numbers, elements, tables, and figures that the pointer and the
+// arrow keys explore. Text of the data reaches the page only as text nodes and attribute values, never as markup.
+"use strict";
+
+// A script that fails says so on the page, where people and tests see it.
+addEventListener("error", (event) => {
+    document.documentElement.dataset.fault = event.message;
+    document.body.prepend(element("p", {class: "fault", role: "alert"}, `This page is faulty: ${event.message}`));
+});
+
+const data = JSON.parse(document.getElementById("data").textContent);
+
+// The value at a JSON pointer (RFC 6901), undefined if there is none.
+function at(pointer) {
+    let value = data;
+    for (const step of pointer.split("/").slice(1))
+        value = value?.[step.replaceAll("~1", "/").replaceAll("~0", "~")];
+    return value;
+}
+
+const step = (key) => key.replaceAll("~", "~0").replaceAll("/", "~1");
+const sum = (list) => list.reduce((total, value) => total + value, 0);
+const largest = (list) => list.reduce((most, value) => Math.max(most, value), 0);
+const plural = (count, noun) => `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+// Names come from other people's files: what would be invisible, or turn the text around, is shown as an escape.
+function shown(name) {
+    const hidden = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+    if (name === "") return "(no name)";
+    return String(name).replace(hidden, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
+}
+
+// `text`, which is shown(), without its middle if it is longer than `length`.
+function shortened(text, length) {
+    const signs = [...text];
+    if (signs.length <= length) return text;
+    const head = Math.ceil((length - 1) / 2);
+    return `${signs.slice(0, head).join("")}…${signs.slice(signs.length - (length - 1 - head)).join("")}`;
+}
+
+// As printf does: toFixed(), but what lies exactly in the middle goes to the even neighbour.
+function fixed(value, decimals) {
+    const rounded = value.toFixed(decimals);
+    const exact = value.toFixed(60);
+    const cut = exact.length - 60 + decimals;
+    if (!/^50*$/.test(exact.slice(cut))) return rounded;
+    const lower = decimals > 0 ? exact.slice(0, cut) : exact.slice(0, -61);
+    return Number(lower.at(-1)) % 2 === 0 ? lower : rounded;
+}
+
+const decimals = (value) => (value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
+
+// The texts that tpx prints for sizes, rates and times, sign for sign.
+function sizeText(bytes) {
+    if (bytes < 999.5) return `${fixed(bytes, 0)} B`;
+    let power = 0;
+    for (bytes /= 1000; bytes >= 999.5 && power < 5; bytes /= 1000) ++power;
+    return `${fixed(bytes, decimals(bytes))} ${"kMGTPE"[power]}B`;
+}
+
+const rateText = (rate) => `${sizeText(rate)}/s`;
+
+function timeText(seconds) {
+    if (seconds <= 0) return "0 s";
+    if (seconds < 0.9995e-3) return `${fixed(seconds * 1e6, decimals(seconds * 1e6))} us`;
+    if (seconds < 0.9995) return `${fixed(seconds * 1e3, decimals(seconds * 1e3))} ms`;
+    if (seconds < 119.5) return `${fixed(seconds, decimals(seconds))} s`;
+    const two = (number) => String(number).padStart(2, "0");
+    const whole = Math.round(seconds);
+    if (whole < 7200) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`;
+    const minutes = Math.round(seconds / 60);
+    return `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min`;
+}
+
+const verb = (count, plain) => (count === 1 ? `${plain}s` : plain);
+const countText = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+
+function percentText(part, whole) {
+    if (whole === 0 || part === 0) return "0 %";
+    const percent = (100 * part) / whole;
+    if (percent < 0.1) return "< 0.1 %";
+    if (percent > 99.9 && part < whole) return "> 99.9 %";
+    return `${percent < 9.95 || (percent > 90 && part < whole) ? percent.toFixed(1) : Math.round(percent)} %`;
+}
+
+const texts = {bytes: sizeText, rate: rateText, seconds: timeText, count: countText};
+
+function fill(node, attributes, children) {
+    for (const [name, value] of Object.entries(attributes ?? {})) {
+        if (value === null || value === undefined || value === false) continue;
+        if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+        else node.setAttribute(name, value === true ? "" : value);
+    }
+    node.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+    return node;
+}
+
+const element = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const drawn = (tag, attributes, ...children) =>
+    fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+const byId = (id) => document.getElementById(id);
+const put = (id, ...children) => byId(id).replaceChildren(...children.flat().filter((child) => child !== null));
+
+// A name of the data, in its own direction of writing.
+const name = (text, length = Infinity) => {
+    const whole = shown(text);
+    const short = shortened(whole, length);
+    return element("bdi", {title: short === whole ? null : whole}, short);
+};
+
+// The number at `pointer` as text. Every number that the data has is shown through here, so that what it is of, and its
+// exact value, can be read off the page again.
+function number(pointer, unit = "bytes", tag = element) {
+    const value = at(pointer);
+    const attributes = {class: "number", "data-at": pointer, "data-value": value, "data-unit": unit};
+    const exact = unit === "bytes" ? `${countText(value)} bytes` : null;
+    if (tag === element) return element("span", {...attributes, title: exact}, texts[unit](value));
+    return drawn("tspan", attributes, texts[unit](value));
+}
+
+const bytes = (pointer) => number(pointer, "bytes");
+const count = (pointer) => number(pointer, "count");
+const seconds = (pointer) => number(pointer, "seconds");
+
+// A number that is made of several of the data's.
+const derived = (value, unit = "bytes") => element("span", {class: "number", "data-value": value}, texts[unit](value));
+
+// A box beside the pointer, or beside `target` when the keyboard led there; `say` has screen readers read it.
+const tip = {
+    show(content, x, y) {
+        const box = byId("tip");
+        box.replaceChildren(...[content].flat());
+        box.hidden = false;
+        const {offsetWidth: width, offsetHeight: height} = box;
+        box.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - width - 8))}px`;
+        box.style.top = `${y + 18 + height > innerHeight ? Math.max(8, y - height - 12) : y + 18}px`;
+    },
+    say() {
+        byId("live").textContent = byId("tip").innerText.replaceAll("\n", ", ");
+    },
+    hide() {
+        byId("tip").hidden = true;
+    },
+};
+
+// Lets people explore a figure: `find(event)` gives the number of the item under the pointer or undefined, `show(item)`
+// marks it and returns {content, box} (undefined: marks nothing), arrow keys step through `count` items, by `row` items
+// up and down.
+function explore(figure, {count, row = 1, find, show}) {
+    let current;
+    const leave = () => {
+        current = undefined;
+        show(undefined);
+        tip.hide();
+    };
+    figure.tabIndex = 0;
+    figure.addEventListener("pointermove", (event) => {
+        const item = find(event);
+        if (item === undefined) return leave();
+        if (item !== current) current = item;
+        tip.show(show(item).content, event.clientX, event.clientY);
+    });
+    figure.addEventListener("pointerleave", leave);
+    figure.addEventListener("blur", leave);
+    figure.addEventListener("keydown", (event) => {
+        const by = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: row, ArrowUp: -row, Home: -Infinity, End: Infinity}[event.key];
+        if (event.key === "Escape") return leave();
+        if (by === undefined || count === 0) return;
+        event.preventDefault();
+        const next = current === undefined && Number.isFinite(by) ? 0 : (current ?? 0) + by;
+        current = Math.max(0, Math.min(count - 1, next));
+        const {content, box} = show(current);
+        const {left, bottom} = box();
+        tip.show(content, left, bottom - 12);
+        tip.say();
+    });
+}
+
+// Calls `draw(width)` now, and whenever `box` gets another width.
+function drawToWidth(box, draw) {
+    let width = 0;
+    const redraw = () => {
+        const now = Math.floor(box.clientWidth);
+        if (now === width || now === 0) return;
+        width = now;
+        box.replaceChildren(draw(width));
+    };
+    new ResizeObserver(redraw).observe(box);
+    redraw();
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks on hosts: cards while they are few, then squares with numbers, then bare squares.
+"use strict";
+
+// From dark blue to light sand; lightness rises evenly, so that it can be read without seeing hues.
+const ramp = ["#3d4a95", "#33659f", "#32819f", "#469b98", "#70b48f", "#a5ca87", "#dddc90"];
+const shades = 28;
+
+function shade(share) {
+    const place = Math.min(0.9999, Math.max(0, share)) * (ramp.length - 1);
+    const [low, high] = [ramp[Math.floor(place)], ramp[Math.floor(place) + 1]];
+    const channel = (k) => {
+        const [a, b] = [low, high].map((colour) => parseInt(colour.slice(k, k + 2), 16));
+        return Math.round(a + (b - a) * (place % 1)).toString(16).padStart(2, "0");
+    };
+    return `#${channel(1)}${channel(3)}${channel(5)}`;
+}
+
+const palette = Array.from({length: shades}, (unused, index) => shade(index / (shades - 1)));
+const inkOn = (index) => (index > shades * 0.42 ? "#10151a" : "#ffffff");
+const unknown = "var(--kept)";
+
+// Which colour a rank has: where it stands on `axis`, from 0 to 1 on both sides, so that equal colours hold equal parts;
+// or how much it holds. -1: not known.
+function shadeOf(side, rank, axis) {
+    const last = shades - 1;
+    if (axis === "held") {
+        const most = Math.max(largest(sides[0].held), largest(sides[1].held));
+        return most > 0 ? Math.round((side.held[rank] / most) * last) : -1;
+    }
+    if (!side.places) return -1;
+    const length = side.layout[axis];
+    return Math.min(last, Math.floor(((side.places[rank][axis] + 0.5) / length) * shades));
+}
+
+// A small picture of the model, stages from top to bottom and tensor parts from left to right, with what `rank` holds.
+function glyph(side, rank, fillColour) {
+    const {tp, pp, vpp = 1, fsdp = 1} = side.layout;
+    const place = side.places[rank];
+    const size = 36;
+    const width = size / tp / fsdp;
+    const x = (place.tp / tp) * size + (place.dp % fsdp) * width;
+    const height = size / pp / vpp;
+    const parts = Array.from({length: vpp}, (unused, chunk) => drawn("rect", {
+        x, y: (chunk * pp + place.pp) * height, width: Math.max(width, 1), height: Math.max(height, 1), fill: fillColour}));
+    return drawn("svg", {class: "glyph", viewBox: `0 0 ${size} ${size}`, width: size, height: size, "aria-hidden": "true"},
+        drawn("rect", {class: "glyph-back", width: size, height: size}), parts);
+}
+
+function card(side, slot, axis) {
+    if (slot.rank === undefined) return element("li", {class: "card empty muted small"}, "idle");
+    const index = shadeOf(side, slot.rank, axis);
+    const colour = index < 0 ? unknown : palette[index];
+    const picture = side.places ? glyph(side, slot.rank, colour) : null;
+    return element("li", {class: "card"}, picture, element("div", {},
+        element("div", {class: "card-rank"}, side.stores ? "store" : `rank ${slot.rank}`),
+        element("div", {class: "small"}, bytes(`/${side.key}_bytes/${slot.rank}`)),
+        element("div", {class: "small muted"}, placeText(side, slot.rank))));
+}
+
+function badges(host) {
+    if (host < 0) return [];
+    return ["lost", "spare"].filter((word) => hosts[host][word]).map((word) => element("span", {class: "badge"}, word));
+}
+
+function cards(side, axis) {
+    return element("div", {class: "hosts"}, tilesOf(side).map((tile) => {
+        const title = tile.host < 0 ? "on no host any more" : name(hosts[tile.host].name, 48);
+        const idle = tile.slots.every(({rank}) => rank === undefined);
+        const box = element("section", {class: "host", "data-host": tile.host},
+            element("h4", {}, title, badges(tile.host)),
+            idle ? element("p", {class: "muted small"}, `${plural(tile.slots.length, "device")}, no rank`) :
+                element("ul", {class: "cards"}, tile.slots.map((slot) => card(side, slot, axis))));
+        box.addEventListener("pointerenter", () => marked.set(tile.host));
+        box.addEventListener("pointerleave", () => marked.set(undefined));
+        return box;
+    }));
+}
+
+// How squares are put into tiles and tiles onto the figure.
+function geometry(tiles, width, numbered) {
+    const most = largest(tiles.map((tile) => tile.slots.length));
+    const [cell, gap, pad, head] = numbered ? [26, 2, 14, 17] : tiles.length > 600 ? [4, 1, 4, 0] : [6, 1, 5, 0];
+    const widest = Math.max(1, Math.floor((width + gap) / (cell + gap)));
+    const columns = Math.min(widest, most, most <= 4 ? most : most <= 8 ? 4 : most <= 64 ? 8 : 32);
+    const tileWidth = columns * (cell + gap) - gap;
+    const tileHeight = head + Math.ceil(most / columns) * (cell + gap) - gap;
+    const across = Math.max(1, Math.floor((width + pad) / (tileWidth + pad)));
+    const corner = (index) => [(index % across) * (tileWidth + pad), Math.floor(index / across) * (tileHeight + pad)];
+    return {
+        cell, gap, head, columns, across, tileWidth, tileHeight, corner,
+        height: Math.ceil(tiles.length / across) * (tileHeight + pad) - pad,
+        square(index, slot) {
+            const [x, y] = corner(index);
+            return [x + (slot % columns) * (cell + gap), y + head + Math.floor(slot / columns) * (cell + gap)];
+        },
+        // The tile and slot at a point, or undefined.
+        hit(x, y) {
+            const index = Math.floor(y / (tileHeight + pad)) * across + Math.floor(x / (tileWidth + pad));
+            if (x < 0 || y < 0 || x >= across * (tileWidth + pad) || !tiles[index]) return undefined;
+            const [left, top] = corner(index);
+            const column = Math.floor((x - left) / (cell + gap));
+            const slot = Math.floor((y - top - head) / (cell + gap)) * columns + column;
+            return column < columns && tiles[index].slots[slot] ? [index, slot] : undefined;
+        },
+    };
+}
+
+// One path for each colour, however many squares there are.
+function squarePaths(side, tiles, plan, axis) {
+    const paths = new Map();
+    const outline = {idle: "", lost: ""};
+    const square = ([x, y], size) => `M${x} ${y}h${size}v${size}h-${size}z`;
+    tiles.forEach((tile, index) => tile.slots.forEach(({rank}, slot) => {
+        const corner = plan.square(index, slot);
+        if (rank === undefined) {
+            const kind = tile.host >= 0 && hosts[tile.host].lost ? "lost" : "idle";
+            outline[kind] += square([corner[0] + 0.5, corner[1] + 0.5], plan.cell - 1);
+            return;
+        }
+        const colour = shadeOf(side, rank, axis);
+        paths.set(colour, (paths.get(colour) ?? "") + square(corner, plan.cell));
+    }));
+    return [
+        drawn("path", {class: "idle", d: outline.idle}),
+        drawn("path", {class: "idle lost", d: outline.lost}),
+        [...paths].map(([colour, d]) => drawn("path", {d, style: `fill: ${colour < 0 ? unknown : palette[colour]}`})),
+    ];
+}
+
+function labels(side, tiles, plan, axis) {
+    const fits = Math.floor(plan.tileWidth / 6.6);
+    return tiles.flatMap((tile, index) => {
+        const [x, y] = plan.corner(index);
+        const lost = tile.host >= 0 && hosts[tile.host].lost;
+        const title = tile.host < 0 ? "on no host" : `${shortened(hostName(tile.host), lost ? fits - 5 : fits)}${lost ? " lost" : ""}`;
+        const numbers = tile.slots.map(({rank}, slot) => {
+            if (rank === undefined) return null;
+            const [left, top] = plan.square(index, slot);
+            const colour = shadeOf(side, rank, axis);
+            const style = colour < 0 ? null : `fill: ${inkOn(colour)}`;
+            return drawn("text", {x: left + plan.cell / 2, y: top + plan.cell / 2 + 4, class: "on-square", style}, rank);
+        });
+        return [drawn("text", {x, y: y + 11, class: "muted"}, title), numbers];
+    });
+}
+
+// All ranks of a side as squares, `numbered` or not.
+function squares(side, axis, numbered, width) {
+    const tiles = tilesOf(side);
+    const plan = geometry(tiles, width, numbered);
+    const frame = drawn("rect", {class: "frame", visibility: "hidden", width: plan.tileWidth + 4, height: plan.tileHeight - plan.head + 4});
+    const cursor = drawn("rect", {class: "cursor", visibility: "hidden", width: plan.cell + 2, height: plan.cell + 2});
+    const put = (box, place, by) => {
+        box.setAttribute("visibility", place ? "visible" : "hidden");
+        if (place) [["x", place[0] - by], ["y", place[1] - by]].forEach(([key, value]) => box.setAttribute(key, value));
+    };
+    const listed = tiles.flatMap((tile, index) => tile.slots.map((unused, slot) => [index, slot]));
+    const starts = [];
+    listed.forEach(([index], item) => (starts[index] ??= item));
+    const picture = drawn("svg", {viewBox: `0 0 ${width} ${plan.height}`, width, height: plan.height, "aria-hidden": "true"},
+        squarePaths(side, tiles, plan, axis), numbered ? labels(side, tiles, plan, axis) : null, frame, cursor);
+    marked.listen(side.key, (host) => {
+        const index = host === undefined ? -1 : tiles.findIndex((tile) => tile.host === host);
+        const place = index < 0 ? undefined : plan.corner(index);
+        put(frame, place && [place[0], place[1] + plan.head], 2);
+    });
+    const figure = element("div", {class: "squares", role: "group", "aria-label":
+        `${side.title}: ${plural(side.count, side.noun)} on hosts. The arrow keys go from device to device.`}, picture);
+    explore(figure, {
+        count: listed.length,
+        row: plan.columns,
+        find(event) {
+            const box = picture.getBoundingClientRect();
+            const scale = width / box.width;
+            const hit = plan.hit((event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
+            return hit && starts[hit[0]] + hit[1];
+        },
+        show(item) {
+            if (item === undefined) {
+                marked.set(undefined);
+                return put(cursor);
+            }
+            const [index, slot] = listed[item];
+            put(cursor, plan.square(index, slot), 1);
+            marked.set(tiles[index].host);
+            return {content: aboutRank(side, tiles[index].slots[slot], tiles[index].host), box: () => cursor.getBoundingClientRect()};
+        },
+    });
+    return figure;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan as the figures need it: who stands where on the axes of a layout, and on which host.
+"use strict";
+
+const axes = {
+    pp: {title: "pipeline stage", noun: "stages"},
+    tp: {title: "tensor part", noun: "tensor parts"},
+    ep: {title: "block of experts", noun: "blocks of experts"},
+    dp: {title: "data-parallel rank", noun: "data-parallel ranks"},
+    cp: {title: "context part", noun: "context parts"},
+};
+
+const orderOf = (layout) => (layout.order ?? /order=([a-z-]+)/.exec(layout.text)?.[1] ?? "tp-cp-ep-dp-pp").split("-");
+
+// The digits of `rank` on a grid whose axes have `sizes`, the first of `order` fastest.
+function digits(rank, order, sizes) {
+    const place = {};
+    for (const axis of order) {
+        place[axis] = rank % sizes[axis];
+        rank = Math.floor(rank / sizes[axis]);
+    }
+    return place;
+}
+
+// Where `rank` stands on each axis. Experts have a grid of their own over the same ranks, see tpx-layout(5).
+function placeOf(layout, rank) {
+    const {tp, pp, dp, cp, ep, etp} = layout;
+    const order = orderOf(layout);
+    const place = digits(rank, order, {tp, pp, dp, cp, ep: 1});
+    const alike = Math.max(1, Math.floor((tp * dp * cp) / (etp * ep)));
+    place.ep = digits(rank, order, {tp: etp, pp, dp: alike, cp: 1, ep}).ep;
+    return place;
+}
+
+// One side of the change: `seats` are [host, device] or null; ranks have no places where no layout explains them.
+function makeSide(key, title, layout) {
+    const seats = data[`${key}_ranks`];
+    const side = {key, title, layout, seats, held: data[`${key}_bytes`], count: seats.length};
+    // Where hosts' stores hold the state, whatever ranks wrote it, each host counts as one old rank.
+    side.stores = key === "old" && data.state === "stores" && seats.length === data.hosts.length &&
+        seats.every((seat, index) => seat === null || (seat[0] === index && seat[1] === null));
+    side.noun = side.stores ? "store" : "rank";
+    side.fitting = !side.stores && layout !== null && layout.ranks === side.count;
+    side.places = side.fitting ? seats.map((seat, rank) => placeOf(layout, rank)) : null;
+    return side;
+}
+
+const hosts = data.hosts;
+const sides = [makeSide("old", "Before", data.from.layout), makeSide("new", "After", data.to.layout)];
+const largestRank = Math.max(...sides.map((side) => side.count));
+const hostName = (host) => (host === null ? "shared storage" : shown(hosts[host].name));
+
+// The devices of each host with the ranks on them, in the order of the hosts: {host, slots: [{device, rank}]}, where a
+// device without a rank has none, and ranks in a host's store have no device. What is on no host is on host -1.
+function tilesOf(side) {
+    const tiles = hosts.map((host, index) => ({host: index, slots: [], stored: []}));
+    const nowhere = {host: -1, slots: [], stored: []};
+    side.seats.forEach((seat, rank) => {
+        if (seat === null) nowhere.slots.push({device: null, rank});
+        else if (seat[1] === null) tiles[seat[0]].stored.push({device: null, rank});
+        else (tiles[seat[0]].slots[seat[1]] ??= {device: seat[1], rank}).rank = rank;
+    });
+    for (const tile of tiles) {
+        const devices = tile.stored.length > 0 ? tile.slots.length : hosts[tile.host].gpus;
+        for (let device = 0; device < devices; ++device) tile.slots[device] ??= {device, rank: undefined};
+        tile.slots.push(...tile.stored);
+    }
+    return nowhere.slots.length > 0 ? [...tiles, nowhere] : tiles;
+}
+
+// "pp 2  tp 0  dp 1": only axes that are longer than 1.
+function placeText(side, rank) {
+    if (!side.places) return "";
+    return Object.keys(axes)
+        .filter((axis) => side.layout[axis] > 1)
+        .map((axis) => `${axis}\u00a0${side.places[rank][axis]}`)
+        .join("  ");
+}
+
+// What people read of a rank when they point at it.
+function aboutRank(side, {rank, device}, host) {
+    const where = host < 0 ? "on no host any more" : device === null ? `${hostName(host)}, in its store` : `${hostName(host)}, device ${device}`;
+    if (rank === undefined) return [line(element("strong", {}, `${side.title}: no rank`)), line(where)];
+    return [
+        line(element("strong", {}, `${side.title}: ${side.noun} ${rank}`)),
+        line(where),
+        side.places && line(placeText(side, rank)),
+        line("holds ", bytes(`/${side.key}_bytes/${rank}`)),
+    ].filter(Boolean);
+}
+
+const line = (...content) => element("div", {}, content);
+
+// Figures that mark a host tell each other which.
+const marked = {
+    listeners: new Map(),
+    host: undefined,
+    listen(figure, listener) {
+        this.listeners.set(figure, listener);
+    },
+    set(host) {
+        if (host === this.host) return;
+        this.host = host;
+        for (const listener of this.listeners.values()) listener(host);
+    },
+};

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables: sorted by a click on a head, long ones shown in parts.
+"use strict";
+
+// A table of `rows`. A column has a `title`, `cell(row)` that makes the content, and `value(row)` that sorts (without it
+// the column is not sorted); the first column heads the rows. Columns of numbers are `numeric`.
+function table({caption, columns, rows, part = 100}) {
+    let order = rows;
+    let limit = part;
+    const body = element("tbody");
+    const more = element("button", {type: "button", class: "more", onclick: () => grow(part * 10)});
+    const all = element("button", {type: "button", class: "more", onclick: () => grow(rows.length)});
+    const controls = element("p", {class: "controls"}, more, all);
+
+    const line = (row) => {
+        const [first, ...rest] = columns;
+        return element("tr", {}, element("th", {scope: "row"}, first.cell(row)),
+            rest.map((column) => element("td", {class: column.numeric && "numeric"}, column.cell(row))));
+    };
+    const refresh = () => {
+        body.replaceChildren(...order.slice(0, limit).map(line));
+        update();
+    };
+    const update = () => {
+        const left = rows.length - limit;
+        controls.hidden = left <= 0;
+        more.hidden = left <= part * 10;
+        more.textContent = `Show ${countText(part * 10)} more`;
+        all.textContent = `Show all ${countText(rows.length)}`;
+    };
+    const grow = (by) => {
+        const begin = limit;
+        limit = Math.min(rows.length, limit + by);
+        body.append(...order.slice(begin, limit).map(line));
+        update();
+    };
+    const sorted = (column, head) => {
+        const falling = head.getAttribute("aria-sort") !== "descending" && (column.numeric || head.hasAttribute("aria-sort"));
+        for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+        const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+        order = [...rows].sort((a, b) => compare(column.value(a), column.value(b)) * (falling ? -1 : 1));
+        refresh();
+    };
+    const heads = columns.map((column) => {
+        const head = element("th", {scope: "col", class: column.numeric && "numeric"});
+        if (column.value && rows.length > 1)
+            head.append(element("button", {type: "button", onclick: () => sorted(column, head)}, column.title));
+        else
+            head.append(column.title);
+        return head;
+    });
+    refresh();
+    return element("div", {class: "table"},
+        element("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption},
+            element("table", {}, element("caption", {}, caption), element("thead", {}, element("tr", {}, heads)), body)),
+        controls);
+}
+
+// A folded table, which is made when it is opened first.
+function folded(title, make) {
+    const details = element("details", {}, element("summary", {}, title));
+    details.addEventListener("toggle", () => {
+        if (details.open && details.childElementCount === 1) details.append(make());
+    });
+    return details;
+}
+
+// A bar of `part` / `whole` of its place; it only repeats what the text beside it says.
+function bar(part, whole, kind) {
+    const inner = element("span", {class: `bar-fill ${kind}`});
+    inner.style.width = `${(100 * part) / whole}%`;
+    return element("span", {class: "bar", "aria-hidden": "true"}, part > 0 ? inner : null);
+}
