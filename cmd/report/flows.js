@@ -195,6 +195,6 @@ function showFlows() {
     if (data.flows_left_out)
         byId("flows-words").append("The page has the largest flows; ", count("/flows_left_out/flows"), " smaller ones with ",
             bytes("/flows_left_out/bytes"), " together are left out.");
-    put("flows-caption", few ? null : "A row is a sender, a column a receiver; the stronger the colour, the more. ", "The same flows are listed below, under All numbers.");
+    put("flows-caption", few ? null : "A row is a sender, a column a receiver; the stronger the colour, the more. ", element("span", {class: "on-screen"}, "The same flows are listed below, under All numbers."));
     drawToWidth(byId("flows-figure"), few ? ribbons : matrix);
 }

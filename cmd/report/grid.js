@@ -17,7 +17,7 @@ function shade(share) {
 }
 
 const palette = Array.from({length: shades}, (unused, index) => shade(index / (shades - 1)));
-const inkOn = (index) => (index > shades * 0.42 ? "#10151a" : "#ffffff");
+const inkOn = (index) => (index > shades * 0.31 ? "#000000" : "#ffffff");
 const unknown = "var(--kept)";
 
 // Which colour a rank has: where it stands on `axis`, from 0 to 1 on both sides, so that equal colours hold equal parts;

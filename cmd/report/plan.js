@@ -176,7 +176,7 @@ function rankTable(side) {
         rows: side.seats.map((seat, rank) => rank),
         columns: [
             {title: "rank", cell: (rank) => String(rank), value: (rank) => rank},
-            {title: "host", cell: (rank) => (side.seats[rank] ? name(hosts[side.seats[rank][0]].name) : "none"), value: (rank) => side.seats[rank]?.[0] ?? -1},
+            {title: "host", cell: (rank) => (side.seats[rank] ? name(hosts[side.seats[rank][0]].name, 48) : "none"), value: (rank) => side.seats[rank]?.[0] ?? -1},
             {title: "device", cell: (rank) => (side.seats[rank] ? String(side.seats[rank][1] ?? "store") : "–")},
             ...(side.places ? Object.keys(axes).filter((axis) => side.layout[axis] > 1) : []).map((axis) => (
                 {title: axis, numeric: true, cell: (rank) => String(side.places[rank][axis]), value: (rank) => side.places[rank][axis]})),
@@ -191,7 +191,7 @@ const hostTable = () => table({
     columns: [
         {title: "host", cell: hostTitle, value: (index) => index},
         {title: "devices", numeric: true, cell: (index) => count(`/hosts/${index}/gpus`), value: (index) => hosts[index].gpus},
-        ...(hosts.some((host) => host.switch) ? [{title: "switch", cell: (index) => name(hosts[index].switch), value: (index) => hosts[index].switch}] : []),
+        ...(hosts.some((host) => host.switch) ? [{title: "switch", cell: (index) => name(hosts[index].switch, 48), value: (index) => hosts[index].switch}] : []),
         ...kinds.map((kind) => ({title: kind.title, numeric: true, cell: (index) => bytes(`/hosts/${index}/${kind.key}`), value: (index) => kind.values[index]})),
     ],
 });
@@ -200,8 +200,8 @@ const flowTable = () => table({
     caption: "Flows, all transfers from one host to another together",
     rows: flows.map((flow, index) => index),
     columns: [
-        {title: "from", cell: (index) => element("bdi", {}, hostName(flows[index].from)), value: (index) => flows[index].from ?? -1},
-        {title: "to", cell: (index) => name(hosts[flows[index].to].name), value: (index) => flows[index].to},
+        {title: "from", cell: (index) => flows[index].from === null ? "shared storage" : name(hosts[flows[index].from].name, 48), value: (index) => flows[index].from ?? -1},
+        {title: "to", cell: (index) => name(hosts[flows[index].to].name, 48), value: (index) => flows[index].to},
         {title: "bytes", numeric: true, cell: (index) => bytes(`/flows/${index}/bytes`), value: (index) => flows[index].bytes},
     ],
 });

@@ -86,6 +86,7 @@ function aboutRank(side, {rank, device}, host) {
         line(where),
         side.places && line(placeText(side, rank)),
         line("holds ", bytes(`/${side.key}_bytes/${rank}`)),
+        host >= 0 && hosts.length > 1 && line("its host sends ", bytes(`/hosts/${host}/nic_out`), ", receives ", bytes(`/hosts/${host}/nic_in`)),
     ].filter(Boolean);
 }
 

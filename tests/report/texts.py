@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How tpx prints numbers, written down once more."""
+from math import floor
+
+
+def rounded(value):
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
+
+
+def size_text(size):
+    if size < 999.5:
+        return f"{size:.0f} B"
+    size, power = size / 1000, 0
+    while size >= 999.5 and power < 5:
+        size, power = size / 1000, power + 1
+    return f"{rounded(size)} {'kMGTPE'[power]}B"
+
+
+def rate_text(rate):
+    return size_text(rate) + "/s"
+
+
+def time_text(seconds):
+    if seconds <= 0:
+        return "0 s"
+    for limit, scale, unit in ((0.9995e-3, 1e6, "us"), (0.9995, 1e3, "ms"), (119.5, 1, "s")):
+        if seconds < limit:
+            return f"{rounded(seconds * scale)} {unit}"
+    whole = floor(seconds + 0.5)
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60:02} s"
+    minutes = floor(seconds / 60 + 0.5)
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+TEXTS = {"bytes": size_text, "rate": rate_text, "seconds": time_text, "count": lambda count: f"{count:,}"}
