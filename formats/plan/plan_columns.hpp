@@ -76,6 +76,7 @@ void for_each_host_column(Tables& tables, Visit&& visit) {
     visit("transfers/end", tables.transfers.end);
     visit("transfers/round", tables.transfers.round);
     visit("sending/hosts", tables.sending_hosts);
+    visit("sending/disks", tables.sending_disks);
 }
 
 /// The same for single numbers, which are attributes of the root.

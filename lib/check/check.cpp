@@ -4,7 +4,9 @@
 #include "lib/check/counting.hpp"
 #include "lib/check/model_needs.hpp"
 #include "lib/check/moving.hpp"
+#include "lib/check/piece_needs.hpp"
 #include "lib/check/placing.hpp"
+#include "lib/check/sending.hpp"
 #include "lib/check/shape.hpp"
 #include "lib/core/error.hpp"
 
@@ -43,6 +45,10 @@ void check_needs(const PlanTables& tables, bool full, PlanCheck& result) {
         ModelNeeds needs{tables, book};
         check_needs(needs, book, ranks);
     }
+    if (tables.held) {
+        PieceNeeds needs{tables, book};
+        check_needs(needs, book, ranks);
+    }
     result.ranks = ranks.size();
     result.compared = book.compared();
 }
@@ -58,6 +64,7 @@ void check_hosts(const PlanTables& tables, bool full, PlanCheck& result) {
     check_rounds(facts);
     result.transfers = hosts.transfers.parcel.size();
     check_counts(facts);
+    check_sending(facts);
     result.crossing = hosts.crossing;
     result.seconds = hosts.sending_seconds;
     result.pinned = hosts.pinned != 0;

@@ -9,6 +9,8 @@ namespace tpx {
 
 RankGrid::RankGrid(const Degrees& d, bool experts) {
     const std::int64_t stage_ranks = d.tp * d.cp * d.dp;
+    if (experts && stage_ranks % (d.etp * d.ep) != 0)
+        throw failure("layout: ep times etp does not divide tp*cp*dp = {}", stage_ranks);
     tp_.size = experts ? d.etp : d.tp;
     ep_.size = experts ? d.ep : 1;
     cp_.size = experts ? 1 : d.cp;

@@ -69,7 +69,6 @@ void check(const Degrees& d) {
     if (d.tp * d.pp > largest || d.tp * d.pp * d.dp > largest || d.ranks() > largest || d.ep * d.etp > largest)
         throw failure("layout: more than {} ranks", largest);
     if (d.fsdp > 1 && d.fsdp * d.hsdp != d.dp) throw failure("layout: dp={} is not fsdp times hsdp", d.dp);
-    if ((d.tp * d.cp * d.dp) % (d.ep * d.etp) != 0) throw failure("layout: ep times etp does not divide tp*cp*dp");
     if (d.fsdp_dim > 1 || d.zero > 3) throw failure("layout: no such fsdp_dim or zero");
     std::string axes;
     for (std::size_t at = 0; at < d.order.size(); at += 3) axes += d.order.substr(at, 2) + " ";

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 namespace tpx {
@@ -26,6 +28,7 @@ public:
         if (!left.empty())
             throw failure("parcel {}: transfer {} goes to host '{}', which needs none of it", parcel_, left.front(),
                           name(t_.to[left.front()]));
+        check_groups(missing);
         bool relayed = false;
         for (std::uint32_t transfer : transfers_) relayed = !holds_source(transfer) || relayed;
         if (relayed) check_relays(missing);
@@ -61,6 +64,7 @@ private:
         return std::ranges::binary_search(holding, static_cast<std::int32_t>(from));
     }
 
+    void check_groups(std::span<const std::int32_t> missing) const;
     std::uint32_t into(std::int32_t host, std::uint64_t byte) const;
     void check_relays(std::span<const std::int32_t> missing) const;
     void check_byte(std::span<const std::int32_t> missing, std::uint64_t byte) const;
@@ -70,6 +74,31 @@ private:
     std::uint32_t parcel_;
     Transfers transfers_;
 };
+
+/// Into a switch group with holders nothing comes from outside, into another one each byte once.
+void Delivery::check_groups(std::span<const std::int32_t> missing) const {
+    const auto& group = facts_.t.hosts.switch_group;
+    std::set<std::string_view> held;
+    for (std::int32_t host : facts_.holding(parcel_)) held.insert(group[host]);
+    if (held.empty()) return;
+    std::map<std::string_view, std::uint64_t> entered;
+    for (std::int32_t host : missing) {
+        if (!held.contains(group[host])) entered[group[host]] = 0;
+    }
+    for (std::uint32_t transfer : transfers_) {
+        const std::string& to = group[t_.to[transfer]];
+        if (t_.from[transfer] == storage_host || group[t_.from[transfer]] == to) continue;
+        if (held.contains(to))
+            throw failure("parcel {}: transfer {} comes from outside the receiver's switch group '{}'", parcel_,
+                          transfer, to);
+        entered[to] += t_.end[transfer] - t_.begin[transfer];
+    }
+    for (const auto& [name, bytes] : entered) {
+        if (bytes != facts_.t.parcels.bytes[parcel_])
+            throw failure("parcel {}: {} bytes come into switch group '{}', of {}", parcel_, bytes, name,
+                          facts_.t.parcels.bytes[parcel_]);
+    }
+}
 
 /// The transfer that brings `byte` to `host`, which is one of those that are sent it.
 std::uint32_t Delivery::into(std::int32_t host, std::uint64_t byte) const {
@@ -116,14 +145,20 @@ void Delivery::check_byte(std::span<const std::int32_t> missing, std::uint64_t b
     }
 }
 
-/// Throws when in some round one host has two partners; each entry is round, host, partner.
-void check_partners(std::vector<std::array<std::uint32_t, 3>>& entries, const Facts& facts, std::string_view verb) {
+/// Throws when in some round one host has two partners; each entry is round, host, partner. Returns how many rounds the
+/// host takes part in that takes part in most.
+std::uint64_t check_partners(std::vector<std::array<std::uint32_t, 3>>& entries, const Facts& facts,
+                             std::string_view verb) {
     std::ranges::sort(entries);
     for (std::size_t i = 1; i < entries.size(); ++i) {
         const auto& [round, host, partner] = entries[i];
         if (entries[i - 1][0] == round && entries[i - 1][1] == host && entries[i - 1][2] != partner)
             throw failure("round {}: host '{}' {} two hosts", round, facts.t.hosts.name[host], verb);
     }
+    std::vector<std::uint64_t> rounds(facts.hosts(), 0);
+    for (std::size_t i = 0; i < entries.size(); ++i)
+        rounds[entries[i][1]] += i == 0 || entries[i - 1][0] != entries[i][0] || entries[i - 1][1] != entries[i][1];
+    return rounds.empty() ? 0 : *std::ranges::max_element(rounds);
 }
 
 }  // namespace
@@ -146,17 +181,21 @@ void check_rounds(const Facts& facts) {
     std::uint64_t rounds = 0;
     std::vector<std::array<std::uint32_t, 3>> sent, received;
     for (std::size_t i = 0; i < t.parcel.size(); ++i) {
+        if (t.from[i] == storage_host) {
+            if (t.round[i] != 0) throw failure("transfer {}: read from storage, but of round {}", i, t.round[i]);
+            continue;
+        }
         const std::uint64_t with_this = std::uint64_t{t.round[i]} + 1;
         if (with_this != rounds && with_this != rounds + 1)
             throw failure("transfer {}: of round {}, after {} rounds", i, t.round[i], rounds);
         rounds = with_this;
-        if (t.from[i] == storage_host) continue;
         sent.push_back({t.round[i], t.from[i], t.to[i]});
         received.push_back({t.round[i], t.to[i], t.from[i]});
     }
     if (rounds != facts.t.rounds) throw failure("rounds: {} are stored, {} counted", facts.t.rounds, rounds);
-    check_partners(sent, facts, "sends to");
-    check_partners(received, facts, "receives from");
+    const std::uint64_t fewest =
+        std::max(check_partners(sent, facts, "sends to"), check_partners(received, facts, "receives from"));
+    if (rounds != fewest) throw failure("rounds: {}, no host takes part in more than {}", rounds, fewest);
 }
 
 }  // namespace tpx

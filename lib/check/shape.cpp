@@ -151,8 +151,11 @@ void check_transfers(const HostTables& t) {
                           t.parcels.bytes[f.parcel[i]]);
     }
     check_below("sending/hosts", t.sending_hosts, t.hosts.name.size());
-    if (std::set<std::uint32_t>(t.sending_hosts.begin(), t.sending_hosts.end()).size() != t.sending_hosts.size())
-        throw failure("sending/hosts: a host is there twice");
+    check_below("sending/disks", t.sending_disks, t.hosts.name.size());
+    for (const auto* list : {&t.sending_hosts, &t.sending_disks}) {
+        if (std::ranges::adjacent_find(*list, std::ranges::greater_equal{}) != list->end())
+            throw failure("sending: its hosts do not ascend");
+    }
     if (!std::isfinite(t.sending_seconds) || t.sending_seconds < 0)
         throw failure("sending_seconds: {} is no time", t.sending_seconds);
 }

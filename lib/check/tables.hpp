@@ -78,7 +78,7 @@ struct HostTables {
         std::vector<std::uint32_t> parcel, from, to, round;
         std::vector<std::uint64_t> begin, end;
     } transfers;
-    std::vector<std::uint32_t> sending_hosts;
+    std::vector<std::uint32_t> sending_hosts, sending_disks;
 };
 
 /// What ranks hold of a checkpoint's tensors before and after, replicas included; of pieces only tensor, rank and box

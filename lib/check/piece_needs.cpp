@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/check/piece_needs.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tpx {
+namespace {
+
+/// The ends of `boxes` on `axis` that lie in `within`, which is cut at them.
+std::vector<Index> ends(Interval within, int axis, std::span<const Box* const> boxes) {
+    std::set<Index> cuts{within.begin, within.end};
+    for (const Box* box : boxes) {
+        for (Index at : {(*box)[axis].begin, (*box)[axis].end}) {
+            if (within.begin < at && at < within.end) cuts.insert(at);
+        }
+    }
+    return {cuts.begin(), cuts.end()};
+}
+
+/// Calls `visit` for the boxes between the ends of each axis.
+template <class Visit>
+void for_each_cell(std::span<const std::vector<Index>> axes, const Box& outer, const Visit& visit) {
+    if (axes.empty()) return visit(outer);
+    for (std::size_t i = 0; i + 1 < axes[0].size(); ++i) {
+        Box cell = outer;
+        cell.push_back({axes[0][i], axes[0][i + 1]});
+        for_each_cell(axes.subspan(1), cell, visit);
+    }
+}
+
+}  // namespace
+
+PieceNeeds::PieceNeeds(const PlanTables& tables, ParcelBook& book) : held_{*tables.held}, book_{book} {
+    check_pieces(held_.before);
+    check_pieces(held_.after);
+    before_ = by_tensor(held_.before);
+    after_ = by_tensor(held_.after);
+    const auto& names = tables.hosts->tensors;
+    const auto same = [](const Tensor& tensor, const std::string& name) { return tensor.name == name; };
+    if (!std::ranges::equal(held_.tensors, names, same)) throw failure("parcels/names: they are not those of tensors");
+    for (std::size_t t = 0; t < held_.tensors.size(); ++t) {
+        const auto& roles = tables.hosts->roles.name;
+        const auto role = std::ranges::find(roles, held_.roles[t]);
+        if (role == roles.end()) throw failure("tensor '{}': no role '{}'", held_.tensors[t].name, held_.roles[t]);
+        roles_.push_back(static_cast<std::uint32_t>(role - roles.begin()));
+    }
+    pieces_.resize(tables.hosts->new_devices.size());
+    for (std::uint32_t i = 0; i < held_.after.size(); ++i) pieces_[held_.after[i].rank].push_back(i);
+    for (auto& list : pieces_)
+        std::ranges::stable_sort(list, {}, [&](std::uint32_t piece) { return held_.after[piece].tensor; });
+}
+
+void PieceNeeds::check_pieces(const std::vector<Piece>& pieces) const {
+    for (const Piece& piece : pieces) {
+        if (piece.tensor >= held_.tensors.size())
+            throw failure("a piece of tensor {} of {}", piece.tensor, held_.tensors.size());
+        const Tensor& tensor = held_.tensors[piece.tensor];
+        bool fits = piece.box.size() == tensor.shape.size() && checked_volume(tensor.shape) >= 0;
+        for (int axis = 0; fits && axis < piece.box.size(); ++axis) {
+            const Interval side = piece.box[axis];
+            fits = 0 <= side.begin && side.begin <= side.end && side.end <= tensor.shape[axis];
+        }
+        if (!fits) throw failure("tensor '{}': what rank {} has of it is not within it", tensor.name, piece.rank);
+    }
+}
+
+std::vector<PieceNeeds::Boxes> PieceNeeds::by_tensor(const std::vector<Piece>& pieces) const {
+    std::vector<std::map<Box, std::vector<std::int32_t>>> found(held_.tensors.size());
+    for (const Piece& piece : pieces) {
+        if (!empty(piece.box)) found[piece.tensor][piece.box].push_back(piece.rank);
+    }
+    std::vector<Boxes> boxes(found.size());
+    for (std::size_t tensor = 0; tensor < found.size(); ++tensor) {
+        for (auto& [box, ranks] : found[tensor]) boxes[tensor].push_back({box, std::move(ranks)});
+    }
+    return boxes;
+}
+
+void PieceNeeds::add(std::int32_t rank) {
+    std::vector<Box> own;
+    for (auto at = pieces_[rank].begin(); at != pieces_[rank].end();) {
+        const std::uint32_t tensor = held_.after[*at].tensor;
+        own.clear();
+        for (; at != pieces_[rank].end() && held_.after[*at].tensor == tensor; ++at) {
+            if (!empty(held_.after[*at].box)) own.push_back(held_.after[*at].box);
+        }
+        add(tensor, own);
+    }
+}
+
+void PieceNeeds::add(std::uint32_t tensor, std::span<const Box> own) {
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        std::vector<const Same*> before, after;
+        std::vector<const Box*> cuts;
+        for (const auto& [list, near] : {std::pair{&before_[tensor], &before}, std::pair{&after_[tensor], &after}}) {
+            for (const Same& same : *list) {
+                if (empty(intersect(same.box, own[i]))) continue;
+                near->push_back(&same);
+                cuts.push_back(&same.box);
+            }
+        }
+        std::vector<std::vector<Index>> axes;
+        for (int axis = 0; axis < own[i].size(); ++axis) axes.push_back(ends(own[i][axis], axis, cuts));
+        for_each_cell(axes, {}, [&](const Box& cell) {
+            // What a rank has twice it needs once.
+            const auto has = [&](const Box& box) { return contains(box, cell); };
+            if (std::ranges::none_of(own.first(i), has)) add_cell(tensor, cell, before, after);
+        });
+    }
+}
+
+void PieceNeeds::add_cell(std::uint32_t tensor, const Box& cell, std::span<const Same* const> before,
+                          std::span<const Same* const> after) {
+    const auto owners = [&](std::span<const Same* const> boxes, std::vector<Box>& around) {
+        std::vector<std::int32_t> ranks;
+        for (const Same* same : boxes) {
+            if (!contains(same->box, cell)) continue;
+            ranks.insert(ranks.end(), same->ranks.begin(), same->ranks.end());
+            around.push_back(same->box);
+        }
+        std::ranges::sort(ranks);
+        ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
+        return ranks;
+    };
+    std::vector<Box> old_boxes, new_boxes;
+    const std::optional<std::uint32_t> holders = book_.holders().find(owners(before, old_boxes));
+    const std::optional<std::uint32_t> needers = book_.needers().find(owners(after, new_boxes));
+    const Tensor& of = held_.tensors[tensor];
+    if (!holders || !needers)
+        throw failure("tensor '{}': no set of ranks is that of those who {} {}", of.name, holders ? "need" : "hold",
+                      to_string(cell));
+    const bool recut = std::ranges::any_of(
+        new_boxes, [&](const Box& box) { return std::ranges::find(old_boxes, box) == old_boxes.end(); });
+    book_.add(*holders, *needers, roles_[tensor], recut, tensor,
+              static_cast<std::uint64_t>(volume(cell)) * static_cast<std::uint64_t>(itemsize(of.dtype)));
+}
+
+}  // namespace tpx

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/check/sending.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace tpx {
+namespace {
+
+// What tpx-plan(5) assumes where a rate is not given.
+constexpr double default_nic = 25e9;
+constexpr double default_disk_read = 5e9;
+
+class Sending {
+public:
+    explicit Sending(const Facts& facts)
+        : facts_{facts}, t_{facts.t}, nic_(facts.hosts(), false), disk_(facts.hosts(), false) {
+        for (std::uint32_t host : t_.sending_hosts) nic_[host] = true;
+        for (std::uint32_t host : t_.sending_disks) {
+            if (t_.state != "stores" || nic_[host])
+                throw failure("sending/disks: host '{}' reads no disk, or its NIC is named too", t_.hosts.name[host]);
+            disk_[host] = true;
+        }
+        std::map<std::string_view, std::uint32_t> numbers;
+        for (const std::string& group : t_.hosts.switch_group)
+            group_.push_back(numbers.emplace(group, static_cast<std::uint32_t>(numbers.size())).first->second);
+    }
+
+    void run() {
+        for (std::uint32_t parcel = 0; parcel < facts_.parcels(); ++parcel) {
+            const std::vector<std::int32_t> missing = facts_.missing(parcel);
+            if (t_.state == "stores") add_own_reads(parcel);
+            if (!missing.empty() && !facts_.holding(parcel).empty()) add(parcel, missing);
+        }
+        if (confined_ != t_.sending_bytes)
+            throw failure("sending_bytes: {} are stored, {} can leave only through the hosts named", t_.sending_bytes,
+                          confined_);
+        double rate = 0;
+        for (std::uint32_t host : t_.sending_hosts) rate += nic_rate(host);
+        for (std::uint32_t host : t_.sending_disks) rate += disk_rate(host);
+        const double seconds = rate > 0 ? static_cast<double>(confined_) / rate : 0;
+        if (std::abs(seconds - t_.sending_seconds) > 1e-12 * seconds)
+            throw failure("sending_seconds: {} are stored, {} bytes take {}", t_.sending_seconds, confined_, seconds);
+        for (std::uint32_t host = 0; host < facts_.hosts(); ++host) check_load(host);
+    }
+
+private:
+    using Hosts = std::vector<std::int32_t>;
+
+    double nic_rate(std::uint32_t host) const { return t_.hosts.nic[host] > 0 ? t_.hosts.nic[host] : default_nic; }
+    double disk_rate(std::uint32_t host) const {
+        return t_.hosts.disk_read[host] > 0 ? t_.hosts.disk_read[host] : default_disk_read;
+    }
+
+    /// What disks read for the host itself.
+    void add_own_reads(std::uint32_t parcel) {
+        const auto holding = facts_.holding(parcel);
+        for (std::int32_t host : facts_.needing(parcel)) {
+            const bool reads = holding.empty() || std::ranges::binary_search(holding, host);
+            if (reads && disk_[host]) confined_ += t_.parcels.bytes[parcel];
+        }
+    }
+
+    /// Adds `copies` of the parcel if all who may send them are named: holders and those who were sent it before.
+    void demand(std::uint32_t parcel, const Hosts& holders, const Hosts& relays, std::uint64_t copies) {
+        const bool confined = std::ranges::all_of(holders, [&](std::int32_t h) { return nic_[h] || disk_[h]; }) &&
+                              std::ranges::all_of(relays, [&](std::int32_t h) { return bool{nic_[h]}; });
+        if (confined) confined_ += copies * t_.parcels.bytes[parcel];
+    }
+
+    void add(std::uint32_t parcel, const Hosts& missing);
+    void check_load(std::uint32_t host) const;
+
+    const Facts& facts_;
+    const HostTables& t_;
+    std::vector<bool> nic_, disk_;  // named
+    std::vector<std::uint32_t> group_;
+    std::uint64_t confined_ = 0;
+};
+
+void Sending::add(std::uint32_t parcel, const Hosts& missing) {
+    const auto holding = facts_.holding(parcel);
+    std::map<std::uint32_t, std::pair<Hosts, Hosts>> groups;  // holders and those who lack it
+    for (std::int32_t host : holding) groups[group_[host]].first.push_back(host);
+    for (std::int32_t host : missing) groups[group_[host]].second.push_back(host);
+    Hosts near;
+    std::uint64_t entered = 0;
+    for (const auto& [group, hosts] : groups) {
+        const auto& [holders, lacking] = hosts;
+        if (lacking.empty()) continue;
+        if (!holders.empty()) demand(parcel, holders, {}, 1);
+        demand(parcel, holders, lacking, lacking.size() - 1);
+        if (holders.empty())
+            ++entered;
+        else
+            near.insert(near.end(), lacking.begin(), lacking.end());
+    }
+    const Hosts all{holding.begin(), holding.end()};
+    if (entered > 0) demand(parcel, all, near, 1);
+    if (entered > 1) demand(parcel, all, missing, entered - 1);
+}
+
+void Sending::check_load(std::uint32_t host) const {
+    constexpr double rounding = 2;  // bytes
+    const auto too_long = [&](std::uint64_t bytes, double rate) {
+        return static_cast<double>(bytes) > t_.sending_seconds * rate * (1 + 1e-12) + rounding;
+    };
+    if (too_long(t_.loads.nic_out[host], nic_rate(host)))
+        throw failure("host '{}': sends {} bytes, longer than the {} s that are the least", t_.hosts.name[host],
+                      t_.loads.nic_out[host], t_.sending_seconds);
+    if (t_.state == "stores" && too_long(t_.loads.disk_read[host], disk_rate(host)))
+        throw failure("host '{}': reads {} bytes, longer than the {} s that are the least", t_.hosts.name[host],
+                      t_.loads.disk_read[host], t_.sending_seconds);
+}
+
+}  // namespace
+
+void check_sending(const Facts& facts) { Sending{facts}.run(); }
+
+}  // namespace tpx
