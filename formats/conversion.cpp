@@ -37,7 +37,9 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const bool must = asked || target.format == Format::torch_dist;
     if (reading.family && (reading.complete || must)) {
         if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
-        throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
+        if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
+        notes.push_back(fmt::format("names are kept: family '{}' has no {} names", reading.family->name, wanted));
+        return nullptr;
     }
     if (must) throw failure("{} names cannot be made: {}", wanted, reading.why_not);
     notes.push_back(reading.family

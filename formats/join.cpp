@@ -43,6 +43,17 @@ Piece in_bytes(const Tensor& tensor, Piece piece) {
     return piece;
 }
 
+/// A second copy that some files hold of a tensor.
+bool is_copy(const Meaning& meaning) { return meaning.kind == Meaning::Kind::parameter && meaning.rule->alias(); }
+
+/// The numbers of all stored tensors, those of copies behind all others.
+std::vector<std::size_t> copies_last(const Reading& reading) {
+    std::vector<std::size_t> order(reading.meanings.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_partition(order, [&](std::size_t t) { return !is_copy(reading.meanings[t]); });
+    return order;
+}
+
 }  // namespace
 
 /// A tensor that keeps its name on both sides is canonical itself; where padding differs, what both sides have of it.
@@ -80,13 +91,16 @@ void join_by_parts(const Source& source, Conversion& out) {
     }
     out.source_tensors = out.target_tensors;
     const std::vector<Tensor>& from = source.checkpoint.catalogue.tensors;
-    for (std::size_t s = 0; s < from.size(); ++s) {
-        out.source_parts.emplace_back();
+    std::vector<bool> found(out.target_tensors.size(), false);
+    out.source_parts.resize(from.size());
+    for (std::size_t s : copies_last(source.reading)) {
         for (Part& part : parts_of(source.reading, from[s], source.reading.meanings[s])) {
             const auto number = names.find(part.name);
-            if (!number) continue;
+            if (!number || (found[*number] && is_copy(source.reading.meanings[s]))) continue;
+            if (found[*number]) throw failure("tensor '{}': '{}' is stored twice", from[s].name, part.name);
+            found[*number] = true;
             out.source_tensors[*number] = {part.name, from[s].dtype, part.shape};
-            out.source_parts.back().push_back({std::move(part), *number});
+            out.source_parts[s].push_back({std::move(part), *number});
         }
     }
 }
@@ -132,12 +146,13 @@ Canonical canonical(Source& source) {
     NameNumbers names;
     const Catalogue& from = source.checkpoint.catalogue;
     std::vector<std::vector<NumberedPart>> parts(from.tensors.size());
-    for (std::uint32_t t = 0; t < from.tensors.size(); ++t) {
+    for (std::size_t t : copies_last(source.reading)) {
         const Meaning& meaning = source.reading.meanings[t];
         const bool sub_byte = itemsize(from.tensors[t].dtype) == 0;
         for (Part& part : sub_byte ? std::vector{own_part(in_bytes(from.tensors[t]))}
                                    : parts_of(source.reading, from.tensors[t], meaning)) {
             const std::uint32_t number = names(part.name);
+            if (number < out.tensors.size() && is_copy(meaning)) continue;
             if (number < out.tensors.size())
                 throw failure("tensor '{}': '{}' is stored twice", from.tensors[t].name, part.name);
             out.tensors.push_back({part.name, in_bytes(from.tensors[t]).dtype, part.shape});

@@ -54,7 +54,7 @@ Occurrences weights_of(const Reading& source, std::span<const Tensor> tensors, s
         for (const std::string& part : meaning.rule->expression.parts) {
             Occurrence& occurrence = found[part];
             occurrence.dtype = tensors[t].dtype;
-            occurrence.stored = tensors[t].name;
+            if (occurrence.stored.empty()) occurrence.stored = tensors[t].name;
             for_each_place(source, tensors[t], meaning, source.family->tensor(part),
                            [&](Place place) { occurrence.places.insert(place); });
         }

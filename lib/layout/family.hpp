@@ -21,6 +21,7 @@ struct CanonicalTensor {
     bool first = false;      ///< without layer: on the first stage
     bool last = false;       ///< without layer: on the last stage
     bool mtp = false;       ///< without layer: also on the stage of layers for multi-token prediction, if there are any
+    bool buffer = false;    ///< no parameter, so FSDP leaves it whole
     bool optional = false;  ///< a checkpoint, or single layers of it, may lack it
     std::string tie;        ///< the canonical tensor that it is when a checkpoint lacks it
 

@@ -63,10 +63,12 @@ void set_word(CanonicalTensor& tensor, std::string_view word) {
         tensor.last = true;
     else if (word == "mtp")
         tensor.mtp = true;
+    else if (word == "buffer")
+        tensor.buffer = true;
     else if (word == "opt")
         tensor.optional = true;
     else
-        throw failure("word '{}' is not known (tp=, ep=e, tie=, first, last, mtp, opt)", word);
+        throw failure("word '{}' is not known (tp=, ep=e, tie=, first, last, mtp, buffer, opt)", word);
 }
 
 CanonicalTensor parse_tensor(const std::string& name, std::string_view text) {

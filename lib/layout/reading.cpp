@@ -60,7 +60,7 @@ struct Candidate {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;
     Verdict verdict = Verdict::silent;
-    bool named = false;  ///< the family says how a configuration asks for it
+    bool named = false;  ///< the family is the one for models that do not say what they are
     std::vector<Meaning> meanings;
     std::vector<std::uint32_t> unknown;
     std::size_t parameters = 0;
@@ -189,7 +189,7 @@ Candidate best_candidate(std::span<const Tensor> tensors, std::span<const Family
             if (verdict == Verdict::no) continue;
             Candidate candidate = match(family, dialect, tensors, folded);
             candidate.verdict = verdict;
-            candidate.named = family.detect.contains(std::string{source});
+            candidate.named = family.detect.contains(dialect.name == "hf" ? "hf" : "mcore");
             if (candidate.parameters > 0 && (!best.family || candidate.rank() > best.rank()))
                 best = std::move(candidate);
         }

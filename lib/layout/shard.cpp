@@ -80,14 +80,19 @@ Cut find_cut(const Reading& reading, const Tensor& tensor, const Meaning& meanin
     throw failure("factor '{}' does not lead an axis, so it cannot be cut for tensor parallelism", first.tp);
 }
 
-Error cannot_cut(Interval block, int tp) {
-    std::vector<int> fitting;
-    for (int n = 1; n <= 2 * tp; ++n) {
-        if (block.size() % n == 0) fitting.push_back(n);
+/// The degrees up to twice the one asked for that divide `size`, the largest six: "1, 2, 4".
+std::string fitting(Index size, int degree) {
+    std::vector<int> found;
+    for (int n = 1; n <= 2 * degree; ++n) {
+        if (size % n == 0) found.push_back(n);
     }
-    if (fitting.size() > 6) fitting.erase(fitting.begin(), fitting.end() - 6);
+    if (found.size() > 6) found.erase(found.begin(), found.end() - 6);
+    return fmt::format("{}", fmt::join(found, ", "));
+}
+
+Error cannot_cut(Interval block, int tp) {
     return Error{Exit::usage, "{} rows or columns cannot be cut into tp={} equal parts; tp={} can", block.size(), tp,
-                 fmt::join(fitting, ", ")};
+                 fitting(block.size(), tp)};
 }
 
 int fsdp_axis(const Box& box, const Layout& layout) {
@@ -97,7 +102,7 @@ int fsdp_axis(const Box& box, const Layout& layout) {
 
 /// Adds the parts that FSDP2 makes of what a tensor-parallel rank holds.
 void add_fsdp(std::vector<Shard>& out, const Shard& shard, const Layout& layout) {
-    if (layout.fsdp == 1 || shard.box.empty() || volume(shard.box) == 0) {
+    if (layout.fsdp == 1 || shard.whole || shard.box.empty() || volume(shard.box) == 0) {
         out.push_back(shard);
         return;
     }
@@ -146,7 +151,8 @@ Experts experts_of(const Reading& reading, const Tensor& tensor, const Meaning& 
     if (experts.count <= meaning.indices.expert.value_or(0))
         throw failure("expert {} of {}", meaning.indices.expert.value_or(0), experts.count);
     if (experts.count % layout.ep != 0)
-        throw Error{Exit::usage, "{} experts cannot be dealt to ep={} equal blocks", experts.count, layout.ep};
+        throw Error{Exit::usage, "{} experts cannot be dealt to ep={} equal blocks; ep={} can", experts.count,
+                    layout.ep, fitting(experts.count, layout.ep)};
     if (layout.ep > 1 && layout.fsdp > 1)
         throw Error{Exit::usage, "layout: ep={} with fsdp={} is not supported; give one of them", layout.ep,
                     layout.fsdp};
@@ -182,6 +188,7 @@ std::vector<Shard> cut_tensor(const Reading& reading, const Tensor& tensor, cons
     for (int slice = 0; slice < (by_layer ? static_cast<int>(tensor.shape[0]) : 1); ++slice) {
         Shard shard{.box = whole(tensor.shape)};
         if (by_layer) shard.box[0] = {slice, slice + 1};
+        shard.whole = parameter && reading.family->tensor(meaning.rule->expression.parts[0]).buffer;
         shard.stage = stage_of(reading, meaning, layout, stages, by_layer ? slice : meaning.indices.layer.value_or(-1));
         cut_experts(found, shard, experts, cut, layout, meaning, cutting);
     }
@@ -228,13 +235,9 @@ void check_layout(const Reading& reading, const Layout& layout) {
     for (const std::string& formula : reading.family->tp_divides) {
         const auto size = reading.dims.evaluate(formula, reading.config);
         if (!size || *size % layout.tp == 0) continue;
-        std::vector<int> fitting;
-        for (int n = 1; n <= 2 * layout.tp; ++n) {
-            if (*size % n == 0) fitting.push_back(n);
-        }
         throw Error{Exit::usage, "layout: tp={} does not divide {} = {}; tp={} can",
                     layout.tp,   formula == "n" ? "the attention heads" : formula,
-                    *size,       fmt::join(fitting, ", ")};
+                    *size,       fitting(*size, layout.tp)};
     }
 }
 

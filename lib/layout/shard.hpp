@@ -23,6 +23,7 @@ struct Shard {
     int stage = -1;
     int fsdp = -1;         ///< position among the fsdp shards of a replica
     int ep = -1;           ///< which block of experts
+    bool whole = false;    ///< FSDP does not cut it
     bool experts = false;  ///< it belongs to experts, whose ranks are those of the grid of experts
 };
 

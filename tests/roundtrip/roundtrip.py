@@ -31,6 +31,28 @@ TORCH_DIST_LLAMA = {
     "llama-small-dist-tp2pp2vpp2": "tp=2,pp=2,vpp=2",
     "llama-small-dist-tp4pp1": "tp=4",
 }
+TORCH_DIST_GPT2 = {
+    "gpt2-small-dist-tp1pp1": "tp=1",
+    "gpt2-small-dist-tp1pp3": "pp=3",
+    "gpt2-small-dist-tp2pp1": "tp=2",
+}
+# Experts: on other ranks (ep), and cut by a degree of their own (etp).
+TORCH_DIST_MOE = {
+    "moe-small-dist-tp1pp1": "tp=1",
+    "moe-small-dist-tp1pp1ep2dp2": "dp=2,ep=2",
+    "moe-small-dist-tp1pp1ep4dp4": "dp=4,ep=4",
+    "moe-small-dist-tp1pp2ep2dp2": "pp=2,dp=2,ep=2",
+    "moe-small-dist-tp2pp1": "tp=2",
+    "moe-small-dist-tp2pp1ep2dp2": "tp=2,dp=2,ep=2",
+    "moe-small-dist-tp2pp1ep2etp1": "tp=2,ep=2,etp=1",
+}
+# Stacked experts, of which there are fewer than ranks, and a buffer that FSDP does not cut.
+DCP_MOE = {
+    "moe-nested-plain1": "tp=1",
+    "moe-nested-fsdp2": "fsdp=2",
+    "moe-nested-fsdp4": "fsdp=4",
+    "moe-nested-fsdp2-tp2": "tp=2,fsdp=2",
+}
 # With optimizer state: of the plain optimizer, and of the distributed one, which cuts it elsewhere and names it otherwise.
 PLAIN_ADAM = {"llama-opt-dist-tp1pp1": "tp=1", "llama-opt-dist-tp2pp2": "tp=2,pp=2"}
 DISTRIBUTED_ADAM = {
@@ -38,11 +60,21 @@ DISTRIBUTED_ADAM = {
     "llama-opt-dist-tp1pp1dp4-fully_reshardable": "dp=4",
     "llama-opt-dist-tp2pp1dp2-fully_reshardable": "tp=2,dp=2",
 }
+# Of all families; those that Megatron has a place for also through its names.
+HF_TO_MEGATRON = {
+    "hf-gpt2": "tp=3,pp=2",
+    "hf-gpt2-small": "tp=2,pp=3",
+    "hf-gptneox": "pp=2",
+    "hf-qwen3moe-sharded": "tp=2,pp=3,dp=2,ep=4,etp=1",
+}
+HF_FAMILIES = {"hf-bert": 3, "hf-bloom": 3, "hf-gpt2": 3, "hf-gptneox": 3, "hf-qwen3moe-sharded": 2, "hf-t5": 3}
 TITAN = {"titan-llama-fsdp2": "fsdp=2"}
 
 # What the source cannot tell: to what Megatron pads the vocabulary, and the head counts that DCP does not store.
 PADDING = ["--set", "make_vocab_size_divisible_by=16"]
+PADDING_8 = ["--set", "make_vocab_size_divisible_by=8"]
 HEADS = ["--config", FIXTURES / "safetensors/hf-llama-single/ckpt/config.json"]
+KEEP = {"hf-qwen3moe-sharded": ["--dialect", "keep"]}  # torchtitan's name for norms of q and k is not known
 MORE = {("safetensors", "torch_dist"): PADDING, ("dcp", "safetensors"): HEADS}
 
 
@@ -58,8 +90,9 @@ def holds(facts):
 
 
 def cuts(tensors):
-    """The boxes of every tensor; a replica counts once."""
-    return {name: sorted(set(whole.boxes)) for name, whole in tensors.items()}
+    """The boxes of every tensor; a replica counts once. DCP also stores empty ones, which hold nothing."""
+    boxes = {name: {box for box in whole.boxes if 0 not in box[1]} for name, whole in tensors.items()}
+    return {name: sorted(found or set(tensors[name].boxes)) for name, found in boxes.items()}
 
 
 def reshard(source, out, to, kind, ranks=1, more=()):
@@ -78,7 +111,11 @@ def inspect(folder, name, layout):
 
 
 def same_state(folder, one, other_folder, other):
-    done = tpx("verify", fixture(folder, one)[0], fixture(other_folder, other)[0])
+    return same_path(fixture(folder, one)[0], fixture(other_folder, other)[0])
+
+
+def same_path(one, other):
+    done = tpx("verify", one, other)
     return [f"verify: exit {done.returncode}: {done.stdout.strip()} {done.stderr.strip()}"] if done.returncode else []
 
 
@@ -102,9 +139,9 @@ def there_and_back(folder, kind, a, a_layout, b, b_layout, ranks):
     return faults
 
 
-def across(folder, name, to_folder, to_name, layout, kind, ranks):
+def across(folder, name, to_folder, to_name, layout, kind, ranks, more=None):
     """A checkpoint in another framework's format and names holds what that framework stored."""
-    more = MORE.get((folder, kind), [])
+    more = MORE.get((folder, kind), []) if more is None else more
     source, _ = fixture(folder, name)
     _, facts = fixture(to_folder, to_name)
     with tempfile.TemporaryDirectory() as scratch:
@@ -112,18 +149,23 @@ def across(folder, name, to_folder, to_name, layout, kind, ranks):
         return reshard(source, out, layout, kind, ranks, more) or differences(reader.read(out)[0], holds(facts))
 
 
-def through(folder, name, layout, kind):
-    """A Hugging Face checkpoint, through another format and back, is what it was."""
+def through(folder, name, layout, kind, config=True):
+    """A Hugging Face checkpoint, through another format and back, is what it was; also where only the checkpoint between
+    says what model it is."""
     source, facts = fixture(folder, name)
+    given = ["--config", source / "config.json"] if config else []
     with tempfile.TemporaryDirectory() as scratch:
         there, back = Path(scratch, "there"), Path(scratch, "back")
-        faults = reshard(source, there, layout, kind, 1, PADDING if kind == "torch_dist" else [])
-        faults = faults or reshard(there, back, "tp=1", "safetensors", 1, ["--config", source / "config.json"])
+        faults = reshard(source, there, layout, kind, 1, PADDING if kind == "torch_dist" else KEEP.get(name, []))
+        faults = faults or reshard(there, back, "tp=1", "safetensors", 1, given)
+        faults = faults or same_path(source, there) + same_path(source, back)
         return faults or differences(reader.read(back)[0], holds(facts))
 
 
 def jobs():
     groups = [("dcp", "dcp", DCP_LLAMA), ("megatron", "torch_dist", TORCH_DIST_LLAMA), ("dcp", "dcp", TITAN)]
+    groups += [("megatron", "torch_dist", TORCH_DIST_GPT2), ("megatron", "torch_dist", TORCH_DIST_MOE)]
+    groups += [("dcp", "dcp", DCP_MOE)]
     for folder, kind, members in groups:
         names = list(members)
         for i, a in enumerate(names):
@@ -152,8 +194,20 @@ def jobs():
         yield same_state, "safetensors", "hf-llama-small", "megatron", name
         yield across, "megatron", name, "safetensors", "hf-llama-small", "tp=1", "safetensors", 1
         yield across, "safetensors", "hf-llama-small", "megatron", name, layout, "torch_dist", 1
+    for name, layout in TORCH_DIST_GPT2.items():
+        yield same_state, "safetensors", "hf-gpt2-small", "megatron", name
+        yield across, "megatron", name, "safetensors", "hf-gpt2-small", "tp=1", "safetensors", 1
+        yield across, "safetensors", "hf-gpt2-small", "megatron", name, layout, "torch_dist", 1, PADDING_8
     for name in ("hf-llama-single", "hf-llama-sharded", "hf-llama-small", "hf-qwen2-tied"):
         yield through, "safetensors", name, "tp=2,pp=2,first=1", "torch_dist"
+        yield through, "safetensors", name, "fsdp=3", "dcp"
+    for name, layout in HF_TO_MEGATRON.items():
+        yield inspect, "safetensors", name, "tp=1"
+        yield through, "safetensors", name, layout, "torch_dist"
+        yield through, "safetensors", name, layout, "torch_dist", False
+    for name, tp in HF_FAMILIES.items():
+        yield inspect, "safetensors", name, "tp=1"
+        yield through, "safetensors", name, f"tp={tp}", "dcp"
         yield through, "safetensors", name, "fsdp=3", "dcp"
 
     hf_writer = ["hf-a-dcp-fsdp2", "hf-a-sharded-fsdp3", "hf-a-sharded-fsdp2-tp2", "hf-a-consolidated-fsdp2", "hf-a-rank0"]
