@@ -5,6 +5,7 @@
 #include "lib/layout/parts.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 namespace tpx {
@@ -189,20 +190,42 @@ private:
     std::map<std::string, std::set<Place>, std::less<>> done_;
 };
 
-/// The keys of the configuration that would tell the sizes that are missing.
+/// The words of a formula: factors and keys.
+std::vector<std::string> words_of(std::string_view formula) {
+    std::vector<std::string> words(1);
+    for (char c : formula) {
+        const bool in_word = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+        if (in_word)
+            words.back() += c;
+        else if (!words.back().empty())
+            words.emplace_back();
+    }
+    return words;
+}
+
+/// The formulas of the sizes that are missing, as far as they ask a configuration.
 std::string missing_sizes(const Reading& source) {
-    std::set<char> needed;
+    std::set<std::string> needed;
     for (const Meaning& meaning : source.meanings) {
         if (meaning.kind != Meaning::Kind::parameter) continue;
         for (const std::string& part : meaning.rule->expression.parts) {
             for (const Axis& axis : source.family->tensor(part).axes) {
-                for (Token token : axis) needed.insert(token.letter);
+                for (Token token : axis) needed.insert(std::string(1, token.letter));
             }
         }
     }
+    needed.erase("l");
     std::vector<std::string> missing;
-    for (const auto& [letter, formulas] : source.family->dims) {
-        if (needed.contains(letter) && !source.dims[letter]) missing.push_back(formulas.begin()->second);
+    for (bool more = true; more;) {
+        more = false;
+        for (const auto& [letter, formulas] : source.family->dims) {
+            if (source.dims[letter] || !needed.contains(std::string(1, letter))) continue;
+            const std::string& formula = formulas.begin()->second;
+            const std::vector<std::string> words = words_of(formula);
+            for (const std::string& word : words) more |= word.size() == 1 && needed.insert(word).second;
+            const bool asks = std::ranges::any_of(words, [](const std::string& word) { return word.size() > 1; });
+            if (asks && std::ranges::find(missing, formula) == missing.end()) missing.push_back(formula);
+        }
     }
     return fmt::format("{}", fmt::join(missing, ", "));
 }
@@ -270,32 +293,6 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
                    });
     }
     return out;
-}
-
-std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
-                                             const Config& config) {
-    const Reading& reading = expressed.reading;
-    const auto entries = reading.family->config.find(dialect);
-    if (entries == reading.family->config.end()) return {};
-    Config known = config;
-    for (const Meaning& meaning : reading.meanings) {
-        if (meaning.kind != Meaning::Kind::parameter) continue;
-        for (const std::string& part : meaning.rule->expression.parts) {
-            const std::int64_t layer = meaning.indices.layer.value_or(0);
-            known["has_" + part] = true;
-            const auto first = known.try_emplace("first_" + part, layer).first;
-            if (layer < std::get<std::int64_t>(first->second)) first->second = layer;
-        }
-    }
-    known["tied"] = reading.tied || !known.contains("has_head");
-    Dims dims = reading.dims;
-    dims.set('l', layers(reading, expressed.tensors));
-    std::vector<ConfigSetting> settings;
-    for (const ConfigEntry& entry : entries->second) {
-        if (auto value = dims.value(entry.formula, known))
-            settings.push_back({entry.key, std::move(*value), entry.list});
-    }
-    return settings;
 }
 
 }  // namespace tpx
