@@ -75,9 +75,20 @@ dot_product_attention.DotProductAttention.__init__ = (
 )  # the layer passes channels that the CPU core does not know
 
 
-def _config(model, tp, pp, vpp, first, last):
+def _experts(model, ep, etp):
+    if not model.get("experts"):
+        return {}
+    return {
+        "num_moe_experts": model["experts"], "moe_ffn_hidden_size": model["moe_ffn"], "moe_router_topk": model["topk"],
+        "moe_layer_freq": model["moe_layer_freq"], "expert_model_parallel_size": ep, "expert_tensor_parallel_size": etp,
+        "moe_token_dispatcher_type": "alltoall",
+    }  # fmt: skip
+
+
+def _config(model, tp, pp, vpp, first, last, ep, etp):
     dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[model["dtype"]]
     return TransformerConfig(
+        **_experts(model, ep, etp),
         num_layers=model["layers"], hidden_size=model["hidden"], ffn_hidden_size=model["ffn"],
         num_attention_heads=model["heads"], num_query_groups=model["kv_heads"], kv_channels=model["kv_channels"],
         normalization=model["norm"], add_bias_linear=model["bias"], add_qkv_bias=model["qkv_bias"],
@@ -98,15 +109,18 @@ def _padded(model, tp):
     return -(-model["vocab"] // multiple) * multiple
 
 
-def _chunks(model, tp, pp, vpp, first, last):
+def _chunks(model, tp, pp, vpp, first, last, ep, etp):
     """This rank's parts of the model, one for each virtual pipeline stage, every parameter NaN."""
-    config = _config(model, tp, pp, vpp, first, last)
+    config = _config(model, tp, pp, vpp, first, last, ep, etp)
+    spec = get_gpt_layer_local_spec(
+        num_experts=model.get("experts"), moe_grouped_gemm=False, qk_layernorm=model["qk_layernorm"], normalization=model["norm"]
+    )
     stage = parallel_state.get_pipeline_model_parallel_rank()
     chunks = []
     for v in range(vpp):
         chunk = GPTModel(
             config=config,
-            transformer_layer_spec=get_gpt_layer_local_spec(qk_layernorm=model["qk_layernorm"], normalization=model["norm"]),
+            transformer_layer_spec=spec,
             vocab_size=_padded(model, tp), max_sequence_length=model["max_position"], parallel_output=True,
             position_embedding_type=model["position"], share_embeddings_and_output_weights=model["tied"],
             pre_process=stage == 0 and v == 0, post_process=stage == pp - 1 and v == vpp - 1,
@@ -128,11 +142,13 @@ def _sharded(chunks):
     return state
 
 
-def _on_rank(directory, model, tp, pp, vpp, first, last):
+def _on_rank(directory, model, tp, pp, vpp, first, last, ep, etp):
     """The pieces that this rank holds after loading, as (key, global shape, offset, values), and what else was loaded."""
-    parallel_state.initialize_model_parallel(tp, pp, vpp if vpp > 1 else None)
+    parallel_state.initialize_model_parallel(
+        tp, pp, vpp if vpp > 1 else None, expert_model_parallel_size=ep, expert_tensor_parallel_size=etp
+    )
     tensor_parallel.model_parallel_cuda_manual_seed(1)
-    chunks = _chunks(model, tp, pp, vpp, first, last)
+    chunks = _chunks(model, tp, pp, vpp, first, last, ep, etp)
     loaded = dist_checkpointing.load(_sharded(chunks), directory, strict=StrictHandling.ASSUME_OK_UNEXPECTED)
     for i, chunk in enumerate(chunks):
         kept = chunk.load_state_dict(loaded[f"model{i}"], strict=False)
@@ -176,11 +192,11 @@ def iteration_directory(directory):
         return f"{directory}/iter_{int(file.read()):07d}"
 
 
-def check(directory, digests, tp=1, pp=1, vpp=1, first=None, last=None):
+def check(directory, digests, tp=1, pp=1, vpp=1, first=None, last=None, dp=1, ep=1, etp=None):
     """Lines that say what is wrong when Megatron-core loads `directory` under these degrees, without vocabulary padding."""
     faults = []
     directory, model = iteration_directory(directory), digests["model"]
-    results = on_ranks(tp * pp, _on_rank, directory, model, tp, pp, vpp, first, last)
+    results = on_ranks(tp * pp * dp, _on_rank, directory, model, tp, pp, vpp, first, last, ep, etp or tp)
     whole = _assemble([piece for pieces, _ in results for piece in pieces], faults)
     expected = dict(digests["tensors"])
     for name, unpadded in digests.get("tensors_vocab_trimmed", {}).items():

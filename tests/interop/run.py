@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""run.py TPX FORMAT: reshards checkpoints of the real frameworks with TPX, and loads the result with a real framework.
+"""run.py TPX FORMAT: reshards checkpoints of the real frameworks with TPX, and loads the result with a real framework;
+with "families" in place of a format, models of all families that transformers makes on the spot.
 
 The checkpoints of testdata/ are always used; those under $TPX_FIXTURES (default: ../shared/fixtures beside the source
 tree) too, where that folder exists.
@@ -40,6 +41,12 @@ class Case:
 
 def fixture(name):
     return FIXTURES / name / "ckpt", FIXTURES / name / "fixture.json"
+
+
+def swapped(name, to):
+    """Source, layout and digests of a case."""
+    checkpoint, holds = fixture(name)
+    return checkpoint, to, holds
 
 
 def safetensors_cases():
@@ -83,6 +90,13 @@ def torch_dist_cases():
         for source, to in layouts.items():
             checkpoint, holds = fixture(f"megatron/llama-small-dist-{source}")
             yield Case(checkpoint, to, holds, ranks=2, load=degrees)
+        gpt2 = [{}, {"tp": 2}, {"pp": 3}, {"tp": 2, "pp": 3}]
+        padding = ["--set", "make_vocab_size_divisible_by=8"]
+        yield Case(fixture("safetensors/hf-gpt2-small")[0], "tp=2,pp=3", fixture("megatron/gpt2-small-dist-tp1pp1")[1], load=gpt2, more=padding)
+        yield Case(*swapped("megatron/gpt2-small-dist-tp2pp1", "pp=3"), load=gpt2)
+        experts = [{}, {"dp": 2, "ep": 2}, {"tp": 2, "dp": 2, "ep": 4, "etp": 1}, {"tp": 2, "pp": 2}]
+        for source, to in {"tp2pp1": "dp=4,ep=4", "tp1pp1ep4dp4": "tp=2,ep=2,etp=1", "tp1pp2ep2dp2": "tp=2,dp=2,ep=2"}.items():
+            yield Case(*swapped(f"megatron/moe-small-dist-{source}", to), ranks=2, load=experts)
 
 
 CASES = {"safetensors": safetensors_cases, "dcp": dcp_cases, "torch_dist": torch_dist_cases}
@@ -136,6 +150,10 @@ def run(tpx, kind, case, folder):
 
 def main():
     tpx, kind = sys.argv[1:]
+    if kind == "families":
+        import families
+
+        return families.main(tpx)
     failed = 0
     for case in CASES[kind]():
         started = time.time()

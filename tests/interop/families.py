@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiny random models of every family, as transformers makes and saves them: through another framework's names and back
+they are the same bytes, and transformers loads them, with the config.json that tpx wrote, to the same model."""
+import subprocess
+import tempfile
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors import safe_open
+
+SIZES = {"hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 101}
+DENSE = {**SIZES, "intermediate_size": 40, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+GLU = {**DENSE, "num_key_value_heads": 2, "rms_norm_eps": 1e-5}
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+PADDED = ["--set", "make_vocab_size_divisible_by=8"]
+
+# Class, configuration, and the layout in which Megatron's names are tried.
+MEGATRON = {
+    "llama": ("LlamaForCausalLM", {**GLU, "tie_word_embeddings": False}, "tp=2,pp=2"),
+    "qwen2": ("Qwen2ForCausalLM", {**GLU, "tie_word_embeddings": True}, "tp=2,pp=2"),
+    "qwen3": ("Qwen3ForCausalLM", {**GLU, "head_dim": 8}, "tp=2,pp=2"),
+    "mixtral": ("MixtralForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2}, "tp=2,pp=2,dp=2,ep=2"),
+    "qwen3-moe": ("Qwen3MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8}, "tp=2,dp=2,ep=4,etp=1"),
+    "qwen2-moe": ("Qwen2MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 28}, "ep=2,dp=2"),
+    "gpt2": ("GPT2LMHeadModel", {"n_layer": 4, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101}, "tp=2,pp=2"),
+    "gpt-neox": ("GPTNeoXForCausalLM", {**DENSE, "rotary_pct": 0.5, "use_parallel_residual": False}, "tp=2,pp=4"),
+    "phi3": ("Phi3ForCausalLM", GLU, "tp=2,pp=2"),
+    "deepseek-v3": (
+        "DeepseekV3ForCausalLM",
+        {**GLU, **EXPERTS, "num_key_value_heads": 4, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1,
+         "n_group": 2, "topk_group": 1, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8,
+         "v_head_dim": 8},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+}  # fmt: skip
+
+# Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
+KEPT = {
+    "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 4, "vocab_size": 101}),
+    "falcon-new": ("FalconForCausalLM", {**SIZES, "num_kv_heads": 2, "new_decoder_architecture": True}),
+    "falcon-multi-query": ("FalconForCausalLM", {**SIZES, "multi_query": True, "new_decoder_architecture": False}),
+    "falcon-old": ("FalconForCausalLM", {**SIZES, "multi_query": False, "new_decoder_architecture": False, "bias": True, "parallel_attn": False}),
+    "bert": ("BertForMaskedLM", DENSE),
+    "bert-base": ("BertModel", DENSE),
+    "gpt2-base": ("GPT2Model", {"n_layer": 2, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101}),
+    "t5": ("T5ForConditionalGeneration", {"d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4, "vocab_size": 101}),
+    "t5-gated": ("T5ForConditionalGeneration", {"d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 2, "num_heads": 4, "vocab_size": 101, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "gemma": ("GemmaForCausalLM", {**GLU, "head_dim": 8}),
+    "gemma2": ("Gemma2ForCausalLM", {**GLU, "head_dim": 8}),
+    "gemma3": ("Gemma3ForCausalLM", {**GLU, "head_dim": 8}),
+}  # fmt: skip
+
+
+def _config(kind, settings):
+    return getattr(transformers, kind).config_class(**settings)
+
+
+def _save(kind, settings, folder):
+    torch.manual_seed(7)
+    model = getattr(transformers, kind)(_config(kind, settings)).to(torch.bfloat16)
+    with torch.no_grad():
+        for value in [*model.parameters(), *model.buffers()]:
+            if value.is_floating_point() and "inv_freq" not in str(value.shape):
+                value.copy_(torch.randn(value.shape, dtype=torch.float32) * 0.05)
+    model.save_pretrained(folder)
+
+
+def _tensors(folder):
+    found = {}
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        with safe_open(path, "pt") as file:
+            for name in file.keys():
+                value = file.get_tensor(name)
+                found[name] = (value.dtype, tuple(value.shape), value.contiguous().view(torch.uint8).numpy().tobytes())
+    return found
+
+
+def _logits(model):
+    ids = torch.arange(3, 19).reshape(2, 8)
+    given = {"input_ids": ids, "decoder_input_ids": ids} if model.config.is_encoder_decoder else {"input_ids": ids}
+    with torch.no_grad():
+        out = model.eval()(**given)
+    return getattr(out, "logits", None) if hasattr(out, "logits") else out.last_hidden_state
+
+
+def _load(kind, folder):
+    model, info = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True, dtype="auto")
+    faults = [
+        f"transformers: {what}: {sorted(map(str, info[what]))[:3]}"
+        for what in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
+        if info.get(what)
+    ]
+    return model, faults
+
+
+def _differences(found, expected):
+    faults = [f"missing: {name}" for name in sorted(expected.keys() - found.keys())]
+    faults += [f"unexpected: {name}" for name in sorted(found.keys() - expected.keys())]
+    return faults + [f"differs: {name}" for name in sorted(expected.keys() & found.keys()) if found[name] != expected[name]]
+
+
+def _tpx(tpx, *words):
+    done = subprocess.run([tpx, *map(str, words)], capture_output=True, text=True)
+    return [] if done.returncode == 0 else [f"{' '.join(map(str, words[:1]))}: exit {done.returncode}: {done.stderr.strip()}"]
+
+
+def _there_and_back(tpx, kind, settings, there_words, scratch, same_config):
+    hf, there, back = (Path(scratch, name) for name in ("hf", "there", "back"))
+    _save(kind, settings, hf)
+    faults = _tpx(tpx, "reshard", hf, there, "--quiet", *there_words)
+    faults = faults or _tpx(tpx, "reshard", there, back, "--quiet", "--to", "tp=1", "--format", "safetensors")
+    faults = faults or _tpx(tpx, "verify", hf, there) + _tpx(tpx, "verify", hf, back)
+    if faults:
+        return faults
+    faults = _differences(_tensors(back), _tensors(hf))
+    if not same_config and (back / "config.json").read_text() == (hf / "config.json").read_text():
+        faults.append("config.json was copied, not made")
+    model, before = _load(kind, hf)
+    again, after = _load(kind, back)
+    faults += before + after
+    if not faults and not torch.equal(_logits(model), _logits(again)):
+        faults.append("transformers: other logits")
+    return faults
+
+
+def main(tpx):
+    failed = 0
+    transformers.logging.set_verbosity_error()
+    for name, (kind, settings, *layout) in {**MEGATRON, **KEPT}.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            if layout:
+                words = ["--to", layout[0], "--format", "torch_dist", *PADDED]
+            else:
+                words = ["--to", "tp=2,fsdp=2", "--format", "dcp"]
+            try:
+                faults = _there_and_back(tpx, kind, settings, words, scratch, not layout)
+            except Exception as error:
+                faults = [f"{type(error).__name__}: {error}"]
+        failed += bool(faults)
+        print(f"{'FAIL' if faults else 'ok'}: {name} ({kind}) through {words[1]} of {words[3]}")
+        for line in faults[:6]:
+            print(f"  {line}")
+    return 1 if failed else 0
