@@ -225,16 +225,6 @@ void Count::choose_senders() {
 
 }  // namespace
 
-Bytes& Bytes::operator+=(const Bytes& more) {
-    needed += more.needed;
-    kept += more.kept;
-    local += more.local;
-    same_host += more.same_host;
-    other_host += more.other_host;
-    storage += more.storage;
-    return *this;
-}
-
 Movement movement(const Change& change) { return Count{change}.run(); }
 
 }  // namespace tpx

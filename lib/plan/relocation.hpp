@@ -33,10 +33,12 @@ struct Transfer {
     std::uint32_t round = 0;  ///< priority: what has a lower round goes first
 };
 
-/// Why no choice of senders is done sooner: `bytes` can leave only through the NICs (or disks) of `hosts`, which takes
-/// them `seconds`. Without hosts no NIC sends.
+/// Why no choice of senders is done sooner: `bytes` can leave only through the NICs of `hosts`, or must be read from
+/// the disks of `disks` (with StateIn::stores: before they are sent, or for the host itself), which takes all of those
+/// together `seconds`. Without any nothing is sent.
 struct SendingBound {
-    std::vector<std::uint32_t> hosts;
+    std::vector<std::uint32_t> hosts;  ///< ascending
+    std::vector<std::uint32_t> disks;  ///< ascending, none of `hosts`
     std::uint64_t bytes = 0;
     double seconds = 0;
 };

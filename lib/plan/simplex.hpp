@@ -23,6 +23,7 @@ public:
     void solve();
 
     std::int64_t flow(std::uint32_t arc) const { return arcs_[arc].flow; }
+    Cost cost(std::uint32_t arc) const { return arcs_[arc].cost; }
     std::uint32_t from(std::uint32_t arc) const { return arcs_[arc].from; }
     std::uint32_t to(std::uint32_t arc) const { return arcs_[arc].to; }
 

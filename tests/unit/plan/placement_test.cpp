@@ -162,28 +162,6 @@ bool ranks_are_best(const Instance& instance, const Placement& placement) {
     return true;
 }
 
-// A model of `stages` x `shards` ranks a replica, each replica on consecutive hosts: weights are replicated, the
-// optimizer is cut over the replicas.
-Parcels grid(int stages, int shards, int replicas) {
-    Parcels parcels;
-    parcels.old_ranks = parcels.new_ranks = stages * shards * replicas;
-    parcels.roles = {"weight", "exp_avg"};
-    parcels.tensors = {"w"};
-    const auto rank = [&](int stage, int replica, int shard) { return (stage * replicas + replica) * shards + shard; };
-    for (int stage = 0; stage < stages; ++stage) {
-        for (int shard = 0; shard < shards; ++shard) {
-            std::vector<std::int32_t> all;
-            for (int replica = 0; replica < replicas; ++replica) {
-                all.push_back(rank(stage, replica, shard));
-                const std::vector<std::int32_t> one{all.back()};
-                parcels.parcels.push_back({parcels.holders.add(one), parcels.needers.add(one), 1, 0, false, 700u});
-            }
-            parcels.parcels.push_back({parcels.holders.add(all), parcels.needers.add(all), 0, 0, false, 1000u});
-        }
-    }
-    return parcels;
-}
-
 }  // namespace
 
 TEST_CASE("no assignment of blocks to hosts beats the placement, and its prices say why") {

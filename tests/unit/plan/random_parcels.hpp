@@ -98,4 +98,26 @@ private:
     std::mt19937 engine_;
 };
 
+/// A layout of `stages` x `replicas` x `shards` ranks that stays: weights are replicated, the optimizer is cut over the
+/// replicas.
+inline Parcels grid(int stages, int shards, int replicas) {
+    Parcels parcels;
+    parcels.old_ranks = parcels.new_ranks = stages * shards * replicas;
+    parcels.roles = {"weight", "exp_avg"};
+    parcels.tensors = {"w"};
+    const auto rank = [&](int stage, int replica, int shard) { return (stage * replicas + replica) * shards + shard; };
+    for (int stage = 0; stage < stages; ++stage) {
+        for (int shard = 0; shard < shards; ++shard) {
+            std::vector<std::int32_t> all;
+            for (int replica = 0; replica < replicas; ++replica) {
+                all.push_back(rank(stage, replica, shard));
+                const std::vector<std::int32_t> one{all.back()};
+                parcels.parcels.push_back({parcels.holders.add(one), parcels.needers.add(one), 1, 0, false, 700u});
+            }
+            parcels.parcels.push_back({parcels.holders.add(all), parcels.needers.add(all), 0, 0, false, 1000u});
+        }
+    }
+    return parcels;
+}
+
 }  // namespace tpx::testing

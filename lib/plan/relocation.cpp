@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/relocation.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/plan/rounds.hpp"
+#include "lib/plan/transfers.hpp"
+#include "lib/plan/whereabouts.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+// "; lost: n1, n2 and 5 more", or nothing.
+std::string lost_hosts(std::span<const Host> hosts) {
+    static constexpr int most = 8;
+    std::string text;
+    int count = 0;
+    for (const Host& host : hosts) {
+        if (host.lost && ++count <= most) text += fmt::format("{} {}", text.empty() ? "; lost:" : ",", host.name);
+    }
+    return count > most ? text + fmt::format(" and {} more", count - most) : text;
+}
+
+class Relocating {
+public:
+    Relocating(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+               const Placement& placement, StateIn state)
+        : parcels_{parcels},
+          hosts_{hosts},
+          placement_{placement},
+          state_{state},
+          where_{parcels, hosts, old_ranks, placement} {
+        result_.roles.resize(parcels.roles.size());
+        result_.hosts.resize(hosts.size());
+    }
+
+    void require_holders() const;
+
+    Relocation run() {
+        for (const Parcel& parcel : parcels_.parcels) {
+            count_ranks(parcel);
+            count_hosts(parcel);
+        }
+        Transfers transfers = choose_transfers(parcels_, hosts_, where_, send_rates());
+        std::vector<bool> relayed;
+        for (const Transfer& transfer : transfers.list) relayed.push_back(!holds(transfer.parcel, transfer.from));
+        for (const Transfer& transfer : transfers.list) count(transfer);
+        Schedule scheduled = schedule(std::move(transfers.list), relayed, static_cast<std::uint32_t>(hosts_.size()));
+        result_.transfers = std::move(scheduled.transfers);
+        result_.rounds = scheduled.rounds;
+        result_.sending = std::move(transfers.sending);
+        for (Bytes& role : result_.roles) {
+            role.same_host = role.needed - role.kept - role.local - role.other_host - role.storage;
+            result_.total += role;
+        }
+        return std::move(result_);
+    }
+
+private:
+    bool holds(std::uint32_t parcel, std::uint32_t host) const {
+        return std::ranges::binary_search(where_.holding[parcels_.parcels[parcel].holders],
+                                          static_cast<std::int32_t>(host));
+    }
+    void count_ranks(const Parcel& parcel);
+    void count_hosts(const Parcel& parcel);
+    void count(const Transfer& transfer);
+    std::vector<SendRate> send_rates() const;
+
+    const Parcels& parcels_;
+    std::span<const Host> hosts_;
+    const Placement& placement_;
+    StateIn state_;
+    Whereabouts where_;
+    Relocation result_;
+};
+
+void Relocating::require_holders() const {
+    const Parcel* first = nullptr;
+    std::uint64_t bytes = 0;
+    for (const Parcel& parcel : parcels_.parcels) {
+        if (!where_.holding[parcel.holders].empty()) continue;
+        if (first == nullptr) first = &parcel;
+        bytes += parcel.bytes;
+    }
+    if (first == nullptr) return;
+    throw Error{Exit::no,
+                "tensor '{}': no host holds {} bytes of its {} ({} bytes in all{})",
+                parcels_.tensors[first->tensor],
+                first->bytes,
+                parcels_.roles[first->role],
+                bytes,
+                lost_hosts(hosts_)};
+}
+
+// What ranks need: where it is already, and what it takes to copy it to other ranks of a host.
+void Relocating::count_ranks(const Parcel& parcel) {
+    Bytes& role = result_.roles[parcel.role];
+    const auto on = where_.on[parcel.holders];
+    for (std::int32_t rank : parcels_.needers[parcel.needers]) {
+        Load& load = result_.hosts[where_.new_hosts[rank]];
+        role.needed += parcel.bytes;
+        const bool there = std::ranges::binary_search(on, placement_.devices[rank]);
+        if (there) (parcel.recut ? role.local : role.kept) += parcel.bytes;
+        if (!there || parcel.recut) load.memory += parcel.bytes;
+    }
+}
+
+// What must come into hosts, and what hosts read and write for themselves.
+void Relocating::count_hosts(const Parcel& parcel) {
+    const auto holding = where_.holding[parcel.holders];
+    for (std::int32_t host : where_.needing[parcel.needers]) {
+        const bool held = std::ranges::binary_search(holding, host);
+        Load& load = result_.hosts[host];
+        if (!held) {
+            result_.bound += parcel.bytes;
+            load.memory -= parcel.bytes;  // one rank of the host gets them without a copy inside it
+        }
+        if (!held && holding.empty()) load.disk_read += parcel.bytes;
+        if (state_ != StateIn::stores) continue;
+        if (held) load.disk_read += parcel.bytes;
+        load.disk_write += parcel.bytes;
+    }
+}
+
+std::vector<SendRate> Relocating::send_rates() const {
+    std::vector<SendRate> rates;
+    for (std::size_t h = 0; h < hosts_.size(); ++h) {
+        SendRate rate{hosts_[h].nic.value_or(default_rates.nic), 0, result_.hosts[h].disk_read};
+        if (state_ == StateIn::stores) rate.disk = hosts_[h].disk_read.value_or(default_rates.disk_read);
+        rates.push_back(rate);
+    }
+    return rates;
+}
+
+void Relocating::count(const Transfer& transfer) {
+    const std::uint64_t bytes = transfer.end - transfer.begin;
+    Bytes& role = result_.roles[parcels_.parcels[transfer.parcel].role];
+    if (transfer.from == from_storage) {
+        role.storage += bytes;
+        return;
+    }
+    role.other_host += bytes;
+    Load& from = result_.hosts[transfer.from];
+    Load& to = result_.hosts[transfer.to];
+    from.nic_out += bytes;
+    from.memory += bytes;
+    to.nic_in += bytes;
+    to.memory += bytes;
+    if (state_ == StateIn::stores && holds(transfer.parcel, transfer.from)) from.disk_read += bytes;
+}
+
+}  // namespace
+
+Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                    const Placement& placement, StateIn state, bool storage) {
+    Relocating relocating{parcels, hosts, old_ranks, placement, state};
+    if (!storage) relocating.require_holders();
+    return relocating.run();
+}
+
+}  // namespace tpx

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/relocation.hpp"
+
+#include "lib/core/error.hpp"
+#include "tests/unit/plan/random_parcels.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace tpx;
+using namespace tpx::testing;
+
+namespace {
+
+using Hosts = std::set<std::uint32_t>;
+
+// A relocation, and what a plain reading of the headers says about it.
+class Case {
+public:
+    Case(const Instance& made, StateIn in, bool pinned)
+        : instance{made},
+          state{in},
+          placement{place(made.parcels, made.hosts, made.seats, pinned)},
+          relocation{relocate(made.parcels, made.hosts, made.seats, placement, in, true)} {}
+
+    std::size_t host_count() const { return instance.hosts.size(); }
+    std::uint32_t host_of(std::int32_t rank) const {
+        const auto block = std::ranges::find_if(placement.blocks, [&](const Block& b) { return rank < b.end; });
+        return block->host;
+    }
+    const Seat* seat(std::int32_t old) const {
+        const Seat& it = instance.seats[old];
+        return it.host < 0 || instance.hosts[it.host].lost ? nullptr : &it;
+    }
+    Hosts holders(const Parcel& parcel) const {
+        Hosts hosts;
+        for (std::int32_t old : instance.parcels.holders[parcel.holders]) {
+            if (seat(old) != nullptr) hosts.insert(seat(old)->host);
+        }
+        return hosts;
+    }
+    Hosts needers(const Parcel& parcel) const {
+        Hosts hosts;
+        for (std::int32_t rank : instance.parcels.needers[parcel.needers]) hosts.insert(host_of(rank));
+        return hosts;
+    }
+    Hosts missing(const Parcel& parcel) const {
+        Hosts hosts = needers(parcel);
+        for (std::uint32_t held : holders(parcel)) hosts.erase(held);
+        return hosts;
+    }
+    const std::string& group(std::uint32_t host) const { return instance.hosts[host].switch_group; }
+    double nic(std::size_t host) const { return instance.hosts[host].nic.value_or(default_rates.nic); }
+    double disk(std::size_t host) const { return instance.hosts[host].disk_read.value_or(default_rates.disk_read); }
+
+    const Instance& instance;
+    StateIn state;
+    Placement placement;
+    Relocation relocation;
+};
+
+// Transfers of each parcel into each host tile it, come from holders in the end, and enter each group once.
+void check_transfers(const Case& it) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Transfer>> into;
+    for (const Transfer& transfer : it.relocation.transfers) into[{transfer.parcel, transfer.to}].push_back(transfer);
+    for (std::uint32_t p = 0; p < it.instance.parcels.parcels.size(); ++p) {
+        const Parcel& parcel = it.instance.parcels.parcels[p];
+        const Hosts holders = it.holders(parcel);
+        for (std::uint32_t host : it.missing(parcel)) {
+            std::vector<Transfer>& tiles = into[{p, host}];
+            std::ranges::sort(tiles, {}, &Transfer::begin);
+            std::uint64_t end = 0;
+            for (const Transfer& tile : tiles) {
+                REQUIRE(tile.begin == end);
+                REQUIRE(tile.end > tile.begin);
+                REQUIRE((tile.from == from_storage) == holders.empty());
+                end = tile.end;
+            }
+            REQUIRE(end == parcel.bytes);
+        }
+        if (holders.empty()) continue;
+        for (std::uint64_t byte = 0; byte < parcel.bytes; ++byte) {
+            std::map<std::uint32_t, std::uint32_t> from;
+            std::map<std::string, int> entries;
+            for (std::uint32_t host : it.missing(parcel)) {
+                const auto tile =
+                    std::ranges::find_if(into[{p, host}], [&](const Transfer& t) { return byte < t.end; });
+                from[host] = tile->from;
+                entries[it.group(host)] += it.group(host) != it.group(tile->from);
+            }
+            for (const auto& [name, count] : entries) {
+                const bool held = std::ranges::any_of(holders, [&](auto host) { return it.group(host) == name; });
+                REQUIRE(count == (held ? 0 : 1));
+            }
+            for (std::uint32_t host : it.missing(parcel)) {
+                std::size_t steps = 0;
+                while (!holders.contains(host) && steps++ <= from.size()) host = from.at(host);
+                REQUIRE(holders.contains(host));
+            }
+        }
+    }
+    for (const auto& [key, tiles] : into) {
+        if (!tiles.empty()) REQUIRE(it.missing(it.instance.parcels.parcels[key.first]).contains(key.second));
+    }
+}
+
+// In each round a host sends to at most one host and receives from at most one; one host is busy in all rounds.
+void check_rounds(const Case& it) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sends;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> receives;
+    std::map<std::uint32_t, Hosts> sending;
+    std::map<std::uint32_t, Hosts> receiving;
+    std::uint32_t last = 0;
+    for (const Transfer& transfer : it.relocation.transfers) {
+        REQUIRE(transfer.round >= last);
+        last = transfer.round;
+        if (transfer.from == from_storage) continue;
+        REQUIRE(transfer.round < it.relocation.rounds);
+        REQUIRE(sends.try_emplace({transfer.from, transfer.round}, transfer.to).first->second == transfer.to);
+        REQUIRE(receives.try_emplace({transfer.to, transfer.round}, transfer.from).first->second == transfer.from);
+        sending[transfer.from].insert(transfer.round);
+        receiving[transfer.to].insert(transfer.round);
+    }
+    std::size_t busiest = 0;
+    for (const auto& side : {sending, receiving}) {
+        for (const auto& [host, rounds] : side) busiest = std::max(busiest, rounds.size());
+    }
+    REQUIRE(busiest == it.relocation.rounds);
+}
+
+// Bytes and loads, counted rank by rank and transfer by transfer.
+void check_counts(const Case& it) {
+    std::vector<Bytes> roles(it.instance.parcels.roles.size());
+    std::vector<Load> loads(it.host_count());
+    for (const Parcel& parcel : it.instance.parcels.parcels) {
+        const Hosts holders = it.holders(parcel);
+        const Hosts missing = it.missing(parcel);
+        Hosts first = missing;
+        Bytes& role = roles[parcel.role];
+        for (std::int32_t rank : it.instance.parcels.needers[parcel.needers]) {
+            const std::uint32_t host = it.host_of(rank);
+            const bool there = std::ranges::any_of(it.instance.parcels.holders[parcel.holders], [&](std::int32_t old) {
+                return it.seat(old) != nullptr && it.seat(old)->device == it.placement.devices[rank];
+            });
+            const bool crosses = !there && first.erase(host) == 1;
+            role.needed += parcel.bytes;
+            if (there) (parcel.recut ? role.local : role.kept) += parcel.bytes;
+            if (!there && !crosses) role.same_host += parcel.bytes;
+            if (crosses) (holders.empty() ? role.storage : role.other_host) += parcel.bytes;
+            if (!crosses && (!there || parcel.recut)) loads[host].memory += parcel.bytes;
+        }
+        for (std::uint32_t host : it.needers(parcel)) {
+            const bool stores = it.state == StateIn::stores;
+            if (holders.empty() || (stores && holders.contains(host))) loads[host].disk_read += parcel.bytes;
+            if (stores) loads[host].disk_write += parcel.bytes;
+        }
+    }
+    for (const Transfer& transfer : it.relocation.transfers) {
+        if (transfer.from == from_storage) continue;
+        const std::uint64_t bytes = transfer.end - transfer.begin;
+        loads[transfer.from].nic_out += bytes;
+        loads[transfer.from].memory += bytes;
+        loads[transfer.to].nic_in += bytes;
+        loads[transfer.to].memory += bytes;
+        const Hosts holders = it.holders(it.instance.parcels.parcels[transfer.parcel]);
+        if (it.state == StateIn::stores && holders.contains(transfer.from)) loads[transfer.from].disk_read += bytes;
+    }
+    Bytes total;
+    for (const Bytes& role : roles) total += role;
+    REQUIRE(it.relocation.roles == roles);
+    REQUIRE(it.relocation.total == total);
+    REQUIRE(it.relocation.bound == it.placement.crossing);
+    REQUIRE(it.relocation.meets_bound());
+    for (std::size_t h = 0; h < loads.size(); ++h) {
+        const Load& load = it.relocation.hosts[h];
+        REQUIRE(load.disk_read == loads[h].disk_read);
+        REQUIRE(load.disk_write == loads[h].disk_write);
+        REQUIRE(load.nic_in == loads[h].nic_in);
+        REQUIRE(load.nic_out == loads[h].nic_out);
+        REQUIRE(load.memory == loads[h].memory);
+    }
+}
+
+// How often hosts send a byte of a parcel at least, in all ways to send it from host to host: into each switch group
+// once, or not at all where it is held. A way is told as [host][0: bytes it holds, 1: bytes it received].
+class Ways {
+public:
+    Ways(const Case& it, const Parcel& parcel) : it_{it}, holders_{it.holders(parcel)} {
+        for (std::uint32_t host : it.missing(parcel)) missing_.push_back(host);
+        sent_.resize(it.host_count());
+        if (!holders_.empty()) choose(0);
+    }
+
+    // By hosts whose NICs are in `nics`, and from disks in `disks`.
+    std::uint64_t least(unsigned nics, unsigned disks) const {
+        std::uint64_t least = ~std::uint64_t{0};
+        for (const auto& sent : all_) {
+            std::uint64_t sum = 0;
+            for (std::size_t h = 0; h < sent.size(); ++h)
+                sum += (nics >> h & 1u) * (sent[h][0] + sent[h][1]) + (disks >> h & 1u) * sent[h][0];
+            least = std::min(least, sum);
+        }
+        return all_.empty() ? 0 : least;
+    }
+
+private:
+    void choose(std::size_t i) {
+        if (i == missing_.size()) return void(legal() && all_.insert(sent_).second);
+        for (std::uint32_t from = 0; from < it_.host_count(); ++from) {
+            const bool holds = holders_.contains(from);
+            if (from == missing_[i] || !(holds || std::ranges::find(missing_, from) != missing_.end())) continue;
+            from_[missing_[i]] = from;
+            ++sent_[from][holds ? 0 : 1];
+            choose(i + 1);
+            --sent_[from][holds ? 0 : 1];
+        }
+    }
+
+    bool legal() const {
+        std::map<std::string, int> entries;
+        for (std::uint32_t host : holders_) entries[it_.group(host)] = 1;
+        for (const auto& [to, from] : from_) {
+            if (it_.group(to) != it_.group(from) && ++entries[it_.group(to)] > 1) return false;
+            std::uint32_t host = to;
+            for (std::size_t steps = 0; !holders_.contains(host); host = from_.at(host)) {
+                if (steps++ > from_.size()) return false;
+            }
+        }
+        return true;
+    }
+
+    const Case& it_;
+    Hosts holders_;
+    std::vector<std::uint32_t> missing_;
+    std::map<std::uint32_t, std::uint32_t> from_;
+    std::vector<std::array<std::uint64_t, 2>> sent_;
+    std::set<std::vector<std::array<std::uint64_t, 2>>> all_;
+};
+
+// No way to send is done sooner: every set of NICs and disks takes some time, and the longest is what was reached.
+void check_sending(const Case& it) {
+    std::vector<Ways> ways;
+    for (const Parcel& parcel : it.instance.parcels.parcels) ways.emplace_back(it, parcel);
+    const bool stores = it.state == StateIn::stores;
+    std::vector<std::uint64_t> own(it.host_count());
+    for (const Parcel& parcel : it.instance.parcels.parcels) {
+        for (std::uint32_t host : it.needers(parcel))
+            own[host] += it.missing(parcel).contains(host) && !it.holders(parcel).empty() ? 0 : parcel.bytes;
+    }
+    const auto bytes_of = [&](unsigned nics, unsigned disks) {
+        std::uint64_t bytes = 0;
+        for (std::size_t p = 0; p < ways.size(); ++p)
+            bytes += it.instance.parcels.parcels[p].bytes * ways[p].least(nics, disks);
+        for (std::size_t h = 0; h < own.size(); ++h) bytes += (disks >> h & 1u) * own[h];
+        return bytes;
+    };
+    const auto rate_of = [&](unsigned nics, unsigned disks) {
+        double rate = 0;
+        for (std::size_t h = 0; h < own.size(); ++h)
+            rate += (nics >> h & 1u) * it.nic(h) + (disks >> h & 1u) * it.disk(h);
+        return rate;
+    };
+    double longest = 0;
+    const unsigned sets = 1u << it.host_count();
+    for (unsigned nics = 0; nics < sets; ++nics) {
+        for (unsigned disks = 0; disks < (stores ? sets : 1); ++disks) {
+            if ((nics & disks) == 0 && (nics | disks) != 0)
+                longest = std::max(longest, static_cast<double>(bytes_of(nics, disks)) / rate_of(nics, disks));
+        }
+    }
+    const SendingBound& bound = it.relocation.sending;
+    REQUIRE(bound.seconds == doctest::Approx(longest).epsilon(1e-12));
+    for (std::size_t h = 0; h < own.size(); ++h) {
+        REQUIRE(it.relocation.hosts[h].nic_out <= static_cast<std::uint64_t>(longest * it.nic(h)) + 1);
+        if (stores) REQUIRE(it.relocation.hosts[h].disk_read <= static_cast<std::uint64_t>(longest * it.disk(h)) + 1);
+    }
+    unsigned nics = 0;
+    unsigned disks = 0;
+    for (std::uint32_t host : bound.hosts) nics |= 1u << host;
+    for (std::uint32_t host : bound.disks) disks |= 1u << host;
+    REQUIRE(bytes_of(nics, disks) == bound.bytes);
+    if (longest > 0) REQUIRE(bound.seconds == doctest::Approx(static_cast<double>(bound.bytes) / rate_of(nics, disks)));
+}
+
+}  // namespace
+
+TEST_CASE("transfers cover what is missing, loads add up, and no choice of senders is done sooner") {
+    RandomInstances random{7};
+    for (int i = 0; i < 10'000; ++i) {
+        CAPTURE(i);
+        Extent extent;
+        if (i % 10 == 0) extent = {5, 2, 8, 3, 5, true};
+        const Instance instance = random(extent);
+        const StateIn state = i % 3 == 0 ? StateIn::stores : StateIn::memory;
+        const Case it{instance, state, i % 2 == 0};
+        check_counts(it);
+        check_transfers(it);
+        check_rounds(it);
+        check_sending(it);
+    }
+}
+
+TEST_CASE("many hosts: transfers cover what is missing and loads add up") {
+    RandomInstances random{17};
+    for (int i = 0; i < 100; ++i) {
+        CAPTURE(i);
+        const Instance instance = random({30, 3, 60, i % 2 == 0 ? 8 : 40, i % 2 == 0 ? 50 : 7, true});
+        const Case it{instance, i % 3 == 0 ? StateIn::stores : StateIn::memory, i % 2 == 0};
+        check_counts(it);
+        check_transfers(it);
+        check_rounds(it);
+        for (std::size_t h = 0; h < it.host_count(); ++h)
+            CHECK(it.relocation.hosts[h].nic_out <=
+                  static_cast<std::uint64_t>(it.relocation.sending.seconds * it.nic(h)) + 1);
+    }
+}
+
+TEST_CASE("a layout that stays moves nothing, wherever its hosts are in the list") {
+    const Parcels parcels = grid(3, 4, 5);
+    const std::vector<Host> hosts = uniform_hosts(15, 4);
+    std::vector<std::int32_t> order(hosts.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::mt19937 engine{5};
+    for (int i = 0; i < 20; ++i) {
+        std::vector<Seat> seats;
+        for (std::int32_t rank = 0; rank < parcels.old_ranks; ++rank)
+            seats.push_back({order[rank / 4], order[rank / 4] * 4 + (rank + i) % 4});
+        const Placement placement = place(parcels, hosts, seats, false);
+        const Relocation relocation = relocate(parcels, hosts, seats, placement, StateIn::memory, false);
+        CHECK(relocation.total.kept == relocation.total.needed);
+        CHECK(relocation.transfers.empty());
+        CHECK(relocation.rounds == 0);
+        CHECK(relocation.sending.hosts.empty());
+        std::shuffle(order.begin(), order.end(), engine);
+    }
+}
+
+namespace {
+
+// One host holds 1000 bytes that all of `needers` further hosts need.
+Instance broadcast(int needers) {
+    Instance made;
+    made.hosts = uniform_hosts(1 + needers, 1);
+    made.seats = {{0, 0}};
+    made.parcels.old_ranks = 1;
+    made.parcels.new_ranks = 1 + needers;
+    made.parcels.roles = {"weight"};
+    made.parcels.tensors = {"w"};
+    std::vector<std::int32_t> all(1 + needers);
+    std::iota(all.begin(), all.end(), 0);
+    made.parcels.parcels.push_back(
+        {made.parcels.holders.add(std::vector<std::int32_t>{0}), made.parcels.needers.add(all), 0, 0, false, 1000});
+    return made;
+}
+
+}  // namespace
+
+TEST_CASE("what one host holds and many need goes from host to host, each byte into a switch group once") {
+    Instance instance = broadcast(7);
+    const Case chain{instance, StateIn::memory, true};
+    for (const Load& load : chain.relocation.hosts) CHECK(load.nic_out <= 1000);
+    CHECK(chain.relocation.sending.bytes == 1000);
+    CHECK(chain.relocation.sending.hosts == std::vector<std::uint32_t>{0});
+    check_transfers(chain);
+    for (int h = 4; h < 8; ++h) instance.hosts[h].switch_group.push_back('b');
+    const Case groups{instance, StateIn::memory, true};
+    check_transfers(groups);
+    std::uint64_t entering = 0;
+    for (const Transfer& transfer : groups.relocation.transfers)
+        entering += (transfer.from < 4) != (transfer.to < 4) ? transfer.end - transfer.begin : 0;
+    CHECK(entering == 1000);
+}
+
+TEST_CASE("what no host holds any more is read from storage, or refused") {
+    Instance instance = broadcast(2);
+    instance.hosts[0].lost = true;
+    instance.parcels.new_ranks = 2;
+    instance.parcels.needers = {};
+    instance.parcels.parcels[0].needers = instance.parcels.needers.add(std::vector<std::int32_t>{0, 1});
+    const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
+    const Relocation read =
+        relocate(instance.parcels, instance.hosts, instance.seats, placement, StateIn::memory, true);
+    CHECK(read.total.storage == 2000);
+    CHECK(read.hosts[1].disk_read == 1000);
+    CHECK(read.bound == 2000);
+    CHECK(read.meets_bound());
+    CHECK_THROWS_WITH_AS(relocate(instance.parcels, instance.hosts, instance.seats, placement, StateIn::memory, false),
+                         "tensor 'w': no host holds 1000 bytes of its weight (1000 bytes in all; lost: host0)", Error);
+}
