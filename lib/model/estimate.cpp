@@ -61,11 +61,11 @@ Allocation allocation_of(std::span<const Host> hosts, int ranks) {
 StepEstimate estimate_step(const ModelSize& model, const Layout& layout, std::span<const Host> hosts, double batch) {
     Parameters parameters = prior_parameters(model);
     bool assumed_nic = false;
-    parameters.nic = nic_rate(hosts, assumed_nic);
+    parameters.nic = link_efficiency * nic_rate(hosts, assumed_nic);
     StepEstimate estimate{time_of(model, layout, hosts, batch, parameters), {}};
     estimate.assumed.push_back(fmt::format("GPUs at {:.0f} Tflop/s", assumed_flops / 1e12));
     estimate.assumed.push_back(fmt::format("{} between GPUs of a host", format_rate(parameters.intra)));
-    if (assumed_nic) estimate.assumed.push_back(fmt::format("{} a NIC", format_rate(parameters.nic)));
+    if (assumed_nic) estimate.assumed.push_back(fmt::format("{} a NIC", format_rate(parameters.nic / link_efficiency)));
     return estimate;
 }
 

@@ -12,22 +12,24 @@ namespace tpx {
 /// "Rubick: Exploiting Job Reconfigurability for Deep Learning Cluster Scheduling", MLSys 2025); the rest is what that
 /// paper takes as given or lumps together.
 struct Parameters {
-    double forward = 0;           ///< seconds of one sample's forward pass on one GPU
-    double model_parallel = 1;    ///< factor on `forward` where tp or pp is used: often another implementation
-    double recompute = 1;         ///< forward passes that full recomputation costs
-    double k_bwd = 2;             ///< backward pass / forward pass
-    double k_sync = 1.5;          ///< overlap of backward pass and gradient exchange: exponent of a power mean, >= 1
-    double k_opt = 8e-11;         ///< seconds of the optimizer for one parameter on a GPU
-    double k_optoff = 3e-9;       ///< the same on one CPU thread, when offloaded
-    double k_off = 1.3;           ///< overlap of backward pass and gradients going to the host: exponent, >= 1
-    double k_swap = 1.3;          ///< overlap of the CPU's optimizer and weights coming back: exponent, >= 1
-    double k_const = 0.03;        ///< seconds of each step that nothing explains
-    double intra = 100e9;         ///< bytes per second between GPUs of one host
-    double nic = 9e9;             ///< bytes per second through one NIC
-    double pcie = 9e9;            ///< bytes per second between a GPU and its host
+    double forward = 0;          ///< seconds of one sample's forward pass on one GPU
+    double model_parallel = 1;   ///< factor on `forward` where tp or pp is used: often another implementation
+    double recompute = 1;        ///< forward passes that full recomputation costs
+    double k_bwd = 2;            ///< backward pass / forward pass
+    double k_sync = 1.4;         ///< overlap of backward pass and gradient exchange: exponent of a power mean, >= 1
+    double k_opt = 8e-11;        ///< seconds of the optimizer for one parameter on a GPU
+    double k_optoff = 3e-9;      ///< the same on one CPU thread, when offloaded
+    double k_off = 1.3;          ///< overlap of backward pass and gradients going to the host: exponent, >= 1
+    double k_swap = 1.3;         ///< overlap of the CPU's optimizer and weights coming back: exponent, >= 1
+    double zero_exchange = 0.6;  ///< reduce-scatter of gradients under ZeRO / all-reduce of them: half in theory
+    double k_const = 0.03;       ///< seconds of each step that nothing explains
+    double intra = 100e9;        ///< bytes per second between GPUs of one host
+    double tensor_rate = 0.5;  ///< share of `intra` that all-reduces between layers reach, and products cut small cost
+    double nic = 12e9;         ///< bytes per second through one NIC
+    double pcie = 9e9;         ///< bytes per second between a GPU and its host
     double further_host = 3e-3;   ///< seconds for each further host that takes part in the gradient exchange
     double further_stage = 1e-2;  ///< seconds for each further pipeline stage
-    double uneven = 3e-3;         ///< seconds added where GPUs do not fill their NICs on some host (data parallel)
+    double uneven = 1e-2;         ///< seconds added where GPUs do not fill their NICs on some host (data parallel)
 };
 
 /// One parameter: its name and unit in files, and what is believed of it before any run is seen, which is that the
@@ -40,7 +42,7 @@ struct ParameterInfo {
     double deviation;  ///< of the logarithm, before any run is seen
 };
 
-inline constexpr int parameter_count = 16;
+inline constexpr int parameter_count = 18;
 
 /// All parameters, in the order of files and vectors.
 const std::array<ParameterInfo, parameter_count>& parameter_infos();
@@ -48,6 +50,9 @@ const std::array<ParameterInfo, parameter_count>& parameter_infos();
 /// The median of each parameter before any run is seen: the defaults above; `forward` from 2 flop a parameter and token
 /// at `assumed_flops`.
 Parameters prior_parameters(const ModelSize& model);
+
+/// What collectives make of a link's nominal rate.
+inline constexpr double link_efficiency = 0.75;
 
 /// What a GPU is assumed to do in a forward pass, in flop/s, before any run is seen.
 inline constexpr double assumed_flops = 70e12;

@@ -45,7 +45,7 @@ double tensor_exchange(const Step& step) {
     const double bytes = reduces * step.model.bytes * 2 * (plan.tp - 1) / plan.tp * samples * step.model.sequence *
                          step.model.hidden * step.model.layers * step.stretch / plan.pp;
     const double cut = step.routes.tensor_cut;
-    const double inside = (1 - cut) / step.is.intra;
+    const double inside = (1 - cut) / (step.is.intra * step.is.tensor_rate);
     return bytes * (cut > 0 ? inside + cut / (step.routes.tensor_nics * step.is.nic) : inside);
 }
 
@@ -65,10 +65,13 @@ void add_resident(const Step& step, double backward, double exchange, StepTime& 
     const double passes = plan.accumulation;
     time.backward = passes * backward;
     double behind = exchange, after = 0, before = 0, exchanges = 1;
-    if (plan.zero >= 1) behind = after = exchange / 2;  // reduce-scatter; the weights are gathered after the step
+    if (plan.zero >= 1) {
+        behind = exchange * step.is.zero_exchange;
+        after = exchange / 2;  // the weights are gathered after the step
+    }
     if (plan.zero >= 2) exchanges = passes;
     if (plan.zero >= 3) {  // gathered before each pass in either direction instead
-        behind = exchange;
+        behind = exchange * (step.is.zero_exchange + 0.5);
         after = 0;
         before = passes * (overlap(time.forward / passes, exchange / 2, step.is.k_sync) - time.forward / passes);
     }

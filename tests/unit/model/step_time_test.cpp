@@ -31,6 +31,8 @@ Parameters round_parameters() {
     is.k_optoff = 1e-8;
     is.k_off = 1;
     is.k_swap = 1;
+    is.zero_exchange = 0.5;
+    is.tensor_rate = 1;
     is.k_const = 0.01;
     is.intra = 1e11;
     is.nic = 1e10;

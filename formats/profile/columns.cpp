@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/profile/columns.hpp"
+
+#include <fmt/ranges.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+namespace tpx::formats {
+namespace {
+
+template <class... Args>
+Error mistake(const toml::node& node, std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
+    Error error{Exit::usage, format, std::forward<Args>(args)...};
+    error.prepend(fmt::format("{}:{}", file, node.source().begin.line));
+    return error;
+}
+
+// Text, or the text of a number or truth value.
+std::string text_of(const toml::node& node, std::string_view file) {
+    if (const auto text = node.value_exact<std::string>()) return *text;
+    if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
+    if (const auto number = node.value_exact<double>()) return fmt::format("{}", *number);
+    if (const auto truth = node.value_exact<bool>()) return *truth ? "true" : "false";
+    throw mistake(node, file, "text or a number was expected");
+}
+
+std::vector<std::string> words_of(std::string text) {
+    std::replace(text.begin(), text.end(), ',', ' ');
+    std::vector<std::string> words;
+    for (std::size_t at = text.find_first_not_of(' '); at != text.npos; at = text.find_first_not_of(' ', at)) {
+        const std::size_t end = std::min(text.find(' ', at), text.size());
+        words.push_back(text.substr(at, end - at));
+        at = end;
+    }
+    return words;
+}
+
+ColumnSource source_of(const toml::node& node, std::string_view file) {
+    ColumnSource source;
+    const toml::table* table = node.as_table();
+    if (!table) {
+        source.column = text_of(node, file);
+        return source;
+    }
+    for (const auto& [key, value] : *table) {
+        if (key == "column") {
+            source.column = text_of(value, file);
+        } else if (key == "value") {
+            source.value = text_of(value, file);
+        } else if (key == "unit") {
+            source.unit = text_of(value, file);
+        } else if (key == "digits") {
+            source.digits = words_of(text_of(value, file));
+        } else if (key == "values" && value.is_table()) {
+            for (const auto& [cell, meaning] : *value.as_table())
+                source.values[std::string{cell.str()}] = text_of(meaning, file);
+        } else {
+            throw mistake(value, file, "unknown key '{}'; column, value, unit, digits and values are known", key.str());
+        }
+    }
+    if (source.column.empty() == source.value.empty()) throw mistake(node, file, "either column or value is needed");
+    return source;
+}
+
+}  // namespace
+
+const std::vector<std::string>& run_quantities() {
+    static const std::vector<std::string> quantities{
+        "plan",         "dp",        "tp",      "pp",      "cp",       "vpp",  "micro_batches",
+        "accumulation", "recompute", "zero",    "offload", "sequence", "gpus", "per_host",
+        "placement",    "batch",     "seconds", "rate",    "memory",   "cpus", "label"};
+    return quantities;
+}
+
+ColumnMap default_columns(const Table& table) {
+    ColumnMap map;
+    map.strict = true;
+    for (const std::string& column : table.columns)
+        if (std::ranges::count(run_quantities(), column) > 0) map.sources[column].column = column;
+    return map;
+}
+
+ColumnMap parse_columns(std::string_view text, std::string_view file) {
+    toml::table root;
+    try {
+        root = toml::parse(text, file);
+    } catch (const toml::parse_error& error) {
+        Error mistake{Exit::usage, "{}", error.description()};
+        mistake.prepend(fmt::format("{}:{}", file, error.source().begin.line));
+        throw mistake;
+    }
+    ColumnMap map;
+    for (const auto& [key, value] : root) {
+        if (key == "where" && value.is_table()) {
+            for (const auto& [column, wanted] : *value.as_table())
+                map.where.emplace_back(std::string{column.str()}, text_of(wanted, file));
+        } else if (std::ranges::count(run_quantities(), key.str()) > 0) {
+            map.sources[std::string{key.str()}] = source_of(value, file);
+        } else {
+            throw mistake(value, file, "unknown quantity '{}'; where, {} are known", key.str(),
+                          fmt::join(run_quantities(), ", "));
+        }
+    }
+    return map;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/profile/runs_file.hpp"
+
+#include "lib/core/units.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace tpx::formats {
+namespace {
+
+constexpr int most_gpus = 1 << 24;
+
+// The plan's words that have columns of their own, under the names that parse_execution_plan knows.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> plan_columns{{{"dp", "dp"},
+                                                                                     {"tp", "tp"},
+                                                                                     {"pp", "pp"},
+                                                                                     {"cp", "cp"},
+                                                                                     {"vpp", "vpp"},
+                                                                                     {"micro_batches", "mb"},
+                                                                                     {"accumulation", "ga"},
+                                                                                     {"recompute", "recompute"},
+                                                                                     {"zero", "zero"}}};
+
+bool is_true(std::string_view text) { return text == "1" || text == "true" || text == "True" || text == "yes"; }
+
+// Reads the quantities of one row; what it throws names the row and the column.
+class RowReader {
+public:
+    RowReader(const Table& table, const ColumnMap& columns, const Table::Row& row)
+        : table_{table}, columns_{columns}, row_{row} {}
+
+    // What the row says of `quantity`, after the map's values; nothing when it says nothing.
+    std::optional<std::string> text(const std::string& quantity) const {
+        const auto found = columns_.sources.find(quantity);
+        if (found == columns_.sources.end()) return std::nullopt;
+        const ColumnSource& source = found->second;
+        const std::string cell = source.column.empty() ? source.value : row_.cells[table_.find(source.column)];
+        const auto meaning = source.values.find(cell);
+        if (meaning != source.values.end()) return meaning->second;
+        if (cell.empty()) return std::nullopt;
+        return source.digits.empty() ? cell : spread_digits(source, cell);
+    }
+
+    template <class Read>
+    auto read(const std::string& quantity, Read&& read_text) const -> std::optional<decltype(read_text(""))> {
+        const std::optional<std::string> cell = text(quantity);
+        if (!cell) return std::nullopt;
+        return in_cell(quantity, [&] { return read_text(*cell); });
+    }
+
+    // Runs `body`; its Error is prefixed with the row and the column of `quantity`, and the exit is 1.
+    template <class Body>
+    auto in_cell(const std::string& quantity, Body&& body) const {
+        try {
+            return body();
+        } catch (const Error& error) {
+            const auto found = columns_.sources.find(quantity);
+            const bool named = found != columns_.sources.end() && !found->second.column.empty();
+            throw bad_cell(table_, row_, named ? found->second.column : quantity, "{}", error.what());
+        }
+    }
+
+    const std::string& unit(const std::string& quantity) const { return columns_.sources.at(quantity).unit; }
+
+private:
+    // "248" with digits pp, tp, dp: "pp=2,tp=4,dp=8"; with one key for all of them, "+" between the digits.
+    std::string spread_digits(const ColumnSource& source, const std::string& cell) const {
+        std::string text;
+        const bool same = source.digits.size() == 1;
+        if (cell.find_first_not_of("0123456789") != cell.npos || (!same && cell.size() != source.digits.size()))
+            throw bad_cell(table_, row_, source.column, "'{}' is no {}", cell,
+                           same ? "row of digits" : fmt::format("{} digits", source.digits.size()));
+        for (std::size_t i = 0; i < cell.size(); ++i) {
+            if (i > 0) text += same ? '+' : ',';
+            text += same ? std::string{cell[i]} : fmt::format("{}={}", source.digits[i], cell[i]);
+        }
+        return text;
+    }
+
+    const Table& table_;
+    const ColumnMap& columns_;
+    const Table::Row& row_;
+};
+
+double positive(std::string_view text) {
+    const double value = parse_number(text);
+    if (value <= 0) throw failure("{} is not positive", text);
+    return value;
+}
+
+// Seconds of a step, from a time or from a rate.
+double seconds_of(const RowReader& row, double batch) {
+    const auto time = row.read("seconds", positive);
+    const auto rate = row.read("rate", positive);
+    const std::string quantity = time || !rate ? "seconds" : "rate";
+    return row.in_cell(quantity, [&] {
+        if (!time && !rate) throw failure("neither seconds nor a rate is given");
+        const std::string& unit = row.unit(quantity);
+        double seconds = 0;
+        if (time && (unit.empty() || unit == "s"))
+            seconds = *time;
+        else if (time && unit == "ms")
+            seconds = *time / 1e3;
+        else if (!time && (unit.empty() || unit == "samples/s"))
+            seconds = batch / *rate;
+        else if (!time && unit == "steps/s")
+            seconds = 1 / *rate;
+        else
+            throw failure("unknown unit '{}'; s and ms, or samples/s and steps/s, are known", unit);
+        if (seconds > 1e5 || seconds < 1e-6)
+            throw failure("a step of {:g} s cannot be right: is it in another unit?", seconds);
+        return seconds;
+    });
+}
+
+// Puts "dp=*", "ga=*" and "mb=*" as what is left: all GPUs, and one sample a pass.
+ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
+    const auto take = [&](std::string_view word) {
+        const std::size_t at = text.find(word);
+        if (at == text.npos) return false;
+        text.erase(at, word.size());
+        return true;
+    };
+    const bool all = take("dp=*"), singly = take("ga=*"), micro = take("mb=*");
+    for (std::size_t at = 0; (at = text.find(",,")) != text.npos;) text.erase(at, 1);
+    if (text.ends_with(',')) text.pop_back();
+    if (text.starts_with(',')) text.erase(0, 1);
+    ExecutionPlan plan = text.empty() ? ExecutionPlan{} : parse_execution_plan(text);
+    if (all) {
+        if (gpus == 0) throw failure("dp=* needs a placement or a number of GPUs");
+        const int others = plan.gpus() / plan.dp;
+        if (gpus % others != 0) throw failure("{} GPUs are not divisible by {}", gpus, others);
+        plan.dp = gpus / others;
+    }
+    const int local = static_cast<int>(std::ceil(batch / plan.dp));
+    if (singly) plan.accumulation = local;
+    if (micro) plan.micro_batches = local;
+    return plan;
+}
+
+std::string plan_text(const RowReader& row) {
+    std::string text = row.text("plan").value_or("");
+    for (const auto& [quantity, word] : plan_columns)
+        if (const auto cell = row.text(std::string{quantity})) text += fmt::format(",{}={}", word, *cell);
+    if (is_true(row.text("offload").value_or(""))) text += ",offload";
+    if (is_true(row.text("sequence").value_or(""))) text += ",sp";
+    return text;
+}
+
+int gpu_count(std::string_view text) {
+    const double count = positive(text);
+    if (count != std::floor(count) || count > most_gpus) throw failure("'{}' is no number of GPUs", text);
+    return static_cast<int>(count);
+}
+
+// The hosts: as placed, or `gpus` filled into hosts of `per_host`, or one host.
+std::vector<int> hosts_of(const RowReader& row) {
+    if (const auto placed = row.read("placement", [](std::string_view text) { return parse_placement(text); }))
+        return *placed;
+    int left = row.read("gpus", gpu_count).value_or(0);
+    const int each = row.read("per_host", gpu_count).value_or(left);
+    std::vector<int> hosts;
+    for (; left > 0; left -= hosts.back()) hosts.push_back(std::min(left, each));
+    return hosts;
+}
+
+Run run_of(const RowReader& row, const RunDefaults& defaults, std::string label) {
+    Run run;
+    run.label = std::move(label);
+    run.allocation = {hosts_of(row), defaults.gpus_per_nic, row.read("cpus", positive).value_or(defaults.cpus)};
+    const auto batch = row.read("batch", positive);
+    if (!batch && !defaults.batch) row.in_cell("batch", [] { throw failure("neither the row nor the model has one"); });
+    run.batch = batch.value_or(defaults.batch.value_or(1));
+    const std::string words = plan_text(row);
+    row.in_cell("plan", [&] {
+        run.plan = complete_plan(words, run.allocation.total(), run.batch);
+        if (run.allocation.gpus.empty()) run.allocation.gpus = {run.plan.gpus()};
+        (void)routes_of(run.plan, run.allocation);
+        if (run.plan.dp > run.batch) throw failure("{} replicas share {} samples", run.plan.dp, run.batch);
+    });
+    run.seconds = seconds_of(row, run.batch);
+    run.memory = row.read("memory", [](std::string_view text) { return static_cast<double>(parse_bytes(text)); });
+    return run;
+}
+
+void check_columns(const Table& table, const ColumnMap& columns) {
+    const auto missing = [&](std::string_view name) {
+        return failure("{}:1: there is no column '{}'; it has {}", table.file, name, fmt::join(table.columns, ", "));
+    };
+    for (const auto& [quantity, source] : columns.sources)
+        if (!source.column.empty() && table.find(source.column) == Table::npos) throw missing(source.column);
+    for (const auto& [column, value] : columns.where)
+        if (table.find(column) == Table::npos) throw missing(column);
+    if (!columns.sources.contains("seconds") && !columns.sources.contains("rate")) throw missing("seconds");
+    if (!columns.strict) return;
+    for (const std::string& column : table.columns)
+        if (!columns.sources.contains(column))
+            throw failure("{}:1: unknown column '{}'; {} are known, and --columns can map others", table.file, column,
+                          fmt::join(run_quantities(), ", "));
+}
+
+}  // namespace
+
+std::vector<Run> read_runs(const Table& table, const ColumnMap& columns, const RunDefaults& defaults) {
+    check_columns(table, columns);
+    std::vector<Run> runs;
+    for (const Table::Row& row : table.rows) {
+        const bool counts = std::ranges::all_of(
+            columns.where, [&](const auto& rule) { return row.cells[table.find(rule.first)] == rule.second; });
+        if (!counts) continue;
+        const RowReader reader{table, columns, row};
+        const std::string place = fmt::format("{}:{}", table.file, row.line);
+        const auto label = reader.text("label");
+        runs.push_back(run_of(reader, defaults, label ? fmt::format("{} ({})", place, *label) : place));
+    }
+    return runs;
+}
+
+std::vector<int> parse_placement(std::string_view text) {
+    const auto number = [&](std::string_view digits, int most) {
+        int value = 0;
+        const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+        if (code != std::errc{} || end != digits.data() + digits.size() || value < 1 || value > most)
+            throw Error{Exit::usage, "'{}' is no placement; 8, 8+8+4 and 4x8 are", text};
+        return value;
+    };
+    if (const std::size_t cross = text.find('x'); cross != text.npos)
+        return std::vector<int>(number(text.substr(0, cross), 1 << 14), number(text.substr(cross + 1), 1 << 10));
+    std::vector<int> gpus;
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t end = std::min(text.find('+', at), text.size());
+        gpus.push_back(number(text.substr(at, end - at), 1 << 14));
+        at = end + 1;
+    }
+    return gpus;
+}
+
+std::string placement_text(const std::vector<int>& gpus) {
+    const bool same = std::ranges::all_of(gpus, [&](int each) { return each == gpus.front(); });
+    if (gpus.size() > 1 && same) return fmt::format("{}x{}", gpus.size(), gpus.front());
+    return fmt::format("{}", fmt::join(gpus, "+"));
+}
+
+}  // namespace tpx::formats

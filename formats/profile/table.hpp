@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/error.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+
+/// Rows of text under named columns.
+struct Table {
+    struct Row {
+        std::size_t line = 0;  ///< where it begins in the file, from 1; of JSON: which object
+        std::vector<std::string> cells;
+    };
+    std::string file;
+    std::vector<std::string> columns;
+    std::vector<Row> rows;  ///< each with as many cells as there are columns
+
+    /// The number of the column called `name`, or npos.
+    std::size_t find(std::string_view name) const;
+    static constexpr std::size_t npos = std::size_t(-1);
+};
+
+/// The rows of `text`: CSV as in RFC 4180 (a header; quotes, also over lines; a byte order mark, blank lines and lines
+/// with # are skipped), or JSON: an array of flat objects, or lines of them. Throws Error "FILE:LINE: cause".
+Table parse_table(std::string_view text, std::string_view file);
+
+/// An error about one cell: "FILE:LINE: column 'NAME': cause".
+template <class... Args>
+Error bad_cell(const Table& table, const Table::Row& row, std::string_view column, fmt::format_string<Args...> format,
+               Args&&... args) {
+    Error error{Exit::failure, format, std::forward<Args>(args)...};
+    error.prepend(fmt::format("{}:{}: column '{}'", table.file, row.line, column));
+    return error;
+}
+
+/// `text` as a finite number; throws Error "'TEXT' is not a number" otherwise.
+double parse_number(std::string_view text);
+
+}  // namespace tpx::formats

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/profile/throughput_file.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/units.hpp"
+
+#include <toml++/toml.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+
+namespace tpx::formats {
+namespace {
+
+using Setter = std::function<void(const toml::node&)>;
+using Section = std::map<std::string, Setter, std::less<>>;
+
+// Reads the values of one file; what it throws names the line.
+class Values {
+public:
+    explicit Values(std::string_view file) : file_{file} {}
+
+    template <class... Args>
+    Error mistake(const toml::node& node, fmt::format_string<Args...> format, Args&&... args) const {
+        Error error{Exit::usage, format, std::forward<Args>(args)...};
+        error.prepend(fmt::format("{}:{}", file_, node.source().begin.line));
+        return error;
+    }
+
+    double number(const toml::node& node, double least) const {
+        const auto value = node.is_number() ? node.value<double>() : std::nullopt;
+        if (!value || !std::isfinite(*value) || *value < least)
+            throw mistake(node, "a number of at least {:g} was expected", least);
+        return *value;
+    }
+
+    // Bytes as a number, or as text such as "80GB".
+    double bytes(const toml::node& node) const {
+        if (const auto text = node.value_exact<std::string_view>()) {
+            try {
+                return static_cast<double>(parse_bytes(*text));
+            } catch (const Error& error) {
+                throw mistake(node, "{}", error.what());
+            }
+        }
+        return number(node, 0);
+    }
+
+    // Bytes per second as a number, or as text such as "100 Gbit/s".
+    double rate(const toml::node& node) const {
+        if (const auto text = node.value_exact<std::string_view>()) {
+            try {
+                return parse_rate(*text);
+            } catch (const Error& error) {
+                throw mistake(node, "{}", error.what());
+            }
+        }
+        return number(node, 1);
+    }
+
+    Setter into(double& value, double least) const {
+        return [this, &value, least](const toml::node& node) { value = number(node, least); };
+    }
+
+    Setter into(std::optional<double>& value, double least) const {
+        return [this, &value, least](const toml::node& node) { value = number(node, least); };
+    }
+
+    void read(const toml::table& table, std::string_view name, const Section& section) const {
+        for (const auto& [key, value] : table) {
+            const auto found = section.find(key.str());
+            if (found == section.end()) throw mistake(value, "unknown key '{}' in [{}]", key.str(), name);
+            found->second(value);
+        }
+    }
+
+private:
+    std::string_view file_;
+};
+
+Section model_section(const Values& values, ThroughputModel& model) {
+    ModelSize& size = model.size;
+    return {{"name", [&](const toml::node& node) { size.name = node.value_or(std::string{}); }},
+            {"parameters", values.into(size.parameters, 1)},
+            {"active_parameters", values.into(size.active_parameters, 1)},
+            {"layers",
+             [&](const toml::node& node) { size.layers = static_cast<int>(std::min(values.number(node, 1), 1e6)); }},
+            {"hidden", values.into(size.hidden, 1)},
+            {"heads", values.into(size.heads, 1)},
+            {"sequence", values.into(size.sequence, 1)},
+            {"vocabulary", values.into(size.vocabulary, 0)},
+            {"bytes", values.into(size.bytes, 0.5)},
+            {"gradient_bytes", values.into(size.gradient_bytes, 0.5)}};
+}
+
+Section job_section(const Values& values, ThroughputModel& model) {
+    return {{"batch", values.into(model.batch, 1)},
+            {"gpus_per_nic", values.into(model.gpus_per_nic, 0.01)},
+            {"cpus", values.into(model.cpus, 0.01)},
+            {"gpu_memory", [&](const toml::node& node) { model.gpu_memory = values.bytes(node); }},
+            {"host_memory", [&](const toml::node& node) { model.host_memory = values.bytes(node); }},
+            {"nic", [&](const toml::node& node) { model.nic = values.rate(node); }},
+            {"intra", [&](const toml::node& node) { model.intra = values.rate(node); }},
+            {"pcie", [&](const toml::node& node) { model.pcie = values.rate(node); }}};
+}
+
+Section fit_section(const Values& values, ThroughputModel& model) {
+    return {{"runs", [&](const toml::node& node) { model.runs = static_cast<std::size_t>(values.number(node, 0)); }},
+            {"error", values.into(model.error, 0)},
+            {"left_out_error", values.into(model.left_out_error, 0)},
+            {"memory_scale", values.into(model.memory.scale, 0)},
+            {"memory_offset", values.into(model.memory.offset, -1e12)}};
+}
+
+void read_parameters(const Values& values, const toml::table& table, ThroughputModel& model) {
+    Parameters& parameters = model.parameters.emplace(prior_parameters(model.size));
+    Section section;
+    for (const ParameterInfo& info : parameter_infos())
+        section[std::string{info.name}] = values.into(parameters.*info.value, info.least);
+    values.read(table, "parameters", section);
+    for (const ParameterInfo& info : parameter_infos())
+        if (!(parameters.*info.value > info.least))
+            throw values.mistake(table, "{} must be above {:g}", info.name, info.least);
+}
+
+void read_deviations(const Values& values, const toml::table& table, ThroughputModel& model) {
+    Vector& deviations = model.deviations.emplace();
+    Section section;
+    for (int i = 0; i < parameter_count; ++i)
+        section[std::string{parameter_infos()[i].name}] = values.into(deviations[i], 0);
+    values.read(table, "deviations", section);
+}
+
+// A TOML string that reads as `text`.
+std::string toml_string(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+            out += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
+        else
+            out += c;
+    }
+    return out + "\"";
+}
+
+}  // namespace
+
+Belief belief_before(const ThroughputModel& model) {
+    Belief belief = prior_belief(model.size);
+    const auto given = [&](const std::optional<double>& rate, double Parameters::*parameter) {
+        for (int i = 0; i < parameter_count; ++i)
+            if (rate && parameter_infos()[i].value == parameter) measured(belief, i, link_efficiency * *rate, 0.3);
+    };
+    given(model.nic, &Parameters::nic);
+    given(model.intra, &Parameters::intra);
+    given(model.pcie, &Parameters::pcie);
+    return belief;
+}
+
+ThroughputModel parse_throughput_model(std::string_view text, std::string_view file) {
+    const Values values{file};
+    ThroughputModel model;
+    toml::table root;
+    try {
+        root = toml::parse(text, file);
+    } catch (const toml::parse_error& error) {
+        Error mistake{Exit::usage, "{}", error.description()};
+        mistake.prepend(fmt::format("{}:{}", file, error.source().begin.line));
+        throw mistake;
+    }
+    const toml::table none;
+    const auto section = [&](std::string_view name) -> const toml::table& {
+        const toml::table* found = root[name].as_table();
+        return found ? *found : none;
+    };
+    for (const auto& [key, value] : root)
+        if (!value.is_table() ||
+            (key != "model" && key != "job" && key != "parameters" && key != "fit" && key != "deviations"))
+            throw values.mistake(value, "'{}': [model], [job], [parameters], [deviations] and [fit] are known",
+                                 key.str());
+    values.read(section("model"), "model", model_section(values, model));
+    values.read(section("job"), "job", job_section(values, model));
+    if (model.size.parameters <= 0) throw Error{Exit::usage, "{}: [model] has no parameters = N", file};
+    if (root.contains("parameters")) read_parameters(values, section("parameters"), model);
+    if (root.contains("deviations")) read_deviations(values, section("deviations"), model);
+    values.read(section("fit"), "fit", fit_section(values, model));
+    return model;
+}
+
+ThroughputModel read_throughput_model(const std::string& path) {
+    return parse_throughput_model(read_file(path, std::uint64_t{1} << 20), path);
+}
+
+std::string throughput_model_text(const ThroughputModel& model) {
+    const ModelSize& size = model.size;
+    std::string text = "# tpx-throughput(5): written by tpx profile fit\n[model]\n";
+    const auto add = [&](std::string_view key, double value, std::string_view unit = {}) {
+        text += fmt::format("{} = {}", key, value);
+        if (!unit.empty()) text += fmt::format("  # {}", unit);
+        text += "\n";
+    };
+    text += fmt::format("name = {}\n", toml_string(size.name));
+    add("parameters", size.parameters);
+    if (size.active_parameters > 0) add("active_parameters", size.active_parameters);
+    add("layers", size.layers);
+    add("hidden", size.hidden);
+    add("heads", size.heads);
+    add("sequence", size.sequence, "tokens");
+    if (size.vocabulary > 0) add("vocabulary", size.vocabulary);
+    add("bytes", size.bytes);
+    add("gradient_bytes", size.gradient_bytes);
+    text += "\n[job]\n";
+    if (model.batch) add("batch", *model.batch, "samples");
+    add("gpus_per_nic", model.gpus_per_nic);
+    add("cpus", model.cpus, "threads a GPU");
+    if (model.gpu_memory) add("gpu_memory", *model.gpu_memory, "B");
+    if (model.host_memory) add("host_memory", *model.host_memory, "B");
+    if (model.nic) add("nic", *model.nic, "B/s, nominal");
+    if (model.intra) add("intra", *model.intra, "B/s, nominal");
+    if (model.pcie) add("pcie", *model.pcie, "B/s, nominal");
+    if (!model.parameters) return text;
+    text += "\n[parameters]\n";
+    for (const ParameterInfo& info : parameter_infos()) add(info.name, *model.parameters.*info.value, info.unit);
+    if (model.deviations) {
+        text += "\n[deviations]  # of the logarithms of (value - least)\n";
+        for (int i = 0; i < parameter_count; ++i) add(parameter_infos()[i].name, (*model.deviations)[i]);
+    }
+    text += "\n[fit]\n";
+    add("runs", static_cast<double>(model.runs));
+    add("error", model.error);
+    add("left_out_error", model.left_out_error);
+    add("memory_scale", model.memory.scale);
+    add("memory_offset", model.memory.offset, "B");
+    return text;
+}
+
+}  // namespace tpx::formats

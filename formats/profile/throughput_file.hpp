@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/model/fit.hpp"
+#include "lib/model/memory.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tpx::formats {
+
+/// A model, the job that trains it, and what fitting has found out: the file that `tpx profile fit` reads and writes.
+struct ThroughputModel {
+    ModelSize size;
+    std::optional<double> batch;  ///< samples of a step
+    double gpus_per_nic = 1;
+    double cpus = 4;                    ///< threads for each GPU
+    std::optional<double> gpu_memory;   ///< bytes
+    std::optional<double> host_memory;  ///< bytes
+    std::optional<double> nic;          ///< bytes per second, nominal, of one NIC
+    std::optional<double> intra;        ///< the same between GPUs of one host
+    std::optional<double> pcie;         ///< the same between a GPU and its host
+    std::optional<Parameters> parameters;
+    MemoryCalibration memory;
+    std::size_t runs = 0;              ///< that were fitted
+    double error = 0;                  ///< mean relative error on them
+    double left_out_error = 0;         ///< the same where each is predicted from all others
+    std::optional<Vector> deviations;  ///< of the logarithms of the parameters
+};
+
+/// What is believed of the parameters before runs are seen: prior_belief(), and link_efficiency of the rates that the
+/// file gives, to within 30 %.
+Belief belief_before(const ThroughputModel& model);
+
+/// The model in TOML `text`. Throws Error (usage) "FILE:LINE: cause" for an unknown key or a value that cannot be.
+ThroughputModel parse_throughput_model(std::string_view text, std::string_view file);
+
+/// The model in the file at `path`. Throws as parse_throughput_model, and Error when the file cannot be read.
+ThroughputModel read_throughput_model(const std::string& path);
+
+/// TOML that parse_throughput_model reads as `model`, with units as comments.
+std::string throughput_model_text(const ThroughputModel& model);
+
+}  // namespace tpx::formats

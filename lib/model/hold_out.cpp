@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/model/hold_out.hpp"
+
+#include "lib/model/suggest.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+
+namespace tpx {
+
+HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
+                 std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count, unsigned seed) {
+    HeldOut result;
+    if (candidates.empty()) return result;
+    std::vector<Run> offered;
+    for (const std::size_t i : candidates) offered.push_back(runs[i]);
+    const std::size_t first = std::mt19937{seed}() % candidates.size();
+    Belief belief = prior;
+    learn(belief.covariance, slope_of(prior.mean, model, offered[first]), run_deviation * run_deviation);
+    result.train.push_back(candidates[first]);
+    for (const Suggestion& suggestion : most_informative(model, offered, belief, count))
+        if (suggestion.candidate != first && static_cast<int>(result.train.size()) < count)
+            result.train.push_back(candidates[suggestion.candidate]);
+    std::vector<Run> fitted;
+    for (const std::size_t i : result.train) fitted.push_back(runs[i]);
+    const Fit fit = fit_parameters(model, fitted, prior);
+    for (const std::size_t i : test) {
+        if (std::ranges::count(result.train, i) > 0) continue;
+        result.test.push_back(i);
+        result.errors.push_back(predicted_seconds(fit.parameters, model, runs[i]) / runs[i].seconds - 1);
+    }
+    return result;
+}
+
+HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count, unsigned seed) {
+    std::vector<std::size_t> all(runs.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return hold_out(model, runs, prior, all, all, count, seed);
+}
+
+std::vector<HeldOut> leave_one_placement_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
+                                             int count, unsigned seed) {
+    std::map<std::vector<int>, std::vector<std::size_t>> placements;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        std::vector<int> gpus = runs[i].allocation.gpus;
+        std::ranges::sort(gpus);
+        placements[gpus].push_back(i);
+    }
+    std::vector<HeldOut> results;
+    for (const auto& [placement, test] : placements) {
+        std::vector<std::size_t> others;
+        for (std::size_t i = 0; i < runs.size(); ++i)
+            if (std::ranges::count(test, i) == 0) others.push_back(i);
+        results.push_back(hold_out(model, runs, prior, others, test, count, seed));
+    }
+    return results;
+}
+
+}  // namespace tpx

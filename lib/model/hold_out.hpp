@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/model/fit.hpp"
+
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// How a fit to some runs predicts others that it has not seen.
+struct HeldOut {
+    std::vector<std::size_t> train;  ///< indices of the runs that were fitted
+    std::vector<std::size_t> test;   ///< those of all others that count
+    std::vector<double> errors;      ///< predicted / measured - 1 of each in `test`
+};
+
+/// Fits `count` of the `candidates` (indices into `runs`) and predicts each of `test`. The first is drawn by `seed`,
+/// the others are the most informative ones beside it; times of runs outside the training set are not looked at.
+HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
+                 std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count, unsigned seed);
+
+/// hold_out() on all runs: what is not fitted is predicted.
+HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count, unsigned seed);
+
+/// hold_out() once for each placement (hosts in any order): no run on it is fitted, and all runs on it are predicted.
+std::vector<HeldOut> leave_one_placement_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
+                                             int count, unsigned seed);
+
+}  // namespace tpx

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/model/run.hpp"
+
+#include <span>
+
+namespace tpx {
+
+/// What the estimate is multiplied with and what is added to it, once measured rows are known.
+struct MemoryCalibration {
+    double scale = 1.1;     ///< fragmentation
+    double offset = 2.5e9;  ///< bytes: contexts of CUDA and NCCL, workspaces
+};
+
+/// The bytes of one GPU, the fullest, in parts that add up to `total`; and of one host.
+struct MemoryUse {
+    double weights = 0;
+    double gradients = 0;
+    double optimizer = 0;
+    double activations = 0;
+    double logits = 0;
+    double overhead = 0;  ///< what calibration adds
+    double host = 0;      ///< of the fullest host, for all its ranks
+
+    double total() const { return weights + gradients + optimizer + activations + logits + overhead; }
+};
+
+/// The memory of a step of `model` with `batch` samples under `plan`, mixed-precision Adam, on hosts of at most
+/// `gpus_per_host` GPUs. Activations follow Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+/// Models" (MLSys 2023); states follow Rajbhandari et al., "ZeRO" (SC 2020). tpx-throughput(5) has the formulas.
+MemoryUse memory_use(const ModelSize& model, double batch, const ExecutionPlan& plan, int gpus_per_host,
+                     const MemoryCalibration& calibration = {});
+
+/// The scale and offset that make the estimates of those `runs` that have measured memory closest to it in relative
+/// terms; only the scale is fitted to fewer than three. Without any it is the default.
+MemoryCalibration calibrate_memory(const ModelSize& model, std::span<const Run> runs);
+
+}  // namespace tpx

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/model/belief.hpp"
+#include "lib/model/step_time.hpp"
+
+#include <optional>
+#include <string>
+
+namespace tpx {
+
+/// One measured configuration of a job: what ran where, and how long a step took.
+struct Run {
+    ExecutionPlan plan;
+    Allocation allocation;
+    double batch = 1;              ///< samples of a step, of all replicas
+    double seconds = 0;            ///< of a step
+    std::optional<double> memory;  ///< bytes in use on the fullest GPU
+    std::string label;             ///< names it in messages: "runs.csv:12"
+};
+
+/// The seconds that `parameters` predict for `run`.
+double predicted_seconds(const Parameters& parameters, const ModelSize& model, const Run& run);
+
+/// By how much the logarithm of the predicted seconds of `run` grows with the logarithm of each parameter.
+Vector slope_of(const Vector& logarithms, const ModelSize& model, const Run& run);
+
+}  // namespace tpx

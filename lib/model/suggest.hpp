@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/model/run.hpp"
+
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// One candidate worth measuring, and what it would do.
+struct Suggestion {
+    std::size_t candidate = 0;
+    double deviation =
+        0;  ///< expected mean deviation of predictions over the candidates once it and those before are seen
+};
+
+/// The `count` of `candidates` that would teach most, in order: each makes the mean variance of the predicted
+/// logarithms of all candidates' times least, given `belief` and those chosen before it. Times of candidates are not
+/// looked at.
+std::vector<Suggestion> most_informative(const ModelSize& model, std::span<const Run> candidates, Belief belief,
+                                         int count);
+
+}  // namespace tpx

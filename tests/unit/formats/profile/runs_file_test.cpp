@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/profile/runs_file.hpp"
+
+#include "formats/profile/throughput_file.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace tpx;
+using namespace tpx::formats;
+
+namespace {
+
+std::vector<Run> runs_of(const char* text, std::optional<double> batch = 32) {
+    const Table table = parse_table(text, "runs.csv");
+    return read_runs(table, default_columns(table), {batch, 2, 4});
+}
+
+std::vector<Run> mapped(const char* text, const char* columns, std::optional<double> batch = 32) {
+    return read_runs(parse_table(text, "runs.csv"), parse_columns(columns, "columns.toml"), {batch, 2, 4});
+}
+
+std::string refusal(const char* text, const char* columns = nullptr) {
+    try {
+        columns ? mapped(text, columns) : runs_of(text);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("runs are read from CSV") {
+    const std::vector<Run> runs = runs_of(
+        "plan,placement,seconds,batch,cpus,memory\n"
+        "\"dp=4,tp=2\",8,1.5,,,\n"
+        "# a comment\n"
+        "\n"
+        "\"dp=*,zero=2,offload\",4x2,2.25,64,8,40GB\r\n"
+        "tp=8,3+5,0.5,16,,\n");
+    REQUIRE(runs.size() == 3);
+    CHECK(to_string(runs[0].plan) == "dp=4,tp=2");
+    CHECK(runs[0].allocation.gpus == std::vector<int>{8});
+    CHECK(runs[0].batch == 32);
+    CHECK(runs[0].seconds == 1.5);
+    CHECK(runs[0].allocation.cpus == 4);
+    CHECK_FALSE(runs[0].memory);
+    CHECK(runs[1].plan.dp == 8);
+    CHECK(runs[1].allocation.gpus == std::vector<int>{2, 2, 2, 2});
+    CHECK(runs[1].allocation.cpus == 8);
+    CHECK(runs[1].memory == 40e9);
+    CHECK(runs[1].label == "runs.csv:5");
+    CHECK(runs[2].allocation.gpus == std::vector<int>{3, 5});
+}
+
+TEST_CASE("runs are read from JSON, as an array and as lines") {
+    const std::vector<Run> array =
+        runs_of(R"([{"dp": 2, "tp": 4, "seconds": 1.5}, {"dp": 8, "offload": true, "seconds": 3}])");
+    REQUIRE(array.size() == 2);
+    CHECK(to_string(array[0].plan) == "dp=2,tp=4");
+    CHECK(to_string(array[1].plan) == "dp=8,offload");
+    CHECK(runs_of("{\"dp\": 2, \"seconds\": 1.5}\n{\"dp\": 4, \"seconds\": 1}\n").size() == 2);
+    CHECK(refusal("[{\"dp\": [2], \"seconds\": 1}]") ==
+          "runs.csv:1: column 'dp': a number, text or truth value was expected");
+    CHECK(refusal("[1]") == "runs.csv:1: an object was expected");
+    CHECK(refusal("{\"dp\": ").starts_with("runs.csv:1: not JSON"));
+}
+
+TEST_CASE("other people's columns are mapped") {
+    const std::vector<Run> runs =
+        mapped("exec,nodes,time_ms,kind\nzero,35,500,a\n248,88888888,250,a\nzero,1,1,b\n",
+               "seconds = {column = \"time_ms\", unit = \"ms\"}\n"
+               "placement = {column = \"nodes\", digits = \"gpus\"}\n"
+               "plan = {column = \"exec\", digits = \"pp tp dp\", values = {zero = \"dp=*,zero=1\"}}\n"
+               "batch = {value = 64}\n[where]\nkind = \"a\"\n");
+    REQUIRE(runs.size() == 2);
+    CHECK(to_string(runs[0].plan) == "dp=8,zero=1");
+    CHECK(runs[0].allocation.gpus == std::vector<int>{3, 5});
+    CHECK(runs[0].seconds == 0.5);
+    CHECK(runs[0].batch == 64);
+    CHECK(to_string(runs[1].plan) == "dp=8,tp=4,pp=2");
+}
+
+TEST_CASE("rates become seconds, GPUs fill hosts") {
+    const char* columns =
+        "rate = {column = \"tput\", unit = \"samples/s\"}\ndp = \"n\"\ngpus = \"n\"\nper_host = {value = 8}\n"
+        "recompute = {column = \"ac\", values = {True = \"full\", False = \"none\"}}\n";
+    const std::vector<Run> runs = mapped("n,tput,ac\n20,64,True\n4,16,False\n", columns);
+    CHECK(runs[0].seconds == 0.5);
+    CHECK(runs[0].allocation.gpus == std::vector<int>{8, 8, 4});
+    CHECK(runs[0].plan.recompute == Recompute::full);
+    CHECK(runs[1].plan.recompute == Recompute::none);
+}
+
+TEST_CASE("what cannot be a run is refused with its row and column") {
+    CHECK(refusal("plan,seconds\ndp=8,0\n") == "runs.csv:2: column 'seconds': 0 is not positive");
+    CHECK(refusal("plan,seconds\ndp=8,-1\n") == "runs.csv:2: column 'seconds': -1 is not positive");
+    CHECK(refusal("plan,seconds\ndp=8,1\ndp=8,nan\n") == "runs.csv:3: column 'seconds': 'nan' is not a number");
+    CHECK(refusal("plan,seconds\ndp=8,1e6\n") ==
+          "runs.csv:2: column 'seconds': a step of 1e+06 s cannot be right: is it in another unit?");
+    CHECK(refusal("plan,seconds\ndp=8,\n") == "runs.csv:2: column 'seconds': neither seconds nor a rate is given");
+    CHECK(refusal("plan,placement,seconds\ndp=8,6,1\n") ==
+          "runs.csv:2: column 'plan': the plan dp=8 has 8 GPUs, but 6 are allocated");
+    CHECK(refusal("plan,placement,seconds\n\"dp=*,tp=4\",6,1\n") ==
+          "runs.csv:2: column 'plan': 6 GPUs are not divisible by 4");
+    CHECK(refusal("plan,placement,seconds\ndp=8,8-8,1\n") ==
+          "runs.csv:2: column 'placement': '8-8' is no placement; 8, 8+8+4 and 4x8 are");
+    CHECK(refusal("plan,seconds\ndp=64,1\n") == "runs.csv:2: column 'plan': 64 replicas share 32 samples");
+    CHECK(refusal("plan,seconds,colour\ndp=8,1,red\n").starts_with("runs.csv:1: unknown column 'colour'; plan, dp"));
+    CHECK(refusal("plan\ndp=8\n") == "runs.csv:1: there is no column 'seconds'; it has plan");
+    CHECK(refusal("plan,seconds\ndp=8\n") == "runs.csv:2: 1 cells, but the header has 2 columns");
+    CHECK(refusal("plan,plan\n") == "runs.csv:1: column 'plan' is there twice");
+    CHECK(refusal("plan,seconds\n\"dp=8,1\n") == "runs.csv:2: a quote is not closed");
+    CHECK(refusal("plan,seconds\n\"dp=8\"x,1\n") == "runs.csv:2: text after a closing quote");
+    CHECK(refusal("") == "runs.csv: it is empty");
+    CHECK(refusal("a\n1\n", "seconds = \"b\"\n") == "runs.csv:1: there is no column 'b'; it has a");
+    CHECK(refusal("a\n1\n", "speed = \"a\"\n").starts_with("columns.toml:1: unknown quantity 'speed'"));
+    CHECK(refusal("a\n1\n", "seconds = {col = \"a\"}\n").starts_with("columns.toml:1: unknown key 'col'"));
+    CHECK(refusal("a\n1\n", "seconds = {unit = \"s\"}\n") == "columns.toml:1: either column or value is needed");
+    CHECK(refusal("a,p\n1,23\n", "seconds = \"a\"\nplan = {column = \"p\", digits = \"pp tp dp\"}\n") ==
+          "runs.csv:2: column 'p': '23' is no 3 digits");
+    CHECK_THROWS_WITH_AS(runs_of("plan,seconds\ndp=8,1\n", std::nullopt),
+                         "runs.csv:2: column 'batch': neither the row nor the model has one", Error);
+}
+
+TEST_CASE("placements read back as written") {
+    for (const char* text : {"8", "8+8+4", "4x8", "2x1"}) CHECK(placement_text(parse_placement(text)) == text);
+    for (const char* text : {"", "0", "8+", "+8", "x8", "4x", "8 8", "99999999999", "1x2x3"})
+        CHECK_THROWS_AS(parse_placement(text), Error);
+}
+
+TEST_CASE("a model's file reads back as written") {
+    ThroughputModel model;
+    model.size = {"gpt \"2\"\n", 1.5e9, 1e9, 48, 1600, 25, 1024, 50257, 2, 4};
+    model.batch = 16;
+    model.gpus_per_nic = 2;
+    model.gpu_memory = 80e9;
+    model.nic = 12.5e9;
+    model.parameters = prior_parameters(model.size);
+    model.parameters->k_sync = 1.2345678901234567;
+    model.deviations = Vector{};
+    model.deviations->front() = 0.25;
+    model.runs = 9;
+    model.error = 0.01;
+    model.memory = {1.25, 3e9};
+    const ThroughputModel again = parse_throughput_model(throughput_model_text(model), "m.toml");
+    CHECK(throughput_model_text(again) == throughput_model_text(model));
+    CHECK(again.size.name == "gpt \"2\"\n");
+    CHECK(again.parameters->k_sync == model.parameters->k_sync);
+}
+
+TEST_CASE("what is no model file is refused with its line") {
+    const auto refused = [](const char* text) {
+        try {
+            parse_throughput_model(text, "m.toml");
+        } catch (const Error& error) {
+            CHECK(error.exit() == Exit::usage);
+            return std::string{error.what()};
+        }
+        return std::string{"accepted"};
+    };
+    CHECK(refused("") == "m.toml: [model] has no parameters = N");
+    CHECK(refused("[model]\nparameters = -1\n") == "m.toml:2: a number of at least 1 was expected");
+    CHECK(refused("[model]\nparameters = 1e9\nsize = 3\n") == "m.toml:3: unknown key 'size' in [model]");
+    CHECK(refused("[model]\nparameters = 1e9\n[parameters]\nk_sync = 1\n") == "m.toml:3: k_sync must be above 1");
+    CHECK(refused("[model]\nparameters = 1e9\n[job]\nnic = \"fast\"\n").starts_with("m.toml:4: "));
+    CHECK(refused("speed = 3\n") ==
+          "m.toml:1: 'speed': [model], [job], [parameters], [deviations] and [fit] are known");
+    CHECK(refused("[model\n").starts_with("m.toml:1: "));
+}

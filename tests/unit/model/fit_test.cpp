@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/model/fit.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/model/suggest.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cmath>
+#include <random>
+
+using namespace tpx;
+
+namespace {
+
+ModelSize one_billion() {
+    ModelSize model;
+    model.parameters = 1e9;
+    model.layers = 24;
+    model.hidden = 2048;
+    model.heads = 16;
+    model.sequence = 1024;
+    return model;
+}
+
+// Parameters away from the prior's medians, but not out of reach.
+Parameters truth() {
+    Parameters is = prior_parameters(one_billion());
+    is.forward *= 1.3;
+    is.model_parallel = 1.2;
+    is.k_bwd = 2.2;
+    is.k_sync = 1.7;
+    is.k_const = 0.05;
+    is.nic = 2e10;
+    is.intra = 6e10;
+    is.k_optoff = 5e-9;
+    return is;
+}
+
+const char* const plans[] = {"dp=8",          "dp=8,zero=1",      "dp=8,recompute=full", "dp=8,zero=2,offload",
+                             "tp=8",          "tp=4,dp=2",        "tp=2,pp=2,dp=2,mb=4", "pp=8,mb=8",
+                             "dp=8,ga=2",     "tp=2,dp=4,zero=1", "pp=2,dp=4,mb=2",      "dp=8,zero=3",
+                             "dp=2,pp=4,mb=4"};
+
+// All plans on one, two and four hosts of eight GPUs' worth, with `noise` as a deviation of the logarithm.
+std::vector<Run> runs(double noise, unsigned seed = 1) {
+    std::mt19937 random{seed};
+    std::normal_distribution<double> normal;
+    std::vector<Run> result;
+    for (const char* plan : plans) {
+        for (const std::vector<int>& gpus :
+             {std::vector<int>{8}, std::vector<int>{4, 4}, std::vector<int>{2, 2, 2, 2}}) {
+            Run run;
+            run.plan = parse_execution_plan(plan);
+            run.allocation = {gpus, 2, 4};
+            run.batch = 32;
+            run.seconds = predicted_seconds(truth(), one_billion(), run) * std::exp(noise * normal(random));
+            result.push_back(run);
+        }
+    }
+    return result;
+}
+
+int index_of(std::string_view name) {
+    for (int i = 0; i < parameter_count; ++i)
+        if (parameter_infos()[i].name == name) return i;
+    return -1;
+}
+
+}  // namespace
+
+TEST_CASE("a fit recovers the parameters that made the runs") {
+    const std::vector<Run> measured = runs(0);
+    const Fit fit = fit_parameters(one_billion(), measured, prior_belief(one_billion()));
+    CHECK(mean_magnitude(fit.errors) < 0.005);
+    CHECK(fit.parameters.forward == doctest::Approx(truth().forward).epsilon(0.05));
+    CHECK(fit.parameters.k_bwd == doctest::Approx(2.2).epsilon(0.08));
+    CHECK(fit.parameters.nic == doctest::Approx(2e10).epsilon(0.1));
+    CHECK(fit.parameters.k_optoff == doctest::Approx(5e-9).epsilon(0.1));
+}
+
+TEST_CASE("the intervals hold the truth about as often as they promise") {
+    int inside = 0, total = 0;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        const std::vector<Run> measured = runs(run_deviation, seed);
+        const Belief prior = prior_belief(one_billion());
+        const Fit fit = fit_parameters(one_billion(), measured, prior, 1);
+        const std::vector<Certainty> sure = certainties(prior, fit);
+        for (int i = 0; i < parameter_count; ++i) {
+            if (sure[i].learned < determined) continue;
+            const double value = truth().*parameter_infos()[i].value;
+            inside += value > sure[i].low && value < sure[i].high;
+            ++total;
+        }
+    }
+    CHECK(total > 100);
+    CHECK(inside > 0.8 * total);  // 90 % are promised
+}
+
+TEST_CASE("parameters that no run shows are not determined") {
+    std::vector<Run> measured = runs(0.01);
+    std::erase_if(measured, [](const Run& run) { return run.plan.offload || run.plan.tp * run.plan.pp > 1; });
+    const Belief prior = prior_belief(one_billion());
+    const Fit fit = fit_parameters(one_billion(), measured, prior);
+    const std::vector<Certainty> sure = certainties(prior, fit);
+    for (const char* name : {"k_optoff", "k_off", "k_swap", "pcie", "model_parallel", "further_stage"}) {
+        CAPTURE(name);
+        CHECK(sure[index_of(name)].learned < 0.01);
+        CHECK(fit.parameters.*parameter_infos()[index_of(name)].value ==
+              doctest::Approx(prior_parameters(one_billion()).*parameter_infos()[index_of(name)].value));
+    }
+    CHECK(sure[index_of("forward")].learned > 0.9);
+    CHECK(sure[index_of("nic")].learned > 0.9);
+}
+
+TEST_CASE("a run that another machine made is an outlier, and only that one") {
+    std::vector<Run> measured = runs(0.01);
+    measured[7].seconds *= 1.6;
+    const Belief prior = prior_belief(one_billion());
+    CHECK(outliers(one_billion(), measured, prior) == std::vector<std::size_t>{7});
+    measured[7].seconds /= 1.6;
+    CHECK(outliers(one_billion(), measured, prior).empty());
+    CHECK(outliers(one_billion(), {}, prior).empty());
+}
+
+TEST_CASE("leaving one out never looks at it") {
+    std::vector<Run> measured = runs(0.02);
+    measured.resize(10);
+    const Belief prior = prior_belief(one_billion());
+    const Fit fit = fit_parameters(one_billion(), measured, prior);
+    const double error = leave_one_out(one_billion(), measured, prior, fit)[3];
+    std::vector<Run> others = measured;
+    others.erase(others.begin() + 3);
+    const Fit without = fit_parameters(one_billion(), others, prior);
+    CHECK(error ==
+          doctest::Approx(predicted_seconds(without.parameters, one_billion(), measured[3]) / measured[3].seconds - 1)
+              .epsilon(0.02));
+}
+
+TEST_CASE("suggestions are worth more than chance") {
+    const std::vector<Run> candidates = runs(0);
+    const Belief prior = prior_belief(one_billion());
+    const std::vector<Suggestion> chosen = most_informative(one_billion(), candidates, prior, 7);
+    REQUIRE(chosen.size() == 7);
+    for (std::size_t i = 1; i < chosen.size(); ++i) CHECK(chosen[i].deviation < chosen[i - 1].deviation);
+
+    const auto error_of = [&](const std::vector<std::size_t>& rows) {
+        std::vector<Run> training;
+        for (const std::size_t i : rows) training.push_back(candidates[i]);
+        const Fit fit = fit_parameters(one_billion(), training, prior, 2);
+        double sum = 0;
+        for (const Run& run : candidates)
+            sum += std::abs(predicted_seconds(fit.parameters, one_billion(), run) / run.seconds - 1);
+        return sum / static_cast<double>(candidates.size());
+    };
+    std::vector<std::size_t> suggested;
+    for (const Suggestion& suggestion : chosen) suggested.push_back(suggestion.candidate);
+    std::mt19937 random{3};
+    double by_chance = 0;
+    for (int round = 0; round < 10; ++round) {
+        std::vector<std::size_t> drawn;
+        for (int i = 0; i < 7; ++i) drawn.push_back(random() % candidates.size());
+        by_chance += error_of(drawn) / 10;
+    }
+    CHECK(error_of(suggested) < 0.7 * by_chance);
+}
+
+TEST_CASE("a fit takes less than a second") {
+    const std::vector<Run> measured = runs(0.02);
+    const auto start = std::chrono::steady_clock::now();
+    const Belief prior = prior_belief(one_billion());
+    const Fit fit = fit_parameters(one_billion(), measured, prior);
+    leave_one_out(one_billion(), measured, prior, fit);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    MESSAGE("fit and leave one out of ", measured.size(), " runs: ", taken.count(), " s");
+#ifdef NDEBUG
+    CHECK(taken.count() < 1);
+#endif
+}
+
+TEST_CASE("learning a row is what inverting its information gives") {
+    std::mt19937 random{5};
+    std::normal_distribution<double> normal;
+    Belief belief = prior_belief(one_billion());
+    Matrix precision = inverse(belief.covariance);
+    for (int round = 0; round < 5; ++round) {
+        Vector slope;
+        for (double& value : slope) value = normal(random);
+        learn(belief.covariance, slope, 0.01);
+        for (int i = 0; i < parameter_count; ++i)
+            for (int j = 0; j < parameter_count; ++j) precision[i][j] += slope[i] * slope[j] / 0.01;
+    }
+    const Matrix expected = inverse(precision);
+    for (int i = 0; i < parameter_count; ++i)
+        for (int j = 0; j < parameter_count; ++j)
+            CHECK(belief.covariance[i][j] == doctest::Approx(expected[i][j]).epsilon(1e-6));
+}
