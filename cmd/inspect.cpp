@@ -23,6 +23,7 @@ struct Total {
 
 std::string role_of(const formats::Source& source, std::size_t tensor) {
     const Meaning& meaning = source.reading.meanings[tensor];
+    if (!source.checkpoint.roles.empty()) return std::string{source.checkpoint.roles[tensor]};
     if (meaning.kind == Meaning::Kind::parameter) return std::string{meaning.role};
     return meaning.kind == Meaning::Kind::extra ? "extra" : "unknown";
 }

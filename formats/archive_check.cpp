@@ -51,20 +51,22 @@ void add_damage(ArchiveCheck& result, const std::filesystem::path& path, std::st
     result.damaged.push_back(fmt::format("{}: {}{}", path.string(), owner, cause));
 }
 
-/// A file of torch.save is one archive; a legacy stream has no CRCs.
-ArchiveCheck check_file(const Checkpoint& checkpoint, int share) {
+/// Each file of torch.save is one archive; a legacy stream has no CRCs.
+ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares) {
     ArchiveCheck result;
-    const FileEntry& file = checkpoint.catalogue.files[0];
-    const std::filesystem::path path = checkpoint.catalogue.path(0);
-    const Fd fd = open_file(path, O_RDONLY);
-    std::string start(2, '\0');
-    read_at(fd, 0, std::as_writable_bytes(std::span{start}), path);
-    if (share != 0 || start != "PK") return result;
-    result.archives = 1;
-    try {
-        check_archive({&fd, path, 0, file.size});
-    } catch (const Error& error) {
-        add_damage(result, path, "", error);
+    const std::size_t count = checkpoint.catalogue.files.size();
+    for (std::size_t f = count * share / shares; f < count * (share + 1) / shares; ++f) {
+        const std::filesystem::path path = checkpoint.catalogue.path(static_cast<std::uint32_t>(f));
+        const Fd fd = open_file(path, O_RDONLY);
+        std::string start(2, '\0');
+        read_at(fd, 0, std::as_writable_bytes(std::span{start}), path);
+        if (start != "PK") continue;
+        ++result.archives;
+        try {
+            check_archive({&fd, path, 0, checkpoint.catalogue.files[f].size});
+        } catch (const Error& error) {
+            add_damage(result, path, "", error);
+        }
     }
     return result;
 }
@@ -74,7 +76,9 @@ ArchiveCheck check_file(const Checkpoint& checkpoint, int share) {
 ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares) {
     ArchiveCheck result;
     if (checkpoint.format == Format::safetensors) return result;
-    if (checkpoint.format == Format::torch) return check_file(checkpoint, share);
+    const bool saved = checkpoint.format == Format::torch || checkpoint.format == Format::deepspeed ||
+                       checkpoint.format == Format::universal;
+    if (saved) return check_files(checkpoint, share, shares);
     const std::vector<Archive> all = archives_of(checkpoint);
     const std::size_t begin = all.size() * share / shares;
     const std::size_t end = all.size() * (share + 1) / shares;

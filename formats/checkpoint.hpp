@@ -3,11 +3,14 @@
 
 #include "lib/core/catalogue.hpp"
 #include "lib/layout/config.hpp"
+#include "lib/layout/layout.hpp"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx::torch {
@@ -16,9 +19,10 @@ struct Value;
 
 namespace tpx::formats {
 
-enum class Format { safetensors, dcp, torch_dist, torch };
+enum class Format { safetensors, dcp, torch_dist, torch, deepspeed, universal };
 
-/// "safetensors", "dcp", "torch_dist": the words of --format. "torch", a file of torch.save, is only read.
+/// "safetensors", "dcp", "torch_dist": the words of --format. "torch", a file of torch.save, "deepspeed" and "universal"
+/// are only read.
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
 
@@ -30,6 +34,12 @@ struct Checkpoint {
     /// Bytes of the torch.save archive that holds each piece, parallel to catalogue.pieces; empty for formats whose
     /// pieces are raw. Until locate() has run, such a piece's offset is where its archive starts.
     std::vector<std::uint64_t> archives;
+
+    /// What each tensor is, where the format itself tells: "weight", "master", ... (of static life); all but weights
+    /// are named PARAMETER/STATE then. Empty: names tell it by a family's rules.
+    std::vector<std::string_view> roles;
+    std::map<std::string, std::string> shared;  ///< names of tensors that are kept under other names
+    std::optional<Layout> layout;               ///< what the checkpoint itself tells; else it is seen by the boxes
 
     Config config;            ///< config.json's scalars, or the scalars of Megatron's args; empty when there are none
     std::string config_json;  ///< the text of config.json; empty when there is none

@@ -3,6 +3,7 @@
 
 #include "formats/join.hpp"
 #include "formats/model_config.hpp"
+#include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
 
@@ -21,6 +22,8 @@ std::string_view home_dialect(Format format) {
         case Format::torch_dist:
             return "mcore";
         case Format::torch:
+        case Format::deepspeed:
+        case Format::universal:
             break;
     }
     return "";
@@ -167,8 +170,12 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
     Config merged = source.checkpoint.config;
     for (const auto& [key, value] : config) merged[key] = value;
     in_context([&] { return path.string(); },
-               [&] { source.reading = read(source.checkpoint.catalogue.tensors, families, merged); });
-    source.layout = detect_layout(source.checkpoint.catalogue, source.reading, cutting_of(source.checkpoint.format));
+               [&] { source.reading = read_by_roles(source.checkpoint, families, merged); });
+    if (source.checkpoint.layout)
+        source.layout = source.checkpoint.layout;
+    else
+        source.layout =
+            detect_layout(source.checkpoint.catalogue, source.reading, cutting_of(source.checkpoint.format));
     return source;
 }
 

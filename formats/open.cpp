@@ -2,6 +2,7 @@
 #include "formats/torch/open.hpp"
 #include "formats/checkpoint.hpp"
 #include "formats/dcp/dcp.hpp"
+#include "formats/deepspeed/deepspeed.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/recognise.hpp"
 #include "formats/safetensors/safetensors.hpp"
@@ -13,12 +14,15 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::array<std::pair<Format, std::string_view>, 4> names{{{Format::safetensors, "safetensors"},
+constexpr std::array<std::pair<Format, std::string_view>, 6> names{{{Format::safetensors, "safetensors"},
                                                                     {Format::dcp, "dcp"},
                                                                     {Format::torch_dist, "torch_dist"},
-                                                                    {Format::torch, "torch"}}};
+                                                                    {Format::torch, "torch"},
+                                                                    {Format::deepspeed, "deepspeed"},
+                                                                    {Format::universal, "universal"}}};
 
-constexpr const char* readable = "this version reads safetensors, dcp, torch_dist and single torch.save files";
+constexpr const char* readable =
+    "this version reads safetensors, dcp, torch_dist, DeepSpeed and single torch.save files";
 
 }  // namespace
 
@@ -49,6 +53,9 @@ Checkpoint open(const std::filesystem::path& path) {
             return open_torch_dist(found.path);
         case Format::torch:
             return open_torch_file(found.path);
+        case Format::deepspeed:
+        case Format::universal:
+            return open_deepspeed(found.path);
     }
     throw failure("{}: is of no format", path.string());
 }
@@ -66,9 +73,11 @@ Draft draft(Format format, const Content& content) {
         case Format::torch_dist:
             return draft_torch_dist(content);
         case Format::torch:
+        case Format::deepspeed:
+        case Format::universal:
             break;
     }
-    throw failure("torch.save files are read, not written; choose another format");
+    throw failure("{} is read, not written; choose another format", name(format));
 }
 
 }  // namespace tpx::formats

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/recognise.hpp"
 
+#include "formats/deepspeed/deepspeed.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/error.hpp"
@@ -89,7 +90,7 @@ fs::path tracked(const fs::path& root) {
     return root / name;
 }
 
-/// What DeepSpeed, torch.save and others leave in a directory; empty when there is nothing of that kind.
+/// What torch.save and others leave in a directory; empty when there is nothing of that kind.
 std::string describe_entries(const fs::path& directory) {
     std::string found;
     std::error_code ignored;
@@ -97,7 +98,6 @@ std::string describe_entries(const fs::path& directory) {
         const std::string name = entry.path().filename().string();
         if (name.starts_with("mp_rank_") && is_there(entry.path() / "model_optim_rng.pt"))
             return "a Megatron legacy checkpoint";
-        if (name.ends_with("_optim_states.pt") || name.ends_with("_model_states.pt")) return "a DeepSpeed checkpoint";
         if (name == "manifest.ocdbt" || name == "_METADATA" || name == "_CHECKPOINT_METADATA")
             return "an Orbax checkpoint";
         if (name.ends_with(".gguf")) found = "a GGUF checkpoint";
@@ -107,28 +107,6 @@ std::string describe_entries(const fs::path& directory) {
             found = "a torch.save checkpoint";
     }
     return found;
-}
-
-bool is_universal(const fs::path& directory) {
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory / "zero", ignored)) {
-        if (is_there(entry.path() / "fp32.pt")) return true;
-    }
-    return false;
-}
-
-/// What DeepSpeed has written to `directory`, or to the step that it points to; empty when it is not DeepSpeed's.
-std::string describe_deepspeed(const fs::path& directory) {
-    constexpr const char* universal = "a DeepSpeed universal checkpoint";
-    if (is_universal(directory)) return universal;
-    for (const char* pointer : {"latest_universal", "latest"}) {
-        std::error_code ignored;
-        if (!fs::is_regular_file(directory / pointer, ignored)) continue;
-        const std::string step = first_line(directory / pointer);
-        if (step.empty() || step.find('/') != step.npos || !fs::is_directory(directory / step, ignored)) continue;
-        return is_universal(directory / step) ? universal : "a DeepSpeed checkpoint";
-    }
-    return {};
 }
 
 /// `may_descend`: a Megatron root may stand here; it may not point to another.
@@ -141,10 +119,13 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
     if (is_there(path / ".metadata")) return {path, Format::dcp, "a DCP checkpoint"};
     if (is_there(path / "__0.metadata")) return {path, {}, "a DCP checkpoint with a metadata file for each rank"};
     if (may_descend && is_there(path / tracker)) return recognise_directory(tracked(path), false);
-    if (const std::string deepspeed = describe_deepspeed(path); !deepspeed.empty()) return {path, {}, deepspeed};
+    if (const DeepSpeedStep step = find_deepspeed(path); !step.step.empty()) {
+        if (step.universal) return {path, Format::universal, "a DeepSpeed universal checkpoint"};
+        return {path, Format::deepspeed, "a DeepSpeed checkpoint"};
+    }
     const std::string other = describe_entries(path);
     // Hugging Face repositories hold the same weights in several formats; safetensors go before all but training state.
-    if (!other.starts_with("a Megatron") && !other.starts_with("a DeepSpeed") && holds_safetensors(path))
+    if (!other.starts_with("a Megatron") && holds_safetensors(path))
         return {path, Format::safetensors, "a safetensors checkpoint"};
     return {path, {}, other};
 }

@@ -50,12 +50,9 @@ TEST_CASE("a safetensors file needs no suffix, and its suffix is believed when i
 }
 
 TEST_CASE("formats of others are named") {
-    const std::string ending = "; this version reads safetensors, dcp, torch_dist and single torch.save files";
+    const std::string ending =
+        "; this version reads safetensors, dcp, torch_dist, DeepSpeed and single torch.save files";
     const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases{
-        {{{"latest", "global_step5\n"}, {"global_step5/x", ""}}, "a DeepSpeed checkpoint"},
-        {{{"mp_rank_00_model_states.pt", "PK"}, {"model.safetensors", ""}}, "a DeepSpeed checkpoint"},
-        {{{"zero_pp_rank_0_mp_rank_00_optim_states.pt", "PK"}}, "a DeepSpeed checkpoint"},
-        {{{"zero/layer.weight/fp32.pt", "PK"}}, "a DeepSpeed universal checkpoint"},
         {{{"mp_rank_00_001/model_optim_rng.pt", "PK"}}, "a Megatron legacy checkpoint"},
         {{{"metadata.json", R"({"sharded_backend": "zarr"})"}}, "a Megatron-core checkpoint of backend 'zarr'"},
         {{{"pytorch_model.bin", "PK"}}, "a torch.save checkpoint"},
@@ -108,6 +105,22 @@ TEST_CASE("what is no checkpoint is refused with what was looked for") {
     CHECK(refusal(scratch.path() / "text").find("is no checkpoint") != std::string::npos);
 }
 
+TEST_CASE("DeepSpeed's folders are told by their files") {
+    const std::vector<std::pair<std::map<std::string, std::string>, Format>> cases{
+        {{{"latest", "global_step5\n"}, {"global_step5/mp_rank_00_model_states.pt", ""}}, Format::deepspeed},
+        {{{"latest", "global_step5\n"}, {"global_step5/x", ""}}, Format::deepspeed},
+        {{{"mp_rank_00_model_states.pt", "PK"}, {"model.safetensors", ""}}, Format::deepspeed},
+        {{{"zero_pp_rank_0_mp_rank_00_optim_states.pt", "PK"}}, Format::deepspeed},
+        {{{"zero/layer.weight/fp32.pt", "PK"}}, Format::universal},
+        {{{"latest_universal", "u"}, {"u/zero/layer.weight/fp32.pt", "PK"}}, Format::universal},
+    };
+    for (const auto& [files, format] : cases) {
+        test::Scratch scratch;
+        for (const auto& [name, text] : files) test::write_text(scratch.path() / name, text);
+        CHECK(recognise(scratch.path()).format == format);
+    }
+}
+
 TEST_CASE("checkpoints of the frameworks are recognised") {
     const fs::path root = test::fixtures();
     if (root.empty()) return;
@@ -123,8 +136,8 @@ TEST_CASE("checkpoints of the frameworks are recognised") {
             if (format == "dcp") CHECK(found.format == Format::dcp);
             if (format == "megatron-torch_dist") CHECK(found.format == Format::torch_dist);
             if (format == "megatron-legacy") CHECK(found.description == "a Megatron legacy checkpoint");
-            if (format == "deepspeed-universal") CHECK(found.description == "a DeepSpeed universal checkpoint");
-            if (format.starts_with("deepspeed-zero")) CHECK(found.description == "a DeepSpeed checkpoint");
+            if (format == "deepspeed-universal") CHECK(found.format == Format::universal);
+            if (format.starts_with("deepspeed-zero")) CHECK(found.format == Format::deepspeed);
             CHECK(!found.description.empty());
         }
     }

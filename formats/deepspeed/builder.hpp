@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/deepspeed/slicing.hpp"
+#include "formats/torch/archive.hpp"
+#include "lib/core/catalogue.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tpx::formats::deepspeed {
+
+/// What a kind of optimizer state is called in tensor names and as a role: "fp32" is the master weight.
+std::string_view role_of_state(std::string_view state);
+
+/// Collects tensors and pieces of a checkpoint.
+class Builder {
+public:
+    /// Paths in the catalogue are relative to `directory`.
+    explicit Builder(std::filesystem::path directory);
+
+    std::uint32_t file(const std::filesystem::path& path);
+
+    /// The number of tensor `name`, added when it is new. Throws Error when it is known with another dtype or shape.
+    /// `role` must live as long as the program.
+    std::uint32_t tensor(const std::string& name, std::string_view role, DType dtype, const Shape& shape);
+
+    bool has(const std::string& name) const { return numbers_.contains(name); }
+
+    /// Adds what lies at `offset` of a file: the flat elements `range` of a rank's slice, `blocks` of which stand in
+    /// the whole tensor. `local` is the shape of the slice.
+    void add_range(std::uint32_t tensor, std::uint32_t file, std::uint64_t offset, Interval range, const Shape& local,
+                   std::span<const Block> blocks, int rank);
+
+    /// Adds a rank's slice, stored as `stored` says.
+    void add_slice(std::uint32_t tensor, std::uint32_t file, const torch::StoredTensor& stored,
+                   std::span<const Block> blocks, int rank);
+
+    /// The catalogue, pieces sorted, with a role for each tensor.
+    Catalogue finish();
+    const std::vector<std::string_view>& roles() const { return roles_; }
+
+private:
+    Catalogue catalogue_;
+    std::vector<std::string_view> roles_;
+    std::unordered_map<std::string, std::uint32_t> numbers_;
+    std::map<std::filesystem::path, std::uint32_t> files_;
+};
+
+/// `value` as a tensor whose bytes can be moved as they are. Throws Error for anything else.
+torch::StoredTensor plain_tensor(const torch::Archive& archive, torch::Value value);
+
+/// The shape that a torch.Size, tuple or list tells. Throws Error for sizes that cannot be.
+Shape shape_of(torch::Value value);
+
+}  // namespace tpx::formats::deepspeed

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+
+#include <filesystem>
+#include <string>
+
+namespace tpx::formats {
+
+/// What of DeepSpeed's stands at a path: the folder of one step, and where companions are looked for.
+struct DeepSpeedStep {
+    std::filesystem::path directory;  ///< the path itself
+    std::filesystem::path step;       ///< the path itself, or the folder that `latest` names in it
+    bool universal = false;
+    std::string other;  ///< another step that the root names too: `latest_universal` beside `latest`
+};
+
+/// Nothing (an empty step) when it is not DeepSpeed's. Throws Error when `latest` names what is not there.
+DeepSpeedStep find_deepspeed(const std::filesystem::path& path);
+
+/// A checkpoint of DeepSpeed's engine: ZeRO 0 to 3, pipelines, tensor parallelism, experts; or a universal one. Weights
+/// have the module's names, master weights and moments are NAME/fp32, NAME/exp_avg and so on. Pieces are where the
+/// ranks' flat partitions have them. Throws Error "FILE: ..." when a file is missing or malformed.
+Checkpoint open_deepspeed(const std::filesystem::path& path);
+
+}  // namespace tpx::formats

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/deepspeed/grid.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+
+namespace tpx::formats::deepspeed {
+namespace {
+
+using torch::Kind;
+using torch::Value;
+
+constexpr std::int64_t most_ranks = 1 << 20;
+
+std::optional<int> degree(const ModelFile& model, std::string_view key) {
+    const auto dims = model.root().find("checkpoint_parallel_dimensions");
+    if (!dims || !dims->is(Kind::dict)) return std::nullopt;
+    const auto value = dims->find(key);
+    if (!value || !value->is(Kind::integer)) return std::nullopt;
+    if (value->as_int() < 1 || value->as_int() > most_ranks)
+        throw failure("{}: {} is {}", model.path.string(), key, value->as_int());
+    return static_cast<int>(value->as_int());
+}
+
+/// The files name model-parallel ranks 0 to n-1, with data rank `dp`.
+int count_models(const StepFiles& files, int dp) {
+    int count = 0;
+    while (files.models.contains({count, dp})) ++count;
+    const int highest = files.models.rbegin()->first.first;
+    if (count != highest + 1)
+        throw failure("{}: the model file of model-parallel rank {} is missing",
+                      files.models.begin()->second.parent_path().string(), count);
+    return count;
+}
+
+void read_degrees(Grid& grid, int count) {
+    const ModelFile& first = grid.models[0];
+    int layer_ranks = 0;
+    if (!grid.files.layers.empty()) {
+        const int layer = grid.files.layers.begin()->first.first;
+        while (grid.files.layers.contains({layer, layer_ranks})) ++layer_ranks;
+    }
+    grid.tp = degree(first, "tp_degree").value_or(layer_ranks > 0 ? layer_ranks : count);
+    if (count % grid.tp != 0)
+        throw failure("{}: {} model-parallel ranks cannot be of tp={}", first.path.string(), count, grid.tp);
+    grid.pp = count / grid.tp;
+    if (const auto pp = degree(first, "pp_degree"); pp && *pp != grid.pp)
+        throw failure("{}: tp={} and pp={} make {} model files, but there are {}", first.path.string(), grid.tp, *pp,
+                      static_cast<std::int64_t>(*pp) * grid.tp, count);
+    const auto dp = first.integer("dp_world_size");
+    if (dp && (*dp < 1 || *dp > most_ranks)) throw failure("{}: dp_world_size is {}", first.path.string(), *dp);
+    std::int64_t highest = grid.zero3 ? grid.files.models.rbegin()->first.second : 0;
+    for (const auto& [key, path] : grid.files.optimizers) highest = std::max<std::int64_t>(highest, key.second);
+    grid.dp = static_cast<int>(dp.value_or(highest + 1));
+    if (highest >= grid.dp)
+        throw failure("{}: dp_world_size is {}, but there is a file of data rank {}", first.path.string(), grid.dp,
+                      highest);
+}
+
+/// The shape that each tensor rank of a stage has of parameter `name`.
+std::vector<Shape> local_shapes(const Grid& grid, int stage, const std::string& name,
+                                const std::vector<std::map<std::string_view, const Shape*>>& known) {
+    std::vector<Shape> locals;
+    for (int t = 0; t < grid.tp; ++t) {
+        const auto found = known[t].find(name);
+        if (found == known[t].end())
+            throw failure("{}: tensor '{}': is missing, though tensor rank 0 has it",
+                          grid.model(stage, t).path.string(), name);
+        locals.push_back(*found->second);
+    }
+    return locals;
+}
+
+void add_parameters(Grid& grid, int stage, bool frozen) {
+    std::vector<std::map<std::string_view, const Shape*>> known(grid.tp);
+    for (int t = 0; t < grid.tp; ++t) {
+        const auto add = [&](const Group& group) {
+            for (const auto& [name, shape] : group) known[t].emplace(name, &shape);
+        };
+        if (frozen)
+            add(grid.model(stage, t).frozen);
+        else
+            std::ranges::for_each(grid.model(stage, t).groups, add);
+    }
+    for (int t = 1; t < grid.tp; ++t) {
+        for (const auto& [name, shape] : known[t])
+            if (!known[0].contains(name))
+                throw failure("{}: tensor '{}': tensor rank 0 lacks it", grid.model(stage, t).path.string(), name);
+    }
+    const std::string& file = grid.model(stage, 0).path.string();
+    for (const auto& [key, shape] : known[0]) {
+        const std::string name{key};
+        const auto other = grid.parameters.find(name);
+        if (other != grid.parameters.end()) {
+            if (other->second.stage == stage || !grid.info.pipeline_replicated(name))
+                throw failure("{}: tensor '{}': stage {} has it too, and nothing says that they are copies", file, name,
+                              other->second.stage);
+            continue;
+        }
+        Parameter parameter{.stage = stage, .locals = local_shapes(grid, stage, name, known), .frozen = frozen};
+        in_context([&] { return fmt::format("{}: tensor '{}'", file, name); },
+                   [&] { parameter.slicing = grid.info.slicing(name, parameter.locals); });
+        grid.parameters.emplace(name, std::move(parameter));
+    }
+}
+
+void read_info(Grid& grid) {
+    const ModelFile& first = grid.models[0];
+    const auto info = first.root().find("universal_checkpoint_info");
+    if (!info || info->is_none()) return;
+    in_context([&] { return first.path.string(); }, [&] { grid.info = UniversalInfo{*info}; });
+}
+
+}  // namespace
+
+Grid read_grid(const std::filesystem::path& folder) {
+    Grid grid{.files = list_step(folder)};
+    const int dp = grid.files.models.begin()->first.second;
+    grid.zero3 = dp >= 0;
+    const int count = count_models(grid.files, grid.zero3 ? 0 : -1);
+    for (int mp = 0; mp < count; ++mp)
+        grid.models.push_back(read_model_file(grid.files.models.at({mp, grid.zero3 ? 0 : -1})));
+    read_degrees(grid, count);
+    for (const auto& [key, path] : grid.files.models) {
+        if ((key.second >= 0) != grid.zero3)
+            throw failure("{}: stands beside {}, which another ZeRO stage writes", path.string(),
+                          grid.files.models.begin()->second.filename().string());
+    }
+    for (int mp = 0; grid.zero3 && mp < count; ++mp) {
+        for (int d = 0; d < grid.dp; ++d)
+            if (!grid.files.models.contains({mp, d}))
+                throw failure("{}: the model file of data rank {} and model-parallel rank {} is missing",
+                              folder.string(), d, mp);
+    }
+    read_info(grid);
+    for (int stage = 0; stage < grid.pp; ++stage) {
+        add_parameters(grid, stage, false);
+        add_parameters(grid, stage, true);
+    }
+    return grid;
+}
+
+}  // namespace tpx::formats::deepspeed

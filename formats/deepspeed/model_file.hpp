@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/torch/archive.hpp"
+#include "lib/core/box.hpp"
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tpx::formats::deepspeed {
+
+/// Parameters of one optimizer group (ZeRO 3: sub-group) with the shapes that one rank has of them, in the order in
+/// which they are flattened.
+using Group = std::vector<std::pair<std::string, Shape>>;
+
+/// What a *_model_states.pt file tells beside its tensors.
+struct ModelFile {
+    std::filesystem::path path;
+    torch::Archive archive;
+    std::vector<Group> groups;  ///< empty without ZeRO
+    Group frozen;
+    std::map<std::string, std::string> shared;  ///< name -> the name under which its tensor is kept
+    std::vector<std::string> buffers;
+
+    torch::Value root() const { return archive.root(); }
+    std::optional<std::int64_t> integer(std::string_view key) const;
+    /// One of ds_config's ZeRO settings.
+    std::optional<torch::Value> zero_setting(std::string_view key) const;
+    std::string version() const;  ///< of DeepSpeed; "" when unknown
+};
+
+/// Throws Error "FILE: ..." when it is not built as DeepSpeed builds it.
+ModelFile read_model_file(const std::filesystem::path& path);
+
+/// The number of elements of each parameter.
+std::vector<Index> numels(const Group& group);
+
+}  // namespace tpx::formats::deepspeed

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tpx::formats::deepspeed {
+
+/// What the name of a file in DeepSpeed's step folder says.
+struct FileName {
+    enum class Kind {
+        model,             ///< [zero_pp_rank_D_]mp_rank_M_model_states.pt
+        optimizer,         ///< [bf16_|fp16_]zero_pp_rank_D_mp_rank_M_optim_states.pt
+        layer,             ///< layer_L[-model_T]-model_states.pt
+        expert,            ///< layer_L_expert_E_mp_rank_M_model_states.pt
+        expert_optimizer,  ///< expp_rank_E_mp_rank_M_optim_states.pt
+    };
+    Kind kind = Kind::model;
+    int dp = -1;  ///< data-parallel rank, which DeepSpeed calls pp_rank; -1: the name has none
+    int mp = 0;   ///< rank over pipeline stages and tensor parallelism, the latter fastest; of a layer: tensor rank
+    int layer = -1;
+    int expert = -1;
+};
+
+/// Nothing when the name is none of DeepSpeed's.
+std::optional<FileName> parse_file_name(std::string_view name);
+
+/// The files of a step folder by what their names say.
+struct StepFiles {
+    std::map<std::pair<int, int>, std::filesystem::path> models;                   ///< by mp, then dp (-1 below ZeRO 3)
+    std::map<std::pair<int, int>, std::filesystem::path> optimizers;               ///< by mp, then dp
+    std::map<std::pair<int, int>, std::filesystem::path> layers;                   ///< by layer, then tensor rank
+    std::map<std::pair<std::pair<int, int>, int>, std::filesystem::path> experts;  ///< by layer and expert, then mp
+};
+
+/// Lists a step folder. Throws Error when two files have one place, when there is no model file, or for files of
+/// experts' optimizers, which only runs without ZeRO write.
+StepFiles list_step(const std::filesystem::path& folder);
+
+}  // namespace tpx::formats::deepspeed

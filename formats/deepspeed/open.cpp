@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/companions.hpp"
+#include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/names.hpp"
+#include "formats/deepspeed/optimizer.hpp"
+#include "formats/deepspeed/universal.hpp"
+#include "formats/deepspeed/weights.hpp"
+#include "lib/core/coverage.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <algorithm>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace deepspeed;
+using torch::Kind;
+
+bool is_universal(const fs::path& folder) {
+    std::error_code ignored;
+    const fs::path zero = folder / "zero";
+    if (!fs::is_directory(zero, ignored)) return false;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(zero, ignored))
+        if (entry.path().filename() == "fp32.pt") return true;
+    return false;
+}
+
+bool holds_step(const fs::path& folder) {
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
+        if (parse_file_name(entry.path().filename().string())) return true;
+    return false;
+}
+
+/// The folder that a text file beside it names; empty when there is none.
+fs::path pointed(const fs::path& root, const char* pointer) {
+    constexpr std::uint64_t longest = 4096;
+    constexpr const char* blank = " \t\r\n";
+    std::error_code ignored;
+    if (!fs::is_regular_file(root / pointer, ignored)) return {};
+    std::string text = read_file(root / pointer, longest);
+    text.erase(text.find_last_not_of(blank) + 1);
+    if (text.empty() || text.find('/') != text.npos || text == "." || text == "..") return {};
+    return root / text;
+}
+
+bool is_step(const fs::path& folder) {
+    std::error_code ignored;
+    return fs::is_directory(folder, ignored);
+}
+
+Layout layout_of(const Grid& grid, bool universal) {
+    if (universal) return {};
+    Layout layout{.tp = grid.tp, .pp = grid.pp, .dp = grid.dp};
+    const auto stage = grid.models[0].zero_setting("stage");
+    if (grid.zero3)
+        layout.zero = 3;
+    else if (!grid.files.optimizers.empty())
+        layout.zero = stage && stage->is(Kind::integer) && stage->as_int() == 2 ? 2 : 1;
+    return layout;
+}
+
+/// A run without ZeRO keeps its optimizer in the model file, by numbers that only the trainer can tell the names of.
+void check_optimizer(const Grid& grid) {
+    const ModelFile& model = grid.models[0];
+    const auto optimizer = model.root().find("optimizer");
+    if (optimizer && !optimizer->is_none())
+        throw failure("{}: optimizer state of a run without ZeRO, which is not kept by parameter, cannot be read",
+                      model.path.string());
+    if (grid.zero3 || !model.groups.empty())
+        throw failure("{}: has parameters that ZeRO partitions, but there is no *_optim_states.pt",
+                      model.path.string());
+}
+
+void note_copies(Grid& grid) {
+    std::size_t copies = 0;
+    for (int mp = 0; mp < static_cast<int>(grid.models.size()); mp += grid.tp) {
+        for (const Group& group : grid.models[mp].groups)
+            copies += std::ranges::count_if(
+                group, [&](const auto& entry) { return grid.parameters.at(entry.first).stage != mp / grid.tp; });
+    }
+    if (copies > 0)
+        grid.notes.push_back(fmt::format(
+            "left aside: copies of {} tied parameters on later pipeline stages; the first stage's count", copies));
+}
+
+/// Files without tensors belong to the checkpoint too.
+void add_files(const Grid& grid, Builder& builder) {
+    for (const auto& [key, path] : grid.files.models) builder.file(path);
+    const fs::path state = grid.models[0].path.parent_path() / "zero/optimizer_state.pt";
+    std::error_code ignored;
+    if (fs::exists(state, ignored)) builder.file(state);
+}
+
+}  // namespace
+
+DeepSpeedStep find_deepspeed(const fs::path& path) {
+    if (is_universal(path)) return {path, path, true, ""};
+    if (holds_step(path)) return {path, path, false, ""};
+    const fs::path latest = pointed(path, "latest");
+    const fs::path universal = pointed(path, "latest_universal");
+    const bool is_latest = !latest.empty() && is_step(latest) && (holds_step(latest) || universal.empty());
+    if (is_latest) return {path, latest, is_universal(latest), universal.empty() ? "" : universal.filename().string()};
+    if (!universal.empty() && is_step(universal)) return {path, universal, is_universal(universal), ""};
+    return {};
+}
+
+Checkpoint open_deepspeed(const fs::path& path) {
+    const DeepSpeedStep found = find_deepspeed(path);
+    if (found.step.empty()) throw failure("{}: holds no step of DeepSpeed's", path.string());
+    Checkpoint checkpoint{.format = found.universal ? Format::universal : Format::deepspeed};
+    Builder builder{found.directory};
+    Grid grid = read_grid(found.step);
+    add_weights(grid, builder);
+    if (found.universal)
+        add_universal(grid, found.step, builder);
+    else if (grid.files.optimizers.empty())
+        check_optimizer(grid);
+    else
+        add_optimizer(grid, builder);
+    note_copies(grid);
+    add_files(grid, builder);
+    checkpoint.roles = builder.roles();
+    checkpoint.catalogue = builder.finish();
+    in_context([&] { return found.step.string(); }, [&] { find_holes(checkpoint.catalogue); });
+    checkpoint.layout = layout_of(grid, found.universal);
+    checkpoint.iteration = grid.models[0].integer("global_steps");
+    for (const ModelFile& model : grid.models) checkpoint.shared.insert(model.shared.begin(), model.shared.end());
+    checkpoint.notes = grid.notes;
+    if (!found.other.empty())
+        checkpoint.notes.push_back(
+            fmt::format("left aside: the universal checkpoint {}; give its folder to read it", found.other));
+    read_config(found.directory, checkpoint);
+    checkpoint.companions = find_companions(found.directory);
+    return checkpoint;
+}
+
+}  // namespace tpx::formats

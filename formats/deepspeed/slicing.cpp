@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/deepspeed/slicing.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/flat.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tpx::formats::deepspeed {
+namespace {
+
+using torch::Kind;
+using torch::Value;
+
+constexpr std::size_t most_patterns = 10000;
+
+std::vector<Pattern> patterns(Value info, std::string_view key) {
+    const auto list = info.find(key);
+    std::vector<Pattern> all;
+    if (!list || list->is_none()) return all;
+    if (list->items().size() > most_patterns) throw failure("{} has {} patterns", key, list->items().size());
+    for (const Value item : list->items()) all.emplace_back(item.as_string());
+    return all;
+}
+
+bool any_match(std::span<const Pattern> patterns, std::string_view name) {
+    return std::ranges::any_of(patterns, [&](const Pattern& pattern) { return pattern.match(name); });
+}
+
+std::vector<Index> indices(Value list) {
+    constexpr Index largest = Index{1} << 40;
+    std::vector<Index> all;
+    for (const Value item : list.items()) {
+        if (item.as_int() < 0 || item.as_int() > largest) throw failure("a size of {}", item.as_int());
+        all.push_back(item.as_int());
+    }
+    return all;
+}
+
+/// Lays the slices along `dim`: of each of several sub-parameters one after the other, `widths[s][rank]` wide.
+Slicing lay(std::span<const Shape> locals, int dim, const std::vector<std::vector<Index>>& widths) {
+    Slicing result{.whole = locals[0]};
+    result.blocks.resize(locals.size());
+    std::vector<Index> taken(locals.size(), 0);
+    Index end = 0;
+    for (const std::vector<Index>& of_rank : widths) {
+        for (std::size_t rank = 0; rank < locals.size(); ++rank) {
+            Block block{.local = whole(locals[rank]), .shift = Tuple<Index>(locals[rank].size())};
+            block.local[dim] = {taken[rank], taken[rank] + of_rank[rank]};
+            block.shift[dim] = end - taken[rank];
+            if (!block.local[dim].empty()) result.blocks[rank].push_back(block);
+            taken[rank] += of_rank[rank];
+            if (__builtin_add_overflow(end, of_rank[rank], &end)) throw failure("its parts are too large");
+        }
+    }
+    for (std::size_t rank = 0; rank < locals.size(); ++rank) {
+        if (taken[rank] != locals[rank][dim])
+            throw failure("tensor rank {} has {} of axis {}, its parts {}", rank, locals[rank][dim], dim, taken[rank]);
+    }
+    result.whole[dim] = end;
+    if (checked_volume(result.whole) < 0) throw failure("shape {} is too large", to_string(result.whole));
+    return result;
+}
+
+void check_alike(std::span<const Shape> locals, int dim) {
+    for (const Shape& shape : locals) {
+        bool fits = shape.size() == locals[0].size() && dim < shape.size();
+        for (int k = 0; fits && k < shape.size(); ++k) fits = k == dim || shape[k] == locals[0][k];
+        if (!fits)
+            throw failure("slices of shapes {} and {} cannot be joined along axis {}", to_string(locals[0]),
+                          to_string(shape), dim);
+    }
+}
+
+std::vector<std::vector<Index>> one_width(std::span<const Shape> locals, int dim) {
+    std::vector<Index> widths;
+    for (const Shape& shape : locals) widths.push_back(shape[dim]);
+    return {widths};
+}
+
+/// Each slice is two halves, the first the longer one when they differ.
+std::vector<std::vector<Index>> half_widths(std::span<const Shape> locals) {
+    std::vector<std::vector<Index>> widths(2);
+    for (const Shape& shape : locals) {
+        widths[0].push_back((shape[0] + 1) / 2);
+        widths[1].push_back(shape[0] / 2);
+    }
+    return widths;
+}
+
+void cut_rows(Slicing& slicing, Index rows) {
+    if (slicing.whole.empty() || slicing.whole[0] < rows)
+        throw failure("shape {} has fewer rows than the vocabulary of {}", to_string(slicing.whole), rows);
+    slicing.whole[0] = rows;
+    for (auto& blocks : slicing.blocks) {
+        for (Block& block : blocks) {
+            const Interval global = intersect(shift(block.local[0], block.shift[0]), {0, rows});
+            block.local[0] = shift(global, -block.shift[0]);
+        }
+        std::erase_if(blocks, [](const Block& block) { return empty(block.local); });
+    }
+}
+
+}  // namespace
+
+UniversalInfo::UniversalInfo(Value info) : given_{true} {
+    if (!info.is(Kind::dict)) throw failure("universal_checkpoint_info is {}", info.describe());
+    if (const auto map = info.find("affine_map"); map && !map->is_none())
+        throw failure("universal_checkpoint_info has an affine_map, which tpx does not read");
+    replicated_ = patterns(info, "tp_replicated_parameter_patterns");
+    averaged_ = patterns(info, "parameter_to_average_patterns");
+    halved_ = patterns(info, "parameter_with_2_sub_params_cat_dim_0");
+    by_row_ = patterns(info, "parameter_with_row_parallelism_patterns");
+    vocabulary_ = patterns(info, "vocabulary_parameter_patterns");
+    pipeline_ = patterns(info, "pipeline_replicated_parameter_patterns");
+    if (const auto size = info.find("original_vocab_size"); size && size->is(Kind::integer)) {
+        vocabulary_size_ = size->as_int();
+        if (*vocabulary_size_ < 0) throw failure("original_vocab_size is {}", *vocabulary_size_);
+    }
+    if (const auto list = info.find("parameter_with_sub_params"); list && !list->is_none()) {
+        for (const Value entry : list->items()) {
+            SubParameters subs;
+            for (const Value text : entry.at("patterns").items()) {
+                subs.patterns.emplace_back(text.as_string());
+                subs.texts.emplace_back(text.as_string());
+            }
+            const auto shape = entry.at("shape").items();
+            const std::int64_t dim = entry.at("partition_dim").as_int();
+            if (dim < 0 || dim >= std::min<std::int64_t>(std::ssize(shape), max_rank))
+                throw failure("parameter_with_sub_params: axis {} of {}", dim, shape.size());
+            subs.dim = static_cast<int>(dim);
+            subs.axes = static_cast<int>(std::min<std::size_t>(shape.size(), max_rank + 1));
+            if (shape[dim].is(Kind::integer))
+                subs.count = shape[dim].as_int();
+            else
+                subs.sizes = indices(shape[dim]);
+            subs_.push_back(std::move(subs));
+        }
+    }
+    if (const auto widths = info.find("sub_param_shard_widths"); widths && widths->is(Kind::dict)) {
+        for (const auto& [key, value] : widths->entries()) {
+            auto& list = widths_[std::string{key.as_string()}];
+            for (const Value item : value.items()) list.push_back(indices(item));
+        }
+    }
+}
+
+bool UniversalInfo::pipeline_replicated(std::string_view name) const {
+    // DeepSpeed itself names so what a TiedLayerSpec shares between stages.
+    return name.starts_with("tied_modules.") || any_match(pipeline_, name);
+}
+
+std::vector<std::vector<Index>> UniversalInfo::widths_of(const SubParameters& subs, const std::string& pattern,
+                                                         std::span<const Shape> locals) const {
+    const auto ranks = static_cast<Index>(locals.size());
+    const auto known = widths_.find(pattern);
+    if (known != widths_.end()) {
+        for (const auto& widths : known->second)
+            if (std::ssize(widths) != ranks) throw failure("{} widths for {} tensor ranks", widths.size(), ranks);
+        return known->second;
+    }
+    std::vector<Index> sizes = subs.sizes;
+    if (sizes.empty()) {
+        Index all = 0;
+        for (const Shape& shape : locals) all += shape[subs.dim];
+        if (subs.count <= 0 || subs.count > all || all % subs.count != 0)
+            throw failure("{} sub-parameters in {} rows", subs.count, all);
+        sizes.assign(static_cast<std::size_t>(subs.count), all / subs.count);
+    }
+    std::vector<std::vector<Index>> widths;
+    for (const Index size : sizes) {
+        if (size % ranks != 0) throw failure("a sub-parameter of {} over {} tensor ranks", size, ranks);
+        widths.emplace_back(locals.size(), size / ranks);
+    }
+    return widths;
+}
+
+Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> locals) const {
+    const bool single = locals.size() == 1;
+    if (!single && !given_)
+        throw failure(
+            "{} tensor ranks hold slices of it, and there is no universal_checkpoint_info that says how they "
+            "join",
+            locals.size());
+    Slicing result;
+    const auto subs = std::ranges::find_if(subs_, [&](const SubParameters& s) { return any_match(s.patterns, name); });
+    if (any_match(replicated_, name)) {
+        for (const Shape& shape : locals)
+            if (shape != locals[0])
+                throw failure("shapes {} and {} of what should be replicas", to_string(locals[0]), to_string(shape));
+        result = unsliced(locals[0]);
+        result.blocks.resize(locals.size());
+    } else if (any_match(averaged_, name)) {
+        if (!single) throw failure("the whole is the average of what {} tensor ranks hold", locals.size());
+        result = unsliced(locals[0]);
+    } else if (any_match(halved_, name)) {
+        check_alike(locals, 0);
+        result = lay(locals, 0, half_widths(locals));
+        result.halves = true;
+        result.cat_dim = 0;
+    } else if (subs != subs_.end()) {
+        check_alike(locals, subs->dim);
+        if (locals[0].size() != subs->axes)
+            throw failure("shape {} has not the {} axes of its sub-parameters", to_string(locals[0]), subs->axes);
+        const auto which = std::ranges::find_if(subs->patterns, [&](const Pattern& p) { return p.match(name); });
+        result = lay(locals, subs->dim, widths_of(*subs, subs->texts[which - subs->patterns.begin()], locals));
+    } else {
+        const int dim = any_match(by_row_, name) ? 1 : 0;
+        if (!single) check_alike(locals, dim);
+        result = single ? unsliced(locals[0]) : lay(locals, dim, one_width(locals, dim));
+        result.cat_dim = dim;
+    }
+    if (any_match(vocabulary_, name)) {
+        if (!vocabulary_size_) throw failure("there is no original_vocab_size that tells its padding");
+        cut_rows(result, *vocabulary_size_);
+        result.vocabulary = true;
+    }
+    return result;
+}
+
+Slicing unsliced(const Shape& shape) {
+    return {.whole = shape, .blocks = {{{.local = whole(shape), .shift = Tuple<Index>(shape.size())}}}};
+}
+
+}  // namespace tpx::formats::deepspeed

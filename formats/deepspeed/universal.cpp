@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/deepspeed/universal.hpp"
+
+#include "formats/deepspeed/states.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+
+namespace tpx::formats::deepspeed {
+namespace {
+
+using torch::Kind;
+using torch::Value;
+namespace fs = std::filesystem;
+
+/// A file of the zero folder: the parameter it belongs to, and which of its states it holds.
+struct StateFile {
+    std::string parameter;
+    std::string state;
+    fs::path path;
+};
+
+std::vector<StateFile> list_states(const fs::path& zero) {
+    std::vector<StateFile> files;
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(zero, error)) {
+        if (entry.path().extension() != ".pt" || entry.path().parent_path() == zero) continue;
+        const std::string name = entry.path().parent_path().lexically_relative(zero).string();
+        files.push_back({name, entry.path().stem().string(), entry.path()});
+    }
+    if (error) throw failure("{}: {}", zero.string(), error.message());
+    std::ranges::sort(files, {}, &StateFile::path);
+    return files;
+}
+
+bool is_row_major(const torch::StoredTensor& tensor) {
+    const Strides expected = row_major(tensor.shape);
+    for (int k = 0; k < tensor.shape.size(); ++k)
+        if (tensor.shape[k] > 1 && tensor.strides[k] != expected[k]) return false;
+    return true;
+}
+
+class UniversalReader {
+public:
+    UniversalReader(Grid& grid, const fs::path& zero, Builder& builder) : grid_{grid}, zero_{zero}, builder_{builder} {}
+
+    void read() {
+        std::size_t copies = 0;
+        for (const StateFile& file : list_states(zero_)) {
+            in_context([&] { return fmt::format("{}: tensor '{}'", file.path.string(), file.parameter); },
+                       [&] { copies += !read_state(file); });
+        }
+        if (copies > 0)
+            grid_.notes.push_back(
+                fmt::format("{} files of zero/ are copies of tensors of the model files, cast to f32, and are left "
+                            "aside",
+                            copies));
+        if (grid_.zero3) read_steps();
+        add_missing();
+        note_round_robin();
+    }
+
+private:
+    /// Returns false for a copy that the converter made of a tensor that is no trainable parameter.
+    bool read_state(const StateFile& file) {
+        const auto found = grid_.parameters.find(file.parameter);
+        if (found == grid_.parameters.end() || found->second.frozen) {
+            if (file.state == "fp32" && builder_.has(file.parameter)) return false;
+            throw failure("is no trainable parameter of the model files");
+        }
+        const torch::Archive archive = torch::Archive::open(file.path);
+        Value value = archive.root();
+        if (value.is(Kind::dict)) value = value.at("param");
+        if (!value.is(Kind::object)) return true;  // a step that is a plain number
+        const torch::StoredTensor stored = plain_tensor(archive, value);
+        const std::string name = fmt::format("{}/{}", file.parameter, file.state);
+        if (file.state == "step") {
+            if (!stored.shape.empty()) throw failure("a step of shape {}", to_string(stored.shape));
+            add_scalar(name, file.path, stored);
+            return true;
+        }
+        const Shape& shape = found->second.slicing.whole;
+        if (volume(stored.shape) != volume(shape) || !is_row_major(stored) ||
+            (stored.shape != shape && stored.shape.size() > 1))
+            throw failure("has shape {}, but {} in param_shapes", to_string(stored.shape), to_string(shape));
+        const std::uint32_t tensor = builder_.tensor(name, role_of_state(file.state), stored.dtype, shape);
+        builder_.add_range(tensor, builder_.file(file.path), stored.offset, {0, volume(shape)}, shape,
+                           unsliced(shape).blocks[0], 0);
+        if (std::ranges::find(states_, file.state) == states_.end()) states_.push_back(file.state);
+        return true;
+    }
+
+    void add_scalar(const std::string& name, const fs::path& path, const torch::StoredTensor& stored) {
+        const std::uint32_t tensor = builder_.tensor(name, "step", stored.dtype, {});
+        builder_.add_slice(tensor, builder_.file(path), stored, unsliced({}).blocks[0], 0);
+    }
+
+    /// Conversions of ZeRO 3 leave the steps where rank 0 had them: one for each sub-group.
+    void read_steps() {
+        const fs::path path = zero_ / "optimizer_state.pt";
+        std::error_code ignored;
+        if (!fs::exists(path, ignored)) return;
+        const torch::Archive archive = torch::Archive::open(path);
+        in_context([&] { return path.string(); }, [&] { add_steps(path, archive); });
+    }
+
+    void add_steps(const fs::path& path, const torch::Archive& archive) {
+        const auto base = archive.root().find("optimizer_state_dict");
+        if (!base) return;
+        const std::vector<Group>& groups = grid_.models[0].groups;
+        for (const auto& [key, states] : base->at("state").entries()) {
+            const auto step = states.find("step");
+            const std::int64_t number = key.as_int();
+            if (number < 0 || number >= std::ssize(groups)) throw failure("state of sub-group {}", number);
+            if (!step || !step->is(Kind::object)) continue;
+            const torch::StoredTensor stored = plain_tensor(archive, *step);
+            if (!stored.shape.empty()) throw failure("a step of shape {}", to_string(stored.shape));
+            for (const auto& [name, shape] : groups[number]) {
+                const std::string full = name + "/step";
+                if (!builder_.has(full)) add_scalar(full, path, stored);
+            }
+        }
+    }
+
+    void add_missing() {
+        for (const auto& [name, parameter] : grid_.parameters) {
+            for (const std::string& state : states_) {
+                const std::string full = fmt::format("{}/{}", name, state);
+                if (!parameter.frozen && !builder_.has(full))
+                    builder_.tensor(full, role_of_state(state), DType::f32, parameter.slicing.whole);
+            }
+        }
+    }
+
+    /// ds_to_universal takes the partitions of round-robin groups for other parameters' than they are.
+    void note_round_robin() {
+        const ModelFile& model = grid_.models[0];
+        const auto setting = model.zero_setting("round_robin_gradients");
+        if (grid_.zero3 || grid_.dp < 2 || !setting || !setting->is(Kind::boolean) || !setting->as_bool()) return;
+        const std::string version = model.version();
+        grid_.notes.push_back(
+            fmt::format("made of round-robin partitions (DeepSpeed {}, round_robin_gradients): if ds_to_universal made "
+                        "it, master weights and moments stand under other parameters' names",
+                        version.empty() ? "of unknown version" : version));
+    }
+
+    Grid& grid_;
+    fs::path zero_;
+    Builder& builder_;
+    std::vector<std::string> states_;
+};
+
+}  // namespace
+
+void add_universal(Grid& grid, const fs::path& folder, Builder& builder) {
+    UniversalReader{grid, folder / "zero", builder}.read();
+}
+
+}  // namespace tpx::formats::deepspeed

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/deepspeed/weights.hpp"
+
+#include "formats/deepspeed/groups.hpp"
+#include "formats/deepspeed/optimizer.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace tpx::formats::deepspeed {
+namespace {
+
+using torch::Kind;
+using torch::Value;
+namespace fs = std::filesystem;
+
+/// The tensors of a dict in a file, by name.
+struct Named {
+    fs::path path;
+    std::vector<std::string> order;
+    std::map<std::string, torch::StoredTensor> tensors;
+};
+
+Named read_tensors(const fs::path& path, const torch::Archive& archive, Value dict) {
+    Named result{.path = path};
+    in_context([&] { return path.string(); },
+               [&] {
+                   for (const auto& [key, value] : dict.entries()) {
+                       // State that modules add for themselves (get_extra_state) is no tensor.
+                       if (!value.is(Kind::object)) continue;
+                       const std::string name{key.as_string()};
+                       in_context([&] { return fmt::format("tensor '{}'", name); },
+                                  [&, &item = value] {
+                                      if (!result.tensors.emplace(name, plain_tensor(archive, item)).second)
+                                          throw failure("stands twice");
+                                  });
+                       result.order.push_back(name);
+                   }
+               });
+    return result;
+}
+
+class WeightReader {
+public:
+    WeightReader(const Grid& grid, Builder& builder) : grid_{grid}, builder_{builder} {}
+
+    void read() {
+        for (int stage = 0; stage < grid_.pp; ++stage) {
+            read_module(stage);
+            if (grid_.zero3) read_frozen(stage);
+        }
+        read_layers();
+        read_experts();
+    }
+
+private:
+    void read_module(int stage) {
+        std::vector<Named> slices;
+        for (int t = 0; t < grid_.tp; ++t) {
+            const ModelFile& model = grid_.model(stage, t);
+            const auto module = model.root().find("module");
+            if (!module || module->is_none()) {
+                if (t > 0) throw failure("{}: has no module, though tensor rank 0 has", model.path.string());
+                return;
+            }
+            slices.push_back(read_tensors(model.path, model.archive, *module));
+        }
+        const ModelFile& first = grid_.model(stage, 0);
+        const std::set<std::string_view> buffers{first.buffers.begin(), first.buffers.end()};
+        for (const std::string& name : slices[0].order) {
+            in_context([&] { return fmt::format("{}: tensor '{}'", first.path.string(), name); },
+                       [&] {
+                           if (grid_.zero3 && is_placeholder(name, slices[0].tensors.at(name), first, buffers)) return;
+                           buffers.contains(name) ? add_whole(name, slices[0], stage) : add(name, name, slices, stage);
+                       });
+        }
+    }
+
+    /// Under ZeRO 3 a module keeps an empty tensor for each parameter that is cut over the data ranks.
+    bool is_placeholder(const std::string& name, const torch::StoredTensor& tensor, const ModelFile& model,
+                        const std::set<std::string_view>& buffers) const {
+        if (tensor.shape != Shape{0} || buffers.contains(name)) return false;
+        if (!grid_.parameters.contains(name) && !model.shared.contains(name))
+            throw failure("is an empty placeholder of no parameter");
+        return true;
+    }
+
+    const Parameter* parameter(const std::string& name, int stage) const {
+        const auto found = grid_.parameters.find(name);
+        if (found != grid_.parameters.end()) return &found->second;
+        const auto& shared = grid_.model(stage, 0).shared;
+        const auto alias = shared.find(name);
+        if (alias == shared.end()) return nullptr;
+        const auto kept = grid_.parameters.find(alias->second);
+        return kept == grid_.parameters.end() ? nullptr : &kept->second;
+    }
+
+    void add_whole(const std::string& name, const Named& from, int stage) {
+        const torch::StoredTensor& stored = from.tensors.at(name);
+        put(name, unsliced(stored.shape), 0, stored, from.path, grid_.rank(stage * grid_.tp, 0));
+    }
+
+    /// Adds tensor `name`, which all tensor ranks of a stage store as `key`.
+    void add(const std::string& name, const std::string& key, const std::vector<Named>& slices, int stage) {
+        const Parameter* known = parameter(name, stage);
+        Slicing own;
+        if (!known) {
+            if (grid_.tp > 1)
+                throw failure("is no parameter of param_shapes, so nothing says how {} tensor ranks have it", grid_.tp);
+            own = unsliced(slices[0].tensors.at(key).shape);
+        }
+        const Slicing& slicing = known ? known->slicing : own;
+        for (int t = 0; t < grid_.tp; ++t) {
+            const auto stored = slices[t].tensors.find(key);
+            if (stored == slices[t].tensors.end()) throw failure("tensor rank {} lacks it", t);
+            if (known && stored->second.shape != known->locals[t])
+                throw failure("has shape {}, but {} in param_shapes", to_string(stored->second.shape),
+                              to_string(known->locals[t]));
+            put(name, slicing, t, stored->second, slices[t].path, grid_.rank(stage * grid_.tp + t, 0));
+        }
+    }
+
+    void put(const std::string& name, const Slicing& slicing, int t, const torch::StoredTensor& stored,
+             const fs::path& path, int rank) {
+        const std::uint32_t tensor = builder_.tensor(name, "weight", stored.dtype, slicing.whole);
+        builder_.add_slice(tensor, builder_.file(path), stored, slicing.blocks[t], rank);
+    }
+
+    void read_frozen(int stage) {
+        for (int t = 0; t < grid_.tp; ++t) {
+            const ModelFile& first = grid_.model(stage, t);
+            if (first.frozen.empty()) continue;
+            const int mp = stage * grid_.tp + t;
+            for (int d = 0; d < grid_.dp; ++d) {
+                const fs::path& path = grid_.files.models.at({mp, d});
+                const torch::Archive other = torch::Archive::open(path);
+                in_context([&] { return path.string(); }, [&] { add_fragments(first, other, path, mp, d); });
+            }
+        }
+    }
+
+    void add_fragments(const ModelFile& first, const torch::Archive& archive, const fs::path& path, int mp, int d) {
+        const Value fragments = archive.root().at("frozen_param_fragments");
+        for (const auto& [name, shape] : first.frozen) {
+            in_context([&, &key = name] { return fmt::format("tensor '{}'", key); },
+                       [&, &key = name, &size = shape] {
+                           const torch::StoredTensor stored = plain_tensor(archive, fragments.at(key));
+                           const Index part = part_of_parameter(volume(size), grid_.dp);
+                           if (stored.shape != Shape{part})
+                               throw failure("a frozen fragment of shape {} where {} elements are expected",
+                                             to_string(stored.shape), part);
+                           add_fragment(key, stored, path, mp, d, part);
+                       });
+        }
+    }
+
+    void add_fragment(const std::string& name, const torch::StoredTensor& stored, const fs::path& path, int mp, int d,
+                      Index part) {
+        const Parameter& parameter = grid_.parameters.find(name)->second;
+        const Shape& local = parameter.locals[mp % grid_.tp];
+        const std::uint32_t tensor = builder_.tensor(name, "weight", stored.dtype, parameter.slicing.whole);
+        const Interval here = intersect({d * part, (d + 1) * part}, {0, volume(local)});
+        if (here.empty()) return;
+        builder_.add_range(tensor, builder_.file(path), stored.offset, here, local,
+                           parameter.slicing.blocks[mp % grid_.tp], grid_.rank(mp, d));
+    }
+
+    // Pipelines keep a file for each layer.
+
+    void read_layers() {
+        std::set<int> layers;
+        for (const auto& [key, path] : grid_.files.layers) layers.insert(key.first);
+        for (const int layer : layers) {
+            std::vector<Named> slices;
+            for (int t = 0; t < grid_.tp; ++t) {
+                const auto path = grid_.files.layers.find({layer, t});
+                if (path == grid_.files.layers.end())
+                    throw failure("{}: the file of layer {} and tensor rank {} is missing",
+                                  grid_.models[0].path.parent_path().string(), layer, t);
+                const torch::Archive archive = torch::Archive::open(path->second);
+                slices.push_back(read_tensors(path->second, archive, archive.root()));
+            }
+            for (const std::string& key : slices[0].order)
+                in_context([&] { return fmt::format("{}: tensor '{}'", slices[0].path.string(), key); },
+                           [&] { add_layer_tensor(layer, key, slices); });
+        }
+    }
+
+    void add_layer_tensor(int layer, const std::string& key, const std::vector<Named>& slices) {
+        std::string name = fmt::format("{}.{}", layer, key);
+        if (!grid_.parameters.contains(name)) {
+            const std::string tied = tied_name(key);
+            if (!tied.empty() && builder_.has(tied)) return;  // a copy: the first layer that is tied counts
+            if (!tied.empty()) name = tied;
+        }
+        const auto found = grid_.parameters.find(name);
+        add(name, key, slices, found == grid_.parameters.end() ? 0 : found->second.stage);
+    }
+
+    /// The parameter that a tied layer's tensor `key` is; "" when there is none.
+    std::string tied_name(const std::string& key) const {
+        std::string found;
+        const std::string ending = "." + key;
+        for (const auto& [name, parameter] : grid_.parameters) {
+            if (!name.starts_with("tied_modules.") || !name.ends_with(ending)) continue;
+            if (name.find('.', 13) + ending.size() != name.size()) continue;
+            if (!found.empty()) throw failure("may be '{}' or '{}'", found, name);
+            found = name;
+        }
+        return found;
+    }
+
+    // Mixtures of experts keep a file for each expert.
+
+    void read_experts() {
+        for (const auto& [key, path] : grid_.files.experts) {
+            if (key.second > 0) continue;
+            std::vector<Named> slices;
+            for (int t = 0; t < grid_.tp; ++t) {
+                const auto file = grid_.files.experts.find({key.first, t});
+                if (file == grid_.files.experts.end())
+                    throw failure("{}: that of tensor rank {} is missing", path.string(), t);
+                const torch::Archive archive = torch::Archive::open(file->second);
+                slices.push_back(read_tensors(file->second, archive, archive.root()));
+            }
+            for (const std::string& name : slices[0].order)
+                in_context([&] { return fmt::format("{}: tensor '{}'", slices[0].path.string(), name); },
+                           [&] { add(name, name, slices, 0); });
+        }
+    }
+
+    const Grid& grid_;
+    Builder& builder_;
+};
+
+}  // namespace
+
+void add_weights(const Grid& grid, Builder& builder) { WeightReader{grid, builder}.read(); }
+
+}  // namespace tpx::formats::deepspeed

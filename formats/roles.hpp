@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <span>
+#include <string_view>
+
+namespace tpx::formats {
+
+/// The name of the parameter that optimizer state PARAMETER/STATE belongs to.
+std::string_view parameter_of(std::string_view name);
+
+/// Reads the tensors of a checkpoint by the rules of `families`. Where the checkpoint tells the roles itself, state is
+/// read as its parameter is, with its role.
+Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
+
+}  // namespace tpx::formats
