@@ -22,7 +22,7 @@ struct Problem {
     };
     std::vector<Member> rows;
     std::vector<Member> columns;
-    std::vector<Gain> kinds;           ///< of classes
+    std::vector<Gain> kinds;           ///< of classes that have members
     std::vector<Gain> gains;           ///< of rows and columns; only for those that fit
     std::vector<std::uint32_t> given;  ///< for each row a column that it fits, all different
     std::vector<bool> wanted;          ///< columns that must get a row: among the given ones. Empty: none

@@ -37,6 +37,7 @@ public:
         scale_ = fraction_bits();
         MaxFlow fine = network();
         while (grow(fine) < total_ << scale_) tighten(fine);
+        complete();
         slack_ = (slack_ >> scale_) + (slack_ == 0 ? 0 : 1);
         scale_ = 0;
         MaxFlow whole = network();
@@ -73,6 +74,7 @@ private:
     std::int64_t room(double rate, std::uint64_t load) const;
     void tighten(const MaxFlow& flow);
     bool try_bound(SendingBound bound);
+    void complete();
     std::vector<std::vector<Share>> divide(const MaxFlow& flow) const;
     std::vector<Share> shares(const MaxFlow& flow, const Group& group) const;
 
@@ -203,6 +205,29 @@ void Choice::tighten(const MaxFlow& flow) {
     for (std::size_t g = 0; g < groups_.size(); ++g) bound.bytes += flow.reached(node(g)) ? groups_[g].bytes : 0;
     // Only rounding can keep a cut that takes too little from being tighter than the last one.
     if (!try_bound(std::move(bound))) ++slack_;
+}
+
+// Counts again what the best bound confines: its cut may hold back a little that was not known when it was found.
+void Choice::complete() {
+    std::vector<bool> nics(hosts_);
+    std::vector<bool> disks(hosts_);
+    SendingBound bound = best_;
+    bound.bytes = 0;
+    for (std::uint32_t host : bound.hosts) {
+        nics[host] = true;
+        bound.bytes += nic_load_[host];
+    }
+    for (std::uint32_t host : bound.disks) {
+        disks[host] = true;
+        bound.bytes += disk_load_[host];
+    }
+    for (const Group& group : groups_) {
+        const bool confined =
+            std::ranges::all_of(sets_[group.holders], [&](std::int32_t host) { return nics[host] || disks[host]; }) &&
+            std::ranges::all_of(sets_[group.relays], [&](std::int32_t host) { return nics[host]; });
+        bound.bytes += confined ? group.bytes : 0;
+    }
+    try_bound(std::move(bound));
 }
 
 std::vector<Share> Choice::shares(const MaxFlow& flow, const Group& group) const {

@@ -46,7 +46,7 @@ public:
             host.spare = extent.lost && chance(15);
             if (chance(50)) host.nic = number(1, 4);
             if (chance(50)) host.disk_read = number(1, 4);
-            if (chance(25)) host.switch_group.push_back('b');
+            if (chance(40)) host.switch_group.push_back(chance(50) ? 'b' : 'c');
             places += host.lost ? 0 : host.gpus;
         }
         seat(made, extent);
