@@ -8,6 +8,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace tpx::formats {
 namespace {
@@ -33,6 +34,43 @@ ConfigValue scalar(const nlohmann::json& value) {
     }
 }
 
+/// Lists of whole numbers are text, "0,1,1"; what else stands in lists is no setting.
+template <class List, class Number>
+std::optional<ConfigValue> list_text(const List& list, const Number& number) {
+    std::string text;
+    for (const auto& item : list) {
+        const std::optional<std::int64_t> value = number(item);
+        if (!value) return std::nullopt;
+        text += fmt::format("{}{}", text.empty() ? "" : ",", *value);
+    }
+    return text;
+}
+
+std::optional<ConfigValue> list_text(const nlohmann::json& list) {
+    return list_text(list, [](const nlohmann::json& item) {
+        return item.is_number_integer() ? std::optional{item.get<std::int64_t>()} : std::nullopt;
+    });
+}
+
+}  // namespace
+
+Config parse_config_json(std::string_view text) {
+    const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+    if (!object.is_object()) throw failure("not a JSON object");
+    Config config;
+    for (const auto& [key, value] : object.items()) {
+        if (value.is_primitive()) config[key] = scalar(value);
+        if (value.is_array()) {
+            if (const auto items = list_text(value)) config[key] = *items;
+        }
+        if (!value.is_object()) continue;
+        for (const auto& [inner, nested] : value.items()) {
+            if (nested.is_primitive()) config[key + "." + inner] = scalar(nested);
+        }
+    }
+    return config;
+}
+
 Config parse_config_toml(std::string_view text) {
     Config config;
     try {
@@ -46,28 +84,17 @@ Config parse_config_toml(std::string_view text) {
                 value = real->get();
             else if (const auto* words = node.as_string())
                 value = words->get();
-            else
+            else if (const auto* list = node.as_array()) {
+                const auto items =
+                    list_text(*list, [](const toml::node& item) { return item.value_exact<std::int64_t>(); });
+                if (!items) continue;
+                value = *items;
+            } else
                 continue;
             config.emplace(key.str(), std::move(value));
         }
     } catch (const toml::parse_error& mistake) {
         throw failure("line {}: {}", mistake.source().begin.line, mistake.description());
-    }
-    return config;
-}
-
-}  // namespace
-
-Config parse_config_json(std::string_view text) {
-    const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
-    if (!object.is_object()) throw failure("not a JSON object");
-    Config config;
-    for (const auto& [key, value] : object.items()) {
-        if (value.is_primitive()) config[key] = scalar(value);
-        if (!value.is_object()) continue;
-        for (const auto& [inner, nested] : value.items()) {
-            if (nested.is_primitive()) config[key + "." + inner] = scalar(nested);
-        }
     }
     return config;
 }

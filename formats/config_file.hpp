@@ -8,11 +8,14 @@
 
 namespace tpx::formats {
 
-/// The scalars of a JSON object's text; those of objects in it are called "outer.inner", what is nested deeper and
-/// lists are left out. Throws Error when it is no JSON object.
+/// The scalars of a JSON object's text, and its lists of whole numbers as text "0,1,1"; scalars of objects in it are
+/// called "outer.inner". What is nested deeper and other lists are left out. Throws Error when it is no JSON object.
 Config parse_config_json(std::string_view json);
 
-/// The scalars of a model's configuration file: a config.json, or TOML with the same keys. Throws Error "FILE: ...".
+/// The same of TOML text. Throws Error "line N: ...".
+Config parse_config_toml(std::string_view toml);
+
+/// The same of a model's configuration file: a config.json, or TOML with the same keys. Throws Error "FILE: ...".
 Config read_config_file(const std::filesystem::path& file);
 
 /// One setting "KEY=VALUE" as a configuration value: true, false, a whole number, a real number, else text.

@@ -39,6 +39,7 @@ bool named_in(const std::vector<std::string>& list, std::string_view name) {
 
 void remove_from(WrittenFamily& family, const std::vector<std::string>& names) {
     std::erase_if(family.own.tensors, [&](const auto& entry) { return named_in(names, entry.first); });
+    std::erase_if(family.own.present, [&](const auto& entry) { return named_in(names, entry.first); });
     for (auto& [dialect, rules] : family.dialects) {
         std::erase_if(rules.rules, [&](const WrittenRule& rule) {
             return named_in(names, rule.name) ||
@@ -146,6 +147,7 @@ void add_family(WrittenFamily& base, const WrittenFamily& more) {
     add_entries(base.own.dims, more.own.dims);
     add_entries(base.own.tied, more.own.tied);
     add_entries(base.own.tensors, more.own.tensors);
+    for (const auto& [tensor, conditions] : more.own.present) add_entries(base.own.present[tensor], conditions);
     for (const auto& [dialect, pad] : more.own.pad) add_entries(base.own.pad[dialect], pad);
     for (const auto& [dialect, entries] : more.own.config) add_config(base.own.config[dialect], entries);
     if (!more.own.tp_divides.empty()) base.own.tp_divides = more.own.tp_divides;
@@ -160,6 +162,9 @@ Family build_family(const WrittenFamily& written) {
             Family family = written.own;
             for (const auto& [name, tensor] : family.tensors)
                 in_context([&] { return fmt::format("tensor '{}'", name); }, [&] { check_axes(family, tensor); });
+            for (const auto& [name, conditions] : family.present) {
+                if (!family.tensors.contains(name)) throw failure("present: tensor '{}' is not declared", name);
+            }
             for (const auto& [name, dialect] : written.dialects)
                 family.dialects.push_back(build_dialect(name, dialect));
             for (const Dialect& dialect : family.dialects) {

@@ -70,7 +70,9 @@ struct Family {
     std::map<std::string, std::map<char, std::string>> pad;   ///< dialect -> factor -> formula
     std::map<std::string, std::string> tied;                  ///< source of configuration -> condition
     std::map<std::string, std::vector<ConfigEntry>> config;   ///< by dialect: what its framework wants to be told
-    std::vector<std::string> tp_divides;                      ///< formulas that tp must divide
+    /// Of tensors that not all models or layers have: source of configuration -> condition, see evaluate_condition().
+    std::map<std::string, std::map<std::string, std::string>, std::less<>> present;
+    std::vector<std::string> tp_divides;  ///< formulas that tp must divide
     std::map<std::string, CanonicalTensor, std::less<>> tensors;
     std::vector<Dialect> dialects;
 

@@ -2,6 +2,7 @@
 #include "lib/layout/family_file.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/condition.hpp"
 
 #include <toml++/toml.h>
 
@@ -149,6 +150,23 @@ void read_configuration(const toml::table& table, Family& family) {
     });
 }
 
+/// A condition for all sources, or a table of them by source.
+void read_present(const toml::table& table, Family& family) {
+    const auto condition = [](const toml::node& node) {
+        const std::string text = text_of(node, "a condition");
+        in_context([&] { return fmt::format("line {}", node.source().begin.line); }, [&] { check_condition(text); });
+        return text;
+    };
+    for_each_in(table, "present", [&](const std::string& tensor, const toml::node& node) {
+        if (!node.is_table()) {
+            family.present[tensor]["any"] = condition(node);
+            return;
+        }
+        for (const auto& [source, text] : *node.as_table())
+            family.present[tensor][std::string{source.str()}] = condition(text);
+    });
+}
+
 WrittenFamily read_family(const toml::table& table) {
     WrittenFamily written;
     Family& family = written.own;
@@ -160,6 +178,7 @@ WrittenFamily read_family(const toml::table& table) {
     if (const toml::node* node = table.get("without")) written.without = texts_of(*node, "without");
     read_configuration(table, family);
     read_sizes(table, family);
+    read_present(table, family);
     for_each_in(table, "tensors", [&](const std::string& name, const toml::node& node) {
         family.tensors.emplace(
             name, in_context([&] { return fmt::format("line {}: tensor '{}'", node.source().begin.line, name); },

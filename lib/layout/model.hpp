@@ -3,8 +3,11 @@
 
 #include "lib/core/box.hpp"
 #include "lib/core/dtype.hpp"
+#include "lib/layout/config.hpp"
+#include "lib/layout/family.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx {
@@ -34,7 +37,20 @@ struct ModelState {
     std::string name;
     int layers = 0;  ///< that are dealt to the stages; those beyond (MTP) are on the last one
     std::vector<TensorClass> classes;
-    std::vector<StateRole> roles;  ///< every class has all of them
+    std::vector<StateRole> roles;   ///< every class has all of them
+    std::vector<Index> tp_divides;  ///< of attention heads: how many there are; tp must divide them
 };
+
+/// The parameters of a model, each counted once.
+Index parameters(const ModelState& model);
+
+/// Reads "train" (weight:bf16 and master, exp_avg, exp_avg_sq in f32: 14 bytes a parameter), "weights", or a list as
+/// "weight:bf16,exp_avg:f32". A weight without type has `weights`. Throws Error (usage) that says what is allowed.
+std::vector<StateRole> parse_roles(std::string_view text, DType weights);
+
+/// The model of `family` that `config`, of the given source ("hf", "mcore"), describes. Which optional tensors there
+/// are, and in which layers, is what the family's conditions say. Throws Error (usage) that names the size that is
+/// missing and where it is looked for, or that cannot be.
+ModelState model_of(const Family& family, std::string_view source, const Config& config, std::vector<StateRole> roles);
 
 }  // namespace tpx

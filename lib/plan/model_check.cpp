@@ -101,6 +101,11 @@ void check_model(const ModelState& model) {
 void check_cuts(const ModelState& model, const Layout& layout) {
     in_context([&] { return to_string(layout); },
                [&] {
+                   for (Index count : model.tp_divides) {
+                       if (count % layout.tp != 0)
+                           throw Error{Exit::usage, "layout: tp={} does not divide {} attention heads; {} can",
+                                       layout.tp, count, nearest_divisors("tp", count, layout.tp)};
+                   }
                    for (const TensorClass& kind : model.classes) check_cut(model, kind, layout);
                });
 }

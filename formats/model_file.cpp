@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/model_file.hpp"
+
+#include "formats/config_file.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/layout/dims.hpp"
+#include "lib/plan/model_check.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+namespace tpx::formats {
+namespace {
+
+struct Description {
+    std::string name;
+    std::string file;  // for messages
+    Config config;
+};
+
+Description find_description(const std::string& wanted) {
+    const auto known = std::ranges::find(builtin_models(), wanted, &BuiltinModel::name);
+    if (known != builtin_models().end())
+        return {wanted, fmt::format("model '{}'", wanted), parse_config_toml(known->toml)};
+    std::filesystem::path file = wanted;
+    if (std::filesystem::is_directory(file)) file /= "config.json";
+    if (!std::filesystem::exists(file)) {
+        std::vector<std::string_view> names;
+        for (const BuiltinModel& model : builtin_models()) names.push_back(model.name);
+        throw Error{Exit::usage, "model '{}': no such file, and none of the built-in ones: {}", wanted,
+                    fmt::join(names, " ")};
+    }
+    const bool named_by_directory = file.filename() == "config.json" && file.has_parent_path();
+    const std::filesystem::path name =
+        named_by_directory ? std::filesystem::absolute(file).parent_path().filename() : file.stem();
+    return {name.string(), file.string(), read_config_file(file)};
+}
+
+bool says(const Config& config, std::string_view key) { return config.contains(key); }
+
+const Family& find_family(std::span<const Family> families, const Config& config) {
+    if (const auto type = config.find("model_type"); type != config.end()) {
+        const auto* name = std::get_if<std::string>(&type->second);
+        for (const Family& family : families) {
+            const auto detect = family.detect.find("hf");
+            if (name && detect != family.detect.end() && std::ranges::count(detect->second, *name) > 0) return family;
+        }
+        throw Error{Exit::usage, "no family of rules has models of model_type '{}'; give one with --rules",
+                    name ? *name : "?"};
+    }
+    if (!says(config, "num_layers"))
+        throw Error{Exit::usage, "neither model_type, as in a config.json, nor num_layers, as in Megatron's arguments"};
+    for (const Family& family : families) {
+        const auto detect = family.detect.find("mcore");
+        const auto is = [&](const std::string& condition) { return holds(config, condition); };
+        if (detect != family.detect.end() && std::ranges::all_of(detect->second, is)) return family;
+    }
+    throw Error{Exit::usage, "no family of rules has such models of Megatron; give one with --rules"};
+}
+
+DType type_of_weights(const Config& config) {
+    for (const char* key : {"dtype", "torch_dtype", "params_dtype"}) {
+        const auto found = config.find(key);
+        const auto* text = found == config.end() ? nullptr : std::get_if<std::string>(&found->second);
+        if (!text) continue;
+        if (const auto dtype = dtype_by_torch(*text); dtype && itemsize(*dtype) > 0) return *dtype;
+    }
+    return DType::bf16;
+}
+
+/// A whole number that `text` begins with; it is taken off.
+std::optional<int> take_number(std::string_view& text) {
+    int number = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (code != std::errc{}) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return number;
+}
+
+bool take(std::string_view& text, char c) {
+    if (!text.starts_with(c)) return false;
+    text.remove_prefix(1);
+    return true;
+}
+
+}  // namespace
+
+std::string expand_list(std::string_view text) {
+    constexpr std::size_t longest = 1 << 20;  // of the text
+    const std::string as_it_is{text};
+    std::string plain;
+    std::ranges::copy_if(text, std::back_inserter(plain), [](char c) { return c != ' ' && c != '(' && c != ')'; });
+    std::string_view rest = plain;
+    std::string list;
+    do {
+        std::string items;
+        if (!take(rest, '[')) return as_it_is;
+        do {
+            const auto item = take_number(rest);
+            if (!item) return as_it_is;
+            items += fmt::format(",{}", *item);
+        } while (take(rest, ','));
+        if (!take(rest, ']')) return as_it_is;
+        const auto times = take(rest, '*') ? take_number(rest) : std::optional{1};
+        if (!times || *times < 0 || items.size() * *times > longest - list.size()) return as_it_is;
+        for (int i = 0; i < *times; ++i) list += items;
+    } while (take(rest, '+'));
+    return rest.empty() && !list.empty() ? list.substr(1) : as_it_is;
+}
+
+ModelState read_model(const std::string& name_or_path, std::span<const Family> families, const Config& settings,
+                      std::string_view roles) {
+    Description description = find_description(name_or_path);
+    Config& config = description.config;
+    for (const auto& [key, value] : settings) config[key] = value;
+    for (auto& [key, value] : config) {
+        if (auto* text = std::get_if<std::string>(&value)) *text = expand_list(*text);
+    }
+    const std::vector<StateRole> kept = parse_roles(roles, type_of_weights(config));
+    return in_context([&] { return description.file; },
+                      [&] {
+                          const std::string_view source = says(config, "model_type") ? "hf" : "mcore";
+                          ModelState model = model_of(find_family(families, config), source, config, kept);
+                          model.name = description.name;
+                          check_model(model);
+                          return model;
+                      });
+}
+
+}  // namespace tpx::formats

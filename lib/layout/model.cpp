@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/model.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/condition.hpp"
+#include "lib/layout/dims.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace tpx {
+namespace {
+
+constexpr Index most_layers = 100'000;
+constexpr std::array role_names{"weight", "master", "exp_avg", "exp_avg_sq"};
+
+template <class... Args>
+Error mistake(fmt::format_string<Args...> format, Args&&... args) {
+    return Error{Exit::usage, format, std::forward<Args>(args)...};
+}
+
+StateRole parse_role(std::string_view text, DType weights) {
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    StateRole role{std::string{text.substr(0, colon)}, DType::f32};
+    if (std::ranges::find(role_names, role.name) == role_names.end())
+        throw mistake("roles: '{}' is no role; write train, weights, or a list of {}, as in weight:bf16,exp_avg:f32",
+                      role.name, fmt::join(role_names, ", "));
+    if (role.name == "weight") role.dtype = weights;
+    if (colon == text.size()) return role;
+    const auto dtype = dtype_by_name(text.substr(colon + 1));
+    if (!dtype || itemsize(*dtype) == 0)
+        throw mistake("roles: '{}': '{}' is no type; write for instance bf16 or f32", text, text.substr(colon + 1));
+    role.dtype = *dtype;
+    return role;
+}
+
+class ModelMaker {
+public:
+    ModelMaker(const Family& family, std::string_view source, const Config& config)
+        : family_{family}, source_{source}, config_{config}, dims_{family, source, config} {}
+
+    ModelState make(std::vector<StateRole> roles);
+
+private:
+    const std::string* formula(const std::map<std::string, std::string>& by_source) const;
+    std::string unknown(char letter, std::set<char>& asked) const;
+    Index size(char letter) const;
+    int layer_count(char letter) const;
+    bool tied() const;
+    bool is_present(const CanonicalTensor& tensor, std::optional<int> layer, int depth = 0) const;
+    bool by_condition(const CanonicalTensor& tensor, std::optional<int> layer, int depth) const;
+    std::optional<std::vector<int>> layers_with(const CanonicalTensor& tensor) const;
+    TensorClass make_class(const CanonicalTensor& tensor, std::vector<int> layers) const;
+    void cut(TensorClass& kind, const CanonicalTensor& tensor) const;
+
+    const Family& family_;
+    std::string source_;
+    const Config& config_;
+    Dims dims_;
+    int layers_ = 0;       // with those of MTP
+    int main_layers_ = 0;  // without
+};
+
+/// What holds for this source of configuration; null when nothing is said.
+const std::string* ModelMaker::formula(const std::map<std::string, std::string>& by_source) const {
+    auto found = by_source.find(source_);
+    if (found == by_source.end()) found = by_source.find("any");
+    return found == by_source.end() ? nullptr : &found->second;
+}
+
+/// Why the size of a factor is not known: the formula of the innermost factor that is not.
+std::string ModelMaker::unknown(char letter, std::set<char>& asked) const {
+    const auto found = family_.dims.find(letter);
+    const std::string* text = found == family_.dims.end() ? nullptr : formula(found->second);
+    asked.insert(letter);
+    if (!text) return fmt::format("'{}' is not declared for '{}'", letter, source_);
+    const auto in_word = [&](std::size_t i) {
+        return i < text->size() && (std::isalnum(static_cast<unsigned char>((*text)[i])) || (*text)[i] == '_');
+    };
+    for (std::size_t i = 0; i < text->size(); ++i) {
+        const char inner = (*text)[i];
+        const bool alone =
+            std::isalpha(static_cast<unsigned char>(inner)) && !in_word(i + 1) && (i == 0 || !in_word(i - 1));
+        if (alone && !dims_[inner] && !asked.contains(inner)) return unknown(inner, asked);
+    }
+    return fmt::format("{} = {}", letter, *text);
+}
+
+Index ModelMaker::size(char letter) const {
+    const auto known = dims_[letter];
+    if (!known) {
+        std::set<char> asked;
+        throw mistake("size '{}' is not known; it follows from {}", letter, unknown(letter, asked));
+    }
+    if (*known <= 0 || *known > (Index{1} << 40))
+        throw mistake("size '{}' = {} cannot be ({})", letter, *known, *formula(family_.dims.at(letter)));
+    return *known;
+}
+
+int ModelMaker::layer_count(char letter) const {
+    const Index count = size(letter);
+    if (count > most_layers) throw mistake("{} layers are more than {}", count, most_layers);
+    return static_cast<int>(count);
+}
+
+bool ModelMaker::tied() const {
+    const std::string* condition = formula(family_.tied);
+    return condition && holds(config_, *condition);
+}
+
+bool ModelMaker::is_present(const CanonicalTensor& tensor, std::optional<int> layer, int depth) const {
+    if (!tensor.tie.empty() && tied()) return false;
+    if (!family_.present.contains(tensor.name)) return !tensor.optional;
+    return by_condition(tensor, layer, depth);
+}
+
+bool ModelMaker::by_condition(const CanonicalTensor& tensor, std::optional<int> layer, int depth) const {
+    constexpr int deepest = 8;
+    if (depth > deepest) throw failure("present: the condition of tensor '{}' leads back to it", tensor.name);
+    const std::string* condition = formula(family_.present.at(tensor.name));
+    if (!condition) return !tensor.optional;
+    const auto lookup = [&](std::string_view word) -> std::optional<ConfigValue> {
+        if (word == "l") {
+            if (layer) return std::int64_t{*layer};
+            return std::nullopt;
+        }
+        if (word.size() == 1) {
+            if (const auto known = dims_[word[0]]) return *known;
+            return std::nullopt;
+        }
+        if (const auto other = family_.tensors.find(word); other != family_.tensors.end())
+            return is_present(other->second, layer, depth + 1);
+        const auto found = config_.find(word);
+        if (found == config_.end()) return std::nullopt;
+        return found->second;
+    };
+    return evaluate_condition(*condition, lookup).value_or(false);
+}
+
+/// The layers that have the tensor; empty when it belongs to none. Nothing when the model lacks it.
+std::optional<std::vector<int>> ModelMaker::layers_with(const CanonicalTensor& tensor) const {
+    std::vector<int> layers;
+    if (!tensor.has('l')) return is_present(tensor, std::nullopt) ? std::optional{layers} : std::nullopt;
+    for (int layer = 0; layer < layers_; ++layer) {
+        if (is_present(tensor, layer)) layers.push_back(layer);
+    }
+    if (layers.empty()) return std::nullopt;
+    return layers;
+}
+
+/// Which axis tensor parallelism cuts, and how it is padded.
+void ModelMaker::cut(TensorClass& kind, const CanonicalTensor& tensor) const {
+    if (tensor.tp == 0) return;
+    int axis = 0;
+    for (const Axis& tokens : tensor.axes) {
+        if (tensor.is_index(tokens.front().letter)) continue;
+        if (tokens.front().letter == tensor.tp) kind.tp_axis = axis;
+        ++axis;
+    }
+    if (kind.tp_axis < 0) throw failure("factor '{}' does not lead an axis, so it cannot be cut", tensor.tp);
+    for (const auto& [dialect, formulas] : family_.pad) {
+        const auto pad = formulas.find(tensor.tp);
+        if (pad == formulas.end()) continue;
+        kind.pad = dims_.evaluate(pad->second, config_, {{"tp", std::int64_t{1}}}).value_or(0);
+    }
+}
+
+TensorClass ModelMaker::make_class(const CanonicalTensor& tensor, std::vector<int> layers) const {
+    TensorClass kind{.name = tensor.name, .layers = std::move(layers)};
+    for (const Axis& tokens : tensor.axes) {
+        if (tokens.front().letter == 'l') continue;
+        if (tensor.is_index(tokens.front().letter)) {
+            kind.experts = size('e');
+            continue;
+        }
+        Index length = 1;
+        for (Token token : tokens) {
+            if (__builtin_mul_overflow(length, size(token.letter), &length))
+                throw mistake("an axis has more than 2^63 elements");
+        }
+        kind.shape.push_back(length);
+    }
+    kind.first = tensor.first;
+    kind.last = tensor.last || (tensor.mtp && layers_ > main_layers_);
+    cut(kind, tensor);
+    return kind;
+}
+
+ModelState ModelMaker::make(std::vector<StateRole> roles) {
+    layers_ = layer_count('l');
+    main_layers_ = family_.dims.contains('L') ? layer_count('L') : layers_;
+    ModelState model{.layers = main_layers_, .roles = std::move(roles)};
+    std::set<std::string_view> shared;  // with tensors that are the same under another name
+    for (const auto& [name, tensor] : family_.tensors) {
+        in_context([&] { return fmt::format("tensor '{}'", name); },
+                   [&] {
+                       if (!tensor.tie.empty() && tied() && tensor.last) shared.insert(tensor.tie);
+                       if (auto layers = layers_with(tensor))
+                           model.classes.push_back(make_class(tensor, std::move(*layers)));
+                   });
+    }
+    for (TensorClass& kind : model.classes) kind.last = kind.last || shared.contains(kind.name);
+    for (const std::string& text : family_.tp_divides) {
+        if (const auto count = dims_.evaluate(text, config_); count && *count > 0) model.tp_divides.push_back(*count);
+    }
+    return model;
+}
+
+}  // namespace
+
+Index parameters(const ModelState& model) {
+    Index sum = 0;
+    for (const TensorClass& kind : model.classes) {
+        const Index layers = kind.layers.empty() ? 1 : std::ssize(kind.layers);
+        sum += volume(kind.shape) * layers * std::max<Index>(kind.experts, 1);
+    }
+    return sum;
+}
+
+std::vector<StateRole> parse_roles(std::string_view text, DType weights) {
+    if (text == "train") return parse_roles("weight:bf16,master:f32,exp_avg:f32,exp_avg_sq:f32", weights);
+    if (text == "weights") return {{"weight", weights}};
+    std::vector<StateRole> roles;
+    while (true) {
+        const std::size_t comma = std::min(text.find(','), text.size());
+        roles.push_back(parse_role(text.substr(0, comma), weights));
+        if (std::ranges::count(roles, roles.back().name, &StateRole::name) > 1)
+            throw mistake("roles: '{}' is given twice", roles.back().name);
+        if (comma == text.size()) return roles;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+ModelState model_of(const Family& family, std::string_view source, const Config& config, std::vector<StateRole> roles) {
+    return ModelMaker{family, source, config}.make(std::move(roles));
+}
+
+}  // namespace tpx

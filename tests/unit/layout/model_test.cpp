@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/model.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+namespace {
+
+using namespace tpx;
+
+std::vector<Family> with_present(std::string_view present) {
+    const std::string base = fmt::format(R"toml(
+family = "base"
+[dims]
+l = {{ hf = "layers" }}
+h = {{ hf = "hidden" }}
+f = {{ any = "4 * h" }}
+k = {{ any = "2" }}
+e = {{ hf = "experts" }}
+[pad]
+mcore.f = "3 * tp"
+[divide]
+tp = ["h"]
+[tensors]
+in = "h ; first"
+out = "h ; last tie=in"
+aa = "l (h k) f ; tp=h opt"
+bb = "l f ; tp=f opt"
+cc = "l e h ; ep=e opt"
+[tied]
+hf = "same"
+[present]
+{}
+)toml",
+                                         present);
+    return parse_families(std::array{FamilySource{"base.toml", base}});
+}
+
+Config config() {
+    return {{"layers", std::int64_t{4}}, {"hidden", std::int64_t{6}}, {"experts", std::int64_t{8}}, {"even", true}};
+}
+
+ModelState made(std::string_view present, const Config& values) {
+    return model_of(with_present(present).front(), "hf", values, parse_roles("weights", DType::bf16));
+}
+
+const TensorClass* find(const ModelState& model, std::string_view name) {
+    const auto found = std::ranges::find(model.classes, name, &TensorClass::name);
+    return found == model.classes.end() ? nullptr : &*found;
+}
+
+TEST_CASE("a model has the tensors whose conditions hold, in the layers in which they do") {
+    const ModelState model = made("aa = { hf = \"even & l % 2 = 0\" }\nbb = \"!aa\"", config());
+    REQUIRE(find(model, "aa"));
+    CHECK(find(model, "aa")->layers == std::vector{0, 2});
+    CHECK(find(model, "aa")->shape == Shape{12, 24});
+    CHECK(find(model, "aa")->tp_axis == 0);
+    CHECK(find(model, "bb")->layers == std::vector{1, 3});
+    CHECK(find(model, "bb")->pad == 3);
+    CHECK_FALSE(find(model, "cc"));
+    CHECK(model.layers == 4);
+    CHECK(model.tp_divides == std::vector<Index>{6});
+    CHECK(parameters(model) == 2 * 12 * 24 + 2 * 24 + 6 + 6);
+}
+
+TEST_CASE("a tensor that is another is not counted, and the other is on both stages") {
+    Config values = config();
+    CHECK(find(made("", values), "out"));
+    CHECK_FALSE(find(made("", values), "in")->last);
+    values["same"] = true;
+    CHECK_FALSE(find(made("", values), "out"));
+    CHECK(find(made("", values), "in")->first);
+    CHECK(find(made("", values), "in")->last);
+}
+
+TEST_CASE("experts are counted, not listed") {
+    const ModelState model = made("cc = \"l >= 1\"", config());
+    CHECK(find(model, "cc")->experts == 8);
+    CHECK(find(model, "cc")->shape == Shape{6});
+    CHECK(parameters(model) == 3 * 8 * 6 + 6 + 6);
+}
+
+TEST_CASE("conditions that lead nowhere, or to no tensor, are refused") {
+    CHECK_THROWS_WITH_AS(made("aa = \"bb\"\nbb = \"aa\"", config()),
+                         "tensor 'aa': present: the condition of tensor 'bb' leads back to it", Error);
+    CHECK_THROWS_WITH_AS(with_present("x = \"aa\""), "base.toml: present: tensor 'x' is not declared", Error);
+    CHECK_THROWS_WITH_AS(with_present("aa = \"l >=\""),
+                         "base.toml: line 22: condition 'l >=': a name or number was expected (at 4)", Error);
+    Config values = config();
+    values.erase("hidden");
+    CHECK_THROWS_WITH_AS(made("aa = \"true\"", values),
+                         "tensor 'aa': size 'h' is not known; it follows from h = hidden", Error);
+}
+
+}  // namespace
