@@ -37,7 +37,8 @@ std::string html_report(const nlohmann::ordered_json& plan) {
         .title = "tpx plan",
         .body = "plan.html",
         .styles = {"base.css", "plan.css"},
-        .scripts = {"base.js", "table.js", "plan_data.js", "grid.js", "flows.js", "loads.js", "plan.js"},
+        .scripts = {"base.js", "table.js", "figure.js", "plan_data.js", "summary.js", "grid.js", "ranks.js",
+                    "ribbons.js", "matrix.js", "flows.js", "loads.js", "time.js", "proof.js", "numbers.js", "plan.js"},
     };
     nlohmann::ordered_json shown = plan;
     if (shown["flows"].size() > most_flows) keep_largest_flows(shown);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every report shares: the data, text made of numbers, elements, tables, and figures that the pointer and the
-// arrow keys explore. Text of the data reaches the page only as text nodes and attribute values, never as markup.
+// What every report shares: the data, text made of numbers, and elements. Text of the data reaches the page only as
+// text nodes and attribute values, never as markup.
 "use strict";
 
 // A script that fails says so on the page, where people and tests see it.
@@ -100,7 +100,7 @@ const element = (tag, attributes, ...children) => fill(document.createElement(ta
 const drawn = (tag, attributes, ...children) =>
     fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 const byId = (id) => document.getElementById(id);
-const put = (id, ...children) => byId(id).replaceChildren(...children.flat().filter((child) => child !== null));
+const put = (id, ...children) => byId(id).replaceChildren(fill(document.createDocumentFragment(), {}, children));
 
 // A name of the data, in its own direction of writing.
 const name = (text, length = Infinity) => {
@@ -125,67 +125,3 @@ const seconds = (pointer) => number(pointer, "seconds");
 
 // A number that is made of several of the data's.
 const derived = (value, unit = "bytes") => element("span", {class: "number", "data-value": value}, texts[unit](value));
-
-// A box beside the pointer, or beside `target` when the keyboard led there; `say` has screen readers read it.
-const tip = {
-    show(content, x, y) {
-        const box = byId("tip");
-        box.replaceChildren(...[content].flat());
-        box.hidden = false;
-        const {offsetWidth: width, offsetHeight: height} = box;
-        box.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - width - 8))}px`;
-        box.style.top = `${y + 18 + height > innerHeight ? Math.max(8, y - height - 12) : y + 18}px`;
-    },
-    say() {
-        byId("live").textContent = byId("tip").innerText.replaceAll("\n", ", ");
-    },
-    hide() {
-        byId("tip").hidden = true;
-    },
-};
-
-// Lets people explore a figure: `find(event)` gives the number of the item under the pointer or undefined, `show(item)`
-// marks it and returns {content, box} (undefined: marks nothing), arrow keys step through `count` items, by `row` items
-// up and down.
-function explore(figure, {count, row = 1, find, show}) {
-    let current;
-    const leave = () => {
-        current = undefined;
-        show(undefined);
-        tip.hide();
-    };
-    figure.tabIndex = 0;
-    figure.addEventListener("pointermove", (event) => {
-        const item = find(event);
-        if (item === undefined) return leave();
-        if (item !== current) current = item;
-        tip.show(show(item).content, event.clientX, event.clientY);
-    });
-    figure.addEventListener("pointerleave", leave);
-    figure.addEventListener("blur", leave);
-    figure.addEventListener("keydown", (event) => {
-        const by = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: row, ArrowUp: -row, Home: -Infinity, End: Infinity}[event.key];
-        if (event.key === "Escape") return leave();
-        if (by === undefined || count === 0) return;
-        event.preventDefault();
-        const next = current === undefined && Number.isFinite(by) ? 0 : (current ?? 0) + by;
-        current = Math.max(0, Math.min(count - 1, next));
-        const {content, box} = show(current);
-        const {left, bottom} = box();
-        tip.show(content, left, bottom - 12);
-        tip.say();
-    });
-}
-
-// Calls `draw(width)` now, and whenever `box` gets another width.
-function drawToWidth(box, draw) {
-    let width = 0;
-    const redraw = () => {
-        const now = Math.floor(box.clientWidth);
-        if (now === width || now === 0) return;
-        width = now;
-        box.replaceChildren(draw(width));
-    };
-    new ResizeObserver(redraw).observe(box);
-    redraw();
-}

@@ -20,8 +20,8 @@ const palette = Array.from({length: shades}, (unused, index) => shade(index / (s
 const inkOn = (index) => (index > shades * 0.31 ? "#000000" : "#ffffff");
 const unknown = "var(--kept)";
 
-// Which colour a rank has: where it stands on `axis`, from 0 to 1 on both sides, so that equal colours hold equal parts;
-// or how much it holds. -1: not known.
+// Which colour a rank has: where it stands on `axis`, on one scale for both sides, so that equal colours hold equal
+// parts; or how much it holds. -1: not known.
 function shadeOf(side, rank, axis) {
     const last = shades - 1;
     if (axis === "held") {
@@ -41,10 +41,12 @@ function glyph(side, rank, fillColour) {
     const width = size / tp / fsdp;
     const x = (place.tp / tp) * size + (place.dp % fsdp) * width;
     const height = size / pp / vpp;
-    const parts = Array.from({length: vpp}, (unused, chunk) => drawn("rect", {
-        x, y: (chunk * pp + place.pp) * height, width: Math.max(width, 1), height: Math.max(height, 1), fill: fillColour}));
-    return drawn("svg", {class: "glyph", viewBox: `0 0 ${size} ${size}`, width: size, height: size, "aria-hidden": "true"},
-        drawn("rect", {class: "glyph-back", width: size, height: size}), parts);
+    const extent = {width: Math.max(width, 1), height: Math.max(height, 1)};
+    const parts = Array.from({length: vpp}, (unused, chunk) =>
+        drawn("rect", {x, y: (chunk * pp + place.pp) * height, ...extent, fill: fillColour}));
+    const picture = pictureOf(size, size, drawn("rect", {class: "glyph-back", width: size, height: size}), parts);
+    picture.classList.add("glyph");
+    return picture;
 }
 
 function card(side, slot, axis) {
@@ -132,16 +134,44 @@ function labels(side, tiles, plan, axis) {
     const fits = Math.floor(plan.tileWidth / 6.6);
     return tiles.flatMap((tile, index) => {
         const [x, y] = plan.corner(index);
-        const lost = tile.host >= 0 && hosts[tile.host].lost;
-        const title = tile.host < 0 ? "on no host" : `${shortened(hostName(tile.host), lost ? fits - 5 : fits)}${lost ? " lost" : ""}`;
+        const lost = tile.host >= 0 && hosts[tile.host].lost ? " lost" : "";
+        const title = tile.host < 0 ? "on no host" : shortened(hostName(tile.host), fits - lost.length) + lost;
         const numbers = tile.slots.map(({rank}, slot) => {
             if (rank === undefined) return null;
             const [left, top] = plan.square(index, slot);
             const colour = shadeOf(side, rank, axis);
             const style = colour < 0 ? null : `fill: ${inkOn(colour)}`;
-            return drawn("text", {x: left + plan.cell / 2, y: top + plan.cell / 2 + 4, class: "on-square", style}, rank);
+            const middle = {x: left + plan.cell / 2, y: top + plan.cell / 2 + 4};
+            return drawn("text", {...middle, class: "on-square", style}, rank);
         });
         return [drawn("text", {x, y: y + 11, class: "muted"}, title), numbers];
+    });
+}
+
+function exploreSquares(figure, picture, side, tiles, plan, frame, cursor) {
+    const listed = tiles.flatMap((tile, index) => tile.slots.map((unused, slot) => [index, slot]));
+    const starts = [];
+    listed.forEach(([index], item) => (starts[index] ??= item));
+    marked.listen(side.key, (host) => {
+        const index = tiles.findIndex((tile) => tile.host === host);
+        const [x, y] = plan.corner(Math.max(0, index));
+        place(frame, index < 0 ? undefined : [x, y + plan.head], 2);
+    });
+    explore(figure, {
+        count: listed.length,
+        row: plan.columns,
+        find(event) {
+            const hit = plan.hit(...pointIn(picture, event));
+            return hit && starts[hit[0]] + hit[1];
+        },
+        show(item) {
+            const [index, slot] = listed[item] ?? [];
+            place(cursor, item === undefined ? undefined : plan.square(index, slot), 1);
+            marked.set(tiles[index]?.host);
+            if (item === undefined) return undefined;
+            const content = aboutRank(side, tiles[index].slots[slot], tiles[index].host);
+            return {content, box: () => cursor.getBoundingClientRect()};
+        },
     });
 }
 
@@ -149,43 +179,13 @@ function labels(side, tiles, plan, axis) {
 function squares(side, axis, numbered, width) {
     const tiles = tilesOf(side);
     const plan = geometry(tiles, width, numbered);
-    const frame = drawn("rect", {class: "frame", visibility: "hidden", width: plan.tileWidth + 4, height: plan.tileHeight - plan.head + 4});
-    const cursor = drawn("rect", {class: "cursor", visibility: "hidden", width: plan.cell + 2, height: plan.cell + 2});
-    const put = (box, place, by) => {
-        box.setAttribute("visibility", place ? "visible" : "hidden");
-        if (place) [["x", place[0] - by], ["y", place[1] - by]].forEach(([key, value]) => box.setAttribute(key, value));
-    };
-    const listed = tiles.flatMap((tile, index) => tile.slots.map((unused, slot) => [index, slot]));
-    const starts = [];
-    listed.forEach(([index], item) => (starts[index] ??= item));
-    const picture = drawn("svg", {viewBox: `0 0 ${width} ${plan.height}`, width, height: plan.height, "aria-hidden": "true"},
-        squarePaths(side, tiles, plan, axis), numbered ? labels(side, tiles, plan, axis) : null, frame, cursor);
-    marked.listen(side.key, (host) => {
-        const index = host === undefined ? -1 : tiles.findIndex((tile) => tile.host === host);
-        const place = index < 0 ? undefined : plan.corner(index);
-        put(frame, place && [place[0], place[1] + plan.head], 2);
-    });
-    const figure = element("div", {class: "squares", role: "group", "aria-label":
-        `${side.title}: ${plural(side.count, side.noun)} on hosts. The arrow keys go from device to device.`}, picture);
-    explore(figure, {
-        count: listed.length,
-        row: plan.columns,
-        find(event) {
-            const box = picture.getBoundingClientRect();
-            const scale = width / box.width;
-            const hit = plan.hit((event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
-            return hit && starts[hit[0]] + hit[1];
-        },
-        show(item) {
-            if (item === undefined) {
-                marked.set(undefined);
-                return put(cursor);
-            }
-            const [index, slot] = listed[item];
-            put(cursor, plan.square(index, slot), 1);
-            marked.set(tiles[index].host);
-            return {content: aboutRank(side, tiles[index].slots[slot], tiles[index].host), box: () => cursor.getBoundingClientRect()};
-        },
-    });
+    const frame = frameOf(plan.tileWidth + 4, plan.tileHeight - plan.head + 4, "frame");
+    const cursor = frameOf(plan.cell + 2, plan.cell + 2, "cursor");
+    const picture = pictureOf(width, plan.height, squarePaths(side, tiles, plan, axis),
+        numbered ? labels(side, tiles, plan, axis) : null, frame, cursor);
+    const figure = figureOf(
+        `${side.title}: ${plural(side.count, side.noun)} on hosts. The arrow keys go from device to device.`, picture);
+    figure.classList.add("squares");
+    exploreSquares(figure, picture, side, tiles, plan, frame, cursor);
     return figure;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hosts send, receive, read, write and copy, and how long that takes.
+// What hosts send, receive, read, write and copy: rows with bars while they are few, then skylines.
 "use strict";
 
 const kinds = [
@@ -16,62 +16,70 @@ const usedKinds = kinds.filter((kind) => kind.total > 0);
 const mostLoadRows = 32;
 
 const hostTitle = (index) => element("span", {}, name(hosts[index].name, 32), badges(index));
+const load = (index, {key}) => bytes(`/hosts/${index}/${key}`);
 
 // A row for each host, a bar for each kind of load; all bars of one colour have one scale.
 function loadRows() {
     const most = (colour) => largest(usedKinds.filter((kind) => kind.colour === colour).map((kind) => kind.most));
-    const columns = [
-        {title: "host", cell: hostTitle, value: (index) => index},
-        ...usedKinds.map((kind) => ({
-            title: kind.title, value: (index) => kind.values[index],
-            cell: (index) => element("div", {class: "load"}, bar(kind.values[index], most(kind.colour), kind.colour), bytes(`/hosts/${index}/${kind.key}`)),
-        })),
-    ];
-    return table({caption: "What each host does in all", columns, rows: hosts.map((host, index) => index), part: mostLoadRows});
+    const kindColumn = (kind) => {
+        const scale = most(kind.colour);
+        return {
+            title: kind.title,
+            cell: (index) => barCell(bar(kind.values[index], scale, kind.colour), load(index, kind)),
+            value: (index) => kind.values[index],
+        };
+    };
+    return table({
+        caption: "What each host does in all",
+        columns: [{title: "host", cell: hostTitle, value: (index) => index}, ...usedKinds.map(kindColumn)],
+        rows: hosts.map((host, index) => index),
+        part: mostLoadRows,
+    });
 }
 
-// Many hosts side by side: one narrow column is the busiest of the `by` hosts that it stands for.
-function skyline(kind, width) {
-    const by = Math.ceil(hosts.length / width);
-    const bars = Math.ceil(hosts.length / by);
-    const step = width / bars;
-    const height = 84;
-    const busiest = Array.from({length: bars}, (unused, bin) => {
-        const last = Math.min(hosts.length, (bin + 1) * by);
+// The busiest of each `by` hosts.
+function busiestOf(values, by) {
+    return Array.from({length: Math.ceil(values.length / by)}, (unused, bin) => {
         let best = bin * by;
-        for (let index = best; index < last; ++index) if (kind.values[index] > kind.values[best]) best = index;
+        for (let index = best; index < Math.min(values.length, best + by); ++index)
+            if (values[index] > values[best]) best = index;
         return best;
     });
+}
+
+function aboutLoads(index) {
+    const lines = usedKinds.map((kind) => line(`${kind.title} `, load(index, kind)));
+    return [line(element("strong", {}, hostTitle(index))), ...lines];
+}
+
+// Many hosts side by side: one narrow column is the busiest of the hosts that it stands for.
+function skyline(kind, width) {
+    const by = Math.ceil(hosts.length / width);
+    const busiest = busiestOf(kind.values, by);
+    const [step, height] = [width / busiest.length, 84];
     const y = (amount) => height - (amount / kind.most) * (height - 2);
-    const outline = busiest.map((index, bin) => `V${y(kind.values[index]).toFixed(2)}H${((bin + 1) * step).toFixed(2)}`).join("");
-    const mean = kind.total / hosts.length;
-    const cursor = drawn("line", {class: "pointer", y1: 0, y2: height, visibility: "hidden"});
-    const picture = drawn("svg", {viewBox: `0 0 ${width} ${height + 1}`, width, height: height + 1, "aria-hidden": "true"},
-        drawn("path", {class: `area ${kind.colour}`, d: `M0 ${height}${outline}V${height}z`}),
+    const steps = busiest.map((index, bin) => `V${y(kind.values[index]).toFixed(2)}H${((bin + 1) * step).toFixed(2)}`);
+    const mean = y(kind.total / hosts.length);
+    const pointer = frameOf(0, height, "pointer");
+    const picture = pictureOf(width, height + 1,
+        drawn("path", {class: `area ${kind.colour}`, d: `M0 ${height}${steps.join("")}V${height}z`}),
         drawn("line", {class: "axis", x1: 0, x2: width, y1: height + 0.5, y2: height + 0.5}),
-        drawn("line", {class: "mean", x1: 0, x2: width, y1: y(mean), y2: y(mean)}), cursor);
-    const figure = element("div", {role: "group", "aria-label": `What each host ${kind.title}, in the order of hosts. The arrow keys go from host to host.`}, picture);
-    const mark = (bin) => {
-        cursor.setAttribute("visibility", bin === undefined ? "hidden" : "visible");
-        if (bin === undefined) return;
-        cursor.setAttribute("x1", (bin + 0.5) * step);
-        cursor.setAttribute("x2", (bin + 0.5) * step);
-    };
-    marked.listen(`load ${kind.key}`, (host) => mark(host === undefined || host < 0 ? undefined : Math.floor(host / by)));
+        drawn("line", {class: "mean", x1: 0, x2: width, y1: mean, y2: mean}), pointer);
+    const figure = figureOf(
+        `What each host ${kind.title}, in the order of hosts. The arrow keys go from host to host.`, picture);
+    const mark = (bin) => place(pointer, bin === undefined ? undefined : [(bin + 0.5) * step, 0], 0);
+    marked.listen(`load ${kind.key}`, (host) => mark(host >= 0 ? Math.floor(host / by) : undefined));
     explore(figure, {
-        count: bars,
+        count: busiest.length,
         find(event) {
-            const box = picture.getBoundingClientRect();
-            const bin = Math.floor(((event.clientX - box.left) / box.width) * bars);
-            return bin >= 0 && bin < bars ? bin : undefined;
+            const bin = Math.floor(pointIn(picture, event)[0] / step);
+            return bin in busiest ? bin : undefined;
         },
         show(bin) {
-            marked.set(bin === undefined ? undefined : busiest[bin]);
+            marked.set(busiest[bin]);
             mark(bin);
             if (bin === undefined) return undefined;
-            const content = [line(element("strong", {}, hostTitle(busiest[bin]))),
-                ...usedKinds.map((each) => line(`${each.title} `, bytes(`/hosts/${busiest[bin]}/${each.key}`)))];
-            return {content, box: () => cursor.getBoundingClientRect()};
+            return {content: aboutLoads(busiest[bin]), box: () => pointer.getBoundingClientRect()};
         },
     });
     return figure;
@@ -81,38 +89,20 @@ function skylines() {
     return usedKinds.map((kind) => {
         const busiest = kind.values.indexOf(kind.most);
         const idle = kind.values.filter((value) => value === 0).length;
+        const words = element("p", {class: "small"}, hostTitle(busiest), ` ${kind.title} most: `, load(busiest, kind),
+            "; the mean is ", derived(kind.total / hosts.length),
+            idle > 0 ? `; ${plural(idle, "host")} ${idle === 1 ? "has" : "have"} nothing to do here` : null);
         const box = element("div");
-        const words = element("p", {class: "small"}, hostTitle(busiest), ` ${kind.title} most: `, bytes(`/hosts/${busiest}/${kind.key}`), "; the mean is ",
-            derived(kind.total / hosts.length), idle > 0 ? `; ${plural(idle, "host")} ${idle === 1 ? "has" : "have"} nothing to do here` : "");
-        const figure = element("figure", {class: "skyline unbroken"}, element("h3", {}, `Each host ${kind.title}`), words, box);
         requestAnimationFrame(() => drawToWidth(box, (width) => skyline(kind, width)));
-        return figure;
+        return element("figure", {class: "skyline unbroken"}, element("h3", {}, `Each host ${kind.title}`), words, box);
     });
 }
 
 function showLoads() {
     if (hosts.length < 2 || usedKinds.length === 0) return byId("loads").remove();
-    const rows = hosts.length <= mostLoadRows;
-    put("loads-words", rows ? "Bars of one colour have one scale." :
-        "Hosts from left to right, in the order given; the dashed line is the mean. The table of hosts is below, under All numbers.");
-    put("loads-figure", rows ? loadRows() : skylines());
-}
-
-const resourceColours = {"disk read": "storage", "disk write": "storage", "NIC in": "other_host", "NIC out": "other_host", memory: "same_host"};
-
-function showTime() {
-    const ways = {memory: "between the memories of devices", stores: "between the stores of hosts", shared: "through shared storage"};
-    put("time-words", "Each resource takes at least this long on its busiest host; all work at the same time, so that the change takes at least ",
-        seconds("/seconds"), `, ${ways[data.state] ?? data.state}.`);
-    const columns = [
-        {title: "resource", cell: ([resource]) => [resource.resource, resource.resource === data.binding ? element("span", {class: "badge binding"}, "binding") : ""]},
-        {title: "time", cell: ([resource, index]) => element("div", {class: "load"},
-            bar(resource.seconds, data.seconds, resourceColours[resource.resource] ?? ""), seconds(`/resources/${index}/seconds`))},
-        {title: "bytes", numeric: true, cell: ([, index]) => bytes(`/resources/${index}/bytes`)},
-        {title: "rate", numeric: true, cell: ([resource, index]) => [number(`/resources/${index}/rate`, "rate"), resource.assumed ? " *" : ""]},
-        {title: "host", cell: ([resource]) => (resource.bytes > 0 && hosts[resource.host] ? name(hosts[resource.host].name, 32) : "–")},
-    ];
-    put("time-figure", table({caption: "Least time by resource", columns, rows: data.resources.map((resource, index) => [resource, index])}),
-        data.resources.some((resource) => resource.assumed) ?
-            element("p", {class: "small muted"}, "* assumed, since nobody gave this rate; a file for --hosts can.") : null);
+    const few = hosts.length <= mostLoadRows;
+    put("loads-words", few ? "Bars of one colour have one scale." :
+        "Hosts from left to right, in the order given; the dashed line is the mean. " +
+        "The table of hosts is below, under All numbers.");
+    put("loads-figure", few ? loadRows() : skylines());
 }

@@ -3,14 +3,17 @@
 "use strict";
 
 const axes = {
-    pp: {title: "pipeline stage", noun: "stages"},
-    tp: {title: "tensor part", noun: "tensor parts"},
-    ep: {title: "block of experts", noun: "blocks of experts"},
-    dp: {title: "data-parallel rank", noun: "data-parallel ranks"},
-    cp: {title: "context part", noun: "context parts"},
+    pp: "pipeline stage",
+    tp: "tensor part",
+    ep: "block of experts",
+    dp: "data-parallel rank",
+    cp: "context part",
 };
 
-const orderOf = (layout) => (layout.order ?? /order=([a-z-]+)/.exec(layout.text)?.[1] ?? "tp-cp-ep-dp-pp").split("-");
+function orderOf(layout) {
+    const text = layout.order ?? /order=([a-z-]+)/.exec(layout.text)?.[1] ?? "tp-cp-ep-dp-pp";
+    return text.split("-");
+}
 
 // The digits of `rank` on a grid whose axes have `sizes`, the first of `order` fastest.
 function digits(rank, order, sizes) {
@@ -79,14 +82,16 @@ function placeText(side, rank) {
 
 // What people read of a rank when they point at it.
 function aboutRank(side, {rank, device}, host) {
-    const where = host < 0 ? "on no host any more" : device === null ? `${hostName(host)}, in its store` : `${hostName(host)}, device ${device}`;
+    const part = device === null ? "in its store" : `device ${device}`;
+    const where = host < 0 ? "on no host any more" : `${hostName(host)}, ${part}`;
     if (rank === undefined) return [line(element("strong", {}, `${side.title}: no rank`)), line(where)];
     return [
         line(element("strong", {}, `${side.title}: ${side.noun} ${rank}`)),
         line(where),
         side.places && line(placeText(side, rank)),
         line("holds ", bytes(`/${side.key}_bytes/${rank}`)),
-        host >= 0 && hosts.length > 1 && line("its host sends ", bytes(`/hosts/${host}/nic_out`), ", receives ", bytes(`/hosts/${host}/nic_in`)),
+        host >= 0 && hosts.length > 1 &&
+            line("its host sends ", bytes(`/hosts/${host}/nic_out`), ", receives ", bytes(`/hosts/${host}/nic_in`)),
     ].filter(Boolean);
 }
 

@@ -2,8 +2,12 @@
 // Tables: sorted by a click on a head, long ones shown in parts.
 "use strict";
 
-// A table of `rows`. A column has a `title`, `cell(row)` that makes the content, and `value(row)` that sorts (without it
-// the column is not sorted); the first column heads the rows. Columns of numbers are `numeric`.
+const rowHead = (...content) => element("th", {scope: "row"}, content);
+const columnHead = (content, numeric) => element("th", {scope: "col", class: numeric && "numeric"}, content);
+const numeric = (...content) => element("td", {class: "numeric"}, content);
+
+// A table of `rows`. A column has a `title`, `cell(row)` that makes the content, and `value(row)` by which it is
+// sorted, if it can be; the first column heads the rows. Columns of numbers are `numeric`.
 function table({caption, columns, rows, part = 100}) {
     let order = rows;
     let limit = part;
@@ -14,8 +18,8 @@ function table({caption, columns, rows, part = 100}) {
 
     const line = (row) => {
         const [first, ...rest] = columns;
-        return element("tr", {}, element("th", {scope: "row"}, first.cell(row)),
-            rest.map((column) => element("td", {class: column.numeric && "numeric"}, column.cell(row))));
+        const cell = (column) => element("td", {class: column.numeric && "numeric"}, column.cell(row));
+        return element("tr", {}, rowHead(first.cell(row)), rest.map(cell));
     };
     const refresh = () => {
         body.replaceChildren(...order.slice(0, limit).map(line));
@@ -35,7 +39,8 @@ function table({caption, columns, rows, part = 100}) {
         update();
     };
     const sorted = (column, head) => {
-        const falling = head.getAttribute("aria-sort") !== "descending" && (column.numeric || head.hasAttribute("aria-sort"));
+        const before = head.getAttribute("aria-sort");
+        const falling = before ? before === "ascending" : Boolean(column.numeric);
         for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
         head.setAttribute("aria-sort", falling ? "descending" : "ascending");
         const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -43,18 +48,15 @@ function table({caption, columns, rows, part = 100}) {
         refresh();
     };
     const heads = columns.map((column) => {
-        const head = element("th", {scope: "col", class: column.numeric && "numeric"});
-        if (column.value && rows.length > 1)
-            head.append(element("button", {type: "button", onclick: () => sorted(column, head)}, column.title));
-        else
-            head.append(column.title);
+        if (!column.value || rows.length < 2) return columnHead(column.title, column.numeric);
+        const button = element("button", {type: "button", onclick: () => sorted(column, head)}, column.title);
+        const head = columnHead(button, column.numeric);
         return head;
     });
     refresh();
-    return element("div", {class: "table"},
-        element("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption},
-            element("table", {}, element("caption", {}, caption), element("thead", {}, element("tr", {}, heads)), body)),
-        controls);
+    const scroll = element("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption},
+        element("table", {}, element("caption", {}, caption), element("thead", {}, element("tr", {}, heads)), body));
+    return element("div", {class: "table"}, scroll, controls);
 }
 
 // A folded table, which is made when it is opened first.
@@ -72,3 +74,6 @@ function bar(part, whole, kind) {
     inner.style.width = `${(100 * part) / whole}%`;
     return element("span", {class: "bar", "aria-hidden": "true"}, part > 0 ? inner : null);
 }
+
+// A bar, and the number that it stands for.
+const barCell = (made, number) => element("div", {class: "load"}, made, number);

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures that the pointer and the arrow keys explore, and that follow the width of their place.
+"use strict";
+
+// A picture that screen readers leave out: the figure around it speaks.
+const pictureOf = (width, height, ...content) =>
+    drawn("svg", {viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true"}, content);
+
+const figureOf = (label, ...content) => element("div", {role: "group", "aria-label": label}, content);
+
+// A box beside the pointer, or beside `target` when the keyboard led there; `say` has screen readers read it.
+const tip = {
+    show(content, x, y) {
+        const box = byId("tip");
+        box.replaceChildren(...[content].flat());
+        box.hidden = false;
+        const {offsetWidth: width, offsetHeight: height} = box;
+        box.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - width - 8))}px`;
+        box.style.top = `${y + 18 + height > innerHeight ? Math.max(8, y - height - 12) : y + 18}px`;
+    },
+    say() {
+        byId("live").textContent = byId("tip").innerText.replaceAll("\n", ", ");
+    },
+    hide() {
+        byId("tip").hidden = true;
+    },
+};
+
+// Lets people explore a figure: `find(event)` gives the number of the item under the pointer or undefined, `show(item)`
+// marks it and returns {content, box} (undefined: marks nothing), arrow keys step through `count` items, by `row` items
+// up and down.
+function explore(figure, {count, row = 1, find, show}) {
+    let current;
+    const leave = () => {
+        current = undefined;
+        show(undefined);
+        tip.hide();
+    };
+    figure.tabIndex = 0;
+    figure.addEventListener("pointermove", (event) => {
+        const item = find(event);
+        if (item === undefined) return leave();
+        if (item !== current) current = item;
+        tip.show(show(item).content, event.clientX, event.clientY);
+    });
+    figure.addEventListener("pointerleave", leave);
+    figure.addEventListener("blur", leave);
+    figure.addEventListener("keydown", (event) => {
+        const steps = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: row, ArrowUp: -row, Home: -Infinity, End: Infinity};
+        const by = steps[event.key];
+        if (event.key === "Escape") return leave();
+        if (by === undefined || count === 0) return;
+        event.preventDefault();
+        const next = current === undefined && Number.isFinite(by) ? 0 : (current ?? 0) + by;
+        current = Math.max(0, Math.min(count - 1, next));
+        const {content, box} = show(current);
+        const {left, bottom} = box();
+        tip.show(content, left, bottom - 12);
+        tip.say();
+    });
+}
+
+// Calls `draw(width)` now, and whenever `box` gets another width.
+function drawToWidth(box, draw) {
+    let width = 0;
+    const redraw = () => {
+        const now = Math.floor(box.clientWidth);
+        if (now === width || now === 0) return;
+        width = now;
+        box.replaceChildren(draw(width));
+    };
+    new ResizeObserver(redraw).observe(box);
+    redraw();
+}
+
+// Where `event` is on `picture`, in the units of its viewBox.
+function pointIn(picture, event) {
+    const box = picture.getBoundingClientRect();
+    const scale = picture.viewBox.baseVal.width / box.width;
+    return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+}
+
+// A frame that place() puts around something, or hides.
+const frameOf = (width, height, kind) => drawn("rect", {class: kind, visibility: "hidden", width, height});
+
+function place(frame, corner, margin) {
+    frame.setAttribute("visibility", corner ? "visible" : "hidden");
+    if (!corner) return;
+    frame.setAttribute("x", corner[0] - margin);
+    frame.setAttribute("y", corner[1] - margin);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both sides of the change beside each other, and the choice of what their colours mean.
+"use strict";
+
+// The axes that ranks can be coloured by, the most telling first.
+function colourings() {
+    const longer = Object.keys(axes).filter((axis) => sides.some((side) => side.places && side.layout[axis] > 1));
+    return [...longer, "held"];
+}
+
+const colouringTitle = (axis) => (axis === "held" ? "bytes held" : axes[axis]);
+
+function drawScale(axis) {
+    const most = Math.max(...sides.map((side) => largest(side.held)));
+    const [low, high] = axis === "held" ? ["none", derived(most)] : ["first", "last"];
+    const title = element("span", {class: "unseen"}, `Scale of ${colouringTitle(axis)}: `);
+    put("scale-ends", title, low, element("span", {class: "gradient", "aria-hidden": "true"}), high);
+}
+
+function drawSides(axis) {
+    drawScale(axis);
+    sides.forEach((side, index) => {
+        const box = byId("sides").children[index].lastChild;
+        if (largestRank <= 32) return box.replaceChildren(cards(side, axis));
+        const inner = element("div");
+        box.replaceChildren(inner);
+        drawToWidth(inner, (width) => squares(side, axis, largestRank <= 1024, width));
+    });
+}
+
+function ranksWords() {
+    const [old] = sides;
+    const words = [];
+    if (sides.every((side) => side.fitting))
+        words.push("A rank has the colour of its place in the layout, on one scale for both sides:",
+            "where a host keeps its colours, it keeps its state.");
+    else if (old.stores)
+        words.push("The state is in the stores of hosts; new ranks have the colour of their place in the layout.");
+    else
+        words.push("No layout says what the old ranks hold, so that they have no colour;",
+            "new ranks have that of their place.");
+    if (old.seats.includes(null)) words.push(`Old ${old.noun}s that are on no host any more stand last.`);
+    return words.join(" ");
+}
+
+function showRanks() {
+    const choices = colourings();
+    const options = choices.map((axis) => element("option", {value: axis}, colouringTitle(axis)));
+    const chooser = {id: "colour-by", class: "on-screen", onchange: (event) => drawSides(event.target.value)};
+    put("ranks-words", ranksWords());
+    put("scale",
+        element("label", {for: "colour-by", class: "on-screen"}, "Colour by"),
+        element("select", chooser, options),
+        element("span", {id: "scale-ends", class: "scale-ends"}));
+    put("sides", sides.map(({title, count, noun, layout}) => {
+        const head = [title, element("span", {class: "muted"}, ` ${plural(count, noun)} `)];
+        return element("div", {class: "side"},
+            element("h3", {}, head, layout ? element("code", {class: "muted"}, layout.text) : null),
+            element("div", {class: "side-figure"}));
+    }));
+    drawSides(choices[0]);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The least time that each resource takes.
+"use strict";
+
+const resourceColours = {
+    "disk read": "storage",
+    "disk write": "storage",
+    "NIC in": "other_host",
+    "NIC out": "other_host",
+    memory: "same_host",
+};
+
+const ways = {
+    memory: "between the memories of devices",
+    stores: "between the stores of hosts",
+    shared: "through shared storage",
+};
+
+function showTime() {
+    const {resources} = data;
+    put("time-words", "Each resource takes at least this long on its busiest host; all work at the same time, ",
+        "so that the change takes at least ", seconds("/seconds"), `, ${ways[data.state] ?? data.state}.`);
+    const badge = (resource) =>
+        resource === data.binding ? element("span", {class: "badge binding"}, "binding") : null;
+    const time = (index) => {
+        const {resource, seconds: amount} = resources[index];
+        const made = bar(amount, data.seconds, resourceColours[resource] ?? "");
+        return barCell(made, seconds(`/resources/${index}/seconds`));
+    };
+    const host = ({bytes: amount, host: index}) => (amount > 0 && hosts[index] ? hostTitle(index) : "–");
+    const columns = [
+        {title: "resource", cell: (index) => [resources[index].resource, badge(resources[index].resource)]},
+        {title: "time", cell: time},
+        {title: "bytes", numeric: true, cell: (index) => bytes(`/resources/${index}/bytes`)},
+        {title: "rate", numeric: true, cell: (index) =>
+            [number(`/resources/${index}/rate`, "rate"), resources[index].assumed ? " *" : null]},
+        {title: "host", cell: (index) => host(resources[index])},
+    ];
+    const words = "* assumed, since nobody gave this rate; a file for --hosts can.";
+    const assumed = element("p", {class: "small muted"}, words);
+    put("time-figure",
+        table({caption: "Least time by resource", columns, rows: resources.map((resource, index) => index)}),
+        resources.some((resource) => resource.assumed) ? assumed : null);
+}
