@@ -39,6 +39,16 @@ std::vector<Block> cut_blocks(std::span<const Host> hosts, std::span<const std::
     return blocks;
 }
 
+// Sums of bytes over all ranks, and of prices, then fit into 64 bits.
+void require_countable(const Parcels& parcels) {
+    static constexpr unsigned __int128 most = std::uint64_t{1} << 62;
+    unsigned __int128 bytes = 0;
+    for (const Parcel& parcel : parcels.parcels)
+        bytes += static_cast<unsigned __int128>(parcel.bytes) * parcels.needers[parcel.needers].size();
+    if (bytes >= most)
+        throw Error{Exit::usage, "the ranks need {:.1e} bytes together, 2^62 or more", static_cast<double>(bytes)};
+}
+
 class Placing {
 public:
     Placing(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, bool pinned)
@@ -199,6 +209,7 @@ void Placing::place_ranks(const Block& block, std::span<const Gain> gains) {
 }  // namespace
 
 Placement place(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, bool pinned) {
+    require_countable(parcels);
     return Placing{parcels, hosts, old_ranks, pinned}.run();
 }
 

@@ -45,8 +45,8 @@ struct Placement {
 
 /// The best placement; among equally good ones one that leaves most blocks where the given order puts them. Ranks go to
 /// the devices of their host so that most bytes are there already, again in order where that costs nothing. `pinned`:
-/// the given order itself, of blocks and of ranks. Throws Error (usage) when the ranks do not fit on the hosts, or a
-/// seat is not there.
+/// the given order itself, of blocks and of ranks. Throws Error (usage) when the ranks do not fit on the hosts, a seat
+/// is not there, or the ranks need 2^62 bytes or more together.
 Placement place(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, bool pinned);
 
 }  // namespace tpx

@@ -270,4 +270,10 @@ TEST_CASE("ranks that do not fit and seats that are not there are refused") {
                          Error);
     seats.pop_back();
     CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "4 old ranks, but seats for 3", Error);
+    seats = {{2, 4}, {2, 5}, {2, 4}, {2, 5}};
+    hosts[0].lost = false;
+    Parcels huge = grid(1, 2, 2);
+    huge.parcels[0].bytes = std::uint64_t{1} << 62;
+    CHECK_THROWS_WITH_AS(place(huge, hosts, seats, false), "the ranks need 4.6e+18 bytes together, 2^62 or more",
+                         Error);
 }
