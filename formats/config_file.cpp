@@ -34,12 +34,12 @@ ConfigValue scalar(const nlohmann::json& value) {
     }
 }
 
-/// Lists of whole numbers are text, "0,1,1"; what else stands in lists is no setting.
-template <class List, class Number>
-std::optional<ConfigValue> list_text(const List& list, const Number& number) {
+/// Lists of whole numbers, or of words, are text, "0,1,1"; what else stands in lists is no setting.
+template <class List, class Word>
+std::optional<ConfigValue> list_text(const List& list, const Word& word) {
     std::string text;
     for (const auto& item : list) {
-        const std::optional<std::int64_t> value = number(item);
+        const std::optional<std::string> value = word(item);
         if (!value) return std::nullopt;
         text += fmt::format("{}{}", text.empty() ? "" : ",", *value);
     }
@@ -47,8 +47,10 @@ std::optional<ConfigValue> list_text(const List& list, const Number& number) {
 }
 
 std::optional<ConfigValue> list_text(const nlohmann::json& list) {
-    return list_text(list, [](const nlohmann::json& item) {
-        return item.is_number_integer() ? std::optional{item.get<std::int64_t>()} : std::nullopt;
+    return list_text(list, [](const nlohmann::json& item) -> std::optional<std::string> {
+        if (item.is_number_integer()) return item.dump();
+        if (item.is_string()) return item.get<std::string>();
+        return std::nullopt;
     });
 }
 
@@ -85,8 +87,10 @@ Config parse_config_toml(std::string_view text) {
             else if (const auto* words = node.as_string())
                 value = words->get();
             else if (const auto* list = node.as_array()) {
-                const auto items =
-                    list_text(*list, [](const toml::node& item) { return item.value_exact<std::int64_t>(); });
+                const auto items = list_text(*list, [](const toml::node& item) -> std::optional<std::string> {
+                    if (const auto whole = item.value_exact<std::int64_t>()) return std::to_string(*whole);
+                    return item.value_exact<std::string>();
+                });
                 if (!items) continue;
                 value = *items;
             } else

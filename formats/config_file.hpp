@@ -8,8 +8,9 @@
 
 namespace tpx::formats {
 
-/// The scalars of a JSON object's text, and its lists of whole numbers as text "0,1,1"; scalars of objects in it are
-/// called "outer.inner". What is nested deeper and other lists are left out. Throws Error when it is no JSON object.
+/// The scalars of a JSON object's text, and its lists of whole numbers or words as text "0,1,1"; scalars of objects in
+/// it are called "outer.inner". What is nested deeper and other lists are left out. Throws Error when it is no JSON
+/// object.
 Config parse_config_json(std::string_view json);
 
 /// The same of TOML text. Throws Error "line N: ...".
