@@ -92,7 +92,7 @@ function fill(node, attributes, children) {
         if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
         else node.setAttribute(name, value === true ? "" : value);
     }
-    node.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+    node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
     return node;
 }
 

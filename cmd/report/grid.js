@@ -29,21 +29,23 @@ function shadeOf(side, rank, axis) {
         return most > 0 ? Math.round((side.held[rank] / most) * last) : -1;
     }
     if (!side.places) return -1;
-    const length = side.layout[axis];
-    return Math.min(last, Math.floor(((side.places[rank][axis] + 0.5) / length) * shades));
+    const at = side.places[rank][axis];
+    const middle = axis === "pp" ? (side.spans[at][0] + side.spans[at][1]) / 2 : (at + 0.5) / side.layout[axis];
+    return Math.min(last, Math.floor(middle * shades));
 }
 
 // A small picture of the model, stages from top to bottom and tensor parts from left to right, with what `rank` holds.
 function glyph(side, rank, fillColour) {
-    const {tp, pp, vpp = 1, fsdp = 1} = side.layout;
+    const {tp, vpp = 1, fsdp = 1} = side.layout;
     const place = side.places[rank];
     const size = 36;
     const width = size / tp / fsdp;
     const x = (place.tp / tp) * size + (place.dp % fsdp) * width;
-    const height = size / pp / vpp;
-    const extent = {width: Math.max(width, 1), height: Math.max(height, 1)};
-    const parts = Array.from({length: vpp}, (unused, chunk) =>
-        drawn("rect", {x, y: (chunk * pp + place.pp) * height, ...extent, fill: fillColour}));
+    const [begin, end] = side.spans[place.pp];
+    const chunk = size / vpp;
+    const extent = {width: Math.max(width, 1), height: Math.max((end - begin) * chunk, 1)};
+    const parts = Array.from({length: vpp}, (unused, number) =>
+        drawn("rect", {x, y: (number + begin) * chunk, ...extent, fill: fillColour}));
     const picture = pictureOf(size, size, drawn("rect", {class: "glyph-back", width: size, height: size}), parts);
     picture.classList.add("glyph");
     return picture;

@@ -101,7 +101,10 @@ function skylines() {
 function showLoads() {
     if (hosts.length < 2 || usedKinds.length === 0) return byId("loads").remove();
     const few = hosts.length <= mostLoadRows;
-    put("loads-words", few ? "Bars of one colour have one scale." :
+    const memory = "This is what hosts do when state goes from memory to memory; " +
+        "through shared storage they read and write instead, as the times below have it. ";
+    put("loads-words", data.checkpoint && data.state === "shared" ? memory : null, few ?
+        "Bars of one colour have one scale." :
         "Hosts from left to right, in the order given; the dashed line is the mean. " +
         "The table of hosts is below, under All numbers.");
     put("loads-figure", few ? loadRows() : skylines());

@@ -37,20 +37,17 @@ function matrixPlan(width) {
         corner: (bin) => [left + bin.to * cell, top + (bin.from - first) * cell]};
 }
 
-// One path for each tint; each is as many times stronger than the one before.
+// One path for each tint; a tint grows with the square root of the bytes, so that small flows are seen beside large.
 function matrixPaths(bins, {cell, corner}) {
-    const amounts = bins.map((bin) => bin.bytes);
-    const least = amounts.reduce((low, amount) => Math.min(low, amount));
-    const most = largest(amounts);
-    const share = (amount) => (most > least ? Math.log(amount / least) / Math.log(most / least) : 1);
+    const most = largest(bins.map((bin) => bin.bytes));
     const inset = cell >= 6 ? 0.5 : 0;
     const size = (cell - 2 * inset).toFixed(2);
     const paths = Array.from({length: tints}, () => "");
     for (const bin of bins) {
         const [x, y] = corner(bin).map((value) => (value + inset).toFixed(2));
-        paths[Math.floor(share(bin.bytes) * (tints - 0.001))] += `M${x} ${y}h${size}v${size}h-${size}z`;
+        paths[Math.floor(Math.sqrt(bin.bytes / most) * (tints - 0.001))] += `M${x} ${y}h${size}v${size}h-${size}z`;
     }
-    const legend = element("p", {class: "tints small muted"}, derived(least),
+    const legend = element("p", {class: "tints small muted"}, derived(0),
         paths.map((unused, index) => element("span", {class: `tint-swatch tint${index}`})), derived(most));
     return [paths.map((d, index) => drawn("path", {d, class: `tint tint${index}`})), legend];
 }

@@ -35,6 +35,15 @@ function placeOf(layout, rank) {
     return place;
 }
 
+// Which part of all layers each stage has, as [begin, end] from 0 to 1, as far as the layout tells.
+function stageSpans({text, pp, vpp}) {
+    const listed = /stages=\[([0-9,]+)\]/.exec(text)?.[1].split(",").map(Number);
+    const layers = listed && vpp === 1 ? listed : Array(pp).fill(1);
+    const all = sum(layers);
+    let begin = 0;
+    return layers.map((count) => [begin / all, (begin += count) / all]);
+}
+
 // One side of the change: `seats` are [host, device] or null; ranks have no places where no layout explains them.
 function makeSide(key, title, layout) {
     const seats = data[`${key}_ranks`];
@@ -44,6 +53,7 @@ function makeSide(key, title, layout) {
         seats.every((seat, index) => seat === null || (seat[0] === index && seat[1] === null));
     side.noun = side.stores ? "store" : "rank";
     side.fitting = !side.stores && layout !== null && layout.ranks === side.count;
+    side.spans = side.fitting ? stageSpans(layout) : null;
     side.places = side.fitting ? seats.map((seat, rank) => placeOf(layout, rank)) : null;
     return side;
 }

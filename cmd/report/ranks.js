@@ -54,8 +54,9 @@ function showRanks() {
         element("span", {id: "scale-ends", class: "scale-ends"}));
     put("sides", sides.map(({title, count, noun, layout}) => {
         const head = [title, element("span", {class: "muted"}, ` ${plural(count, noun)} `)];
+        const text = layout ? element("code", {class: "muted", title: layout.text}, shortened(layout.text, 48)) : null;
         return element("div", {class: "side"},
-            element("h3", {}, head, layout ? element("code", {class: "muted"}, layout.text) : null),
+            element("h3", {}, head, text),
             element("div", {class: "side-figure"}));
     }));
     drawSides(choices[0]);

@@ -78,14 +78,12 @@ function showVerdict() {
     put("elsewhere", "of ", needed, " that the new ranks need; ", kept, " where they are needed already.");
     const facts = [
         ["takes at least", seconds("/seconds")],
-        ["bound by", data.binding],
+        data.seconds > 0 && ["bound by", data.binding],
         ["hosts", derived(hosts.length, "count")],
         data.transfers > 0 && ["transfers", count("/transfers")],
         data.rounds > 0 && ["in rounds", count("/rounds")],
         data.read > 0 && ["reads", bytes("/read")],
         data.write > 0 && ["writes", bytes("/write")],
-        data.pieces > 0 && ["pieces", count("/pieces")],
-        data.files > 0 && ["files", count("/files")],
     ].filter(Boolean);
     put("facts", facts.map(([term, value]) => element("div", {}, element("dt", {}, term), element("dd", {}, value))));
 }

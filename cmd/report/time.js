@@ -21,7 +21,7 @@ function showTime() {
     put("time-words", "Each resource takes at least this long on its busiest host; all work at the same time, ",
         "so that the change takes at least ", seconds("/seconds"), `, ${ways[data.state] ?? data.state}.`);
     const badge = (resource) =>
-        resource === data.binding ? element("span", {class: "badge binding"}, "binding") : null;
+        resource === data.binding && data.seconds > 0 ? element("span", {class: "badge binding"}, "binding") : null;
     const time = (index) => {
         const {resource, seconds: amount} = resources[index];
         const made = bar(amount, data.seconds, resourceColours[resource] ?? "");

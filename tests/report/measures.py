@@ -95,6 +95,8 @@ STRUCTURE = """(() => {
         if (!document.getElementById(link.hash.slice(1))) faults.push(`${link.hash} leads nowhere`);
     const ids = [...document.querySelectorAll("[id]")].map((node) => node.id);
     if (new Set(ids).size !== ids.length) faults.push("two elements have one id");
+    for (const node of document.querySelectorAll("svg, svg g"))
+        if ([...node.childNodes].some((child) => child.nodeType === Node.TEXT_NODE)) faults.push("text that is not drawn");
     for (const figure of document.querySelectorAll("[role=group]"))
         if (figure.tabIndex !== 0) faults.push(`no key leads to '${figure.getAttribute("aria-label")}'`);
     if (/[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u2028-\\u202e]/.test(document.body.innerText)) faults.push("signs that nobody sees");
