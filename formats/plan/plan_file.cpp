@@ -109,6 +109,7 @@ PlanTables read_tables(const hdf5::Reader& file) {
 
 StoredPlan read_content(const hdf5::Reader& file) {
     StoredPlan stored{.content = {}, .tables = read_tables(file)};
+    if (file.attribute_text("schema") != plan_schema) throw failure("'schema': not {}", plan_schema);
     PlanFile& content = stored.content;
     PlanTables& tables = stored.tables;
     content.version = file.attribute_text("version");

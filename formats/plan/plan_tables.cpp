@@ -130,14 +130,6 @@ void get_placement(const HostTables& tables, Placement& placement) {
                                     from.host[b], from.price[b]});
 }
 
-template <class Bound>
-std::vector<std::uint32_t> disks_of(const Bound& bound) {
-    if constexpr (requires { bound.disks; })
-        return bound.disks;
-    else
-        return {};
-}
-
 void put_relocation(const Relocation& relocation, HostTables& tables) {
     const Bytes& total = relocation.total;
     tables.total = {total.needed, total.kept, total.local, total.same_host, total.other_host, total.storage};
@@ -158,13 +150,12 @@ void put_relocation(const Relocation& relocation, HostTables& tables) {
     tables.rounds = relocation.rounds;
     tables.bound = relocation.bound;
     tables.sending_hosts = relocation.sending.hosts;
-    tables.sending_disks = disks_of(relocation.sending);
+    tables.sending_disks = relocation.sending.disks;
     tables.sending_bytes = relocation.sending.bytes;
     tables.sending_seconds = relocation.sending.seconds;
 }
 
-template <class R>
-void get_relocation(const HostTables& tables, R& relocation) {
+void get_relocation(const HostTables& tables, Relocation& relocation) {
     const auto& total = tables.total;
     relocation.total = {total.needed, total.kept, total.local, total.same_host, total.other_host, total.storage};
     const auto& roles = tables.roles;
@@ -178,10 +169,7 @@ void get_relocation(const HostTables& tables, R& relocation) {
             {from.parcel[t], from.from[t], from.to[t], from.begin[t], from.end[t], from.round[t]});
     relocation.rounds = static_cast<std::uint32_t>(tables.rounds);
     relocation.bound = tables.bound;
-    relocation.sending.hosts = tables.sending_hosts;
-    relocation.sending.bytes = tables.sending_bytes;
-    relocation.sending.seconds = tables.sending_seconds;
-    if constexpr (requires { relocation.sending.disks; }) relocation.sending.disks = tables.sending_disks;
+    relocation.sending = {tables.sending_hosts, tables.sending_disks, tables.sending_bytes, tables.sending_seconds};
 }
 
 }  // namespace

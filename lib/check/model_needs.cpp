@@ -40,9 +40,9 @@ ModelNeeds::ModelNeeds(const PlanTables& tables, ParcelBook& book)
       new_{make_end(tables.to, model_, hosts_.new_devices.size())},
       crossings_(classes_.name.size()) {
     for (std::size_t r = 0; r < hosts_.roles.name.size(); ++r) {
-        const std::optional<DType> dtype = dtype_by_name(hosts_.roles.dtype[r]);
-        if (!dtype || itemsize(*dtype) == 0) throw failure("roles/dtype: '{}'", hosts_.roles.dtype[r]);
-        itemsizes_.push_back(static_cast<std::uint64_t>(itemsize(*dtype)));
+        const int size = itemsize(dtype_by_name(hosts_.roles.dtype[r]).value());
+        if (size == 0) throw failure("roles/dtype: elements of {} are no whole bytes", hosts_.roles.dtype[r]);
+        itemsizes_.push_back(static_cast<std::uint64_t>(size));
         optimizer_.push_back(hosts_.roles.name[r] != "weight");
     }
     check_size();

@@ -2,6 +2,7 @@
 #include "lib/check/shape.hpp"
 
 #include "lib/check/layout_text.hpp"
+#include "lib/core/dtype.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -213,6 +214,9 @@ void check_shape(const PlanTables& tables) {
     if (tables.model) check_shape(*tables.model);
     if (!tables.hosts) return;
     check_shape(*tables.hosts);
+    for (const std::string& dtype : tables.hosts->roles.dtype) {
+        if (tables.model ? !dtype_by_name(dtype) : !dtype.empty()) throw failure("roles/dtype: '{}'", dtype);
+    }
     if (tables.held) check_held(*tables.held, tables.hosts->old_ranks.host.size(), tables.hosts->new_devices.size());
 }
 

@@ -4,7 +4,7 @@
 #include "formats/plan/plan_check.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
-#include "tests/unit/plan/random_sides.hpp"
+#include "tests/unit/formats/plan/planned.hpp"
 
 #include <doctest/doctest.h>
 
@@ -32,41 +32,6 @@ struct Scratch {
 
     std::filesystem::path file() const { return folder / "change.plan"; }
 };
-
-void place(std::vector<Piece>& pieces, const std::vector<Tensor>& tensors, std::vector<FileEntry>& files) {
-    files = {{"a/one.bin", 0}, {"two.bin", 0}};
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-        Piece& piece = pieces[i];
-        FileEntry& file = files[i % 2];
-        piece.file = i % 2;
-        piece.offset = file.size;
-        piece.strides = row_major(sizes(piece.box));
-        file.size += static_cast<std::uint64_t>(volume(piece.box) * itemsize(tensors[piece.tensor].dtype));
-    }
-}
-
-PlanFile example(unsigned seed) {
-    Random random{seed};
-    PlanFile content;
-    content.version = "0.1.0";
-    content.from = "tp=2";
-    content.to = "tp=3,pp=2";
-    CheckpointPlan& file = content.checkpoint.emplace();
-    file.path = "ckpt";
-    file.source_digest = 0x0123456789abcdef;
-    file.settings = {.format = "safetensors", .dialect = "hf", .dtype = "bf16", .shard_size = 5000000000};
-    file.settings.config = {{"a", true}, {"b", std::int64_t{-3}}, {"c", 0.5}, {"d", std::string{"1"}}, {"e", nullptr}};
-    file.tensors = random.tensors(random.number(1, 3));
-    for (std::size_t i = 0; i < file.tensors.size(); ++i) file.target_dtypes.push_back(DType::f16);
-    file.source = random.cover(file.tensors, 3).pieces;
-    file.target = random.cover(file.tensors, 4).pieces;
-    place(file.source, file.tensors, file.source_files);
-    place(file.target, file.target_tensors(), file.target_files);
-    const std::vector<Tensor> target = file.target_tensors();
-    file.plan = make_plan(file.source_side(), {target, file.target});
-    file.proven = certify(file.source_side(), {target, file.target}, file.plan);
-    return content;
-}
 
 bool same(const PlanFile& a, const PlanFile& b) {
     const auto piece = [](const Piece& x, const Piece& y) {
@@ -100,7 +65,7 @@ bool same(const PlanFile& a, const PlanFile& b) {
 TEST_CASE("a plan file holds what was written, and its plan is proven again") {
     const Scratch scratch;
     for (unsigned seed = 0; seed < 50; ++seed) {
-        const PlanFile content = example(seed);
+        const PlanFile content = checkpoint_plan(seed);
         write_plan_file(scratch.file(), content);
         CHECK(same(read_plan_file(scratch.file()), content));
         const CheckedPlan checked = check_plan_file(scratch.file());
@@ -135,7 +100,7 @@ TEST_CASE("an empty plan, a scalar, large offsets, unknown strides and files") {
 
 TEST_CASE("what a plan file refers to must be there") {
     const Scratch scratch;
-    const PlanFile good = example(7);
+    const PlanFile good = checkpoint_plan(7);
     const auto refused = [&](std::function<void(CheckpointPlan&)> alter) {
         PlanFile bad = good;
         alter(*bad.checkpoint);
@@ -166,7 +131,7 @@ TEST_CASE("what a plan file refers to must be there") {
 
 TEST_CASE("an altered plan with a fitting CRC is found by its certificate") {
     const Scratch scratch;
-    const PlanFile good = example(7);
+    const PlanFile good = checkpoint_plan(7);
     const auto found = [&](std::function<void(CheckpointPlan&)> alter) {
         PlanFile bad = good;
         alter(*bad.checkpoint);
@@ -187,7 +152,7 @@ TEST_CASE("an altered plan with a fitting CRC is found by its certificate") {
 
 TEST_CASE("no byte of a plan file can change unnoticed") {
     const Scratch scratch;
-    const PlanFile good = example(3);
+    const PlanFile good = checkpoint_plan(3);
     write_plan_file(scratch.file(), good);
     const std::string bytes = read_file(scratch.file());
     const Fd fd = open_file(scratch.file(), O_RDWR);
@@ -203,7 +168,7 @@ TEST_CASE("no byte of a plan file can change unnoticed") {
 
 TEST_CASE("a file cut short, and no plan at all") {
     const Scratch scratch;
-    write_plan_file(scratch.file(), example(3));
+    write_plan_file(scratch.file(), checkpoint_plan(3));
     const auto size = std::filesystem::file_size(scratch.file());
     for (const auto length : {size - 1, size / 2, std::uintmax_t{513}, std::uintmax_t{100}, std::uintmax_t{0}}) {
         std::filesystem::resize_file(scratch.file(), length);
@@ -216,5 +181,5 @@ TEST_CASE("a file cut short, and no plan at all") {
                          (scratch.file().string() + ": of version tpx.plan/3, this tpx reads tpx.plan/2 only").c_str(),
                          Error);
     CHECK_THROWS_AS(read_plan_file(scratch.folder / "none.plan"), Error);
-    CHECK_THROWS_AS(write_plan_file(scratch.folder / "none" / "x.plan", example(3)), Error);
+    CHECK_THROWS_AS(write_plan_file(scratch.folder / "none" / "x.plan", checkpoint_plan(3)), Error);
 }

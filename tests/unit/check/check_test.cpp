@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/check/check.hpp"
+
+#include "formats/plan/plan_tables.hpp"
+#include "lib/core/error.hpp"
+#include "tests/unit/plan/random_parcels.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <map>
+#include <tuple>
+
+using namespace tpx;
+using namespace tpx::testing;
+
+namespace {
+
+/// Parcels of which no two agree in everything but bytes.
+void add_up(std::vector<Parcel>& parcels) {
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, bool>, Parcel> sums;
+    for (const Parcel& parcel : parcels) {
+        const auto [at, fresh] = sums.try_emplace({parcel.holders, parcel.needers, parcel.role, parcel.recut}, parcel);
+        if (!fresh) at->second.bytes += parcel.bytes;
+    }
+    parcels.clear();
+    for (const auto& [key, parcel] : sums) parcels.push_back(parcel);
+}
+
+struct Made {
+    formats::HostPlan plan;
+    PlanTables tables;
+};
+
+std::optional<Made> make(RandomInstances& random, const Extent& extent) {
+    Instance instance = random(extent);
+    add_up(instance.parcels.parcels);
+    Made made;
+    formats::HostPlan& plan = made.plan;
+    plan.state = static_cast<StateIn>(random.number(0, 2));
+    plan.hosts = instance.hosts;
+    plan.old_ranks = instance.seats;
+    plan.placement = place(instance.parcels, plan.hosts, plan.old_ranks, random.chance(20));
+    try {
+        plan.relocation = relocate(instance.parcels, plan.hosts, plan.old_ranks, plan.placement, plan.state,
+                                   plan.state == StateIn::shared);
+    } catch (const Error& error) {
+        CHECK(error.exit() == Exit::no);  // a lost host had what no other has
+        return std::nullopt;
+    }
+    plan.parcels = std::move(instance.parcels);
+    made.tables.hosts = formats::to_tables(plan, nullptr);
+    return made;
+}
+
+}  // namespace
+
+TEST_CASE("placements and relocations of random instances hold") {
+    RandomInstances random{3};
+    int done = 0, relayed = 0, bounded_by_disk = 0;
+    for (int round = 0; round < 4000; ++round) {
+        CAPTURE(round);
+        const std::optional<Made> made = make(random, {.hosts = 6, .ranks = 12, .parcels = 10, .bytes = 1000});
+        if (!made) continue;
+        const PlanCheck found = check_plan(made->tables, true);
+        REQUIRE(found.fault == "");
+        CHECK(found.crossing == made->plan.relocation.bound);
+        ++done;
+        relayed += made->plan.relocation.sending.hosts.size() > 1;
+        bounded_by_disk += !made->plan.relocation.sending.disks.empty();
+    }
+    CHECK(done > 2000);
+    CHECK(relayed > 50);
+    CHECK(bounded_by_disk > 50);
+}
+
+TEST_CASE("a worse choice does not hold, though all that is said of it is right") {
+    RandomInstances random{4};
+    int placements = 0, senders = 0;
+    for (int round = 0; round < 1000; ++round) {
+        CAPTURE(round);
+        const std::optional<Made> made = make(random, {.ranks = 12, .bytes = 1000, .lost = false});
+        if (!made || made->plan.placement.pinned) continue;
+        // Two blocks change places: everything is counted for the new placement, prices are the best one's.
+        formats::HostPlan plan = made->plan;
+        Placement& placement = plan.placement;
+        if (placement.blocks.size() >= 2 && plan.hosts[0].gpus == plan.hosts[1].gpus) {
+            std::swap(placement.blocks[0].host, placement.blocks[1].host);
+            const std::vector<std::int32_t> firsts = first_devices(plan.hosts);
+            for (const Block& block : placement.blocks) {
+                for (std::int32_t rank = block.begin; rank < block.end; ++rank)
+                    placement.devices[rank] = firsts[block.host] + rank - block.begin;
+            }
+            plan.relocation = relocate(plan.parcels, plan.hosts, plan.old_ranks, placement, plan.state, true);
+            placement.crossing = plan.relocation.bound;
+            if (placement.crossing > made->plan.placement.crossing &&
+                placement.blocks[1].end - placement.blocks[1].begin <= plan.hosts[0].gpus) {
+                CHECK(check_plan({.hosts = formats::to_tables(plan, nullptr)}, true).fault != "");
+                ++placements;
+            }
+        }
+        // Senders chosen as if all NICs were alike, beside the bound of those that are best.
+        plan = made->plan;
+        for (Host& host : plan.hosts) host.nic = 1;
+        const Relocation other = relocate(plan.parcels, plan.hosts, plan.old_ranks, plan.placement, plan.state, true);
+        plan.hosts = made->plan.hosts;
+        plan.relocation = other;
+        plan.relocation.sending = made->plan.relocation.sending;
+        bool is_slower = false;
+        for (std::size_t h = 0; h < plan.hosts.size(); ++h) {
+            const double rate = plan.hosts[h].nic.value_or(default_rates.nic);
+            is_slower |= static_cast<double>(other.hosts[h].nic_out) > plan.relocation.sending.seconds * rate + 3;
+        }
+        if (!is_slower) continue;
+        CHECK(check_plan({.hosts = formats::to_tables(plan, nullptr)}, true).fault.find("longer than") !=
+              std::string::npos);
+        ++senders;
+    }
+    CHECK(placements > 20);
+    CHECK(senders > 20);
+}
+
+TEST_CASE("bytes that go round in a circle are found, as are two partners in a round") {
+    HostTables tables;
+    tables.state = "memory";
+    const auto host = [&](const char* name) {
+        tables.hosts.name.emplace_back(name);
+        tables.hosts.gpus.push_back(1);
+        for (auto* rates : {&tables.hosts.nic, &tables.hosts.disk_read, &tables.hosts.disk_write, &tables.hosts.memory})
+            rates->push_back(1);
+        tables.hosts.switch_group.emplace_back();
+        tables.hosts.rails.push_back(1);
+        tables.hosts.lost.push_back(0);
+        tables.hosts.spare.push_back(0);
+        tables.hosts.price.push_back(0);
+        for (auto* loads : {&tables.loads.disk_read, &tables.loads.disk_write, &tables.loads.nic_in,
+                            &tables.loads.nic_out, &tables.loads.memory})
+            loads->push_back(0);
+    };
+    for (const char* name : {"a", "b", "c"}) host(name);
+    tables.old_ranks = {{0}, {0}};
+    tables.new_devices = {0, 1, 2};
+    tables.holders = {{0, 1}, {0}};
+    tables.needers = {{0, 3}, {0, 1, 2}};
+    tables.roles = {{"weight"}, {""}, {0}, {0}, {0}, {0}, {0}, {0}};
+    tables.tensors = {"w"};
+    tables.parcels = {{0}, {0}, {0}, {0}, {0}, {10}};
+    tables.blocks = {{0, 1, 2}, {1, 2, 3}, {0, 1, 2}, {10, 10, 10}};
+    tables.hosts.price[0] = -10;
+    tables.crossing = 20;
+    const auto fault = [&] { return check_plan({.hosts = tables}, true).fault; };
+    tables.transfers = {{0, 0}, {2, 1}, {1, 2}, {0, 0}, {0, 0}, {10, 10}};
+    CHECK(fault() == "parcel 0: byte 0 goes round in a circle at host 'b'");
+    tables.transfers.from = {0, 0};
+    tables.rounds = 1;
+    CHECK(fault() == "round 0: host 'a' sends to two hosts");
+    tables.transfers.round = {0, 1};
+    tables.rounds = 2;
+    CHECK(fault().starts_with("role 'weight': 0 bytes needed are stored, 30 counted"));
+    tables.transfers.from = {0, 1};
+    CHECK(fault() == "rounds: 2, no host takes part in more than 1");
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tpx::testing {
+
+/// One change of one attribute or data set of an HDF5 file.
+struct Alteration {
+    enum Kind {
+        add_first,   ///< one more, or another letter, in the first row
+        add_middle,  ///< the same in the middle
+        add_last,    ///< the same in the last
+        swap,        ///< the first row with the last that differs from it
+        drop,        ///< the last row
+        remove       ///< all of it
+    };
+    std::string field;  ///< "/bound", "/hosts/name"
+    bool attribute = false;
+    Kind kind = remove;
+
+    std::string name() const;
+};
+
+/// All alterations of all fields of `file`.
+std::vector<Alteration> alterations(const std::filesystem::path& file);
+
+/// Copies plan file `from` to `to` with `alteration`, and makes the CRC fit. False when it changes nothing.
+bool alter(const std::filesystem::path& from, const std::filesystem::path& to, const Alteration& alteration);
+
+/// Makes the request digest of plan file `file` fit, and the CRC with it.
+void fit_request_digest(const std::filesystem::path& file);
+
+}  // namespace tpx::testing

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/plan/plan_check.hpp"
+
+#include "lib/core/file.hpp"
+#include "tests/support/checkpoints.hpp"
+#include "tests/unit/formats/plan/altered_file.hpp"
+#include "tests/unit/formats/plan/planned.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace tpx;
+using namespace tpx::formats;
+using namespace tpx::testing;
+
+namespace {
+
+/// Plans of all kinds, small enough to alter every field.
+std::vector<std::pair<std::string, PlanFile>> plans() {
+    return {{"memory", model_plan("tp=2,pp=2,dp=2,ep=2,etp=2,zero=1", "tp=2,pp=1,dp=2,ep=4,etp=1,zero=1", {})},
+            {"groups", model_plan("tp=2,pp=4,ep=2,etp=1", "tp=1,pp=2,dp=4,ep=4,etp=1,zero=1", {.groups = true})},
+            {"stores", model_plan("tp=2,pp=2,dp=2,ep=2", "tp=4,pp=1,dp=2,ep=2", {.state = StateIn::stores})},
+            {"shared", model_plan("tp=2,pp=4,zero=1", "tp=2,pp=2,zero=3", {.state = StateIn::shared, .lost = true})},
+            {"pieces", checkpoint_plan_with_hosts(12, {})}};
+}
+
+bool is_found(const std::filesystem::path& file) {
+    try {
+        return !check_plan_file(file, true).holds();
+    } catch (const Error&) {
+        return true;
+    }
+}
+
+/// Whether a field says what the plan makes of what was asked.
+bool is_decided(std::string_view field) {
+    static constexpr std::string_view fields[] = {
+        "/parcels/",      "/holders/",   "/needers/",    "/blocks/",         "/transfers/",
+        "/sending",       "/loads/",     "/moves",       "/hosts/price",     "/ranks/new_device",
+        "/roles/needed",  "/roles/kept", "/roles/local", "/roles/same_host", "/roles/other_host",
+        "/roles/storage", "/needed",     "/kept",        "/local",           "/same_host",
+        "/other_host",    "/storage",    "/crossing",    "/bound",           "/rounds",
+        "/targets",       "/elements",   "/bytes"};
+    return std::ranges::any_of(fields, [&](std::string_view start) { return field.starts_with(start); });
+}
+
+}  // namespace
+
+TEST_CASE("plans of models and checkpoints hold") {
+    const test::Scratch scratch;
+    const auto file = scratch.path() / "change.plan";
+    for (const auto& [name, plan] : plans()) {
+        CAPTURE(name);
+        write_plan_file(file, plan);
+        for (bool full : {false, true}) {
+            const CheckedPlan checked = check_plan_file(file, full);
+            CHECK(checked.fault == "");
+            CHECK(checked.moves.has_value() == plan.checkpoint.has_value());
+            CHECK(checked.hosts->ranks == plan.hosts->placement.devices.size());
+            CHECK(checked.hosts->transfers == plan.hosts->relocation.transfers.size());
+            CHECK(checked.hosts->transfers > 0);
+            CHECK(checked.hosts->crossing == plan.hosts->placement.crossing);
+        }
+    }
+}
+
+TEST_CASE("no field of a plan can be altered unnoticed, even with a fitting CRC") {
+    const test::Scratch scratch;
+    const auto good = scratch.path() / "good.plan";
+    const auto bad = scratch.path() / "bad.plan";
+    for (const auto& [name, plan] : plans()) {
+        CAPTURE(name);
+        write_plan_file(good, plan);
+        int count = 0;
+        for (const Alteration& alteration : alterations(good)) {
+            CAPTURE(alteration.name());
+            if (!alter(good, bad, alteration)) continue;
+            // The version says who made the plan, and nothing about it.
+            if (alteration.field != "/version" || alteration.kind == Alteration::remove) CHECK(is_found(bad));
+            ++count;
+        }
+        CHECK(count > 150);
+    }
+}
+
+TEST_CASE("what a plan decides cannot be altered unnoticed even where the request digest is made to fit") {
+    const test::Scratch scratch;
+    const auto good = scratch.path() / "good.plan";
+    const auto bad = scratch.path() / "bad.plan";
+    for (const auto& [name, plan] : plans()) {
+        CAPTURE(name);
+        write_plan_file(good, plan);
+        int count = 0;
+        for (const Alteration& alteration : alterations(good)) {
+            CAPTURE(alteration.name());
+            if (!is_decided(alteration.field) || !alter(good, bad, alteration)) continue;
+            ++count;
+            try {
+                fit_request_digest(bad);
+            } catch (const Error&) {
+                continue;  // no plan at all any more
+            }
+            CHECK(is_found(bad));
+        }
+        CHECK(count > 100);
+    }
+}
