@@ -10,7 +10,13 @@ import tempfile
 import time
 
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+SWITCHES = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+            "--no-first-run", "--disable-background-networking", "--remote-debugging-pipe")
+OWN = ("file:", "data:", "about:", "blob:")  # what a page that needs nothing from elsewhere may ask for
 SECONDS = 60
+
+SETTLED = """new Promise((done) =>
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0))))"""
 
 
 def find_browser():
@@ -32,9 +38,8 @@ class Page:
             os.dup2(answers, 4)
 
         self.process = subprocess.Popen(
-            [find_browser(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-             "--no-first-run", "--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={self.profile}"],
-            preexec_fn=connect, pass_fds=(3, 4), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [find_browser(), *SWITCHES, f"--user-data-dir={self.profile}"], preexec_fn=connect, pass_fds=(3, 4),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for descriptor in (*held, commands, answers):
             os.close(descriptor)
         self.buffer = b""
@@ -94,7 +99,7 @@ class Page:
             self.faults.append(values["entry"]["text"])
         if method == "Runtime.consoleAPICalled":
             self.faults.append(f"console.{values['type']}")
-        if method == "Network.requestWillBeSent" and not values["request"]["url"].startswith(("file:", "data:", "about:")):
+        if method == "Network.requestWillBeSent" and not values["request"]["url"].startswith(OWN):
             self.faults.append(f"asks for {values['request']['url']}")
 
     def open(self, path):
@@ -112,17 +117,18 @@ class Page:
 
     def settle(self):
         """Waits until what was drawn late is there."""
-        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0))))")
+        self.evaluate(SETTLED)
 
     def resize(self, width, height):
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def prefer(self, scheme="light", media=""):
-        self.send("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": scheme}])
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.send("Emulation.setEmulatedMedia", media=media, features=features)
 
     def press(self, key):
         for kind in ("keyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9}.get(key, 0))
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key)
 
     def point(self, x, y):
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import measures
 from browser import Page, find_browser
-from samples import SAMPLES
+from samples import SAMPLES, layout
 from texts import TEXTS, rate_text, size_text, time_text
 
 SKIPPED = 77
@@ -78,7 +78,8 @@ def check_look(page, name):
     page.settle()
     overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     check(overflow <= 0, f"{name}: on paper it is {overflow} pixels too wide")
-    check(page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", f"{name}: paper is not white")
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    check(paper == "rgb(255, 255, 255)", f"{name}: paper is {paper}")
     page.resize(WIDTHS[0], 900)
     for scheme in ("light", "dark"):
         page.prefer(scheme)
@@ -112,7 +113,8 @@ def check_ranks(page, plan, name):
     page.point(*spot)
     said = page.evaluate("document.getElementById('tip').innerText")
     seat = plan["new_ranks"].index([min(host for host, _ in plan["new_ranks"]), 0])
-    check(f"rank {seat}\n" in said and size_text(plan["new_bytes"][seat]) in said, f"{name}: '{said}' is said of rank {seat}")
+    right = f"rank {seat}\n" in said and size_text(plan["new_bytes"][seat]) in said
+    check(right, f"{name}: '{said}' is said of rank {seat}")
     page.point(2, 2)
 
 
@@ -137,6 +139,7 @@ def check_plan(page, plan, path, name):
     if not large:
         check_look(page, name)
     check_keys(page, name)
+    check_controls(page, name)
     page.paper(path.with_suffix(".pdf"))
     for fault in page.faults:
         check(False, f"{name}: {fault}")
@@ -146,12 +149,44 @@ def check_texts(page):
     """The page's texts of numbers are those of tpx, in the middle between two texts too."""
     sizes = [0, 1, 999, 999.5, 1000, 9994999, 9995000, 2125000000, 2375000000, 12250000000, 12350000000, 10**15, 2**62,
              999499, 999500] + [int(1.37**k) for k in range(140)]
-    times = [0, 1e-9, 4.625e-6, 0.00099949, 0.0009995, 0.99949, 0.9995, 1.125, 59.96, 119.4, 119.5, 3599.5, 7199.4, 7200, 1e6]
-    times += [0.000001 * 1.7**k for k in range(50)]
-    for script, values, text in (("sizeText", sizes, size_text), ("rateText", sizes, rate_text), ("timeText", times, time_text)):
+    times = [0, 1e-9, 4.625e-6, 0.00099949, 0.0009995, 0.99949, 0.9995, 1.125, 59.96, 119.4, 119.5, 3599.5]
+    times += [7199.4, 7200] + [0.000001 * 1.7**k for k in range(60)]
+    made = (("sizeText", sizes, size_text), ("rateText", sizes, rate_text), ("timeText", times, time_text))
+    for script, values, text in made:
         made = page.evaluate(f"{json.dumps(values)}.map({script})")
         for value, said in zip(values, made):
             check(said == text(value), f"{script}({value}) is '{said}', not '{text(value)}'")
+
+
+# Which part, stage and block of experts the ranks of a layout have, as megatron-core numbers them.
+PLACES = [
+    ("tp=2,cp=2,ep=2,dp=2,pp=2,etp=1", {"tp": "0101010101010101", "pp": "0000000011111111", "dp": "0000111100001111",
+                                        "cp": "0011001100110011", "ep": "0101010101010101"}),
+    ("tp=4,ep=4,dp=4,pp=2,etp=1", {"tp": "01230123012301230123012301230123", "pp": "00000000000000001111111111111111",
+                                   "dp": "00001111222233330000111122223333", "ep": "01230123012301230123012301230123"}),
+    ("tp=2,pp=2,dp=2,order=pp-tp-cp-ep-dp", {"pp": "01010101", "tp": "00110011", "dp": "00001111"}),
+]
+
+
+def check_places(page):
+    for text, expected in PLACES:
+        given = json.dumps(layout(text))
+        made = page.evaluate(f"Array.from({{length: {given}.ranks}}, (unused, rank) => placeOf({given}, rank))")
+        for axis, ranks in expected.items():
+            found = "".join(str(place[axis]) for place in made)
+            check(found == ranks, f"{text}: {axis} of ranks is {found}, not {ranks}")
+
+
+def check_controls(page, name):
+    """Colours can be chosen, and tables sorted."""
+    for axis in page.evaluate("[...document.querySelectorAll('#colour-by option')].map((option) => option.value)"):
+        drawn = page.evaluate(measures.colour_by(axis))
+        there = page.evaluate("sides.map((side) => side.count)")
+        check(drawn == there, f"{name}: coloured by {axis}, {drawn} ranks of {there} are drawn")
+    for way in ("descending", "ascending"):
+        values = page.evaluate(measures.SORTED)
+        right = sorted(values, reverse=way == "descending")
+        check(values == right and values, f"{name}: hosts are not in {way} order of what they send")
 
 
 def plans_of_samples(program, folder, names):
@@ -166,7 +201,8 @@ def plans_of_samples(program, folder, names):
 PLANS = {
     "stages": ["--model", "gpt3-6.7b", "--from", "tp=4,pp=2", "--to", "tp=4,pp=4", "--hosts", "4x4"],
     "tensors": ["--model", "gpt3-6.7b", "--from", "tp=4,pp=2", "--to", "tp=8,pp=2", "--hosts", "4x4"],
-    "lost": ["--model", "llama3-70b", "--from", "tp=8,pp=4,dp=4", "--to", "tp=8,pp=4,dp=3", "--hosts", "16x8", "--lost", "host3"],
+    "lost": ["--model", "llama3-70b", "--from", "tp=8,pp=4,dp=4", "--to", "tp=8,pp=4,dp=3", "--hosts", "16x8",
+             "--lost", "host3"],
     "experts": ["--model", "moe-1t", "--from", "tp=8,dp=1024,ep=64,etp=1,pp=2,first=30,zero=1",
                 "--to", "tp=8,dp=768,ep=64,etp=1,pp=2,first=30,zero=1", "--hosts", "2048x8"],
     "checkpoint": ["testdata/llama-small/megatron-tp2pp2", "--to", "tp=4", "--hosts", "2x2"],
@@ -176,7 +212,8 @@ PLANS = {
 def plans_of_tpx(program, folder):
     for name, words in PLANS.items():
         path = folder / f"{name}.html"
-        done = subprocess.run([program, "plan", *words, "--report", path, "--json"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+        command = [program, "plan", *words, "--report", path, "--json"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
         check(done.returncode == 0, f"{name}: tpx plan: {done.stderr}")
         if done.returncode == 0:
             yield name, json.loads(done.stdout), path
@@ -197,6 +234,7 @@ def main():
             check_plan(page, plan, path, name)
         if not faults:
             check_texts(page)
+            check_places(page)
     for fault in faults[:40]:
         print(fault)
     print(f"{len(faults)} faults")

@@ -14,8 +14,32 @@ UNFOLD_ALL = f"""{UNFOLD}.then(() => {{
 }})"""
 
 # Ranks on each side: cards, or the squares of all paths that are no outlines.
-DRAWN = """[...document.querySelectorAll(".side")].map((side) => side.querySelectorAll(".card:not(.empty)").length ||
-    [...side.querySelectorAll("path:not(.idle)")].reduce((count, path) => count + path.getAttribute("d").split("M").length - 1, 0))"""
+DRAWN = """(() => {
+    const squares = (path) => path.getAttribute("d").split("M").length - 1;
+    return [...document.querySelectorAll(".side")].map((side) => side.querySelectorAll(".card:not(.empty)").length ||
+        [...side.querySelectorAll("path:not(.idle)")].reduce((count, path) => count + squares(path), 0));
+})()"""
+
+
+def colour_by(axis):
+    """Chooses what colours mean; gives how many ranks are drawn then."""
+    return f"""(() => {{
+        const chooser = document.getElementById("colour-by");
+        chooser.value = "{axis}";
+        chooser.dispatchEvent(new Event("change"));
+        return {DRAWN};
+    }})()"""
+
+
+# Sorts the table of hosts by what they send; gives the numbers of that column.
+SORTED = """(() => {
+    const details = [...document.querySelectorAll("details")].find((each) => each.textContent.startsWith("Hosts"));
+    const heads = [...details.querySelectorAll("thead th")];
+    const column = heads.findIndex((head) => head.textContent === "sends");
+    (heads[column].querySelector("button") ?? heads[column]).click();
+    return [...details.querySelectorAll("tbody tr")].map((row) =>
+        Number(row.children[column].querySelector(".number").dataset.value));
+})()"""
 
 # The middle of the first square of the new ranks that is not idle; nothing where ranks are cards.
 SPOT = """(() => {
@@ -37,9 +61,11 @@ CONTRASTS = """(() => {
         const hex = /^#(..)(..)(..)$/.exec(colour);
         return hex ? hex.slice(1).map((part) => parseInt(part, 16)) : colour.match(/[0-9.]+/g).map(Number);
     };
-    const light = (colour) => channels(colour).slice(0, 3)
-        .map((value) => value / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
-        .reduce((total, value, k) => total + value * [0.2126, 0.7152, 0.0722][k], 0);
+    const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    const light = (colour) => {
+        const [red, green, blue] = channels(colour).map((value) => linear(value / 255));
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
     const contrast = (a, b) => {
         const [low, high] = [light(a), light(b)].sort((p, q) => p - q);
         return (high + 0.05) / (low + 0.05);
@@ -55,7 +81,8 @@ CONTRASTS = """(() => {
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walk.nextNode()) {
         const node = walk.currentNode.parentElement;
-        if (!walk.currentNode.data.trim() || node.closest("script, noscript, select, .on-square") || !node.checkVisibility()) continue;
+        if (node.closest("script, noscript, select, .on-square") || !node.checkVisibility()) continue;
+        if (!walk.currentNode.data.trim()) continue;
         const style = getComputedStyle(node);
         const found = contrast(node.ownerSVGElement ? style.fill : style.color, behind(node));
         if (found < 4.5) faults.set(node.className || node.tagName, [found, walk.currentNode.data.slice(0, 40)]);
@@ -69,7 +96,8 @@ CONTRASTS = """(() => {
 
 # Elements that can have the focus and that nothing names.
 UNNAMED = """[...document.querySelectorAll("[tabindex], a, button, select, summary")]
-    .filter((node) => !node.getAttribute("aria-label") && !node.innerText.trim() && !document.querySelector(`label[for="${node.id}"]`))
+    .filter((node) => !node.getAttribute("aria-label") && !node.innerText.trim())
+    .filter((node) => !document.querySelector(`label[for="${node.id}"]`))
     .map((node) => node.outerHTML.slice(0, 80))"""
 
 # The figures that arrow keys explore, by number.
@@ -81,28 +109,35 @@ FIGURES = """(() => {
 # What is wrong with headings, tables, links, and with elements that only names from outside could have made.
 STRUCTURE = """(() => {
     const faults = [];
+    const all = (selector) => [...document.querySelectorAll(selector)];
+    const fault = (holds, text) => {
+        if (holds) faults.push(text);
+    };
     let level = 0;
-    for (const head of document.querySelectorAll("h1, h2, h3, h4")) {
+    for (const head of all("h1, h2, h3, h4")) {
         const next = Number(head.tagName[1]);
-        if (next > level + 1) faults.push(`heading '${head.textContent.slice(0, 40)}' skips a level`);
-        if (!head.textContent.trim()) faults.push("a heading is empty");
+        fault(next > level + 1, `heading '${head.textContent.slice(0, 40)}' skips a level`);
+        fault(!head.textContent.trim(), "a heading is empty");
         level = next;
     }
-    if (document.querySelectorAll("h1").length !== 1) faults.push("not one h1");
-    for (const table of document.querySelectorAll("table"))
-        if (!table.caption && !table.parentElement.getAttribute("aria-label")) faults.push("a table has no name");
-    for (const link of document.querySelectorAll("a[href^='#']"))
-        if (!document.getElementById(link.hash.slice(1))) faults.push(`${link.hash} leads nowhere`);
-    const ids = [...document.querySelectorAll("[id]")].map((node) => node.id);
-    if (new Set(ids).size !== ids.length) faults.push("two elements have one id");
-    for (const node of document.querySelectorAll("svg, svg g"))
-        if ([...node.childNodes].some((child) => child.nodeType === Node.TEXT_NODE)) faults.push("text that is not drawn");
-    for (const figure of document.querySelectorAll("[role=group]"))
-        if (figure.tabIndex !== 0) faults.push(`no key leads to '${figure.getAttribute("aria-label")}'`);
-    if (/[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u2028-\\u202e]/.test(document.body.innerText)) faults.push("signs that nobody sees");
-    if (document.scripts.length !== 2) faults.push(`${document.scripts.length} scripts`);
-    if (document.querySelector("img, iframe, object, embed, link:not([rel=icon]), base, form")) faults.push("an element that the page does not have");
-    if (document.querySelector("[onerror], [onclick], [onload]")) faults.push("an element with a script of its own");
-    if (/undefined|NaN|null|Infinity|\\[object/.test(document.body.innerText)) faults.push("a value that is none: " + /.{0,30}(undefined|NaN|null|Infinity|\\[object).{0,20}/.exec(document.body.innerText)[0]);
+    fault(all("h1").length !== 1, "not one h1");
+    for (const table of all("table"))
+        fault(!table.caption && !table.parentElement.getAttribute("aria-label"), "a table has no name");
+    for (const link of all("a[href^='#']"))
+        fault(!document.getElementById(link.hash.slice(1)), `${link.hash} leads nowhere`);
+    const ids = all("[id]").map((node) => node.id);
+    fault(new Set(ids).size !== ids.length, "two elements have one id");
+    for (const node of all("svg, svg g"))
+        fault([...node.childNodes].some((child) => child.nodeType === Node.TEXT_NODE), "text that is not drawn");
+    for (const figure of all("[role=group]"))
+        fault(figure.tabIndex !== 0, `no key leads to '${figure.getAttribute("aria-label")}'`);
+    const text = document.body.innerText;
+    const hidden = /[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u2028-\\u202e]/;
+    fault(hidden.test(text), "signs that nobody sees");
+    const none = /.{0,30}(undefined|NaN|null|Infinity|\\[object).{0,20}/.exec(text);
+    fault(none, `a value that is none: ${none?.[0]}`);
+    fault(document.scripts.length !== 2, `${document.scripts.length} scripts`);
+    const foreign = "img, iframe, object, embed, link:not([rel=icon]), base, form, [onerror], [onclick], [onload]";
+    fault(document.querySelector(foreign), "an element that the page does not have");
     return faults;
 })()"""

@@ -48,8 +48,9 @@ def plan(model, before, after, gpus, host_count, weights, senders, seed=0, names
     if permute:
         draw.shuffle(order)
     new_ranks = [[order[rank // gpus], rank % gpus] for rank in range(new["ranks"])]
-    share = lambda side: [weights // (side["tp"] * side["pp"] * side["fsdp"]) + draw.randrange(4096) for _ in range(side["ranks"])]
-    old_bytes, new_bytes = share(old), share(new)
+    old_bytes, new_bytes = (
+        [weights // (side["tp"] * side["pp"] * side["fsdp"]) + draw.randrange(4096) for _ in range(side["ranks"])]
+        for side in (old, new))
     hosts = [{"name": names.format(h), "gpus": gpus, "switch": "", "lost": h in lost, "spare": h in spare, "nic_in": 0,
               "nic_out": 0, "disk_read": 0, "disk_write": 0, "copied": 0} for h in range(host_count)]
     holding = sorted({seat[0] for seat in old_ranks if seat})
@@ -83,11 +84,11 @@ def plan(model, before, after, gpus, host_count, weights, senders, seed=0, names
     busiest = max(hosts, key=lambda host: host["nic_out"])
     lines = resources(hosts)
     binding = max(lines, key=lambda each: each["seconds"])
-    return {"model": model, "from": {"layout": old}, "to": {"layout": new}, "state": "memory", "parcels": 4 * len(flows),
-            "total": total, "roles": roles, "hosts": hosts, "old_ranks": old_ranks, "new_ranks": new_ranks,
-            "old_bytes": old_bytes, "new_bytes": new_bytes,
-            "flows": [{"from": sender, "to": to, "bytes": size}
-                      for (sender, to), size in sorted(flows.items(), key=lambda item: (item[0][0] is None, item[0][0] or 0, item[0][1]))],
+    in_order = sorted(flows.items(), key=lambda item: (item[0][0] is None, item[0][0] or 0, item[0][1]))
+    return {"model": model, "from": {"layout": old}, "to": {"layout": new}, "state": "memory",
+            "parcels": 4 * len(flows), "total": total, "roles": roles, "hosts": hosts,
+            "old_ranks": old_ranks, "new_ranks": new_ranks, "old_bytes": old_bytes, "new_bytes": new_bytes,
+            "flows": [{"from": sender, "to": to, "bytes": size} for (sender, to), size in in_order],
             "transfers": 4 * len(flows), "rounds": 2 * senders,
             "certificate": certificate(total["other_host"] + total["storage"], busiest["name"], busiest["nic_out"]),
             "resources": lines, "seconds": binding["seconds"], "binding": binding["resource"], "notes": []}
@@ -112,8 +113,8 @@ def broken():
     """Hosts that are lost, ranks that are on no host any more, a store, names as nobody should choose them."""
     evil = ["</script><script>document.documentElement.dataset.fault='script'</script>", "<img src=x onerror=alert(1)>",
             "new\nline\x07\u202egpj.exe", "名前 ホスト", "\"quoted\\\" & 'more'", "a" * 300, "", "{{data}}"]
-    result = plan("</title><h1>Model & \u2028Sons", "tp=2,pp=4,dp=4", "tp=2,pp=2,dp=6", 4, 8, 400_000_000_000, 2, lost=(3,), spare=(7,),
-                  from_storage=True)
+    result = plan("</title><h1>Model & \u2028Sons", "tp=2,pp=4,dp=4", "tp=2,pp=2,dp=6", 4, 8, 400_000_000_000, 2,
+                  lost=(3,), spare=(7,), from_storage=True)
     for host, name in zip(result["hosts"], evil):
         host["name"] = name
     result["hosts"][2]["switch"] = "<b>rack</b>"
@@ -147,4 +148,5 @@ def large():
                 14_000_000_000_000, 12, names="n{}", permute=True)
 
 
-SAMPLES = {"small": small, "medium": medium, "one_host": one_host, "broken": broken, "checkpoint": checkpoint, "large": large}
+SAMPLES = {"small": small, "medium": medium, "one_host": one_host, "broken": broken, "checkpoint": checkpoint,
+           "large": large}
