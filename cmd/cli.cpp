@@ -101,6 +101,21 @@ void Command::common_options() {
     flag("-h,--help", &help_, "Print this help");
 }
 
+Command& Command::subcommand(std::string_view name, std::string_view summary) {
+    subcommands_.push_back(std::make_unique<Command>(fmt::format("{} {}", name_, name), summary));
+    return *subcommands_.back();
+}
+
+Command& Command::find_subcommand(std::string_view word) {
+    std::vector<std::string> names;
+    for (const std::unique_ptr<Command>& command : subcommands_) {
+        names.push_back(command->name().substr(name_.size() + 1));
+        if (names.back() == word) return *command;
+    }
+    if (word.empty()) throw usage("say which: {}", one_of(names));
+    throw usage("unknown command '{}'{}", word, did_you_mean(word, names));
+}
+
 const Option* Command::find(std::string_view name) const {
     for (const Option& option : options_)
         if (name == option.name() || (!option.short_name().empty() && name == option.short_name())) return &option;

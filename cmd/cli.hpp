@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -89,6 +90,8 @@ public:
     void example(std::string_view line, std::string_view caption);
     /// What the command does, once its options are parsed.
     void run(std::function<void(Output&)> body) { body_ = std::move(body); }
+    /// Adds a command of this one, "tpx profile fit"; one that has any has no options of its own but --help.
+    Command& subcommand(std::string_view name, std::string_view summary);
     /// The command is announced, but can only say that it is not built yet.
     void not_built();
     /// Adds --json, --quiet and --help; the last of the set-up calls.
@@ -100,6 +103,12 @@ public:
     const std::vector<std::vector<std::string>>& exclusions() const { return exclusions_; }
     const std::vector<Example>& examples() const { return examples_; }
     bool built() const { return built_; }
+    /// The commands of this one; each is named in full, "profile fit".
+    const std::vector<std::unique_ptr<Command>>& subcommands() const { return subcommands_; }
+    /// The command of this one that is called by `word`, "fit". Throws Error (usage).
+    Command& find_subcommand(std::string_view word);
+    /// What parse() came to: one of the subcommands, or this command.
+    Command& chosen() { return chosen_ ? *chosen_ : *this; }
     /// The option called `name` ("--to", "-o"), or null.
     const Option* find(std::string_view name) const;
 
@@ -111,11 +120,15 @@ public:
     void operator()(Output& out) const { body_(out); }
 
 private:
+    void parse_subcommand(std::span<const std::string> words);
+
     std::string name_, summary_;
     std::deque<Option> options_;  // a deque, so that references to options last
     std::vector<std::vector<std::string>> exclusions_;
     std::vector<Example> examples_;
     std::function<void(Output&)> body_;
+    std::vector<std::unique_ptr<Command>> subcommands_;
+    Command* chosen_ = nullptr;
     bool help_ = false, json_ = false, quiet_ = false, built_ = true;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/commands.hpp"
 
+#include "cmd/profile.hpp"
+
 #include <memory>
 
 namespace tpx::cli {
@@ -143,7 +145,7 @@ void add_commands(Cli& cli) {
     add_plan(cli);
     add_reshard(cli);
     add_verify(cli);
-    add_not_built(cli, "profile", "Measure hardware and fit a throughput model");
+    add_profile(cli);
     add_not_built(cli, "migrate", "Move a job's state between node-local stores");
     add_not_built(cli, "simulate", "Replay a trace of jobs under a scheduling policy");
 }

@@ -131,6 +131,18 @@ Candidates complete_argument(const Command& command, std::span<const std::string
     return context.options_ended ? Candidates{} : beginning(typed, option_names(command, context));
 }
 
+// The words after the name of a command, which may be the name of one of its own.
+Candidates complete_command(const Command& command, std::span<const std::string> before, const std::string& typed) {
+    if (command.subcommands().empty()) return complete_argument(command, before, typed);
+    Candidates all;
+    for (const auto& sub : command.subcommands()) {
+        const std::string name = sub->name().substr(command.name().size() + 1);
+        if (!before.empty() && before[0] == name) return complete_argument(*sub, before.subspan(1), typed);
+        all.push_back({name, sub->summary()});
+    }
+    return before.empty() ? beginning(typed, all) : Candidates{};
+}
+
 }  // namespace
 
 Candidates complete(const Cli& cli, std::span<const std::string> words) {
@@ -141,7 +153,7 @@ Candidates complete(const Cli& cli, std::span<const std::string> words) {
     }
     if (words[0] == "help") return words.size() == 2 ? beginning(typed, commands(cli)) : Candidates{};
     for (const Command& command : cli.commands())
-        if (command.name() == words[0]) return complete_argument(command, words.subspan(1, words.size() - 2), typed);
+        if (command.name() == words[0]) return complete_command(command, words.subspan(1, words.size() - 2), typed);
     return {};
 }
 

@@ -25,6 +25,17 @@ std::string summary_with_choices(const Option& option) {
     return fmt::format("{}: {}", option.summary(), one_of(option.choices()));
 }
 
+std::string help_of_subcommands(const Command& command) {
+    std::string text = fmt::format("Usage: tpx {} COMMAND [OPTION]... ARGUMENT...\n{}.\n\nCommands:\n", command.name(),
+                                   command.summary());
+    for (const auto& sub : command.subcommands())
+        text +=
+            fmt::format("  {:<9} {}{}\n", sub->name().substr(command.name().size() + 1), sub->summary(), note(*sub));
+    for (const Example& example : command.examples())
+        text += fmt::format("\nExample: {}\n  {}\n", example.caption, example.line);
+    return text;
+}
+
 }  // namespace
 
 std::string flags(const Option& option) {
@@ -34,6 +45,7 @@ std::string flags(const Option& option) {
 }
 
 std::string help(const Command& command) {
+    if (!command.subcommands().empty()) return help_of_subcommands(command);
     std::size_t width = 0;
     for (const Option& option : command.options()) width = std::max(width, flags(option).size());
     std::string text = fmt::format("{}{}{}.\n\n", usage_line(command), command.summary(), note(command));

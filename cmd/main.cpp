@@ -43,15 +43,19 @@ void answer_completion(const Cli& cli, Words words) {
 }
 
 void print_help(Cli& cli, Words words) {
-    if (words.size() > 1) throw Error{Exit::usage, "unexpected argument '{}'", words[1]};
-    print(words.empty() || words[0] == "help" ? help(cli) : help(cli.find(words[0])));
+    if (words.empty() || words[0] == "help") return print(help(cli));
+    Command& command = cli.find(words[0]);
+    const bool deeper = words.size() > 1 && !command.subcommands().empty();
+    if (words.size() > (deeper ? 2 : 1)) throw Error{Exit::usage, "unexpected argument '{}'", words.back()};
+    print(help(deeper ? command.find_subcommand(words[1]) : command));
 }
 
 void run_command(Command& command, Words words) {
     command.parse(words);
-    if (command.help()) return print(help(command));
-    Output out{command.json(), command.quiet()};
-    command(out);
+    Command& chosen = command.chosen();
+    if (chosen.help()) return print(help(chosen));
+    Output out{chosen.json(), chosen.quiet()};
+    chosen(out);
     out.finish();
 }
 
@@ -68,7 +72,7 @@ void dispatch(Cli& cli, Words words) {
     try {
         run_command(command, words.subspan(1));
     } catch (Error& error) {
-        if (error.exit() == Exit::usage) error.prepend(command.name());
+        if (error.exit() == Exit::usage) error.prepend(command.chosen().name());
         throw;
     }
 }
@@ -102,7 +106,7 @@ int run(Words words) {
         const bool known = !words.empty() && std::ranges::any_of(cli.commands(), [&](const Command& command) {
             return command.name() == words[0];
         });
-        const std::string name = known ? " " + words[0] : "";
+        const std::string name = known ? " " + cli.find(words[0]).chosen().name() : "";
         return report(error.exit(), error.what(), fmt::format("Try 'tpx{} --help'.\n", name));
     } catch (const std::bad_alloc&) {
         return report(Exit::failure, "out of memory", "");

@@ -91,7 +91,15 @@ void check_presence(const Command& command, const Given& given) {
 
 }  // namespace
 
+void Command::parse_subcommand(std::span<const std::string> words) {
+    help_ = !words.empty() && (words[0] == "-h" || words[0] == "--help");
+    if (help_) return;
+    chosen_ = &find_subcommand(words.empty() ? "" : words[0]);
+    chosen_->parse(words.subspan(1));
+}
+
 void Command::parse(std::span<const std::string> words) {
+    if (!subcommands_.empty()) return parse_subcommand(words);
     const auto asks_help = [](std::string_view word) { return word == "-h" || word == "--help"; };
     help_ = std::ranges::any_of(words, asks_help);  // whatever else is wrong: the help says how it is done
     if (help_ || !built_) return;

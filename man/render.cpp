@@ -135,6 +135,11 @@ std::string lower_first(std::string text) {
 // The line that stands in for a placeholder, or the line itself.
 std::string fill(const std::string& line, Cli& cli, const std::string& command) {
     if (line == "@COMMANDS@") return command_list(cli);
+    if (line.starts_with("@OPTIONS ") || line.starts_with("@SYNOPSIS ")) {  // "@OPTIONS fit@": of a command's command
+        const std::size_t blank = line.find(' ');
+        const Command& sub = cli.find(command).find_subcommand(line.substr(blank + 1, line.size() - blank - 2));
+        return line.starts_with("@OPTIONS") ? option_list(sub) : synopsis(sub);
+    }
     if (line == "@OPTIONS@") return option_list(cli.find(command));
     if (line == "@SYNOPSIS@") return synopsis(cli.find(command));
     if (line == ".Nd @SUMMARY@") return fmt::format(".Nd {}\n", lower_first(cli.find(command).summary()));

@@ -110,7 +110,10 @@ StepTime step_time(const Parameters& parameters, const ModelSize& model, double 
     StepTime time;
     const double forward = forward_pass(step);
     time.forward = plan.accumulation * forward;
-    if (step.full_recompute()) time.recompute = plan.accumulation * forward * parameters.recompute;
+    if (step.full_recompute())
+        time.recompute = time.forward * parameters.recompute;
+    else if (plan.recompute == Recompute::selective)  // attention's scores: 4bs^2h of 24bsh^2 + 4bs^2h operations
+        time.recompute = time.forward * model.sequence / (6 * model.hidden + model.sequence);
     const double backward = parameters.k_bwd * forward;
     const double exchange = gradient_exchange(step);
     plan.offload ? add_offloaded(step, backward, exchange, time) : add_resident(step, backward, exchange, time);

@@ -18,6 +18,16 @@ bool in_house_style(const std::string& summary) {
            !summary.ends_with('.') && summary.find('\n') == summary.npos;
 }
 
+// All commands, and the commands of these.
+std::vector<const Command*> all_commands(const Cli& cli) {
+    std::vector<const Command*> all;
+    for (const Command& command : cli.commands()) {
+        all.push_back(&command);
+        for (const auto& sub : command.subcommands()) all.push_back(sub.get());
+    }
+    return all;
+}
+
 bool fits_screen(const std::string& text) {
     std::istringstream lines{text};
     int count = 0;
@@ -31,7 +41,8 @@ bool fits_screen(const std::string& text) {
 TEST_CASE("every summary is a capital, at most 60 characters and no full stop") {
     Cli cli;
     add_commands(cli);
-    for (const Command& command : cli.commands()) {
+    for (const Command* each : all_commands(cli)) {
+        const Command& command = *each;
         CAPTURE(command.name());
         CHECK(in_house_style(command.summary()));
         for (const Option& option : command.options()) {
@@ -46,12 +57,13 @@ TEST_CASE("an option means the same in every command") {
     Cli cli;
     add_commands(cli);
     std::set<std::string> names;
-    for (const Command& command : cli.commands()) {
+    for (const Command* each : all_commands(cli)) {
+        const Command& command = *each;
         std::set<std::string> own;
         for (const Option& option : command.options()) {
             CHECK(own.insert(option.name()).second);
-            for (const Command& other : cli.commands()) {
-                const Option* twin = option.positional() ? nullptr : other.find(option.name());
+            for (const Command* other : all_commands(cli)) {
+                const Option* twin = option.positional() ? nullptr : other->find(option.name());
                 if (!twin) continue;
                 CAPTURE(option.name());
                 CHECK(twin->short_name() == option.short_name());
@@ -67,7 +79,8 @@ TEST_CASE("every help fits a screen, and built commands show an example") {
     Cli cli;
     add_commands(cli);
     CHECK(fits_screen(help(cli)));
-    for (const Command& command : cli.commands()) {
+    for (const Command* each : all_commands(cli)) {
+        const Command& command = *each;
         CAPTURE(command.name());
         CHECK(fits_screen(help(command)));
         CHECK(command.built() == !command.examples().empty());

@@ -41,6 +41,9 @@ TEST_CASE("commands, options, choices and files are offered where they can stand
     CHECK(offered({"reshard", "--memory", ""}).empty());
     CHECK(offered({"plan", "--check", ""}) == Words{":file"});
     CHECK(offered({"nonsense", ""}).empty());
+    CHECK(offered({"profile", "f"}) == Words{"fit"});
+    CHECK(offered({"profile", "fit", "--sug"}) == Words{"--suggest"});
+    CHECK(offered({"profile", "nonsense", ""}).empty());
 }
 
 TEST_CASE("after the last argument, options are offered, each once unless it repeats") {

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/model/choice.hpp"
+
+#include <span>
+#include <string>
+
+namespace tpx::cli {
+
+/// A drawing, SVG that stands alone, of the throughput over the GPUs: the most that can be had as a line of steps, and
+/// a dot where exactly so many GPUs do it.
+std::string curve_svg(const Job& job, std::span<const CurvePoint> curve);
+
+/// A page for browsers with the drawing and a table of the plans.
+std::string curve_html(const Job& job, std::span<const CurvePoint> curve);
+
+}  // namespace tpx::cli

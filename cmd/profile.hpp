@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/cli.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+struct ProfileFitOptions {
+    std::string runs, model, columns, output;
+    std::string suggest, hold_out;
+    std::string plan, placement;
+    bool from_log = false;
+    bool drop_outliers = false;
+};
+
+struct ProfilePredictOptions {
+    std::string model, plan, placement, batch, best, curve, per_host, html, svg;
+};
+
+struct ProfileHeteroOptions {
+    std::vector<std::string> profiles, gpus;
+    std::string batch, communication, output;
+};
+
+struct ProfileHardwareOptions {
+    std::string output, compare, seconds, folder, html;
+};
+
+void run_profile_fit(const ProfileFitOptions& options, Output& out);
+void run_profile_predict(const ProfilePredictOptions& options, Output& out);
+void run_profile_hetero(const ProfileHeteroOptions& options, Output& out);
+void run_profile_hardware(const ProfileHardwareOptions& options, Output& out);
+
+/// Describes `tpx profile` and its commands.
+void add_profile(Cli& cli);
+
+/// A whole number from `least` to `most`, or `standard` when `text` is empty. Throws Error (usage) that names `option`.
+int whole_number(std::string_view text, std::string_view option, int standard, int least, int most);
+
+}  // namespace tpx::cli

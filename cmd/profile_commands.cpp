@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/profile.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <charconv>
+#include <memory>
+
+namespace tpx::cli {
+namespace {
+
+void add_fit(Command& profile) {
+    auto options = std::make_shared<ProfileFitOptions>();
+    Command& command = profile.subcommand("fit", "Fit a throughput model to measured runs");
+    command.positional("RUNS", &options->runs, "Measured runs, CSV or JSON").required().file();
+    command.option("--model", &options->model, "FILE", "Dimensions of the model, TOML")
+        .required("--from-log")
+        .file()
+        .details("See tpx-throughput(5).");
+    command.option("--columns", &options->columns, "FILE", "What the columns of RUNS are called, TOML")
+        .file()
+        .details("See tpx-throughput(5). Without it, columns have the names that are given there.");
+    command.option("-o,--output", &options->output, "FILE", "Write the fitted model to FILE").file();
+    command.option("--suggest", &options->suggest, "N", "Say which N further runs would teach most")
+        .details("With it, fewer than 7 runs are enough.");
+    command.option("--hold-out", &options->hold_out, "N", "Fit N of the runs, and predict the others")
+        .details("Which ones is decided as for --suggest, without looking at their times.");
+    command.flag("--drop-outliers", &options->drop_outliers, "Fit without the runs that do not belong");
+    command.flag("--from-log", &options->from_log, "RUNS is the log of one training job")
+        .details("Of Megatron-LM, or with the s/it of a progress bar. The run is printed as CSV, a header and a row.");
+    command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1")
+        .details("Of a log that does not say.");
+    command.option("--on", &options->placement, "PLACE", "GPUs of each host, such as 8+8 or 4x8");
+    command.common_options();
+    command.example("tpx profile fit runs.csv --model gpt2.toml -o gpt2.model.toml", "at least 7 runs");
+    command.run([options](Output& out) { run_profile_fit(*options, out); });
+}
+
+void add_predict(Command& profile) {
+    auto options = std::make_shared<ProfilePredictOptions>();
+    Command& command = profile.subcommand("predict", "Predict throughput and memory of execution plans");
+    command.positional("MODEL", &options->model, "Fitted model, TOML").required().file();
+    command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1");
+    command.option("--best", &options->best, "N", "List the N fastest plans that fit");
+    command.option("--curve", &options->curve, "RANGE", "Best throughput for each of gpus=1..64");
+    command.option("--on", &options->placement, "PLACE", "GPUs of each host, such as 8+8 or 4x8")
+        .details("With --with, one host is the default.");
+    command.option("--per-host", &options->per_host, "N", "GPUs of each host of a curve").details("The default is 8.");
+    command.option("--batch", &options->batch, "N", "Samples of a step").details("The default is the model's.");
+    command.option("--html", &options->html, "FILE", "Write the curve to FILE, for browsers").file();
+    command.option("--svg", &options->svg, "FILE", "Draw the curve to FILE").file();
+    command.exclusive({"--with", "--best", "--curve"});
+    command.common_options();
+    command.example("tpx profile predict gpt2.model.toml --best 5 --on 2x8", "plans for 2 hosts of 8 GPUs");
+    command.run([options](Output& out) { run_profile_predict(*options, out); });
+}
+
+}  // namespace
+
+int whole_number(std::string_view text, std::string_view option, int standard, int least, int most) {
+    if (text.empty()) return standard;
+    int value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc{} || end != text.data() + text.size() || value < least || value > most)
+        throw Error{Exit::usage, "{}: '{}' is no whole number from {} to {}", option, text, least, most};
+    return value;
+}
+
+void add_profile(Cli& cli) {
+    Command& profile = cli.command("profile", "Measure hardware, fit and apply a throughput model");
+    add_fit(profile);
+    add_predict(profile);
+    profile.example("tpx profile fit runs.csv --model gpt2.toml -o gpt2.model.toml", "at least 7 runs");
+}
+
+}  // namespace tpx::cli

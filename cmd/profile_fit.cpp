@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/output.hpp"
+#include "cmd/profile.hpp"
+#include "formats/profile/runs_file.hpp"
+#include "formats/profile/throughput_file.hpp"
+#include "formats/profile/training_log.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/model/choice.hpp"
+#include "lib/model/hold_out.hpp"
+#include "lib/model/suggest.hpp"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace tpx::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t fewest_runs = 7;
+constexpr std::size_t fewest_offloaded = 3;
+constexpr double worst_explained = 0.2;  // a mean error above this explains nothing
+
+// Everything that is found out about the runs.
+struct Findings {
+    formats::ThroughputModel model;
+    std::vector<Run> runs;
+    Belief prior;
+    std::vector<std::size_t> outliers;
+    std::vector<double> errors;  // of the runs that were fitted
+    std::vector<Certainty> certainties;
+    std::vector<std::pair<Run, double>> suggestions;  // and the expected deviation once they are measured
+};
+
+std::string read_text(const std::string& path) { return read_file(path, std::uint64_t{64} << 20); }
+
+void print_log_as_csv(const ProfileFitOptions& options, Output& out) {
+    formats::Table table = formats::parse_training_log(read_text(options.runs), options.runs);
+    const auto set = [&](std::string_view column, const std::string& value) {
+        if (value.empty()) return;
+        table.columns.emplace_back(column);
+        table.rows[0].cells.push_back('"' + value + '"');
+    };
+    set("plan", options.plan);
+    set("placement", options.placement);
+    out.result("{}\n{}\n", fmt::join(table.columns, ","), fmt::join(table.rows[0].cells, ","));
+}
+
+std::vector<Run> runs_of(const ProfileFitOptions& options, const formats::ThroughputModel& model) {
+    const formats::Table table = formats::parse_table(read_text(options.runs), options.runs);
+    const formats::ColumnMap columns = options.columns.empty()
+                                           ? formats::default_columns(table)
+                                           : formats::parse_columns(read_text(options.columns), options.columns);
+    return formats::read_runs(table, columns, {model.batch, model.gpus_per_nic, model.cpus});
+}
+
+void check_runs(const std::string& file, const std::vector<Run>& runs, Output& out) {
+    if (runs.size() < fewest_runs)
+        throw failure("{}: {} runs, but at least {} are needed; --suggest says which would teach most", file,
+                      runs.size(), fewest_runs);
+    const bool same = std::ranges::all_of(runs, [&](const Run& run) {
+        return run.plan == runs[0].plan && run.allocation.gpus == runs[0].allocation.gpus && run.batch == runs[0].batch;
+    });
+    if (same) throw failure("{}: all {} runs are of the plan {}", file, runs.size(), to_string(runs[0].plan));
+    const auto offloaded = std::ranges::count_if(runs, [](const Run& run) { return run.plan.offload; });
+    if (offloaded > 0 && static_cast<std::size_t>(offloaded) < fewest_offloaded)
+        out.note("{} of the runs offload; {} would be needed to tell its parts apart", offloaded, fewest_offloaded);
+}
+
+// Plans that fit, on the placements of the runs and on powers of two of GPUs.
+std::vector<Run> candidates(const Findings& found) {
+    Job job{found.model.size, found.model.parameters.value_or(prior_parameters(found.model.size))};
+    job.batch = found.model.batch.value_or(found.runs.empty() ? 1 : found.runs[0].batch);
+    job.gpu_memory = found.model.gpu_memory;
+    job.gpus_per_nic = found.model.gpus_per_nic;
+    job.cpus = found.model.cpus;
+    std::set<std::vector<int>> placements;
+    for (const Run& run : found.runs) placements.insert(run.allocation.gpus);
+    for (int gpus = 1; gpus <= 16; gpus *= 2) placements.insert(packed(job, gpus, 8).gpus);
+    std::vector<Run> all;
+    for (const std::vector<int>& gpus : placements) {
+        const Allocation allocation{gpus, job.gpus_per_nic, job.cpus};
+        for (const Judged& judged : best_plans(job, allocation)) {
+            Run run;
+            run.plan = judged.plan;
+            run.allocation = allocation;
+            run.batch = job.batch;
+            all.push_back(std::move(run));
+        }
+    }
+    return all;
+}
+
+void add_suggestions(Findings& found, const Belief& belief, int count) {
+    const std::vector<Run> offered = candidates(found);
+    if (offered.empty()) throw failure("no plan fits into the memory of the GPUs, so there is nothing to suggest");
+    for (const Suggestion& suggestion : most_informative(found.model.size, offered, belief, count))
+        found.suggestions.emplace_back(offered[suggestion.candidate], suggestion.deviation);
+}
+
+void fit(Findings& found, bool drop_outliers) {
+    found.outliers = outliers(found.model.size, found.runs, found.prior);
+    std::vector<Run> fitted;
+    for (std::size_t i = 0; i < found.runs.size(); ++i)
+        if (!drop_outliers || std::ranges::count(found.outliers, i) == 0) fitted.push_back(found.runs[i]);
+    const Fit result = fit_parameters(found.model.size, fitted, found.prior);
+    found.errors = result.errors;
+    found.certainties = certainties(found.prior, result);
+    formats::ThroughputModel& model = found.model;
+    model.parameters = result.parameters;
+    model.runs = fitted.size();
+    model.error = mean_magnitude(result.errors);
+    model.left_out_error = mean_magnitude(leave_one_out(model.size, fitted, found.prior, result));
+    model.memory = calibrate_memory(model.size, fitted);
+    Vector& deviations = model.deviations.emplace();
+    for (int i = 0; i < parameter_count; ++i) deviations[i] = std::sqrt(std::max(0.0, result.belief.covariance[i][i]));
+    if (!model.batch) model.batch = fitted[0].batch;
+    if (model.error > worst_explained)
+        throw Error{Exit::no,
+                    "the model does not explain these runs: it is off by {:.0f} % on average; are units, plans and "
+                    "placements right?",
+                    100 * model.error};
+}
+
+std::string named(const Run& run) {
+    return fmt::format("{} on {}", to_string(run.plan), formats::placement_text(run.allocation.gpus));
+}
+
+void print_suggestions(const Findings& found, Output& out) {
+    for (const auto& [run, deviation] : found.suggestions)
+        out.result("measure  {:<44} then predictions are good to {:.1f} %\n", named(run), 100 * deviation);
+}
+
+void print_text(const Findings& found, const std::string& file, Output& out) {
+    const formats::ThroughputModel& model = found.model;
+    const double worst = std::abs(*std::ranges::max_element(found.errors, {}, [](double e) { return std::abs(e); }));
+    out.result("model    {}, {:.3g} parameters\n", model.size.name, model.size.parameters);
+    out.result("runs     {} of {}\n", model.runs, file);
+    out.result("error    {:.1f} % on average, {:.1f} % at worst; {:.1f} % when each is predicted from the others\n\n",
+               100 * model.error, 100 * worst, 100 * model.left_out_error);
+    out.result("{:<16} {:>10} {:>22}  {}\n", "parameter", "value", "90 % between", "unit");
+    for (int i = 0; i < parameter_count; ++i) {
+        const ParameterInfo& info = parameter_infos()[i];
+        const Certainty& sure = found.certainties[i];
+        const std::string between = fmt::format("{:.3g} and {:.3g}", sure.low, sure.high);
+        const std::string unknown = sure.learned < determined ? "  not determined by these runs" : "";
+        out.result("{:<16} {:>10.3g} {:>22}  {}{}\n", info.name, *model.parameters.*info.value, between, info.unit,
+                   unknown);
+    }
+    if (!found.outliers.empty() || !found.suggestions.empty()) out.result("\n");
+    for (const std::size_t i : found.outliers)
+        out.result("outlier  {}: {} took {:.4g} s\n", found.runs[i].label, named(found.runs[i]), found.runs[i].seconds);
+    print_suggestions(found, out);
+}
+
+ordered_json suggestions_json(const Findings& found) {
+    ordered_json list = ordered_json::array();
+    for (const auto& [run, deviation] : found.suggestions)
+        list.push_back({{"plan", to_string(run.plan)}, {"placement", run.allocation.gpus}, {"deviation", deviation}});
+    return list;
+}
+
+ordered_json to_json(const Findings& found) {
+    const formats::ThroughputModel& model = found.model;
+    ordered_json parameters;
+    for (int i = 0; i < parameter_count; ++i) {
+        const ParameterInfo& info = parameter_infos()[i];
+        const Certainty& sure = found.certainties[i];
+        parameters[std::string{info.name}] = {{"value", *model.parameters.*info.value},
+                                              {"unit", info.unit},
+                                              {"low", sure.low},
+                                              {"high", sure.high},
+                                              {"learned", sure.learned},
+                                              {"determined", sure.learned >= determined}};
+    }
+    ordered_json named_outliers = ordered_json::array();
+    for (const std::size_t i : found.outliers) named_outliers.push_back(found.runs[i].label);
+    return {{"model", model.size.name},   {"runs", model.runs},
+            {"error", model.error},       {"left_out_error", model.left_out_error},
+            {"errors", found.errors},     {"parameters", parameters},
+            {"outliers", named_outliers}, {"suggestions", suggestions_json(found)}};
+}
+
+void print_hold_out(const Findings& found, int count, Output& out) {
+    if (count >= static_cast<int>(found.runs.size()))
+        throw Error{Exit::usage, "--hold-out: {} of {} runs leave none to predict", count, found.runs.size()};
+    const HeldOut held = hold_out(found.model.size, found.runs, found.prior, count, 1);
+    double worst = 0;
+    for (const double error : held.errors) worst = std::max(worst, std::abs(error));
+    if (out.json()) {
+        ordered_json runs = ordered_json::array();
+        for (std::size_t i = 0; i < held.test.size(); ++i)
+            runs.push_back({{"run", found.runs[held.test[i]].label}, {"error", held.errors[i]}});
+        return out.object("tpx.profile.hold-out/1", {{"fitted", held.train.size()},
+                                                     {"error", mean_magnitude(held.errors)},
+                                                     {"worst", worst},
+                                                     {"predicted", runs}});
+    }
+    for (const std::size_t i : held.train) out.result("fitted     {}\n", named(found.runs[i]));
+    for (std::size_t i = 0; i < held.test.size(); ++i)
+        out.result("predicted  {:<44} {:+.1f} %\n", named(found.runs[held.test[i]]), 100 * held.errors[i]);
+    out.result("error      {:.1f} % on average, {:.1f} % at worst, of {} runs that were not fitted\n",
+               100 * mean_magnitude(held.errors), 100 * worst, held.test.size());
+}
+
+void write_text(const std::string& path, const std::string& text) {
+    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+    write_at(fd, 0, std::as_bytes(std::span{text}), path);
+}
+
+}  // namespace
+
+void run_profile_fit(const ProfileFitOptions& options, Output& out) {
+    if (!is_first_rank()) return;
+    if (options.from_log) return print_log_as_csv(options, out);
+    Findings found;
+    found.model = formats::read_throughput_model(options.model);
+    found.prior = formats::belief_before(found.model);
+    found.runs = runs_of(options, found.model);
+    const int suggest = whole_number(options.suggest, "--suggest", 0, 1, 100);
+    if (!options.hold_out.empty())
+        return print_hold_out(found, whole_number(options.hold_out, "--hold-out", 0, 1, 10000), out);
+    if (suggest > 0 && found.runs.size() < fewest_runs) {
+        Belief belief = found.prior;
+        for (const Run& run : found.runs)
+            learn(belief.covariance, slope_of(belief.mean, found.model.size, run), run_deviation * run_deviation);
+        add_suggestions(found, belief, suggest);
+        if (out.json()) return out.object("tpx.profile.suggest/1", {{"suggestions", suggestions_json(found)}});
+        return print_suggestions(found, out);
+    }
+    check_runs(options.runs, found.runs, out);
+    fit(found, options.drop_outliers);
+    if (suggest > 0) {
+        const Fit again = fit_parameters(found.model.size, found.runs, found.prior, 1);
+        add_suggestions(found, again.belief, suggest);
+    }
+    if (!options.output.empty()) write_text(options.output, formats::throughput_model_text(found.model));
+    out.json() ? out.object("tpx.profile.fit/1", to_json(found)) : print_text(found, options.runs, out);
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/curve_chart.hpp"
+#include "cmd/output.hpp"
+#include "cmd/profile.hpp"
+#include "formats/profile/runs_file.hpp"
+#include "formats/profile/throughput_file.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/units.hpp"
+#include "lib/model/choice.hpp"
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <span>
+
+namespace tpx::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Part {
+    std::string_view name;
+    double StepTime::*seconds;
+};
+constexpr std::array<Part, 9> parts{{{"forward", &StepTime::forward},
+                                     {"recompute", &StepTime::recompute},
+                                     {"backward", &StepTime::backward},
+                                     {"gradients", &StepTime::gradients},
+                                     {"tensor", &StepTime::tensor},
+                                     {"pipeline", &StepTime::pipeline},
+                                     {"optimizer", &StepTime::optimizer},
+                                     {"offload", &StepTime::offload},
+                                     {"constant", &StepTime::constant}}};
+
+struct MemoryPart {
+    std::string_view name;
+    double MemoryUse::*bytes;
+};
+constexpr std::array<MemoryPart, 6> memory_parts{{{"weights", &MemoryUse::weights},
+                                                  {"gradients", &MemoryUse::gradients},
+                                                  {"optimizer", &MemoryUse::optimizer},
+                                                  {"activations", &MemoryUse::activations},
+                                                  {"logits", &MemoryUse::logits},
+                                                  {"overhead", &MemoryUse::overhead}}};
+
+Job job_of(const ProfilePredictOptions& options, const formats::ThroughputModel& model, Output& out) {
+    Job job{model.size, model.parameters.value_or(prior_parameters(model.size))};
+    if (!model.parameters) out.note("{}: has no [parameters]; they are assumed, not fitted", options.model);
+    job.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
+    if (job.batch == 0 && !model.batch) throw Error{Exit::usage, "--batch is missing: {} has no batch", options.model};
+    if (job.batch == 0) job.batch = *model.batch;
+    job.memory = model.memory;
+    job.gpu_memory = model.gpu_memory;
+    job.host_memory = model.host_memory;
+    job.gpus_per_nic = model.gpus_per_nic;
+    job.cpus = model.cpus;
+    return job;
+}
+
+ordered_json to_json(const Job& job, const Judged& judged) {
+    ordered_json json{{"plan", to_string(judged.plan)},
+                      {"seconds", judged.time.total()},
+                      {"throughput", judged.throughput(job.batch)},
+                      {"fits", judged.fits}};
+    for (const Part& part : parts) json["parts"][std::string{part.name}] = judged.time.*part.seconds;
+    for (const MemoryPart& part : memory_parts) json["memory"][std::string{part.name}] = judged.memory.*part.bytes;
+    json["memory"]["gpu"] = judged.memory.total();
+    json["memory"]["host"] = judged.memory.host;
+    return json;
+}
+
+void predict_plan(const Job& job, const Judged& judged, const Allocation& allocation, Output& out) {
+    if (out.json()) {
+        ordered_json json = to_json(job, judged);
+        json["placement"] = allocation.gpus;
+        json["batch"] = job.batch;
+        return out.object("tpx.profile.predict/1", json);
+    }
+    out.result("plan     {} on {}, {:g} samples a step\n", to_string(judged.plan),
+               formats::placement_text(allocation.gpus), job.batch);
+    out.result("time     {} a step, {:.4g} samples/s\n", format_seconds(judged.time.total()),
+               judged.throughput(job.batch));
+    for (const Part& part : parts)
+        if (judged.time.*part.seconds > 0)
+            out.result("  {:<12} {:>10} {:>5.1f} %\n", part.name, format_seconds(judged.time.*part.seconds),
+                       100 * judged.time.*part.seconds / judged.time.total());
+    const std::string limit = job.gpu_memory ? " of " + format_bytes(*job.gpu_memory) : "";
+    out.result("memory   {} a GPU{}, {} a host{}\n", format_bytes(judged.memory.total()), limit,
+               format_bytes(judged.memory.host), judged.fits ? "" : ": does not fit");
+    for (const MemoryPart& part : memory_parts)
+        if (judged.memory.*part.bytes > 0)
+            out.result("  {:<12} {:>10}\n", part.name, format_bytes(judged.memory.*part.bytes));
+}
+
+void predict_best(const Job& job, const Allocation& allocation, int count, Output& out) {
+    const std::vector<Judged> ranked = best_plans(job, allocation);
+    if (ranked.empty())
+        throw Error{Exit::no, "no plan for {} fits into the memory of its GPUs and divides {} layers and {:g} samples",
+                    formats::placement_text(allocation.gpus), job.model.layers, job.batch};
+    const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(count)));
+    if (out.json()) {
+        ordered_json plans = ordered_json::array();
+        for (const Judged& judged : shown) plans.push_back(to_json(job, judged));
+        return out.object(
+            "tpx.profile.best/1",
+            {{"placement", allocation.gpus}, {"batch", job.batch}, {"feasible", ranked.size()}, {"plans", plans}});
+    }
+    out.result("{:>10} {:>12} {:>10}  {}\n", "a step", "samples/s", "a GPU", "plan");
+    for (const Judged& judged : shown)
+        out.result("{:>10} {:>12.4g} {:>10}  {}\n", format_seconds(judged.time.total()), judged.throughput(job.batch),
+                   format_bytes(judged.memory.total()), to_string(judged.plan));
+    out.note("{} plans fit", ranked.size());
+}
+
+void write_text(const std::string& path, const std::string& text) {
+    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+    write_at(fd, 0, std::as_bytes(std::span{text}), path);
+}
+
+void predict_curve(const ProfilePredictOptions& options, const Job& job, Output& out) {
+    std::string_view range = options.curve;
+    if (range.starts_with("gpus=")) range.remove_prefix(5);
+    const std::size_t dots = range.find("..");
+    if (dots == range.npos) throw Error{Exit::usage, "--curve: '{}' is no range such as gpus=1..64", options.curve};
+    const int first = whole_number(range.substr(0, dots), "--curve", 0, 1, 4096);
+    const int last = whole_number(range.substr(dots + 2), "--curve", 0, 1, 4096);
+    const int per_host = whole_number(options.per_host, "--per-host", 8, 1, 1024);
+    const std::vector<CurvePoint> curve = sensitivity_curve(job, first, last, per_host);
+    if (!options.svg.empty()) write_text(options.svg, curve_svg(job, curve));
+    if (!options.html.empty()) write_text(options.html, curve_html(job, curve));
+    if (out.json()) {
+        ordered_json points = ordered_json::array();
+        for (const CurvePoint& point : curve)
+            points.push_back({{"gpus", point.gpus},
+                              {"plan", point.best ? ordered_json(to_string(point.best->plan)) : nullptr},
+                              {"throughput", point.throughput},
+                              {"slope", point.slope}});
+        return out.object("tpx.profile.curve/1", {{"batch", job.batch}, {"per_host", per_host}, {"points", points}});
+    }
+    out.result("{:>5} {:>12} {:>12}  {}\n", "GPUs", "samples/s", "one more", "plan");
+    for (const CurvePoint& point : curve)
+        out.result("{:>5} {:>12.4g} {:>12.4g}  {}\n", point.gpus, point.throughput, point.slope,
+                   point.best ? to_string(point.best->plan) : "none fits");
+}
+
+}  // namespace
+
+void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
+    if (!is_first_rank()) return;
+    const formats::ThroughputModel model = formats::read_throughput_model(options.model);
+    const Job job = job_of(options, model, out);
+    if (!options.curve.empty()) return predict_curve(options, job, out);
+    Allocation allocation{{}, job.gpus_per_nic, job.cpus};
+    if (!options.placement.empty()) allocation.gpus = formats::parse_placement(options.placement);
+    if (!options.best.empty()) {
+        if (allocation.gpus.empty()) throw Error{Exit::usage, "--on is missing: the GPUs of each host, such as 2x8"};
+        return predict_best(job, allocation, whole_number(options.best, "--best", 5, 1, 100000), out);
+    }
+    if (options.plan.empty()) throw Error{Exit::usage, "say what to predict: --with, --best or --curve"};
+    const ExecutionPlan plan = parse_execution_plan(options.plan);
+    if (allocation.gpus.empty()) allocation.gpus = {plan.gpus()};
+    predict_plan(job, judge(job, plan, allocation), allocation, out);
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+"use strict";
+{
+  const number = (value) => (value === 0 ? "" : Number(value.toPrecision(4)).toString());
+  document.getElementById("title").textContent = `${data.model}: throughput over GPUs`;
+  document.getElementById("summary").textContent =
+    `The most that ${data.batch} samples a step can reach with at most so many GPUs; dots are plans that use them all.`;
+  const drawing = new DOMParser().parseFromString(data.svg, "image/svg+xml").documentElement;
+  document.getElementById("drawing").append(document.importNode(drawing, true));
+  for (const point of data.points) {
+    const row = document.createElement("tr");
+    const cells = [point.gpus, point.plan || "none fits", number(point.seconds), number(point.throughput), number(point.slope)];
+    for (const text of cells) row.insertCell().textContent = text;
+    document.getElementById("points").append(row);
+  }
+}

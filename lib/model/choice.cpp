@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/model/choice.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tpx {
+namespace {
+
+std::vector<int> divisors(int number) {
+    std::vector<int> all;
+    for (int d = 1; d <= number; ++d)
+        if (number % d == 0) all.push_back(d);
+    return all;
+}
+
+// 1, 2, 4, ... as far as they divide `samples`, and `samples` itself.
+std::vector<int> portions(int samples) {
+    std::vector<int> all;
+    for (int n = 1; n < samples && samples % n == 0; n *= 2) all.push_back(n);
+    all.push_back(samples);
+    return all;
+}
+
+// The plan with each way to save memory.
+void add_savings(const Job& job, ExecutionPlan plan, std::vector<ExecutionPlan>& plans) {
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        plan.recompute = recompute;
+        plan.sequence = plan.tp > 1;
+        for (const bool offload : {false, true}) {
+            plan.offload = offload;
+            for (plan.zero = offload ? 2 : 0; plan.zero <= (offload ? 2 : 3); ++plan.zero)
+                if (possible(job, plan) && (plan.zero == 0 || plan.dp > 1 || offload)) plans.push_back(plan);
+        }
+    }
+}
+
+}  // namespace
+
+Judged judge(const Job& job, const ExecutionPlan& plan, const Allocation& allocation) {
+    Judged judged{plan, {}, {}, false};
+    judged.time = step_time(job.parameters, job.model, job.batch, plan, routes_of(plan, allocation), allocation.cpus);
+    judged.memory = memory_use(job.model, job.batch, plan, std::ranges::max(allocation.gpus), job.memory);
+    judged.fits = (!job.gpu_memory || judged.memory.total() <= *job.gpu_memory) &&
+                  (!job.host_memory || judged.memory.host <= *job.host_memory);
+    return judged;
+}
+
+bool possible(const Job& job, const ExecutionPlan& plan) {
+    if (std::fmod(job.batch, plan.dp) != 0) return false;
+    const double local = job.batch / plan.dp;
+    return std::fmod(job.model.heads, plan.tp) == 0 && job.model.layers % (plan.pp * plan.vpp) == 0 &&
+           std::fmod(local, static_cast<double>(plan.micro_batches) * plan.accumulation) == 0 &&
+           (plan.pp > 1 || plan.micro_batches == 1) && (plan.pp == 1 || plan.accumulation == 1) &&
+           (plan.pp == 1 || plan.zero < 2) && (!plan.offload || plan.tp * plan.pp == 1);
+}
+
+std::vector<ExecutionPlan> possible_plans(const Job& job, int gpus, int per_host) {
+    std::vector<ExecutionPlan> plans;
+    for (const int tp : divisors(gpus)) {
+        if (tp > per_host || std::fmod(job.model.heads, tp) != 0) continue;
+        for (const int pp : divisors(gpus / tp)) {
+            const int dp = gpus / tp / pp;
+            if (job.model.layers % pp != 0 || std::fmod(job.batch, dp) != 0) continue;
+            for (const int portion : portions(static_cast<int>(job.batch) / dp)) {
+                ExecutionPlan plan;
+                plan.dp = dp;
+                plan.tp = tp;
+                plan.pp = pp;
+                (pp > 1 ? plan.micro_batches : plan.accumulation) = portion;
+                add_savings(job, plan, plans);
+            }
+        }
+    }
+    return plans;
+}
+
+std::vector<Judged> best_plans(const Job& job, const Allocation& allocation) {
+    std::vector<Judged> fitting;
+    const int per_host = std::ranges::max(allocation.gpus);
+    for (const ExecutionPlan& plan : possible_plans(job, allocation.total(), per_host)) {
+        Judged judged = judge(job, plan, allocation);
+        if (judged.fits) fitting.push_back(judged);
+    }
+    std::ranges::stable_sort(fitting, [](const Judged& a, const Judged& b) {
+        const double x = a.time.total(), y = b.time.total();
+        if (x != y) return x < y;
+        const std::string one = to_string(a.plan), other = to_string(b.plan);
+        return one.size() != other.size() ? one.size() < other.size() : one < other;
+    });
+    return fitting;
+}
+
+Allocation packed(const Job& job, int gpus, int per_host) {
+    Allocation allocation{{}, job.gpus_per_nic, job.cpus};
+    for (int left = gpus; left > 0; left -= per_host) allocation.gpus.push_back(std::min(left, per_host));
+    return allocation;
+}
+
+std::vector<CurvePoint> sensitivity_curve(const Job& job, int first, int last, int per_host) {
+    if (first < 1 || last < first || last > 4096 || per_host < 1)
+        throw Error{Exit::usage, "a curve runs from 1 to at most 4096 GPUs, not {} to {}", first, last};
+    std::vector<CurvePoint> curve;
+    double most = 0;
+    for (int gpus = first; gpus <= last; ++gpus) {
+        CurvePoint point;
+        point.gpus = gpus;
+        const std::vector<Judged> plans = best_plans(job, packed(job, gpus, per_host));
+        if (!plans.empty()) {
+            point.best = plans.front();
+            most = std::max(most, plans.front().throughput(job.batch));
+        }
+        point.throughput = most;
+        curve.push_back(point);
+    }
+    for (std::size_t i = 0; i + 1 < curve.size(); ++i) curve[i].slope = curve[i + 1].throughput - curve[i].throughput;
+    return curve;
+}
+
+}  // namespace tpx
