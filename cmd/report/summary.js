@@ -71,7 +71,9 @@ function showVerdict() {
         put("verdict", hosts.length > 1 ? "No byte has to leave its host" : "All stays on one host");
     } else {
         const way = total.other_host > 0 ? " cross between hosts" : " come from shared storage";
-        put("verdict", bytes("/certificate/between_hosts"), way, certificate.minimal ? ", the least possible" : null);
+        const best = certificate.placement === "optimal";
+        const least = best ? ", the least possible" : ", the least for ranks where they are";
+        put("verdict", bytes("/certificate/between_hosts"), way, certificate.minimal ? least : null);
     }
     const kept = total.kept === total.needed ? ["all of it is"] : [bytes("/total/kept"), " are"];
     const needed = bytes("/total/needed");
