@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <numeric>
@@ -150,6 +151,20 @@ TEST_CASE("tied embeddings are on both ends, and need padding to be cut") {
     CHECK(lacks(state, "head"));
     const auto held = held_bytes(state, parse_layout("tp=4,pp=2"));
     CHECK(std::accumulate(held.begin(), held.end(), std::uint64_t{0}) > 14u * parameters(state));
+}
+
+TEST_CASE("a change of 16,384 ranks of the largest model is spread within a second") {
+    const ModelState state = model("moe-1t", {}, "train");
+    const Layout from = parse_layout("tp=8,pp=16,dp=128,ep=64,etp=1,zero=1,first=3,last=2");
+    const Layout to = parse_layout("tp=8,pp=12,dp=128,ep=64,etp=1,zero=1,first=6,last=5");
+    const std::clock_t begin = std::clock();  // of this process: others may be using the machine
+    const Parcels parcels = spread(state, from, to);
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    MESSAGE("seconds: " << seconds << ", parcels: " << parcels.parcels.size());
+    CHECK(seconds < 1);
+    std::uint64_t bytes = 0;
+    for (const Parcel& parcel : parcels.parcels) bytes += parcel.bytes;
+    CHECK(bytes == 14u * static_cast<std::uint64_t>(parameters(state)));
 }
 
 TEST_CASE("roles are read, and refused") {
