@@ -6,6 +6,7 @@
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
+#include "lib/layout/suggest.hpp"
 
 #include <algorithm>
 #include <set>
@@ -56,11 +57,9 @@ void check_unknown(const Source& source, const Target& target) {
     const Reading& reading = source.reading;
     if (!reading.family || reading.unknown.empty()) return;
     if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp) return;
-    const std::string& name = source.checkpoint.catalogue.tensors[reading.unknown[0]].name;
-    throw failure(
-        "tensor '{}': no rule of family '{}' says how it is cut, so tp and pp cannot change; add one with --rules: "
-        "[\"{}\", \"CANONICAL\"]",
-        name, reading.family->name, name);
+    const Tensor& tensor = source.checkpoint.catalogue.tensors[reading.unknown[0]];
+    throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
+                  without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
 }
 
 bool is_real(DType dtype) {
@@ -158,6 +157,17 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
             objects.empty() ? "" : objects[0].name);
 }
 
+/// A tensor that no rule matches is told, with the rule to write.
+void note_unknown(Source& source) {
+    const Reading& reading = source.reading;
+    if (!reading.family || reading.unknown.empty()) return;
+    const Tensor& tensor = source.checkpoint.catalogue.tensors[reading.unknown[0]];
+    const std::size_t others = reading.unknown.size() - 1;
+    source.checkpoint.notes.push_back(
+        fmt::format("tensor '{}'{}: {}", tensor.name, others > 0 ? fmt::format(" (and {} more)", others) : "",
+                    without_rule(*reading.family, *reading.dialect, reading.dims, tensor)));
+}
+
 }  // namespace
 
 Cutting cutting_of(Format format) {
@@ -171,6 +181,7 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
     for (const auto& [key, value] : config) merged[key] = value;
     in_context([&] { return path.string(); },
                [&] { source.reading = read_by_roles(source.checkpoint, families, merged); });
+    note_unknown(source);
     if (source.checkpoint.layout)
         source.layout = source.checkpoint.layout;
     else

@@ -5,6 +5,7 @@
 #include "lib/layout/shard.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 
@@ -42,6 +43,57 @@ Piece in_bytes(const Tensor& tensor, Piece piece) {
     piece.strides = {1};
     return piece;
 }
+
+/// The parts of a stored tensor by where they stand on its axes of layers and experts, on which each has one place. A
+/// piece holds few of the many that a stack has.
+class PartsByPlace {
+public:
+    PartsByPlace() = default;
+    PartsByPlace(const std::vector<NumberedPart>& parts, int axes) : parts_{&parts} {
+        for (int axis = 0; axis < axes; ++axis) {
+            const bool spread = std::ranges::any_of(parts, [&](const NumberedPart& part) {
+                return axis >= part.part.offset.size() ||
+                       std::ranges::find(part.part.axis, axis) != part.part.axis.end();
+            });
+            if (!spread) axes_.push_back(axis);
+        }
+        for (const NumberedPart& part : parts) by_place_[place(part)].push_back(&part);
+    }
+
+    /// Calls `each` for the parts that may lie in `box`, in their order.
+    template <class Each>
+    void for_each_in(const Box& box, Each&& each) const {
+        if (!axes_.empty()) return descend(box, {}, each);
+        for (const NumberedPart& part : *parts_) each(part);
+    }
+
+private:
+    Tuple<Index> place(const NumberedPart& part) const {
+        Tuple<Index> at;
+        for (int axis : axes_) at.push_back(part.part.offset[axis]);
+        return at;
+    }
+
+    template <class Each>
+    void descend(const Box& box, Tuple<Index> at, Each&& each) const {
+        if (at.size() == static_cast<int>(axes_.size())) {
+            const auto found = by_place_.find(at);
+            if (found == by_place_.end()) return;
+            for (const NumberedPart* part : found->second) each(*part);
+            return;
+        }
+        const Interval side = box[axes_[static_cast<std::size_t>(at.size())]];
+        at.push_back(0);
+        for (Index i = side.begin; i < side.end; ++i) {
+            at[at.size() - 1] = i;
+            descend(box, at, each);
+        }
+    }
+
+    const std::vector<NumberedPart>* parts_ = nullptr;
+    std::vector<int> axes_;
+    std::map<Tuple<Index>, std::vector<const NumberedPart*>> by_place_;
+};
 
 /// A second copy that some files hold of a tensor.
 bool is_copy(const Meaning& meaning) { return meaning.kind == Meaning::Kind::parameter && meaning.rule->alias(); }
@@ -107,13 +159,16 @@ void join_by_parts(const Source& source, Conversion& out) {
 
 std::vector<Piece> canonical_pieces(std::span<const Tensor> tensors, std::span<const Piece> pieces,
                                     std::span<const std::vector<NumberedPart>> parts) {
+    std::vector<PartsByPlace> places(tensors.size());
+    for (std::size_t t = 0; t < tensors.size(); ++t) places[t] = PartsByPlace{parts[t], tensors[t].shape.size()};
     std::vector<Piece> canonical;
     for (const Piece& stored : pieces) {
         if (parts[stored.tensor].empty()) continue;
         const Tensor& tensor = tensors[stored.tensor];
         const Piece piece = in_bytes(tensor, stored);
-        for (const NumberedPart& part : parts[stored.tensor])
+        places[stored.tensor].for_each_in(stored.box, [&](const NumberedPart& part) {
             cut_out(part.part, piece, part.number, itemsize(in_bytes(tensor).dtype), canonical);
+        });
     }
     return canonical;
 }

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/suggest.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -259,9 +260,11 @@ void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have
 
 Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
                   int tp, const std::set<std::string>& tags) {
-    if (!source.unknown.empty())
-        throw failure("tensor '{}': no rule of family '{}' matches it; add one with --rules: [\"{}\", \"CANONICAL\"]",
-                      tensors[source.unknown[0]].name, source.family->name, tensors[source.unknown[0]].name);
+    if (!source.unknown.empty()) {
+        const Tensor& tensor = tensors[source.unknown[0]];
+        throw failure("tensor '{}': {}", tensor.name,
+                      without_rule(*source.family, *source.dialect, source.dims, tensor));
+    }
     if (!source.complete)
         throw failure("the checkpoint does not tell {}; give the model's config.json with --config",
                       missing_sizes(source));

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/suggest.hpp"
 
 #include <algorithm>
 #include <set>
@@ -168,12 +169,22 @@ bool all_sizes_known(const Reading& reading) {
     return true;
 }
 
-std::string lacks(const Candidate& closest, std::span<const Tensor> tensors) {
+std::string lacks(const Candidate& closest, std::span<const Tensor> tensors, const Config& config) {
     if (closest.unknown.empty())
         return fmt::format("family '{}' in {} names lacks tensor '{}'", closest.family->name, closest.dialect->name,
                            closest.missing);
-    return fmt::format("family '{}' in {} names has no rule for tensor '{}'", closest.family->name,
-                       closest.dialect->name, tensors[closest.unknown[0]].name);
+    const std::string_view source = closest.dialect->name == "mcore" ? "mcore" : "hf";
+    const Tensor& tensor = tensors[closest.unknown[0]];
+    return fmt::format("tensor '{}', {} names: {}", tensor.name, closest.dialect->name,
+                       without_rule(*closest.family, *closest.dialect, Dims{*closest.family, source, config}, tensor));
+}
+
+/// Why no family was even tried.
+std::string unheard_of(const Config& config) {
+    const auto type = config.find("model_type");
+    const auto* text = type == config.end() ? nullptr : std::get_if<std::string>(&type->second);
+    return text ? fmt::format("no family is for model_type '{}'; tpx-rules(5) tells how to add one with --rules", *text)
+                : "no family has rules for these names";
 }
 
 Candidate best_candidate(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,
@@ -195,7 +206,7 @@ Candidate best_candidate(std::span<const Tensor> tensors, std::span<const Family
         }
     }
     if (best.family && best.fits()) return best;
-    why_not = best.family ? lacks(best, tensors) : "no family has rules for these names";
+    why_not = best.family ? lacks(best, tensors, config) : unheard_of(config);
     return {};
 }
 

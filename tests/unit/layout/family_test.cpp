@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 
 using namespace tpx;
 
@@ -147,4 +148,17 @@ TEST_CASE("the built-in families stand, each with what it is recognised by") {
             }
         }
     }
+}
+
+TEST_CASE("the worked example of tpx-rules(5) is the file that is tested") {
+    const auto lines_of = [](const char* path) {
+        std::ifstream file{path};
+        std::vector<std::string> lines;
+        for (std::string line; std::getline(file, line);) lines.push_back(line);
+        return lines;
+    };
+    const std::vector<std::string> page = lines_of("man/tpx-rules.5.in");
+    const std::vector<std::string> example = lines_of("testdata/rules/sandwich.toml");
+    REQUIRE(example.size() > 10);
+    CHECK_FALSE(std::ranges::search(page, example).empty());
 }
