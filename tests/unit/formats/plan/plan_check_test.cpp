@@ -63,6 +63,18 @@ TEST_CASE("plans of models and checkpoints hold") {
     }
 }
 
+TEST_CASE("a plan that an earlier tpx wrote is read and holds") {
+    const PlanFile plan = read_plan_file("testdata/plan/model.plan");
+    CHECK(plan.model->name == "small");
+    CHECK(plan.hosts->hosts.size() == 4);
+    CHECK(check_plan_file("testdata/plan/model.plan", true).fault == "");
+}
+
+TEST_CASE("write testdata/plan/model.plan" * doctest::skip()) {
+    write_plan_file("testdata/plan/model.plan",
+                    model_plan("tp=2,pp=2,dp=2,ep=2,etp=2,zero=1", "tp=2,pp=1,dp=2,ep=4,etp=1,zero=1", {}));
+}
+
 TEST_CASE("no field of a plan can be altered unnoticed, even with a fitting CRC") {
     const test::Scratch scratch;
     const auto good = scratch.path() / "good.plan";

@@ -1,0 +1,29 @@
+#!/bin/sh
+# plan_example.sh TPX: the Python examples of tpx-plan(5) run, the first on a plan from a model, the second on one for a
+# checkpoint, and print what they should. Exit 77: no h5py here.
+set -eu
+cd "$(dirname "$0")/.."
+python=${TPX_PYTHON-python3}
+"$python" -c 'import h5py' 2>/dev/null || {
+    echo "skipped: $python has no h5py"
+    exit 77
+}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Example $1 of the page.
+example() {
+    awk -v wanted="$1" '/^\.Bd -literal/ { inside = 1; count++; next } /^\.Ed/ { inside = 0 } inside && count == wanted' \
+        man/tpx-plan.5.in
+}
+
+example 1 >"$scratch/sent.py"
+cp testdata/plan/model.plan "$scratch/change.plan"
+(cd "$scratch" && "$python" sent.py) >"$scratch/sent"
+grep -qx 'host[0-9] -> host[0-9] [1-9][0-9]*' "$scratch/sent"
+if grep -vx 'host[0-9] -> host[0-9] [1-9][0-9]*' "$scratch/sent"; then exit 1; fi
+
+example 2 >"$scratch/moved.py"
+"$1" plan testdata/llama-small/megatron-tp2pp2 --to tp=4 --output "$scratch/change.plan" >"$scratch/plan" 2>&1
+(cd "$scratch" && "$python" moved.py) >"$scratch/moved"
+grep -x '[1-9][0-9]*' "$scratch/moved"
