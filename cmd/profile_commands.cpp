@@ -55,6 +55,24 @@ void add_predict(Command& profile) {
     command.run([options](Output& out) { run_profile_predict(*options, out); });
 }
 
+void add_hetero(Command& profile) {
+    auto options = std::make_shared<ProfileHeteroOptions>();
+    Command& command = profile.subcommand("hetero", "Deal virtual nodes to different kinds of GPUs");
+    command.option("--profile", &options->profiles, "T=FILE", "Examples per second of one GPU of type T")
+        .required()
+        .details("A line for each batch size. May be given more than once.");
+    command.option("--gpus", &options->gpus, "T=N", "How many GPUs of type T there are")
+        .required()
+        .details("May be given more than once.");
+    command.option("--batch", &options->batch, "N", "Samples of a step").required();
+    command.option("--communication", &options->communication, "S", "Seconds that each step communicates")
+        .details("The default is 0.");
+    command.option("-o,--output", &options->output, "FILE", "Write the assignment to FILE").file();
+    command.common_options();
+    command.example("tpx profile hetero --profile V100=v100.txt --gpus V100=4 --batch 512", "one kind; add others");
+    command.run([options](Output& out) { run_profile_hetero(*options, out); });
+}
+
 }  // namespace
 
 int whole_number(std::string_view text, std::string_view option, int standard, int least, int most) {
@@ -70,6 +88,7 @@ void add_profile(Cli& cli) {
     Command& profile = cli.command("profile", "Measure hardware, fit and apply a throughput model");
     add_fit(profile);
     add_predict(profile);
+    add_hetero(profile);
     profile.example("tpx profile fit runs.csv --model gpt2.toml -o gpt2.model.toml", "at least 7 runs");
 }
 
