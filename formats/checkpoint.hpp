@@ -19,10 +19,12 @@ struct Value;
 
 namespace tpx::formats {
 
-enum class Format { safetensors, dcp, torch_dist, torch, deepspeed, universal };
+struct RankFiles;
 
-/// "safetensors", "dcp", "torch_dist": the words of --format. "torch", a file of torch.save, "deepspeed" and "universal"
-/// are only read.
+enum class Format { safetensors, dcp, torch_dist, torch, megatron, deepspeed, universal };
+
+/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files): the words of --format. "torch", a
+/// file of torch.save, "deepspeed" and "universal" are only read.
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
 
@@ -51,8 +53,10 @@ struct Checkpoint {
 
     std::vector<std::string> notes;  ///< what a person should know, a line each: files left aside and why
 
-    std::shared_ptr<const torch::Value> common;        ///< Megatron's common state (common.pt); null when there is none
+    std::shared_ptr<const torch::Value> common;        ///< Megatron's common state; null when there is none
     std::shared_ptr<const torch::Value> planner_data;  ///< DCP's map from name to path; null when there is none
+
+    std::shared_ptr<const RankFiles> rank_files;  ///< of Megatron's legacy format; null for others
 };
 
 /// Opens the checkpoint at `path` (a directory, or one file), recognised by its content. Throws Error when it is of no

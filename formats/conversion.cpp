@@ -2,6 +2,7 @@
 #include "formats/conversion.hpp"
 
 #include "formats/join.hpp"
+#include "formats/megatron/legacy.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
@@ -21,6 +22,7 @@ std::string_view home_dialect(Format format) {
         case Format::dcp:
             return "titan";
         case Format::torch_dist:
+        case Format::megatron:
             return "mcore";
         case Format::torch:
         case Format::deepspeed:
@@ -171,7 +173,7 @@ void note_unknown(Source& source) {
 }  // namespace
 
 Cutting cutting_of(Format format) {
-    const bool megatron = format == Format::torch_dist;
+    const bool megatron = format == Format::torch_dist || format == Format::megatron;
     return {.equal = megatron, .by_layer = megatron};
 }
 
@@ -180,11 +182,13 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
     Config merged = source.checkpoint.config;
     for (const auto& [key, value] : config) merged[key] = value;
     in_context([&] { return path.string(); },
-               [&] { source.reading = read_by_roles(source.checkpoint, families, merged); });
+               [&] {
+                   if (source.checkpoint.rank_files) put_together(source.checkpoint, families, merged);
+                   source.reading = read_by_roles(source.checkpoint, families, merged);
+               });
     note_unknown(source);
-    if (source.checkpoint.layout)
-        source.layout = source.checkpoint.layout;
-    else
+    source.layout = source.checkpoint.layout;
+    if (!source.layout)
         source.layout =
             detect_layout(source.checkpoint.catalogue, source.reading, cutting_of(source.checkpoint.format));
     return source;

@@ -3,6 +3,7 @@
 #include "formats/checkpoint.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/megatron/legacy.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/recognise.hpp"
 #include "formats/safetensors/safetensors.hpp"
@@ -14,15 +15,16 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::array<std::pair<Format, std::string_view>, 6> names{{{Format::safetensors, "safetensors"},
+constexpr std::array<std::pair<Format, std::string_view>, 7> names{{{Format::safetensors, "safetensors"},
                                                                     {Format::dcp, "dcp"},
                                                                     {Format::torch_dist, "torch_dist"},
                                                                     {Format::torch, "torch"},
+                                                                    {Format::megatron, "megatron"},
                                                                     {Format::deepspeed, "deepspeed"},
                                                                     {Format::universal, "universal"}}};
 
 constexpr const char* readable =
-    "this version reads safetensors, dcp, torch_dist, DeepSpeed and single torch.save files";
+    "this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed and single torch.save files";
 
 }  // namespace
 
@@ -56,6 +58,8 @@ Checkpoint open(const std::filesystem::path& path) {
         case Format::deepspeed:
         case Format::universal:
             return open_deepspeed(found.path);
+        case Format::megatron:
+            return open_rank_files(found.path);
     }
     throw failure("{}: is of no format", path.string());
 }
@@ -75,6 +79,7 @@ Draft draft(Format format, const Content& content) {
         case Format::torch:
         case Format::deepspeed:
         case Format::universal:
+        case Format::megatron:
             break;
     }
     throw failure("{} is read, not written; choose another format", name(format));

@@ -90,14 +90,17 @@ fs::path tracked(const fs::path& root) {
     return root / name;
 }
 
+constexpr const char* rank_files = "a Megatron legacy checkpoint";
+
 /// What torch.save and others leave in a directory; empty when there is nothing of that kind.
 std::string describe_entries(const fs::path& directory) {
     std::string found;
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
         const std::string name = entry.path().filename().string();
-        if (name.starts_with("mp_rank_") && is_there(entry.path() / "model_optim_rng.pt"))
-            return "a Megatron legacy checkpoint";
+        if (name.starts_with("mp_rank_") &&
+            (is_there(entry.path() / "model_optim_rng.pt") || is_there(entry.path() / "model_rng.pt")))
+            return rank_files;
         if (name == "manifest.ocdbt" || name == "_METADATA" || name == "_CHECKPOINT_METADATA")
             return "an Orbax checkpoint";
         if (name.ends_with(".gguf")) found = "a GGUF checkpoint";
@@ -124,9 +127,9 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
         return {path, Format::deepspeed, "a DeepSpeed checkpoint"};
     }
     const std::string other = describe_entries(path);
+    if (other == rank_files) return {path, Format::megatron, other};
     // Hugging Face repositories hold the same weights in several formats; safetensors go before all but training state.
-    if (!other.starts_with("a Megatron") && holds_safetensors(path))
-        return {path, Format::safetensors, "a safetensors checkpoint"};
+    if (holds_safetensors(path)) return {path, Format::safetensors, "a safetensors checkpoint"};
     return {path, {}, other};
 }
 

@@ -68,6 +68,41 @@ HF_TO_MEGATRON = {
     "hf-qwen3moe-sharded": "tp=2,pp=3,dp=2,ep=4,etp=1",
 }
 HF_FAMILIES = {"hf-bert": 3, "hf-bloom": 3, "hf-gpt2": 3, "hf-gptneox": 3, "hf-qwen3moe-sharded": 2, "hf-t5": 3}
+RANK_FILES_LLAMA = {
+    "llama-small-legacy-tp1pp1": "tp=1",
+    "llama-small-legacy-tp2pp1": "tp=2",
+    "llama-small-legacy-tp2pp2": "tp=2,pp=2",
+    "llama-small-legacy-tp2pp2vpp2": "tp=2,pp=2,vpp=2",
+    "llama-small-legacy-tp4pp1": "tp=4",
+}
+RANK_FILES_UNEVEN = {
+    "uneven-small-legacy-tp1pp1": "tp=1",
+    "uneven-small-legacy-tp1pp2-first2": "pp=2,first=2",
+    "uneven-small-legacy-tp1pp4-first1last2": "pp=4,first=1,last=2",
+}
+RANK_FILES_GPT2 = {
+    "gpt2-small-legacy-tp1pp1": "tp=1",
+    "gpt2-small-legacy-tp1pp3": "pp=3",
+    "gpt2-small-legacy-tp2pp1": "tp=2",
+}
+RANK_FILES_MOE = {
+    "moe-small-legacy-tp1pp1": "tp=1",
+    "moe-small-legacy-tp1pp1ep2dp2": "dp=2,ep=2",
+    "moe-small-legacy-tp1pp1ep4dp4": "dp=4,ep=4",
+    "moe-small-legacy-tp1pp2ep2dp2": "pp=2,dp=2,ep=2",
+    "moe-small-legacy-tp2pp1": "tp=2",
+    "moe-small-legacy-tp2pp1ep2dp2": "tp=2,dp=2,ep=2",
+    "moe-small-legacy-tp2pp1ep2etp1": "tp=2,ep=2,etp=1",
+}
+RANK_FILES_ADAM = {
+    "llama-opt-legacy-tp1pp1": "tp=1",
+    "llama-opt-legacy-tp1pp1-torchadam": "tp=1",
+    "llama-opt-legacy-tp2pp2": "tp=2,pp=2",
+    "llama-opt-legacy-tp1pp1dp2-distopt": "dp=2",
+    "llama-opt-legacy-tp1pp1dp4-distopt-buckets": "dp=4",
+    "llama-opt-legacy-tp1pp2dp2-distopt-buckets": "pp=2,dp=2",
+    "llama-opt-legacy-tp2pp1dp2-distopt": "tp=2,dp=2",
+}
 TITAN = {"titan-llama-fsdp2": "fsdp=2"}
 
 # What the source cannot tell: to what Megatron pads the vocabulary, and the head counts that DCP does not store.
@@ -183,6 +218,25 @@ def jobs():
             for b in group.keys() - {a}:
                 yield across, "megatron", a, "megatron", b, group[b], "torch_dist", 1
     yield inspect, "megatron", "uneven-small-dist-tp1pp2-first2", "pp=2,first=2"
+
+    # Rank files hold what torch_dist holds of the same state; the distributed optimizer's masters have another name.
+    for group, like in ((RANK_FILES_LLAMA, "llama-small-dist-tp2pp1"), (RANK_FILES_UNEVEN, "uneven-small-dist-tp1pp2-first2"),
+                        (RANK_FILES_GPT2, "gpt2-small-dist-tp2pp1"), (RANK_FILES_MOE, "moe-small-dist-tp1pp1"),
+                        ({"moe-x-legacy-tp1pp1ep2dp2-distopt": "dp=2,ep=2"}, "moe-x-dist-tp1pp1ep2dp2"),
+                        (RANK_FILES_ADAM, "llama-opt-dist-tp1pp1")):
+        for a, layout in group.items():
+            yield inspect, "megatron", a, layout
+            yield same_state, "megatron", a, "megatron", like
+    for ranks, whole in ((RANK_FILES_GPT2, TORCH_DIST_GPT2), (RANK_FILES_MOE, TORCH_DIST_MOE)):
+        for (a, layout), b in zip(ranks.items(), whole):
+            yield across, "megatron", a, "megatron", b, whole[b], "torch_dist", 1
+    for a in RANK_FILES_LLAMA:
+        for b, layout in TORCH_DIST_LLAMA.items():
+            yield across, "megatron", a, "megatron", b, layout, "torch_dist", 1
+        yield across, "megatron", a, "safetensors", "hf-llama-small", "tp=1", "safetensors", 2
+    for a in RANK_FILES_ADAM:
+        for b, layout in (DISTRIBUTED_ADAM if "distopt" in a else PLAIN_ADAM).items():
+            yield across, "megatron", a, "megatron", b, layout, "torch_dist", 1
 
     for name in ("hf-llama-single", "hf-llama-sharded"):
         yield inspect, "safetensors", name, "tp=1"

@@ -24,7 +24,7 @@ std::string refusal(const fs::path& path) {
 }  // namespace
 
 TEST_CASE("formats and their words belong together") {
-    for (const Format format : {Format::safetensors, Format::dcp, Format::torch_dist})
+    for (const Format format : {Format::safetensors, Format::dcp, Format::torch_dist, Format::megatron})
         CHECK(format_by_name(name(format)) == format);
     CHECK(name(Format::torch_dist) == "torch_dist");
     CHECK(!format_by_name("zip"));
@@ -39,6 +39,9 @@ TEST_CASE("formats are told by content") {
     CHECK(root.format == Format::torch_dist);
     CHECK(root.path == "testdata/llama-small/megatron-tp2pp2/iter_0000010");
     CHECK(recognise(root.path).format == Format::torch_dist);
+    const Recognised ranks = recognise("testdata/llama-opt/legacy-tp2-dp2");
+    CHECK(ranks.format == Format::megatron);
+    CHECK(ranks.path == "testdata/llama-opt/legacy-tp2-dp2/iter_0000010");
 }
 
 TEST_CASE("a safetensors file needs no suffix, and its suffix is believed when it is broken") {
@@ -51,9 +54,9 @@ TEST_CASE("a safetensors file needs no suffix, and its suffix is believed when i
 
 TEST_CASE("formats of others are named") {
     const std::string ending =
-        "; this version reads safetensors, dcp, torch_dist, DeepSpeed and single torch.save files";
+        "; this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed and single torch.save "
+        "files";
     const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases{
-        {{{"mp_rank_00_001/model_optim_rng.pt", "PK"}}, "a Megatron legacy checkpoint"},
         {{{"metadata.json", R"({"sharded_backend": "zarr"})"}}, "a Megatron-core checkpoint of backend 'zarr'"},
         {{{"pytorch_model.bin", "PK"}}, "a torch.save checkpoint"},
         {{{"_METADATA", "{}"}}, "an Orbax checkpoint"},

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/interval.hpp"
+#include "lib/layout/config.hpp"
+#include "lib/layout/layout.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats::megatron {
+
+/// A parameter of a buffer of Megatron's distributed optimizer.
+struct BufferParameter {
+    Index elements = 0;
+    bool alone = false;  ///< gets a bucket of its own: the embedding that two stages share
+};
+
+/// Where the parameters of a buffer lie in the vectors of distrib_optim.pt, which lack the padding at the ends of
+/// buckets and so do not depend on the number of data-parallel ranks.
+struct BufferLayout {
+    std::vector<Index> begin;  ///< one a parameter, in the order given
+    Index size = 0;            ///< of a whole vector
+};
+
+/// Lays out parameters given in module order, as Megatron-core does since February 2024: the last one first, each at a
+/// multiple of 64 elements of its bucket; a bucket ends when it has `bucket_size` elements or more (unset: never),
+/// and the next one begins at a multiple of 128 of the padded buffer.
+BufferLayout lay_out(std::span<const BufferParameter> parameters, std::optional<Index> bucket_size, int ranks);
+
+/// The bucket size of model chunk `chunk` of stage `stage`: unset where buckets are unlimited.
+std::optional<Index> bucket_size(const Config& args, const Layout& layout, int stage, int chunk);
+
+/// Whether parameter `name` of a rank file is shared with another stage.
+bool is_shared_embedding(const Config& args, const Layout& layout, std::string_view name);
+
+}  // namespace tpx::formats::megatron

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/common_state.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <charconv>
+#include <string>
+#include <type_traits>
+
+namespace tpx::formats::megatron {
+namespace {
+
+namespace fs = std::filesystem;
+using torch::Document;
+using torch::Kind;
+using torch::Value;
+
+std::optional<std::int64_t> number(std::string_view text) {
+    std::int64_t value = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+    return value;
+}
+
+std::optional<ConfigValue> scalar(Value value) {
+    switch (value.kind()) {
+        case Kind::none:
+            return nullptr;
+        case Kind::boolean:
+            return value.as_bool();
+        case Kind::integer:
+            return value.as_int();
+        case Kind::real:
+            return value.as_real();
+        case Kind::string:
+            return std::string{value.as_string()};
+        default:
+            return std::nullopt;
+    }
+}
+
+Value value_of(Document& document, const ConfigValue& value) {
+    return std::visit(
+        [&](const auto& held) {
+            using Held = std::decay_t<decltype(held)>;
+            if constexpr (std::is_same_v<Held, std::nullptr_t>)
+                return Value{};
+            else if constexpr (std::is_same_v<Held, bool>)
+                return Value::boolean(held);
+            else if constexpr (std::is_same_v<Held, std::int64_t>)
+                return document.integer(held);
+            else if constexpr (std::is_same_v<Held, double>)
+                return document.real(held);
+            else
+                return document.string(held);
+        },
+        value);
+}
+
+Value empty_args(Document& document) {
+    const Value args =
+        document.object(document.global("argparse", "Namespace"), document.tuple({}), torch::Construction::allocate);
+    document.set_state(args, document.dict());
+    return args;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> iteration_of(const fs::path& directory) {
+    const std::string name = directory.filename().string();
+    return name.starts_with("iter_") ? number(std::string_view{name}.substr(5)) : std::nullopt;
+}
+
+fs::path tracked(const fs::path& root) {
+    constexpr std::uint64_t small_file = 1 << 20;
+    const fs::path path = root / tracker_name;
+    std::string text = read_file(path, small_file);
+    text.erase(text.find_last_not_of(" \r\n\t") + 1);
+    if (text == "release") return root / "release";
+    const auto iteration = number(text);
+    if (!iteration) throw failure("{}: '{:.40}' is no iteration", path.string(), text);
+    return root / fmt::format("iter_{:07}", *iteration);
+}
+
+Config args_of(Value state) {
+    Config config;
+    const auto args = state.find("args");
+    if (!args || !args->is(Kind::object) || !args->as_object().state.is(Kind::dict)) return config;
+    for (const auto& [key, value] : args->as_object().state.entries()) {
+        auto found = scalar(value);
+        if (key.is(Kind::string) && found) config[std::string{key.as_string()}] = std::move(*found);
+    }
+    return config;
+}
+
+std::optional<std::int64_t> iteration_in(Value state) {
+    const auto iteration = state.find("iteration");
+    return iteration && iteration->is(Kind::integer) ? std::optional{iteration->as_int()} : std::nullopt;
+}
+
+Value with_args(Document& document, Value state, const Config& settings, std::int64_t iteration) {
+    Value args = state.find("args").value_or(Value{});
+    if (args.is_none()) args = empty_args(document);
+    for (const auto& [name, value] : settings) args = document.with_attribute(args, name, value_of(document, value));
+    return document.with_key(document.with_key(state, "args", args), "iteration", document.integer(iteration));
+}
+
+}  // namespace tpx::formats::megatron

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/dcp/kept.hpp"
+#include "formats/megatron/common_state.hpp"
+#include "formats/megatron/legacy.hpp"
+#include "formats/megatron/rank_grid.hpp"
+#include "formats/megatron/rank_model.hpp"
+#include "formats/megatron/rank_optimizer.hpp"
+#include "formats/megatron/rank_state.hpp"
+#include "formats/torch/archive.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace megatron;
+
+/// The file that has the weights of a directory.
+fs::path model_file(const fs::path& directory) {
+    for (const char* name : {"model_optim_rng.pt", "model_rng.pt"}) {
+        if (fs::exists(directory / name)) return directory / name;
+    }
+    throw failure("{}: No such file or directory", (directory / "model_optim_rng.pt").string());
+}
+
+torch::Archive open_archive(const fs::path& path) {
+    torch::Archive archive = torch::Archive::open(path);
+    if (archive.big_endian())
+        throw failure("{}: its elements are big-endian, which cannot be moved as they are", path.string());
+    return archive;
+}
+
+class Opener {
+public:
+    explicit Opener(const fs::path& directory) : files_{std::make_shared<RankFiles>()} {
+        checkpoint_.format = Format::megatron;
+        checkpoint_.catalogue.directory = directory;
+    }
+
+    Checkpoint open() {
+        const fs::path& root = checkpoint_.catalogue.directory;
+        const std::vector<fs::path> found = find_rank_directories(root);
+        if (found.empty()) throw failure("{}: no directory mp_rank_*", root.string());
+        read_common(open_archive(model_file(root / found[0])));
+        in_context([&] { return root.string(); }, [&] { place(found); });
+        for (RankDirectory& directory : files_->directories) read(directory);
+        checkpoint_.layout = files_->layout;
+        checkpoint_.rank_files = std::move(files_);
+        return std::move(checkpoint_);
+    }
+
+private:
+    void read_common(const torch::Archive& archive) {
+        const auto& root = checkpoint_.catalogue.directory;
+        in_context([&] { return model_file(root / find_rank_directories(root)[0]).string(); },
+                   [&] {
+                       if (!archive.root().is(torch::Kind::dict))
+                           throw failure("holds {}, not a dict", archive.root().describe());
+                       checkpoint_.config = args_of(archive.root());
+                       checkpoint_.iteration = iteration_in(archive.root());
+                       if (!checkpoint_.iteration) checkpoint_.iteration = iteration_of(root);
+                       checkpoint_.common = common_of_ranks(archive);
+                   });
+    }
+
+    /// The directories that there must be are those that there are.
+    void place(const std::vector<fs::path>& found) {
+        files_->layout = layout_of(checkpoint_.config, found);
+        files_->spelling = Spelling::of(checkpoint_.config);
+        files_->directories = rank_directories(files_->layout);
+        for (const RankDirectory& directory : files_->directories) {
+            if (std::ranges::find(found, directory.path) == found.end())
+                throw failure("directory {} is missing (layout {})", directory.path.string(),
+                              to_string(files_->layout));
+        }
+        if (found.size() != files_->directories.size())
+            throw failure("{} directories mp_rank_*, where layout {} has {}", found.size(), to_string(files_->layout),
+                          files_->directories.size());
+    }
+
+    std::uint32_t add_file(const fs::path& path) {
+        Catalogue& catalogue = checkpoint_.catalogue;
+        catalogue.files.push_back({path.lexically_relative(catalogue.directory), size_of_file(path)});
+        return static_cast<std::uint32_t>(catalogue.files.size() - 1);
+    }
+
+    void read(RankDirectory& directory) {
+        const fs::path path = model_file(checkpoint_.catalogue.directory / directory.path);
+        const torch::Archive archive = open_archive(path);
+        const std::uint32_t file = add_file(path);
+        in_context([&] { return path.string(); },
+                   [&] {
+                       read_model(directory, archive, file, checkpoint_.config);
+                       const std::size_t weights = directory.tensors.size();
+                       add_plain_optimizer(directory, archive, file, checkpoint_.config, files_->layout);
+                       files_->plain_optimizer |= directory.tensors.size() > weights;
+                   });
+        const fs::path distributed = path.parent_path() / "distrib_optim.pt";
+        if (!fs::exists(distributed)) return;
+        const torch::Archive vectors = open_archive(distributed);
+        const std::uint32_t number = add_file(distributed);
+        in_context([&] { return distributed.string(); },
+                   [&] { add_distributed_optimizer(directory, vectors, number, checkpoint_.config, files_->layout); });
+        files_->distributed_optimizer = true;
+    }
+
+    Checkpoint checkpoint_;
+    std::shared_ptr<RankFiles> files_;
+};
+
+}  // namespace
+
+Checkpoint open_rank_files(const fs::path& directory_or_root) {
+    const bool root = fs::exists(directory_or_root / tracker_name) && find_rank_directories(directory_or_root).empty();
+    return Opener{root ? tracked(directory_or_root) : directory_or_root}.open();
+}
+
+}  // namespace tpx::formats

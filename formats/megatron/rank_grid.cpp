@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/rank_grid.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/dims.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+namespace tpx::formats::megatron {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "mp_rank_";
+constexpr int most_ranks = 1 << 20;
+
+/// The numbers of a directory's name; empty when it is not of the form.
+std::vector<int> numbers_of(const fs::path& directory) {
+    const std::string name = directory.filename().string();
+    std::vector<int> numbers;
+    std::string_view rest = std::string_view{name}.substr(std::min(prefix.size(), name.size()));
+    while (name.starts_with(prefix) && numbers.size() < 3) {
+        int number = -1;
+        const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+        if (error != std::errc{} || number < 0 || number >= most_ranks) return {};
+        numbers.push_back(number);
+        rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+        if (rest.empty()) return numbers;
+        if (!rest.starts_with('_')) return {};
+        rest.remove_prefix(1);
+    }
+    return {};
+}
+
+/// The highest number at each place of the names, plus one.
+std::vector<int> extents(const std::vector<fs::path>& directories) {
+    std::vector<int> most;
+    for (const fs::path& directory : directories) {
+        const std::vector<int> numbers = numbers_of(directory);
+        if (!most.empty() && most.size() != numbers.size())
+            throw failure("directories {} and {} have names of different kinds", directories[0].filename().string(),
+                          directory.filename().string());
+        most.resize(numbers.size());
+        for (std::size_t k = 0; k < numbers.size(); ++k) most[k] = std::max(most[k], numbers[k] + 1);
+    }
+    return most;
+}
+
+int degree(const Config& args, std::string_view key, int fallback) {
+    const auto value = integer(args, key);
+    if (!value) return fallback;
+    if (*value < 1 || *value >= most_ranks) throw failure("args: {} = {}", key, *value);
+    return static_cast<int>(*value);
+}
+
+void check_extent(std::string_view axis, int shown, int told) {
+    if (shown != told) throw failure("directories of {} {} ranks, but args tell {}", shown, axis, told);
+}
+
+/// Where rank `rank` stands among those that hold experts: etp and ep in place of tp, cp and dp.
+struct ExpertPlace {
+    int etp = 0;
+    int ep = 0;
+};
+
+int degree_of_experts(const Layout& layout) { return layout.etp > 0 ? layout.etp : layout.tp; }
+
+ExpertPlace expert_place(const Layout& layout, int rank) {
+    ExpertPlace place;
+    const int etp = degree_of_experts(layout);
+    const int edp = std::max(1, layout.tp * layout.cp * layout.dp / (etp * layout.ep));
+    for (std::size_t at = 0; at < layout.order.size(); at += 3) {
+        const std::string_view axis = std::string_view{layout.order}.substr(at, 2);
+        const int size = axis == "tp"   ? etp
+                         : axis == "ep" ? layout.ep
+                         : axis == "dp" ? edp
+                         : axis == "pp" ? layout.pp
+                                        : 1;
+        if (axis == "tp") place.etp = rank % size;
+        if (axis == "ep") place.ep = rank % size;
+        rank /= size;
+    }
+    return place;
+}
+
+std::string directory_name(const Layout& layout, const RankDirectory& at) {
+    std::string name = fmt::format("{}{:02}", prefix, at.tp);
+    if (layout.pp > 1) name += fmt::format("_{:03}", at.pp);
+    if (layout.ep > 1) name += fmt::format("_{:03}", at.ep);
+    return name;
+}
+
+}  // namespace
+
+std::vector<fs::path> find_rank_directories(const fs::path& iteration) {
+    std::vector<fs::path> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator{iteration}) {
+        if (!entry.path().filename().string().starts_with(prefix)) continue;
+        if (numbers_of(entry.path()).empty())
+            throw failure("{}: no name of the form mp_rank_TT, mp_rank_TT_PPP or mp_rank_TT_PPP_EEE",
+                          entry.path().string());
+        found.push_back(entry.path().filename());
+    }
+    std::ranges::sort(found);
+    return found;
+}
+
+Layout layout_of(const Config& args, const std::vector<fs::path>& directories) {
+    const std::vector<int> shown = extents(directories);
+    if (shown.empty()) throw failure("no directory mp_rank_*");
+    Layout layout;
+    // A second number alone is a stage, or, of args that tell so, an expert rank.
+    const bool experts = shown.size() == 2 && degree(args, "expert_model_parallel_size", 1) > 1 &&
+                         degree(args, "pipeline_model_parallel_size", 1) == 1;
+    layout.tp = degree(args, "tensor_model_parallel_size", shown[0]);
+    layout.pp = degree(args, "pipeline_model_parallel_size", shown.size() > 1 && !experts ? shown[1] : 1);
+    layout.ep = degree(args, "expert_model_parallel_size", shown.size() == 3 ? shown[2] : 1);
+    layout.etp = degree(args, "expert_tensor_parallel_size", layout.tp);
+    layout.cp = degree(args, "context_parallel_size", 1);
+    layout.vpp = degree(args, "virtual_pipeline_model_parallel_size", 1);
+    if (layout.etp == layout.tp) layout.etp = 0;
+    if (holds(args, "use_tp_pp_dp_mapping")) layout.order = "tp-cp-ep-pp-dp";
+    check_extent("tensor", shown[0], layout.tp);
+    check_extent("pipeline", shown.size() > 1 && !experts ? shown[1] : 1, layout.pp);
+    check_extent("expert", shown.size() == 3 ? shown[2] : experts ? shown[1] : 1, layout.ep);
+    if (std::max({layout.tp, layout.cp, layout.pp, layout.ep}) > most_ranks / 1024)
+        throw failure("args: tp={}, cp={}, pp={}, ep={}", layout.tp, layout.cp, layout.pp, layout.ep);
+    const int dense = layout.tp * layout.cp;
+    const int least = std::lcm(dense, degree_of_experts(layout) * layout.ep);
+    const std::int64_t world = degree(args, "world_size", least * layout.pp);
+    layout.dp = static_cast<int>(world / (std::int64_t{dense} * layout.pp));
+    if (layout.dp < 1 || std::int64_t{layout.dp} * dense * layout.pp != world || layout.dp * dense % least != 0)
+        throw failure("args: world_size = {} is no multiple of tp={} cp={} pp={} ep={} etp={}", world, layout.tp,
+                      layout.cp, layout.pp, layout.ep, degree_of_experts(layout));
+    return layout;
+}
+
+std::vector<RankDirectory> rank_directories(const Layout& layout) {
+    const int etp = degree_of_experts(layout);
+    if (layout.tp * layout.cp * layout.dp % (etp * layout.ep) != 0)
+        throw Error{Exit::usage, "layout: {}: tp * cp * dp = {} is no multiple of etp * ep = {}", to_string(layout),
+                    layout.tp * layout.cp * layout.dp, etp * layout.ep};
+    std::map<std::tuple<int, int, int>, RankDirectory> found;
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+        const Coordinates at = coordinates(layout, rank);
+        const ExpertPlace expert = expert_place(layout, rank);
+        RankDirectory directory{.tp = at.tp, .pp = at.pp, .ep = expert.ep, .etp = expert.etp, .rank = rank};
+        directory.path = directory_name(layout, directory);
+        const auto [other, added] = found.emplace(std::tuple{at.tp, at.pp, expert.ep}, directory);
+        if (!added && other->second.etp != expert.etp)
+            throw Error{Exit::usage, "layout: {}: two ranks with different parts of experts would write {}",
+                        to_string(layout), directory.path.string()};
+    }
+    std::vector<RankDirectory> all;
+    for (auto& [key, directory] : found) all.push_back(std::move(directory));
+    std::ranges::sort(all, {}, &RankDirectory::rank);
+    return all;
+}
+
+std::vector<int> layers_of_chunks(const Layout& layout, int layers) {
+    if (!layout.stages.empty()) return layout.stages;
+    std::vector<int> of_stage(static_cast<std::size_t>(layout.pp));
+    if (layout.pp == 1)
+        of_stage[0] = layers;
+    else
+        for (int stage : stages_of_layers(layout, layers)) ++of_stage[static_cast<std::size_t>(stage)];
+    std::vector<int> chunks;
+    for (int chunk = 0; chunk < layout.vpp; ++chunk) {
+        for (int count : of_stage) chunks.push_back(count / layout.vpp);
+    }
+    return chunks;
+}
+
+}  // namespace tpx::formats::megatron

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/rank_model.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <set>
+#include <string>
+
+namespace tpx::formats::megatron {
+namespace {
+
+using torch::Kind;
+using torch::Value;
+
+/// The state dicts of the model chunks.
+std::vector<Value> chunks_of(Value root) {
+    if (const auto model = root.find("model")) return {*model};
+    std::vector<Value> chunks;
+    while (const auto model = root.find(fmt::format("model{}", chunks.size()))) chunks.push_back(*model);
+    if (chunks.empty()) throw failure("neither 'model' nor 'model0' is there");
+    return chunks;
+}
+
+class ModelReader {
+public:
+    ModelReader(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file)
+        : directory_{directory}, archive_{archive}, file_{file} {}
+
+    void read(Value chunk, int number) {
+        layers_.clear();
+        for (const auto& [key, value] : chunk.entries()) {
+            if (!key.is(Kind::string)) throw failure("model: a key is {}", key.describe());
+            const std::string name{key.as_string()};
+            if (name.ends_with("_extra_state") || value.is_none()) continue;  // of TransformerEngine's FP8, not weights
+            in_context([&] { return fmt::format("tensor '{}'", name); }, [&] { add(name, value, number); });
+        }
+        if (!layers_.empty() && *layers_.rbegin() != static_cast<int>(layers_.size()) - 1)
+            throw failure("model chunk {} has {} layers, and one of number {}", number, layers_.size(),
+                          *layers_.rbegin());
+        directory_.layers.push_back(static_cast<int>(layers_.size()));
+    }
+
+private:
+    void add(const std::string& name, Value value, int chunk) {
+        const auto stored = archive_.tensor(value);
+        if (!stored) throw failure("{}, not a tensor; models of before Megatron-core are not read", value.describe());
+        if (stored->compressed || stored->conjugated || stored->negated)
+            throw failure("its elements cannot be moved as they are");
+        if (itemsize(stored->dtype) == 0) throw failure("elements of dtype {}", tpx::name(stored->dtype));
+        const RankName parsed = parse_rank_name(name, {});
+        if (parsed.layer >= 0) layers_.insert(parsed.layer);
+        directory_.tensors.push_back({.name = name,
+                                      .chunk = chunk,
+                                      .dtype = stored->dtype,
+                                      .shape = stored->shape,
+                                      .strides = stored->strides,
+                                      .file = file_,
+                                      .offset = stored->offset});
+    }
+
+    RankDirectory& directory_;
+    const torch::Archive& archive_;
+    std::uint32_t file_;
+    std::set<int> layers_;
+};
+
+}  // namespace
+
+void read_model(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file, const Config&) {
+    ModelReader reader{directory, archive, file};
+    int number = 0;
+    for (const Value chunk : chunks_of(archive.root())) reader.read(chunk, number++);
+}
+
+}  // namespace tpx::formats::megatron

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/megatron/rank_files.hpp"
+#include "formats/torch/archive.hpp"
+#include "lib/layout/config.hpp"
+
+#include <cstdint>
+
+namespace tpx::formats::megatron {
+
+/// Whether experts have an optimizer of their own beside that of all other parameters.
+bool two_optimizers(const Config& args, const Layout& layout);
+
+/// Whether weight decay passes parameter `name` of `axes` axes by; such ones make a group of their own.
+bool without_decay(std::string_view name, int axes);
+
+/// Adds to `directory`, which has its weights, the optimizer state of model_optim_rng.pt, file number `file`: masters,
+/// moments; gives them the names of their parameters, which the file does not tell. Throws Error when numbers or shapes
+/// are not those of the parameters.
+void add_plain_optimizer(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
+                         const Config& args, const Layout& layout);
+
+/// The same for distrib_optim.pt, whose flat vectors are cut by the rules of buffers.hpp.
+void add_distributed_optimizer(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
+                               const Config& args, const Layout& layout);
+
+}  // namespace tpx::formats::megatron

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/legacy.hpp"
+
+#include "formats/conversion.hpp"
+#include "formats/megatron/rank_names.hpp"
+#include "formats/rules/rules.hpp"
+#include "formats/torch/value.hpp"
+#include "tests/support/chunks.hpp"
+
+#include <doctest/doctest.h>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path sample = "testdata/llama-opt/legacy-tp2-dp2";
+
+const std::vector<Family>& families() {
+    static const std::vector<Family> all = load_families({});
+    return all;
+}
+
+/// A copy of the sample that may be changed.
+class Copy {
+public:
+    Copy() { fs::copy(sample, root(), fs::copy_options::recursive); }
+    fs::path root() const { return scratch_.path() / "root"; }
+    fs::path inner() const { return root() / "iter_0000010"; }
+    std::string message() const {
+        const std::string text = test::error_of([&] { open_source(root(), families(), {}); });
+        const std::string prefix = inner().string();
+        return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+    }
+
+private:
+    test::Scratch scratch_;
+};
+
+/// The bytes of single layers and experts.
+struct Whole {
+    const Source& source;
+    const nlohmann::json& model;
+    const std::map<std::string, std::string>& bytes;
+
+    /// Of parameter `own`, named as in rank files but with layers and experts of the whole model.
+    std::string find(std::string role, const std::string& own) const {
+        const auto parsed = megatron::parse_rank_name(own, source.checkpoint.rank_files->spelling);
+        if (role == "fp32_param" && source.checkpoint.rank_files->distributed_optimizer) role = "param";
+        std::string all = bytes.at((role.empty() ? "" : "optimizer.state." + role + ".") + parsed.stored());
+        take(all, parsed.layer, "layers");
+        take(all, parsed.expert, "experts");
+        return all;
+    }
+
+private:
+    void take(std::string& all, int index, const char* count) const {
+        if (index < 0) return;
+        const std::size_t size = all.size() / model[count].get<std::size_t>();
+        all = all.substr(static_cast<std::size_t>(index) * size, size);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("rank files are put together: weights, masters and moments") {
+    for (const auto& path : {sample, sample / "iter_0000010"}) {
+        const Source source = open_source(path, families(), {});
+        CHECK(source.checkpoint.format == Format::megatron);
+        CHECK(source.checkpoint.catalogue.directory == sample / "iter_0000010");
+        CHECK(source.checkpoint.iteration == 10);
+        CHECK(source.reading.family->name == "llama");
+        CHECK(to_string(*source.layout) == "tp=2,dp=2");
+        check_whole(source.checkpoint.catalogue);
+        CHECK(test::describe(source.checkpoint.catalogue.tensors, test::assemble(source.checkpoint.catalogue)) ==
+              test::expected_tensors("testdata/llama-opt/legacy-tp2-dp2.json"));
+    }
+}
+
+TEST_CASE("what ranks have in common is kept as torch_dist keeps it") {
+    const Checkpoint checkpoint = open_rank_files(sample);
+    const torch::Value common = *checkpoint.common;
+    CHECK(common.at("iteration").as_int() == 10);
+    CHECK(common.at("checkpoint_version").as_real() == 3.0);
+    CHECK(!common.find("rng_state"));
+    CHECK(!common.find("model"));
+    const auto groups = common.at("optimizer").at("optimizer").at("param_groups").items();
+    REQUIRE(groups.size() == 2);
+    CHECK(groups[0].at("step").as_int() == 10);
+    CHECK(groups[1].at("wd_mult").as_real() == 0.0);
+}
+
+TEST_CASE("rank files that do not belong together are refused by name") {
+    Copy lost;
+    fs::remove_all(lost.inner() / "mp_rank_01");
+    CHECK(lost.message() == ": directories of 1 tensor ranks, but args tell 2");
+    Copy more;
+    fs::copy(more.inner() / "mp_rank_01", more.inner() / "mp_rank_02", fs::copy_options::recursive);
+    CHECK(more.message() == ": directories of 3 tensor ranks, but args tell 2");
+    Copy mixed;
+    fs::copy(mixed.inner() / "mp_rank_01", mixed.inner() / "mp_rank_01_000", fs::copy_options::recursive);
+    CHECK(mixed.message() == ": directories mp_rank_00 and mp_rank_01_000 have names of different kinds");
+    Copy odd;
+    fs::create_directory(odd.inner() / "mp_rank_x");
+    CHECK(odd.message() == "/mp_rank_x: no name of the form mp_rank_TT, mp_rank_TT_PPP or mp_rank_TT_PPP_EEE");
+    Copy empty;
+    fs::remove(empty.inner() / "mp_rank_01/model_optim_rng.pt");
+    CHECK(empty.message() == "/mp_rank_01/model_optim_rng.pt: No such file or directory");
+}
+
+TEST_CASE("every fixture of rank files holds what the framework had in memory") {
+    const fs::path folder = test::fixtures();
+    if (folder.empty()) return;
+    for (const auto& fixture : fs::directory_iterator{folder / "megatron"}) {
+        if (fixture.path().filename().string().find("-legacy-") == std::string::npos) continue;
+        CAPTURE(fixture.path().string());
+        const nlohmann::json facts = nlohmann::json::parse(read_file(fixture.path() / "fixture.json"));
+        const Source source = open_source(fixture.path() / "ckpt", families(), {});
+        const auto bytes = test::assemble(source.checkpoint.catalogue);
+        const Whole whole_ones{source, facts["model"], bytes};
+        for (const auto& [own, want] : facts["tensors"].items())
+            CHECK(test::sha256(whole_ones.find("", own)) == want["sha256"].get<std::string>());
+        const nlohmann::json optimizer = facts.value("optimizer_logical", nlohmann::json::object());
+        for (const auto& [own, want] : optimizer.items()) {
+            const std::size_t dot = own.find('.');
+            CHECK(test::sha256(whole_ones.find(own.substr(0, dot), own.substr(dot + 1))) ==
+                  want["sha256"].get<std::string>());
+        }
+        CHECK(facts["tensors"].size() > 10);
+    }
+}
+
+}  // namespace tpx::formats
