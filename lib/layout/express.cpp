@@ -2,6 +2,7 @@
 #include "lib/layout/express.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/occurrences.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/suggest.hpp"
 
@@ -11,58 +12,6 @@
 
 namespace tpx {
 namespace {
-
-/// Layer and expert of a piece of a canonical tensor; -1: it has none.
-struct Place {
-    int layer = -1;
-    int expert = -1;
-
-    friend auto operator<=>(const Place&, const Place&) = default;
-};
-
-/// Where a canonical tensor occurs, and the dtype it is stored in.
-struct Occurrence {
-    std::set<Place> places;
-    DType dtype = DType::f32;
-    std::string stored;  ///< a stored name, for messages
-};
-
-using Occurrences = std::map<std::string, Occurrence, std::less<>>;
-
-/// Calls `each(place)` for what the stored tensor holds of a canonical one.
-template <class Each>
-void for_each_place(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const CanonicalTensor& part,
-                    Each&& each) {
-    const auto span = [&](char index, const std::optional<int>& number, Index size) {
-        if (is_axis(*reading.family, meaning, index)) return Interval{0, size};
-        const int at = part.has(index) && part.is_index(index) ? number.value_or(-1) : -1;
-        return Interval{at, at + 1};
-    };
-    const Interval layers = span('l', meaning.indices.layer, tensor.shape.empty() ? 0 : tensor.shape[0]);
-    const Interval experts = span('e', meaning.indices.expert, reading.dims['e'].value_or(0));
-    for (Index l = layers.begin; l < layers.end; ++l) {
-        for (Index e = experts.begin; e < experts.end; ++e) each(Place{static_cast<int>(l), static_cast<int>(e)});
-    }
-}
-
-Occurrences weights_of(const Reading& source, std::span<const Tensor> tensors, std::vector<std::string>& left_out) {
-    Occurrences found;
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-        const Meaning& meaning = source.meanings[t];
-        if (meaning.kind != Meaning::Kind::parameter || meaning.role != "weight") {
-            left_out.push_back(tensors[t].name);
-            continue;
-        }
-        for (const std::string& part : meaning.rule->expression.parts) {
-            Occurrence& occurrence = found[part];
-            occurrence.dtype = tensors[t].dtype;
-            if (occurrence.stored.empty()) occurrence.stored = tensors[t].name;
-            for_each_place(source, tensors[t], meaning, source.family->tensor(part),
-                           [&](Place place) { occurrence.places.insert(place); });
-        }
-    }
-    return found;
-}
 
 /// The size that `letter` is padded to in the dialect of `reading`; nothing when the configuration lacks the divisor.
 std::optional<Index> padded_size(const Reading& reading, const Config& config, int tp, char letter, Index size) {
@@ -275,6 +224,7 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
     out.reading.meanings.clear();
     out.reading.unknown.clear();
     Occurrences have = weights_of(source, tensors, out.left_out);
+    require_layers(source, have);
     settle_tie(source, dialect, have, out);
     Writer writer{out, have, config, tp, tags, layers(source, tensors)};
     for (const Rule& rule : dialect.rules) writer.apply(rule);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/occurrences.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/interval.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace tpx {
+namespace {
+
+/// Calls `each(place)` for what the stored tensor holds of a canonical one.
+template <class Each>
+void for_each_place(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const CanonicalTensor& part,
+                    Each&& each) {
+    const auto span = [&](char index, const std::optional<int>& number, Index size) {
+        if (is_axis(*reading.family, meaning, index)) return Interval{0, size};
+        const int at = part.has(index) && part.is_index(index) ? number.value_or(-1) : -1;
+        return Interval{at, at + 1};
+    };
+    const Interval layers = span('l', meaning.indices.layer, tensor.shape.empty() ? 0 : tensor.shape[0]);
+    const Interval experts = span('e', meaning.indices.expert, reading.dims['e'].value_or(0));
+    for (Index l = layers.begin; l < layers.end; ++l) {
+        for (Index e = experts.begin; e < experts.end; ++e) each(Place{static_cast<int>(l), static_cast<int>(e)});
+    }
+}
+
+}  // namespace
+
+Occurrences weights_of(const Reading& source, std::span<const Tensor> tensors, std::vector<std::string>& left_out) {
+    Occurrences found;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        const Meaning& meaning = source.meanings[t];
+        if (meaning.kind != Meaning::Kind::parameter || meaning.role != "weight") {
+            left_out.push_back(tensors[t].name);
+            continue;
+        }
+        for (const std::string& part : meaning.rule->expression.parts) {
+            Occurrence& occurrence = found[part];
+            occurrence.dtype = tensors[t].dtype;
+            if (occurrence.stored.empty()) occurrence.stored = tensors[t].name;
+            for_each_place(source, tensors[t], meaning, source.family->tensor(part),
+                           [&](Place place) { occurrence.places.insert(place); });
+        }
+    }
+    return found;
+}
+
+void require_layers(const Reading& source, const Occurrences& have) {
+    int count = 0;
+    for (const auto& [name, occurrence] : have) {
+        for (Place place : occurrence.places) count = std::max(count, place.layer + 1);
+    }
+    const int experts = static_cast<int>(source.dims['e'].value_or(0));
+    for (const auto& [name, tensor] : source.family->tensors) {
+        const auto found = have.find(name);
+        if (found == have.end() || !tensor.has('l')) continue;
+        const std::set<Place>& places = found->second.places;
+        for (int l = 0; l < count; ++l) {
+            const auto first = places.lower_bound({l, -1});
+            const bool here = first != places.end() && first->layer == l;
+            if (!here && !tensor.optional) throw failure("layer {} lacks tensor '{}'", l, name);
+            for (int e = 0; here && tensor.ep != 0 && e < experts; ++e) {
+                if (!places.contains({l, e})) throw failure("expert {} of layer {} lacks tensor '{}'", e, l, name);
+            }
+        }
+    }
+}
+
+}  // namespace tpx

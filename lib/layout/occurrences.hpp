@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <compare>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// Layer and expert of a piece of a canonical tensor; -1: it has none.
+struct Place {
+    int layer = -1;
+    int expert = -1;
+
+    friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+/// Where a canonical tensor occurs, and the dtype it is stored in.
+struct Occurrence {
+    std::set<Place> places;
+    DType dtype = DType::f32;
+    std::string stored;  ///< a stored name, for messages
+};
+
+using Occurrences = std::map<std::string, Occurrence, std::less<>>;
+
+/// Where the weights of `source` occur, by canonical name. The names of tensors that are no weights go to `left_out`.
+Occurrences weights_of(const Reading& source, std::span<const Tensor> tensors, std::vector<std::string>& left_out);
+
+/// Throws Error when a layer lacks a tensor that all layers have, or an expert one that the others of its layer have.
+void require_layers(const Reading& source, const Occurrences& have);
+
+}  // namespace tpx
