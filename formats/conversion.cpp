@@ -159,15 +159,19 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
             objects.empty() ? "" : objects[0].name);
 }
 
-/// A tensor that no rule matches is told, with the rule to write.
+/// A tensor that no rule matches is told, with the rule to write. Optimizer state in buckets needs other things.
 void note_unknown(Source& source) {
     const Reading& reading = source.reading;
-    if (!reading.family || reading.unknown.empty()) return;
-    const Tensor& tensor = source.checkpoint.catalogue.tensors[reading.unknown[0]];
-    const std::size_t others = reading.unknown.size() - 1;
+    std::vector<const Tensor*> unknown;
+    for (std::uint32_t t : reading.unknown) {
+        const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
+        if (!tensor.name.starts_with("optimizer.")) unknown.push_back(&tensor);
+    }
+    if (!reading.family || unknown.empty()) return;
+    const std::string more = unknown.size() > 1 ? fmt::format(" (and {} more)", unknown.size() - 1) : "";
     source.checkpoint.notes.push_back(
-        fmt::format("tensor '{}'{}: {}", tensor.name, others > 0 ? fmt::format(" (and {} more)", others) : "",
-                    without_rule(*reading.family, *reading.dialect, reading.dims, tensor)));
+        fmt::format("tensor '{}'{}: {}", unknown[0]->name, more,
+                    without_rule(*reading.family, *reading.dialect, reading.dims, *unknown[0])));
 }
 
 }  // namespace

@@ -60,6 +60,8 @@ DISTRIBUTED_ADAM = {
     "llama-opt-dist-tp1pp1dp4-fully_reshardable": "dp=4",
     "llama-opt-dist-tp2pp1dp2-fully_reshardable": "tp=2,dp=2",
 }
+# Experts have an optimizer of their own there.
+EXPERT_ADAM = {"moe-x-dist-tp1pp1ep2dp2": "dp=2,ep=2", "moe-x-dist-tp1pp1ep2dp4-fully": "dp=4,ep=2"}
 # Of all families; those that Megatron has a place for also through its names.
 HF_TO_MEGATRON = {
     "hf-gpt2": "tp=3,pp=2",
@@ -217,6 +219,11 @@ def jobs():
             yield same_state, "megatron", "llama-opt-dist-tp1pp1", "megatron", a
             for b in group.keys() - {a}:
                 yield across, "megatron", a, "megatron", b, group[b], "torch_dist", 1
+    for name, layout in EXPERT_ADAM.items():
+        yield inspect, "megatron", name, layout
+        yield same_state, "megatron", "moe-x-dist-tp1pp1ep2dp2", "megatron", name
+        for other in ("tp=1", "tp=2,pp=2,dp=2,ep=4,etp=1", "tp=2,ep=2,etp=1"):
+            yield across, "megatron", name, "megatron", name, other, "torch_dist", 1 + ("dp" in other)
     yield inspect, "megatron", "uneven-small-dist-tp1pp2-first2", "pp=2,first=2"
 
     # Rank files hold what torch_dist holds of the same state; the distributed optimizer's masters have another name.
