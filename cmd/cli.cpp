@@ -28,9 +28,14 @@ Option::Option(std::string_view names, Target target, std::string_view value, st
     long_name_ = comma == names.npos ? names : names.substr(comma + 1);
 }
 
-Option& Option::required(std::string_view unless) {
+Option& Option::required(std::vector<std::string> unless) {
     required_ = true;
-    unless_ = unless;
+    unless_ = std::move(unless);
+    return *this;
+}
+
+Option& Option::rare() {
+    rare_ = true;
     return *this;
 }
 

@@ -28,8 +28,10 @@ public:
     /// `names` is "--long", "-s,--long", or "NAME" for a positional; `value` is empty for a switch.
     Option(std::string_view names, Target target, std::string_view value, std::string_view summary);
 
-    /// Must be given, or else the option named `unless` must be.
-    Option& required(std::string_view unless = {});
+    /// Must be given, or else one of the options named `unless` must be.
+    Option& required(std::vector<std::string> unless = {});
+    /// The help only names it; the manual page explains it.
+    Option& rare();
     /// The only values allowed.
     Option& choices(std::vector<std::string> values);
     /// The value is a path.
@@ -45,7 +47,8 @@ public:
     /// True when it may be given more than once.
     bool repeats() const { return std::holds_alternative<std::vector<std::string>*>(target_); }
     bool is_required() const { return required_; }
-    const std::string& unless() const { return unless_; }
+    bool is_rare() const { return rare_; }
+    const std::vector<std::string>& unless() const { return unless_; }
     /// "CKPT" for a positional, else "--to".
     const std::string& name() const { return positional() ? value_ : long_name_; }
     /// "-q", or empty.
@@ -60,11 +63,12 @@ public:
     void store(const std::vector<std::string>& values) const;
 
 private:
-    std::string long_name_, short_name_, value_, summary_, details_, unless_;
-    std::vector<std::string> choices_;
+    std::string long_name_, short_name_, value_, summary_, details_;
+    std::vector<std::string> unless_, choices_;
     Target target_;
     Completes completes_ = Completes::nothing;
     bool required_ = false;
+    bool rare_ = false;
 };
 
 /// A command line that shows what a command is for, and the words that say so.

@@ -15,25 +15,28 @@ void add_read_options(Command& command, ReadOptions& options) {
             "The file is a model's config.json, or TOML with the same keys. It is needed where a checkpoint stores no "
             "configuration, as PyTorch DCP does: head counts cannot be read off the shapes.");
     command.option("--set", &options.settings, "KEY=VALUE", "Set one key of the configuration")
+        .rare()
         .details(
             "For what no file tells, such as make_vocab_size_divisible_by=64, to which Megatron pads the vocabulary. "
             "May be given more than once.");
     command.option("--rules", &options.rules, "FILE", "Add or override rules of model families")
+        .rare()
         .file()
         .details(
             "The notation is that of tpx-rules(5). A family in FILE replaces the built-in one of the same name. May be "
             "given more than once.");
 }
 
-void add_target_options(Command& command, TargetOptions& options, std::string_view unless) {
+void add_target_options(Command& command, TargetOptions& options, std::vector<std::string> unless) {
     command.option("--to", &options.to, "LAYOUT", "Layout to reach, such as tp=4,pp=2")
-        .required(unless)
+        .required(std::move(unless))
         .layout()
         .details("A layout as tpx-layout(5) describes it, or the name of a TOML file that holds one.");
     command.option("--format", &options.format, "F", "Format to write")
         .choices({"safetensors", "dcp", "torch_dist"})
         .details("The format of the source is the default.");
     command.option("--dialect", &options.dialect, "D", "Tensor names to write")
+        .rare()
         .choices({"hf", "titan", "mcore", "keep"})
         .details(
             "The names and fusions are those of Hugging Face transformers, of torchtitan, or of Megatron core. The "
@@ -57,24 +60,87 @@ void add_inspect(Cli& cli) {
     command.run([options](Output& out) { run_inspect(*options, out); });
 }
 
+void add_plan_subject(Command& command, PlanOptions& options) {
+    command.positional("CKPT", &options.checkpoint, "Checkpoint: a folder or a file")
+        .required({"--model", "--stores", "--check"})
+        .file();
+    command.option("--model", &options.model, "MODEL", "Plan for a model, without a checkpoint")
+        .file()
+        .details(
+            "A config.json, a TOML file with the same keys, or the name of a model that tpx knows, such as llama3-70b; "
+            "see tpx-model(5).");
+    command.option("--roles", &options.roles, "R", "What is kept of each parameter of MODEL")
+        .rare()
+        .details(
+            "Either train, which is the default: bf16 weights, and a master copy and two moments in f32, 14 bytes a "
+            "parameter; or weights; or a list such as weight:bf16,exp_avg:f32.");
+    command.option("--from", &options.from, "LAYOUT", "Layout to leave; known of a checkpoint").layout();
+}
+
+void add_plan_hosts(Command& command, PlanOptions& options) {
+    command.option("--hosts", &options.hosts, "HOSTS", "File of hosts, NxG (N hosts of G devices) or slurm")
+        .file()
+        .details("The word slurm takes the hosts of the Slurm job that tpx runs in.");
+    command.option("--ranks-on", &options.ranks_on, "FILE", "Where the old ranks are, a rank or a range a line")
+        .rare()
+        .file()
+        .details(
+            "Lines such as '0-7 n0', a rankfile of Open MPI, or a SLURM_HOSTFILE. Without it, the old ranks are taken "
+            "to fill the hosts in order, spare hosts left out.");
+    command.option("--stores", &options.stores, "PATTERN", "Each host's own store, as in /local/{host}/ckpt")
+        .rare()
+        .details(
+            "What a host holds are the files of the checkpoint that its store has; {host} stands for its name. Without "
+            "CKPT, the stores together are the checkpoint.");
+    command.option("--lost", &options.lost, "NAMES", "Hosts that are gone, as in n3,n[7-9]").rare();
+    command.option("--spare", &options.spare, "NAMES", "Hosts that take ranks only if the others are too few").rare();
+    command.flag("--pin", &options.pin, "Keep the order of ranks and hosts").rare();
+    command.option("--state", &options.state, "S", "Where the state lies")
+        .rare()
+        .choices({"memory", "stores", "shared"})
+        .details(
+            "In the memory of the old ranks, the default for --model; in stores of the hosts; or on storage that all "
+            "hosts share, the default for a checkpoint. It decides what the predicted time counts.");
+}
+
+void add_plan_results(Command& command, PlanOptions& options) {
+    command.option("-o,--output", &options.output, "FILE", "Write the plan to FILE")
+        .file()
+        .details("The file is HDF5, as tpx-plan(5) describes it.");
+    command.option("--report", &options.report, "FILE", "Write a page for browsers to FILE").file();
+    command.option("--rankfile", &options.rankfile, "FILE", "Write the placement for mpirun --rankfile").rare().file();
+    command.option("--hostfile", &options.hostfile, "FILE", "Write the placement for mpirun --hostfile").rare().file();
+    command.option("--slurm-hostfile", &options.slurm_hostfile, "FILE", "Write the placement for SLURM_HOSTFILE")
+        .rare()
+        .file()
+        .details("For srun --distribution=arbitrary.");
+    command.flag("--list", &options.list, "List the moves, one a line");
+    command.flag("--pareto", &options.pareto, "With --to auto: only what none beats in bytes and step time")
+        .rare()
+        .details(
+            "No other layout both moves less between hosts and trains faster. Step times are predicted by a model that "
+            "tpx-throughput(5) describes, with parameters that no run has confirmed: they are good for comparing "
+            "layouts.");
+    command.option("--gpus", &options.gpus, "N", "With --to auto: how many ranks; all devices by default").rare();
+    command.option("--batch", &options.batch, "N", "With --to auto: samples of a step; 512 by default").rare();
+    command.option("--sequence", &options.sequence, "N", "With --to auto: tokens of a sample; 4096 by default").rare();
+    command.option("--check", &options.check, "FILE", "Check the plan in FILE")
+        .file()
+        .details(
+            "Everything that tpx-plan(5) says is proven is proven anew, by code that shares nothing with the planner, "
+            "for a sample of the ranks. With CKPT, the plan must be for this checkpoint. The exit status is 3 if the "
+            "plan does not hold.");
+    command.flag("--full", &options.full, "With --check: check every rank, not a sample").rare();
+}
+
 void add_plan(Cli& cli) {
     auto options = std::make_shared<PlanOptions>();
     Command& command = cli.command("plan", "Say what a change of layout moves, at least, and prove it");
-    command.positional("CKPT", &options->checkpoint, "Checkpoint: a folder or a file").required().file();
-    add_target_options(command, *options, "--check");
-    command.option("--hosts", &options->hosts, "HOSTS", "TOML file of hosts, or NxG: N hosts of G devices")
-        .file()
-        .details("Moves inside a host are free; the plan counts and bounds what crosses from one host to another.");
-    command.flag("--list", &options->list, "List the moves, one a line");
-    command.option("-o,--output", &options->output, "FILE", "Write the plan to FILE")
-        .file()
-        .details("The file is HDF5, as tpx-plan(5) describes it.");
-    command.option("--check", &options->check, "FILE", "Check the plan in FILE against the checkpoint")
-        .file()
-        .details(
-            "Coverage, bytes moved and bounds are checked by code that shares nothing with the planner. "
-            "The exit status is 3 if the plan does not hold.");
-    command.exclusive({"--list", "--json", "--output"});
+    add_plan_subject(command, *options);
+    add_target_options(command, *options, {"--check"});
+    add_plan_hosts(command, *options);
+    add_plan_results(command, *options);
+    command.exclusive({"--list", "--json"});
     add_read_options(command, *options);
     command.common_options();
     command.example("tpx plan ckpt --to tp=8,pp=2 --hosts 4x8", "what must cross between 4 hosts of 8 GPUs");
@@ -86,7 +152,7 @@ void add_reshard(Cli& cli) {
     Command& command = cli.command("reshard", "Write a checkpoint in another layout, format or dialect");
     command.positional("CKPT", &options->checkpoint, "Checkpoint to read").required().file();
     command.positional("OUT", &options->output, "Folder to create").required().file();
-    add_target_options(command, *options, "--plan");
+    add_target_options(command, *options, {"--plan"});
     command.option("--plan", &options->plan, "FILE", "Carry out the plan in FILE, move by move")
         .file()
         .details(
@@ -100,6 +166,7 @@ void add_reshard(Cli& cli) {
     command.option("--memory", &options->memory, "SIZE", "Memory for buffers in each process, such as 4GiB")
         .details("The default is 512MiB.");
     command.option("--shard-size", &options->shard_size, "SIZE", "Largest safetensors file to write")
+        .rare()
         .details("A tensor is never split for it. The default is 5GB.");
     command.flag("--dry-run", &options->dry_run, "Say what would be written, and write nothing");
     command.flag("--force", &options->force, "Replace OUT if it exists");
@@ -107,6 +174,7 @@ void add_reshard(Cli& cli) {
         .details(
             "CKPT is read once more beforehand, to check the CRC-32s that PyTorch and Megatron keep of their tensors.");
     command.flag("--allow-missing", &options->allow_missing, "Fill what the source lacks with zeros")
+        .rare()
         .details("Without it, a source with holes is refused and the holes are named.");
     for (const char* decided : {"--to", "--format", "--dialect", "--dtype", "--shard-size", "--allow-missing"})
         command.exclusive({"--plan", decided});

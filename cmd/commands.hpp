@@ -32,10 +32,28 @@ struct InspectOptions : ReadOptions {
 
 struct PlanOptions : ReadOptions, TargetOptions {
     std::string checkpoint;
+    std::string model;
+    std::string roles;
+    std::string from;
     std::string hosts;
+    std::string ranks_on;
+    std::string stores;
+    std::string lost;
+    std::string spare;
+    std::string state;
     std::string output;
     std::string check;
+    std::string report;
+    std::string rankfile;
+    std::string hostfile;
+    std::string slurm_hostfile;
+    std::string gpus;
+    std::string batch;
+    std::string sequence;
+    bool pin = false;
     bool list = false;
+    bool full = false;
+    bool pareto = false;
 };
 
 struct ReshardOptions : ReadOptions, TargetOptions {

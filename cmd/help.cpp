@@ -14,7 +14,10 @@ std::string usage_line(const Command& command) {
     for (const Option& option : command.options())
         if (option.is_required() && !option.positional()) line += fmt::format(" {}", flags(option));
     for (const Option& option : command.options())
-        if (option.positional()) line += option.is_required() ? " " + option.name() : " [" + option.name() + "]";
+        if (option.positional()) {
+            const bool must = option.is_required() && option.unless().empty();
+            line += must ? " " + option.name() : " [" + option.name() + "]";
+        }
     return line + "\n";
 }
 
@@ -36,6 +39,22 @@ std::string help_of_subcommands(const Command& command) {
     return text;
 }
 
+// The options that the help does not explain, in lines of at most 80 columns.
+std::string rare_options(const Command& command) {
+    std::string text;
+    std::string line = fmt::format("More, in tpx-{}(1):", command.name());
+    const std::size_t empty = line.size();
+    for (const Option& option : command.options()) {
+        if (!option.is_rare()) continue;
+        if (line.size() + 1 + option.name().size() > 80) {
+            text += line + "\n";
+            line.assign(1, ' ');
+        }
+        line += " " + option.name();
+    }
+    return text.empty() && line.size() == empty ? "" : "\n" + text + line + "\n";
+}
+
 }  // namespace
 
 std::string flags(const Option& option) {
@@ -47,12 +66,15 @@ std::string flags(const Option& option) {
 std::string help(const Command& command) {
     if (!command.subcommands().empty()) return help_of_subcommands(command);
     std::size_t width = 0;
-    for (const Option& option : command.options()) width = std::max(width, flags(option).size());
+    for (const Option& option : command.options())
+        if (!option.is_rare()) width = std::max(width, flags(option).size());
     std::string text = fmt::format("{}{}{}.\n\n", usage_line(command), command.summary(), note(command));
     for (const Option& option : command.options())
-        text += fmt::format("  {:<{}}  {}\n", flags(option), width, summary_with_choices(option));
+        if (!option.is_rare())
+            text += fmt::format("  {:<{}}  {}\n", flags(option), width, summary_with_choices(option));
+    text += rare_options(command);
     for (const Example& example : command.examples())
-        text += fmt::format("Example: {}\n  {}\n", example.caption, example.line);
+        text += fmt::format("\nExample: {}\n  {}\n", example.caption, example.line);
     return text;
 }
 

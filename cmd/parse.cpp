@@ -77,10 +77,11 @@ void check_presence(const Command& command, const Given& given) {
         return option && given.contains(option) && !given.at(option).empty();
     };
     for (const Option& option : command.options()) {
-        if (!option.is_required() || is_given(option.name()) || is_given(option.unless())) continue;
+        if (!option.is_required() || is_given(option.name()) || std::ranges::any_of(option.unless(), is_given))
+            continue;
         const std::string wanted = option.positional() ? option.name() : option.name() + " " + option.value();
         throw usage("{} is missing",
-                    option.unless().empty() ? wanted : fmt::format("{} (or {})", wanted, option.unless()));
+                    option.unless().empty() ? wanted : fmt::format("{} (or {})", wanted, one_of(option.unless())));
     }
     for (const std::vector<std::string>& names : command.exclusions()) {
         std::vector<std::string> found;

@@ -2,39 +2,65 @@
 #pragma once
 
 #include "cmd/output.hpp"
+#include "cmd/reading.hpp"
 #include "formats/conversion.hpp"
+#include "lib/layout/model.hpp"
 #include "lib/plan/certificate.hpp"
 #include "lib/plan/cost.hpp"
-#include "lib/plan/hosts.hpp"
-#include "lib/plan/movement.hpp"
+#include "lib/plan/relocation.hpp"
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tpx::cli {
 
-/// A change of layout with all that can be said of it before anything moves.
-struct Planned {
+/// What a plan of a checkpoint has and that of a model lacks: the bytes in files.
+struct CheckpointChange {
+    Opened opened;
+    formats::Target target;
     formats::Conversion conversion;
+    std::vector<Piece> held;    ///< what old ranks (with --stores: hosts) hold, as pieces of canonical tensors
+    std::vector<Piece> needed;  ///< what new ranks need
+    std::vector<std::string> roles;
+    std::vector<std::uint32_t> roles_of_tensors;  ///< of each canonical tensor, an index into `roles`
     Plan plan;
     Certificate certificate;
-    std::vector<std::string> roles;  ///< what movement.roles counts
-    std::vector<Host> hosts;
-    Movement movement;
-    Prediction prediction;  ///< of a reshard through shared storage
 };
 
-/// Plans the change of `source` to `target`. `hosts` is a file, "NxG", or empty: one host for all ranks. A source whose
-/// layout is unknown is taken to be held by the ranks that wrote it.
-Planned make_planned(formats::Source& source, const formats::Target& target, const std::string& hosts);
+/// A change of layout with all that can be said of it before anything moves.
+struct Planned {
+    std::unique_ptr<CheckpointChange> checkpoint;  ///< set exactly when `model` is not
+    std::optional<ModelState> model;
+    std::optional<Layout> from;  ///< nothing when no layout explains the checkpoint
+    Layout to;
+    std::vector<Host> hosts;
+    std::vector<Seat> seats;  ///< of the old ranks
+    StateIn state = StateIn::shared;
+    Parcels parcels;
+    Placement placement;
+    Relocation relocation;
+    Prediction prediction;
+    std::vector<std::uint64_t> held_before;  ///< bytes of each old rank
+    std::vector<std::uint64_t> held_after;   ///< bytes of each new rank
+};
+
+/// Plans what `options` ask. Throws Error (usage) for a request that cannot be, Error (no) when no plan can exist.
+Planned make_planned(const PlanOptions& options);
+
+/// Plans `model` from one layout to another on hosts that are known; `planned` has `hosts`, `seats` and `state`.
+void plan_model(Planned& planned, const ModelState& model, const Layout& from, const Layout& to, bool pin);
+
+/// The description of the model that `options` name.
+ModelState given_model(const PlanOptions& options);
 
 /// Writes the plan to `file`, in the format of tpx-plan(5).
-void write_plan(const formats::Source& source, const formats::Target& target, const Planned& planned,
-                const std::filesystem::path& file);
+void write_plan(const Planned& planned, const std::filesystem::path& file);
 
-/// Checks the plan in `file` against the checkpoint, says what was checked, and throws Error (exit 3) if it does not
-/// hold.
-void check_plan(const formats::Source& source, const std::filesystem::path& file, Output& out);
+/// Checks the plan of `options.check`, against the checkpoint if one is given, says what was checked, and throws Error
+/// (exit 3) if it does not hold.
+void check_plan(const PlanOptions& options, Output& out);
 
 }  // namespace tpx::cli

@@ -13,8 +13,8 @@ void add_fit(Command& profile) {
     auto options = std::make_shared<ProfileFitOptions>();
     Command& command = profile.subcommand("fit", "Fit a throughput model to measured runs");
     command.positional("RUNS", &options->runs, "Measured runs, CSV or JSON").required().file();
-    command.option("--model", &options->model, "FILE", "Dimensions of the model, TOML")
-        .required("--from-log")
+    command.option("--model", &options->model, "MODEL", "Dimensions of the model, TOML")
+        .required({"--from-log"})
         .file()
         .details("See tpx-throughput(5).");
     command.option("--columns", &options->columns, "FILE", "What the columns of RUNS are called, TOML")

@@ -4,8 +4,6 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -48,14 +46,7 @@ void write_digests(const std::filesystem::path& directory, const RecordedDigests
             {{"name", tensor.name}, {"stored", tensor.stored}, {"dtype", tensor.dtype}, {"digest", tensor.digest}});
     for (const auto& file : digests.files)
         json["files"].push_back({{"path", file.path}, {"size", file.size}, {"digest", file.digest}});
-    const std::string text = json.dump(1) + "\n";
-    const auto file = directory / digests_file_name;
-    auto partial = file;
-    partial += ".tmp";
-    const Fd fd = open_file(partial, O_WRONLY | O_CREAT | O_TRUNC);
-    write_at(fd, 0, std::as_bytes(std::span{text}), partial);
-    if (::fsync(fd.get()) != 0) throw failure("{}: cannot be synced", partial.string());
-    std::filesystem::rename(partial, file);
+    write_file(directory / digests_file_name, json.dump(1) + "\n");
 }
 
 Catalogue files_as_tensors(const Catalogue& catalogue) {

@@ -67,6 +67,16 @@ void add(Fingerprint& print, std::span<const Piece> pieces) {
     }
 }
 
+// What ranks hold lies in no file.
+void add_held(Fingerprint& print, std::span<const Piece> pieces) {
+    print.add(pieces.size());
+    for (const Piece& piece : pieces) {
+        print.add(std::uint64_t{piece.tensor});
+        print.add(static_cast<std::uint64_t>(piece.rank));
+        print.add(piece.box);
+    }
+}
+
 void add(Fingerprint& print, const ConversionSettings& settings) {
     for (const std::string* text : {&settings.format, &settings.dialect, &settings.dtype}) print.add(*text);
     print.add(settings.shard_size.value_or(0));
@@ -94,8 +104,10 @@ void add(Fingerprint& print, const CheckpointPlan& plan) {
     for (const std::string& role : plan.roles) print.add(role);
     add(print, plan.source_files);
     add(print, plan.target_files);
-    for (const auto* pieces : {&plan.source, &plan.target, &plan.held_before, &plan.held_after})
-        add(print, std::span{*pieces});
+    add(print, std::span{plan.source});
+    add(print, std::span{plan.target});
+    add_held(print, plan.held_before);
+    add_held(print, plan.held_after);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 namespace tpx {
 namespace {
@@ -68,6 +69,27 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
     std::string content(size, '\0');
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{content}), path);
     return content;
+}
+
+void write_file(const std::filesystem::path& path, std::string_view text) {
+    const std::span<const std::byte> bytes = std::as_bytes(std::span{text});
+    struct stat status {};
+    // A pipe or a terminal has no old content to keep, and cannot be written at an offset.
+    if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+        std::ofstream stream{path, std::ios::binary};
+        if (!(stream << text << std::flush)) throw system_failure(path, errno);
+        return;
+    }
+    std::filesystem::path partial = path;
+    partial += fmt::format(".partial-{}", ::getpid());
+    try {
+        const Fd file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL);
+        write_at(file, 0, bytes, partial);
+        if (::fsync(file.get()) != 0 || ::rename(partial.c_str(), path.c_str()) != 0) throw system_failure(path, errno);
+    } catch (...) {
+        ::unlink(partial.c_str());
+        throw;
+    }
 }
 
 }  // namespace tpx

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace tpx {
 
@@ -33,5 +34,8 @@ std::uint64_t size_of_file(const std::filesystem::path& path);
 
 /// The whole content of a regular file of at most `limit` bytes. Throws Error when it is longer.
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit = std::uint64_t{1} << 32);
+
+/// Makes `text` the content of `path`, which has the old content or the new one at any moment.
+void write_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace tpx

@@ -204,6 +204,8 @@ ModelState ModelMaker::make(std::vector<StateRole> roles) {
                    });
     }
     for (TensorClass& kind : model.classes) kind.last = kind.last || shared.contains(kind.name);
+    if (const auto count = dims_.evaluate("num_experts_per_tok | moe_router_topk", config_))
+        model.experts_per_token = static_cast<double>(*count);
     for (const std::string& text : family_.tp_divides) {
         if (const auto count = dims_.evaluate(text, config_); count && *count > 0) model.tp_divides.push_back(*count);
     }

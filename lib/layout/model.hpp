@@ -39,6 +39,7 @@ struct ModelState {
     std::vector<TensorClass> classes;
     std::vector<StateRole> roles;   ///< every class has all of them
     std::vector<Index> tp_divides;  ///< of attention heads: how many there are; tp must divide them
+    double experts_per_token = 1;   ///< experts of a layer that work on a token
 };
 
 /// The parameters of a model, each counted once.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/plan/movement.hpp"
+#include "lib/plan/hosts.hpp"
+#include "lib/plan/load.hpp"
 
 #include <array>
 #include <cstdint>

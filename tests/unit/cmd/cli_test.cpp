@@ -21,7 +21,7 @@ struct Sample {
     Sample() {
         command.positional("FROM", &from, "Where from").required();
         command.positional("VIA", &way, "On the way").choices({"road", "rail"});
-        command.option("--to", &to, "PLACE", "Where to").required("--list");
+        command.option("--to", &to, "PLACE", "Where to").required({"--list"});
         command.option("--rules", &rules, "FILE", "Rules").file();
         command.option("--size", &size, "SIZE", "How large");
         command.flag("-l,--list", &list, "List all");

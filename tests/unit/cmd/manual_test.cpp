@@ -62,7 +62,7 @@ std::string mistake(const std::vector<std::string>& words) {
     try {
         cli.find(words[0]).parse(std::span{words}.subspan(1));
         for (std::size_t i = 0; i + 1 < words.size(); ++i)
-            if (words[i] == "--to") parse_layout(words[i + 1]);
+            if (words[i] == "--to" && words[i + 1] != "auto") parse_layout(words[i + 1]);
         return "";
     } catch (const Error& error) {
         return error.what();

@@ -2,7 +2,6 @@
 #include "cmd/stored_plan.hpp"
 
 #include "cmd/planning.hpp"
-#include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
 
@@ -13,26 +12,37 @@
 using namespace tpx;
 using namespace tpx::cli;
 
+namespace {
+
+Planned plan_small(const std::string& to, const std::string& format) {
+    PlanOptions options;
+    options.checkpoint = "testdata/llama-small/megatron-tp2pp2";
+    options.to = to;
+    options.format = format;
+    return make_planned(options);
+}
+
+}  // namespace
+
 TEST_CASE("a stored plan is carried out only where everything is laid out as when it was made") {
-    const std::vector<Family> families = formats::load_families({});
-    formats::Source source = formats::open_source("testdata/llama-small/megatron-tp2pp2", families, {});
-    const formats::Target target{.layout = parse_layout("pp=2"), .format = formats::Format::safetensors};
-    const Planned planned = make_planned(source, target, "");
+    const Planned planned = plan_small("pp=2", "safetensors");
+    const formats::Source& source = planned.checkpoint->opened.source;
+    const formats::Target& target = planned.checkpoint->target;
     const test::Scratch scratch;
     const auto file = scratch.path() / "change.plan";
-    write_plan(source, target, planned, file);
+    write_plan(planned, file);
 
     const formats::PlanFile plan = read_plan_to_run(file);
     const formats::Target again = target_of(plan);
     CHECK(again.layout == target.layout);
     CHECK(again.format == target.format);
     CHECK_NOTHROW(check_source(*plan.checkpoint, file, source));
-    CHECK_NOTHROW(check_conversion(*plan.checkpoint, file, planned.conversion, source));
+    CHECK_NOTHROW(check_conversion(*plan.checkpoint, file, planned.checkpoint->conversion, source));
 
     const auto refused = [&](const std::function<void(formats::CheckpointPlan&)>& alter, std::string_view why) {
         formats::CheckpointPlan other = *plan.checkpoint;
         alter(other);
-        CHECK_THROWS_WITH_AS(check_conversion(other, file, planned.conversion, source),
+        CHECK_THROWS_WITH_AS(check_conversion(other, file, planned.checkpoint->conversion, source),
                              (file.string() + ": was made for " + std::string{why}).c_str(), Error);
     };
     refused([](auto& p) { p.tensors[0].name += "x"; }, "other tensors: number 0 ('embed', bf16) is not the same now");
@@ -49,13 +59,10 @@ TEST_CASE("a stored plan is carried out only where everything is laid out as whe
 }
 
 TEST_CASE("a stored plan whose moves do not cover the target is not carried out") {
-    const std::vector<Family> families = formats::load_families({});
-    formats::Source source = formats::open_source("testdata/llama-small/megatron-tp2pp2", families, {});
-    const formats::Target target{.layout = parse_layout("tp=4"), .format = formats::Format::torch_dist};
-    Planned planned = make_planned(source, target, "");
+    Planned planned = plan_small("tp=4", "torch_dist");
     const test::Scratch scratch;
     const auto file = scratch.path() / "change.plan";
-    planned.plan.moves.pop_back();
-    write_plan(source, target, planned, file);
+    planned.checkpoint->plan.moves.pop_back();
+    write_plan(planned, file);
     CHECK_THROWS_WITH_AS(read_plan_to_run(file), doctest::Contains("is not covered exactly once"), Error);
 }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/plan/plan_file.hpp"
+#include "cmd/cli.hpp"
+#include "cmd/planning.hpp"
+#include "formats/plan/plan_check.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/fingerprint.hpp"
+#include "lib/core/units.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace tpx::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+formats::CheckpointPlan stored_change(const CheckpointChange& change) {
+    const formats::Conversion& conversion = change.conversion;
+    const Catalogue& catalogue = change.opened.source.checkpoint.catalogue;
+    formats::CheckpointPlan stored;
+    stored.path = catalogue.directory.string();
+    stored.source_digest = catalogue_digest(catalogue);
+    stored.settings.format = formats::name(change.target.format);
+    stored.settings.dialect = change.target.dialect;
+    stored.settings.config = change.target.config;
+    stored.tensors = conversion.source_tensors;
+    for (const Tensor& tensor : conversion.target_tensors) stored.target_dtypes.push_back(tensor.dtype);
+    for (std::uint32_t role : change.roles_of_tensors) stored.roles.push_back(change.roles[role]);
+    stored.source_files = catalogue.files;
+    stored.target_files = conversion.draft.files;
+    stored.source = conversion.source_pieces;
+    stored.target = conversion.target_pieces;
+    stored.held_before = change.held;
+    stored.held_after = change.needed;
+    stored.plan = change.plan;
+    stored.proven = change.certificate;
+    return stored;
+}
+
+Json check_json(const PlanOptions& options, const formats::CheckedPlan& plan) {
+    Json json{{"plan", options.check}, {"holds", true}, {"from", plan.from}, {"to", plan.to}};
+    if (plan.moves) {
+        json["moves"] = plan.moves->moves;
+        json["targets"] = plan.moves->targets;
+        json["elements"] = plan.moves->elements;
+        json["read"] = plan.moves->bytes_read;
+        json["write"] = plan.moves->bytes_written;
+    }
+    if (plan.hosts) {
+        json["ranks"] = plan.hosts->ranks;
+        json["of_ranks"] = plan.hosts->of_ranks;
+        json["parcels"] = plan.hosts->parcels;
+        json["transfers"] = plan.hosts->transfers;
+        json["placements"] = plan.hosts->placements;
+        json["between_hosts"] = plan.hosts->crossing;
+        json["sending_seconds"] = plan.hosts->seconds;
+        json["pinned"] = plan.hosts->pinned;
+    }
+    return json;
+}
+
+void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, Output& out) {
+    const auto size = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+    out.result("{}: holds\n", options.check);
+    if (plan.moves)
+        out.result("  {} moves cover {} pieces of {} once each, {} read, {} written\n", plan.moves->moves,
+                   plan.moves->targets, plan.to, size(plan.moves->bytes_read), size(plan.moves->bytes_written));
+    if (!plan.hosts) return;
+    out.result("  {} of {} ranks need what its {} parcels say\n", plan.hosts->ranks, plan.hosts->of_ranks,
+               plan.hosts->parcels);
+    out.result("  {} transfers bring {} into hosts, each byte once, from where it is\n", plan.hosts->transfers,
+               size(plan.hosts->crossing));
+    out.result("  {}\n", plan.hosts->pinned ? "ranks stand where they were pinned"
+                                            : fmt::format("no placement is better, by {} pairs of block and host",
+                                                          plan.hosts->placements));
+    if (plan.hosts->seconds > 0)
+        out.result("  no choice of senders is done in less than {}\n", format_seconds(plan.hosts->seconds));
+}
+
+void check_subject(const PlanOptions& options, const formats::CheckedPlan& plan) {
+    if (options.checkpoint.empty()) return;
+    if (!plan.catalogue) throw Error{Exit::usage, "{}: a plan for a model, not for a checkpoint", options.check};
+    const Opened opened = open_checkpoint(options.checkpoint, options);
+    const Catalogue& catalogue = opened.source.checkpoint.catalogue;
+    if (*plan.catalogue != catalogue_digest(catalogue))
+        throw Error{Exit::no, "{}: was made for another checkpoint than {} (catalogue digest {:016x})", options.check,
+                    catalogue.directory.string(), *plan.catalogue};
+}
+
+}  // namespace
+
+void write_plan(const Planned& planned, const std::filesystem::path& file) {
+    formats::PlanFile content;
+    content.version = version();
+    content.from = planned.from ? to_string(*planned.from) : "";
+    content.to = to_string(planned.to);
+    content.model = planned.model;
+    if (planned.checkpoint) content.checkpoint = stored_change(*planned.checkpoint);
+    content.hosts = formats::HostPlan{planned.state,   planned.hosts,     planned.seats,
+                                      planned.parcels, planned.placement, planned.relocation};
+    formats::write_plan_file(file, content);
+}
+
+void check_plan(const PlanOptions& options, Output& out) {
+    const formats::CheckedPlan plan = formats::check_plan_file(options.check, options.full);
+    if (!plan.holds()) throw Error{Exit::no, "{}: {}", options.check, plan.fault};
+    check_subject(options, plan);
+    out.json() ? out.object("tpx.plan-check/2", check_json(options, plan)) : print_check(options, plan, out);
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/plan_report.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace tpx::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Bytes& bytes) {
+    return {{"needed", bytes.needed},         {"kept", bytes.kept},
+            {"local", bytes.local},           {"same_host", bytes.same_host},
+            {"other_host", bytes.other_host}, {"storage", bytes.storage}};
+}
+
+Json layout_json(const std::optional<Layout>& layout) { return layout ? cli::to_json(*layout) : Json(nullptr); }
+
+Json side_json(formats::Format format, const Reading& reading, const std::optional<Layout>& layout) {
+    return {{"format", formats::name(format)},
+            {"dialect", reading.dialect ? Json(reading.dialect->name) : nullptr},
+            {"layout", layout_json(layout)}};
+}
+
+void add_subject(Json& json, const Planned& planned) {
+    if (planned.model) {
+        json["model"] = planned.model->name;
+        json["from"] = {{"layout", layout_json(planned.from)}};
+        json["to"] = {{"layout", layout_json(planned.to)}};
+        return;
+    }
+    const CheckpointChange& change = *planned.checkpoint;
+    const formats::Source& source = change.opened.source;
+    json["checkpoint"] = source.checkpoint.catalogue.directory.string();
+    json["from"] = side_json(source.checkpoint.format, source.reading, source.layout);
+    json["to"] = side_json(change.target.format, change.conversion.expressed.reading, change.target.layout);
+    json["read"] = change.certificate.bytes_read;
+    json["write"] = change.certificate.bytes_written;
+    json["moves"] = change.certificate.moves;
+    json["pieces"] = change.conversion.draft.pieces.size();
+    json["files"] = change.conversion.draft.files.size();
+}
+
+Json hosts_json(const Planned& planned) {
+    Json list = Json::array();
+    for (std::size_t h = 0; h < planned.hosts.size(); ++h) {
+        const Host& host = planned.hosts[h];
+        const Load& load = planned.relocation.hosts[h];
+        list.push_back({{"name", host.name},
+                        {"gpus", host.gpus},
+                        {"switch", host.switch_group},
+                        {"lost", host.lost},
+                        {"spare", host.spare},
+                        {"nic_in", load.nic_in},
+                        {"nic_out", load.nic_out},
+                        {"disk_read", load.disk_read},
+                        {"disk_write", load.disk_write},
+                        {"copied", load.memory}});
+    }
+    return list;
+}
+
+// Where each rank is: [host, device of the host], or null.
+Json old_seats_json(const Planned& planned, const std::vector<std::int32_t>& firsts) {
+    Json list = Json::array();
+    for (const Seat& seat : planned.seats) {
+        if (seat.host < 0)
+            list.push_back(nullptr);
+        else
+            list.push_back({seat.host, seat.device < 0 ? Json(nullptr) : Json(seat.device - firsts[seat.host])});
+    }
+    return list;
+}
+
+Json new_seats_json(const Planned& planned, const std::vector<std::int32_t>& firsts) {
+    Json list = Json::array();
+    for (const Block& block : planned.placement.blocks) {
+        for (std::int32_t rank = block.begin; rank < block.end; ++rank)
+            list.push_back({block.host, planned.placement.devices[rank] - firsts[block.host]});
+    }
+    return list;
+}
+
+Json flows_json(const Planned& planned) {
+    Json list = Json::array();
+    for (const Flow& flow : sum_flows(planned.relocation.transfers))
+        list.push_back({{"from", flow.from == from_storage ? Json(nullptr) : Json(flow.from)},
+                        {"to", flow.to},
+                        {"bytes", flow.bytes}});
+    return list;
+}
+
+Json certificate_json(const Planned& planned) {
+    const Relocation& relocation = planned.relocation;
+    Json json{
+        {"between_hosts", relocation.total.other_host + relocation.total.storage},
+        {"between_hosts_bound", relocation.bound},
+        {"minimal", relocation.meets_bound()},
+        {"placement", planned.placement.pinned ? "pinned" : "optimal"},
+        {"sending",
+         {{"hosts", Json::array()}, {"bytes", relocation.sending.bytes}, {"seconds", relocation.sending.seconds}}}};
+    for (std::uint32_t host : relocation.sending.hosts) json["sending"]["hosts"].push_back(planned.hosts[host].name);
+    if (planned.checkpoint) {
+        json["covered"] = planned.checkpoint->certificate.holds();
+        json["elements"] = planned.checkpoint->certificate.elements;
+    }
+    return json;
+}
+
+Json resources_json(const Prediction& prediction) {
+    Json list = Json::array();
+    for (const ResourceBound& bound : prediction.resources)
+        list.push_back({{"resource", bound.resource},
+                        {"seconds", bound.seconds},
+                        {"host", bound.host},
+                        {"bytes", bound.bytes},
+                        {"rate", bound.rate},
+                        {"assumed", bound.assumed}});
+    return list;
+}
+
+const char* name_of(StateIn state) {
+    return state == StateIn::memory ? "memory" : state == StateIn::stores ? "stores" : "shared";
+}
+
+}  // namespace
+
+std::vector<Flow> sum_flows(const std::vector<Transfer>& transfers) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> sums;
+    for (const Transfer& transfer : transfers) sums[{transfer.from, transfer.to}] += transfer.end - transfer.begin;
+    std::vector<Flow> flows;
+    for (const auto& [hosts, bytes] : sums) flows.push_back({hosts.first, hosts.second, bytes});
+    return flows;
+}
+
+nlohmann::ordered_json plan_json(const Planned& planned) {
+    const std::vector<std::int32_t> firsts = first_devices(planned.hosts);
+    Json json = Json::object();
+    add_subject(json, planned);
+    json["state"] = name_of(planned.state);
+    json["parcels"] = planned.parcels.parcels.size();
+    json["total"] = to_json(planned.relocation.total);
+    json["roles"] = Json::object();
+    for (std::size_t r = 0; r < planned.parcels.roles.size(); ++r)
+        json["roles"][planned.parcels.roles[r]] = to_json(planned.relocation.roles[r]);
+    json["hosts"] = hosts_json(planned);
+    json["old_ranks"] = old_seats_json(planned, firsts);
+    json["new_ranks"] = new_seats_json(planned, firsts);
+    json["old_bytes"] = planned.held_before;
+    json["new_bytes"] = planned.held_after;
+    json["flows"] = flows_json(planned);
+    json["transfers"] = planned.relocation.transfers.size();
+    json["rounds"] = planned.relocation.rounds;
+    json["certificate"] = certificate_json(planned);
+    json["resources"] = resources_json(planned.prediction);
+    json["seconds"] = planned.prediction.seconds();
+    json["binding"] = planned.prediction.resources[planned.prediction.binding].resource;
+    json["notes"] = planned.checkpoint ? Json(planned.checkpoint->conversion.notes) : Json::array();
+    return json;
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/output.hpp"
+#include "cmd/planning.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// All that --json prints of a plan, the schema's name aside; the HTML report shows the same numbers.
+nlohmann::ordered_json plan_json(const Planned& planned);
+
+/// The report for people.
+void print_plan(const Planned& planned, Output& out);
+
+/// What --list prints: of a checkpoint the boxes that go from file to file, of a model the transfers between hosts with
+/// the tensors they are of.
+void list_moves(const Planned& planned, Output& out);
+
+/// Whether `options` ask for files: the plan, the placement or the page.
+bool asks_for_files(const PlanOptions& options);
+
+/// Writes the files that `options` ask for.
+void write_plan_files(const PlanOptions& options, const Planned& planned);
+
+/// Bytes that go from one host to another, all transfers together.
+struct Flow {
+    std::uint32_t from = 0;  ///< or from_storage
+    std::uint32_t to = 0;
+    std::uint64_t bytes = 0;
+};
+
+/// The flows of `transfers`, by sender, then receiver.
+std::vector<Flow> sum_flows(const std::vector<Transfer>& transfers);
+
+}  // namespace tpx::cli

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/plan_report.hpp"
+#include "lib/core/units.hpp"
+#include "lib/plan/spread.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace tpx::cli {
+namespace {
+
+std::string size(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
+
+std::string ranks_of(const Layout& layout) {
+    return fmt::format("{} ({} rank{})", to_string(layout), layout.ranks(), layout.ranks() == 1 ? "" : "s");
+}
+
+std::string spoken_side(formats::Format format, const Reading& reading, const std::optional<Layout>& layout) {
+    const std::string names = reading.dialect ? fmt::format(", {} names", reading.dialect->name) : "";
+    return fmt::format("{}{}{}", formats::name(format), names, layout ? ", " + ranks_of(*layout) : "");
+}
+
+void print_subject(const Planned& planned, Output& out) {
+    if (planned.model) {
+        out.result("model  {}\nfrom   {}\nto     {}\n", planned.model->name, ranks_of(*planned.from),
+                   ranks_of(planned.to));
+        return;
+    }
+    const CheckpointChange& change = *planned.checkpoint;
+    const formats::Source& source = change.opened.source;
+    out.result("from   {}\n", spoken_side(source.checkpoint.format, source.reading, source.layout));
+    out.result("to     {}\n",
+               spoken_side(change.target.format, change.conversion.expressed.reading, change.target.layout));
+    out.result("read   {} in {} moves, write {} in {} pieces and {} files\n", size(change.certificate.bytes_read),
+               change.certificate.moves, size(change.certificate.bytes_written), change.conversion.draft.pieces.size(),
+               change.conversion.draft.files.size());
+}
+
+void print_roles(const Planned& planned, Output& out) {
+    const Relocation& relocation = planned.relocation;
+    const bool reads = relocation.total.storage > 0;
+    out.result("\n{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}{}\n", "role", "needed", "kept", "local", "same host",
+               "other host", reads ? "    storage" : "");
+    const auto row = [&](const std::string& role, const Bytes& bytes) {
+        out.result("{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}{}\n", role, size(bytes.needed), size(bytes.kept),
+                   size(bytes.local), size(bytes.same_host), size(bytes.other_host),
+                   reads ? fmt::format(" {:>10}", size(bytes.storage)) : "");
+    };
+    for (std::size_t r = 0; r < planned.parcels.roles.size(); ++r) row(planned.parcels.roles[r], relocation.roles[r]);
+    if (planned.parcels.roles.size() > 1) row("all", relocation.total);
+}
+
+// "the NIC of host3 sends 4.00 GB": the busiest host of one kind of load.
+void print_busiest(const Planned& planned, const char* what, std::uint64_t Load::*load, Output& out) {
+    const auto& loads = planned.relocation.hosts;
+    const auto busiest = std::ranges::max_element(loads, {}, load);
+    if (busiest == loads.end() || (*busiest).*load == 0) return;
+    std::uint64_t sum = 0;
+    for (const Load& each : loads) sum += each.*load;
+    out.result("{:<6} {} by {}, {} by all\n", what, size((*busiest).*load),
+               planned.hosts[static_cast<std::size_t>(busiest - loads.begin())].name, size(sum));
+}
+
+void print_loads(const Planned& planned, Output& out) {
+    if (planned.hosts.size() < 2) return;
+    out.result("\n");
+    print_busiest(planned, "send", &Load::nic_out, out);
+    print_busiest(planned, "get", &Load::nic_in, out);
+    print_busiest(planned, "read", &Load::disk_read, out);
+    print_busiest(planned, "write", &Load::disk_write, out);
+}
+
+std::string placement_words(const Planned& planned) {
+    if (planned.hosts.size() < 2) return "";
+    if (planned.placement.pinned) return "; ranks stand where they were pinned";
+    std::size_t moved = 0;
+    std::uint32_t next = 0;
+    for (const Block& block : planned.placement.blocks) moved += block.host != next++;
+    if (moved == 0) return "; ranks on hosts in order, no other placement of blocks is better";
+    return fmt::format("; {} of {} blocks of ranks change hosts (--json), no placement of blocks is better", moved,
+                       planned.placement.blocks.size());
+}
+
+void print_proof(const Planned& planned, Output& out) {
+    const Relocation& relocation = planned.relocation;
+    out.result("\nproof  {}{} between hosts, the least possible is {}{}\n",
+               planned.checkpoint ? "every element written has one source; " : "",
+               size(relocation.total.other_host + relocation.total.storage), size(relocation.bound),
+               placement_words(planned));
+    const ResourceBound& bound = planned.prediction.resources[planned.prediction.binding];
+    const char* way = planned.state == StateIn::shared   ? "through shared storage"
+                      : planned.state == StateIn::stores ? "between stores"
+                                                         : "between devices";
+    out.result("time   at least {} {}: {} at {}{}\n", format_seconds(bound.seconds), way, bound.resource,
+               format_rate(bound.rate), bound.assumed ? ", assumed" : "");
+}
+
+void list_boxes(const CheckpointChange& change, Output& out) {
+    const formats::Conversion& conversion = change.conversion;
+    for (const Move& move : change.plan.moves) {
+        const Piece& from = conversion.source_pieces[move.source];
+        const Piece& to = conversion.target_pieces[move.target];
+        out.result("{} {} {} -> {}\n", conversion.target_tensors[to.tensor].name, to_string(move.box),
+                   change.opened.source.checkpoint.catalogue.files[from.file].path.string(),
+                   conversion.draft.files[to.file].path.string());
+    }
+}
+
+std::string spoken_cell(const ModelState& model, const Cell& cell) {
+    const TensorClass& tensors = model.classes[cell.tensor_class];
+    std::string text = fmt::format("{} {}", tensors.name, to_string(cell.box));
+    if (!cell.layers.empty()) text += fmt::format(" layers {}", fmt::join(cell.layers, ","));
+    if (tensors.experts > 0) text += fmt::format(" experts {}-{}", cell.experts.begin, cell.experts.end - 1);
+    return text;
+}
+
+void list_transfers(const Planned& planned, Output& out) {
+    std::vector<std::vector<Cell>> cells(planned.parcels.parcels.size());
+    std::vector<bool> moves(cells.size(), false);
+    for (const Transfer& transfer : planned.relocation.transfers) moves[transfer.parcel] = true;
+    for_each_cell(*planned.model, *planned.from, planned.to, [&](const Cell& cell) {
+        if (moves[cell.parcel]) cells[cell.parcel].push_back(cell);
+    });
+    for (const Transfer& transfer : planned.relocation.transfers) {
+        const std::string& from =
+            transfer.from == from_storage ? std::string{"storage"} : planned.hosts[transfer.from].name;
+        for (const Cell& cell : cells[transfer.parcel]) {
+            const std::uint64_t begin = std::max(cell.begin, transfer.begin);
+            const std::uint64_t end = std::min(cell.begin + cell.bytes, transfer.end);
+            if (begin >= end) continue;
+            out.result("{} {} {} bytes {}-{} {} -> {}\n", transfer.round,
+                       planned.parcels.roles[planned.parcels.parcels[transfer.parcel].role],
+                       spoken_cell(*planned.model, cell), begin - cell.begin, end - cell.begin, from,
+                       planned.hosts[transfer.to].name);
+        }
+    }
+}
+
+}  // namespace
+
+void print_plan(const Planned& planned, Output& out) {
+    print_subject(planned, out);
+    print_roles(planned, out);
+    print_loads(planned, out);
+    print_proof(planned, out);
+}
+
+void list_moves(const Planned& planned, Output& out) {
+    planned.checkpoint ? list_boxes(*planned.checkpoint, out) : list_transfers(planned, out);
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/stores.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <cstdlib>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path make_folder() {
+    std::string name = (fs::temp_directory_path() / "tpx-stores-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw failure("{}: cannot create a folder", name);
+    return name;
+}
+
+// Links each regular file below `store` into `folder`, at the same place; how many.
+std::size_t link_files(const fs::path& store, const fs::path& folder) {
+    std::size_t count = 0;
+    if (!fs::is_directory(store)) return 0;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator{store}) {
+        if (!entry.is_regular_file()) continue;
+        const fs::path link = folder / fs::relative(entry.path(), store);
+        ++count;
+        if (fs::is_symlink(fs::symlink_status(link))) {
+            if (fs::file_size(link) != entry.file_size())
+                throw failure("{}: has {} bytes, but {} in another store", entry.path().string(), entry.file_size(),
+                              fs::file_size(link));
+            continue;
+        }
+        fs::create_directories(link.parent_path());
+        fs::create_symlink(fs::absolute(entry.path()), link);
+    }
+    return count;
+}
+
+}  // namespace
+
+fs::path store_of(const std::string& pattern, const Host& host) {
+    constexpr std::string_view place = "{host}";
+    std::string path = pattern;
+    std::size_t at = path.find(place);
+    if (at == path.npos) throw Error{Exit::usage, "--stores: '{}' has no {{host}} in it", pattern};
+    for (; at != path.npos; at = path.find(place, at + host.name.size())) path.replace(at, place.size(), host.name);
+    return path;
+}
+
+MergedStores::MergedStores(const std::string& pattern, std::span<const Host> hosts) : folder_{make_folder()} {
+    try {
+        std::size_t count = 0;
+        for (const Host& host : hosts) {
+            if (!host.lost) count += link_files(store_of(pattern, host), folder_);
+        }
+        if (count == 0) throw failure("{}: no store of {} hosts has any file", pattern, hosts.size());
+    } catch (...) {
+        fs::remove_all(folder_);
+        throw;
+    }
+}
+
+MergedStores::~MergedStores() {
+    std::error_code ignored;  // a folder of links that stays behind harms nobody
+    fs::remove_all(folder_, ignored);
+}
+
+std::vector<std::vector<std::uint32_t>> hosts_of_files(const std::string& pattern, std::span<const Host> hosts,
+                                                       const fs::path& root, const Catalogue& catalogue) {
+    std::vector<std::vector<std::uint32_t>> found(catalogue.files.size());
+    for (std::size_t f = 0; f < catalogue.files.size(); ++f) {
+        const fs::path inside = fs::relative(catalogue.path(static_cast<std::uint32_t>(f)), root);
+        for (std::uint32_t h = 0; h < hosts.size(); ++h) {
+            if (hosts[h].lost) continue;
+            const fs::path file = store_of(pattern, hosts[h]) / inside;
+            if (!fs::is_regular_file(file)) continue;
+            if (fs::file_size(file) != catalogue.files[f].size)
+                throw failure("{}: has {} bytes, the checkpoint's has {}", file.string(), fs::file_size(file),
+                              catalogue.files[f].size);
+            found[f].push_back(h);
+        }
+    }
+    return found;
+}
+
+}  // namespace tpx::formats

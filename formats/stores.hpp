@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/plan/hosts.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx::formats {
+
+/// The folder of `host`'s store: `pattern` with the host's name in place of each "{host}". Throws Error (usage) when
+/// the pattern has none.
+std::filesystem::path store_of(const std::string& pattern, const Host& host);
+
+/// The stores of all hosts that are not lost as one checkpoint: a folder of links to every file of every store, removed
+/// with this object. Throws Error when a file differs in size between stores, or no store has any.
+class MergedStores {
+public:
+    MergedStores(const std::string& pattern, std::span<const Host> hosts);
+    ~MergedStores();
+    MergedStores(const MergedStores&) = delete;
+    MergedStores& operator=(const MergedStores&) = delete;
+
+    const std::filesystem::path& folder() const { return folder_; }
+
+private:
+    std::filesystem::path folder_;
+};
+
+/// The hosts, ascending, whose store has each file of `catalogue`, with the size it has there; `root` is the folder
+/// that stores are copies of. Throws Error when a store has it in another size.
+std::vector<std::vector<std::uint32_t>> hosts_of_files(const std::string& pattern, std::span<const Host> hosts,
+                                                       const std::filesystem::path& root, const Catalogue& catalogue);
+
+}  // namespace tpx::formats

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/candidates.hpp"
+
+namespace tpx {
+namespace {
+
+std::vector<int> divisors(int number, int most) {
+    std::vector<int> list;
+    for (int n = 1; n <= number && n <= most; ++n) {
+        if (number % n == 0) list.push_back(n);
+    }
+    return list;
+}
+
+// Deals `layers` to the stages of `layout`; false when a stage would have none.
+bool deal(Layout& layout, int layers) {
+    const int chunks = layout.pp * layout.vpp;
+    if (layers % chunks == 0) return true;
+    layout.vpp = 1;
+    const int each = (layers + layout.pp - 1) / layout.pp;
+    const int last = layers - each * (layout.pp - 1);
+    if (last < 1) return false;
+    if (last != each) layout.last = last;
+    return true;
+}
+
+// Adds `layout` with each way to deal experts.
+void add_expert_ways(std::vector<Layout>& found, Layout layout, int experts) {
+    if (experts == 0) {
+        found.push_back(layout);
+        return;
+    }
+    const int group = layout.tp * layout.cp * layout.dp;
+    for (int etp : {1, layout.tp}) {
+        for (int ep : divisors(experts, group / etp)) {
+            if (group % (ep * etp) != 0) continue;
+            layout.ep = ep;
+            layout.etp = etp == layout.tp ? 0 : etp;
+            found.push_back(layout);
+        }
+        if (layout.tp == 1) break;
+    }
+}
+
+}  // namespace
+
+std::vector<Layout> candidates(const CandidateLimits& limits) {
+    std::vector<Layout> found;
+    if (limits.ranks % limits.like.cp != 0) return found;
+    const int free = limits.ranks / limits.like.cp;
+    for (int tp : divisors(free, limits.most_tp)) {
+        for (int pp : divisors(free / tp, limits.layers)) {
+            Layout layout{.tp = tp,
+                          .pp = pp,
+                          .dp = free / tp / pp,
+                          .cp = limits.like.cp,
+                          .vpp = limits.like.vpp,
+                          .zero = limits.like.zero,
+                          .fsdp_dim = limits.like.fsdp_dim};
+            layout.order = limits.like.order;
+            if (limits.like.fsdp > 1) layout.fsdp = layout.dp;
+            if (deal(layout, limits.layers)) add_expert_ways(found, layout, limits.experts);
+        }
+    }
+    return found;
+}
+
+}  // namespace tpx

@@ -1,0 +1,40 @@
+#!/bin/sh
+# examples.sh TPX TESTDATA MAN: runs every example of the manual pages ("$ command" lines of MAN/*.1.in) as it stands, in a
+# folder where ckpt, iter_0001000 and hf are real checkpoints and runs.csv, gpt2.toml and columns.toml real runs. All must succeed.
+set -u
+tpx=$1 testdata=$2 man=$3
+scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+PATH=$(dirname "$tpx"):$PATH TERM=dumb LC_ALL=C
+export PATH TERM LC_ALL
+# shellcheck source=scripts/mpi-env.sh
+. "$testdata/../scripts/mpi-env.sh"
+unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID
+
+failed=0 count=0
+for page in "$man"/*.1.in; do
+    rm -rf "$scratch/work" && mkdir "$scratch/work" && cd "$scratch/work" || exit
+    cp -R "$testdata/llama-small/megatron-tp2pp2" ckpt && cp -R "$testdata/llama-small/hf" hf || exit
+    cp -R ckpt/iter_* iter_0001000 || exit
+    cp "$testdata"/profile/rubick/*.toml . && cp "$testdata/profile/rubick/gpt2.csv" runs.csv || exit
+    sed -n -e 's/^\.Dl \$ //p' -e '/^\$ /{:more
+/\\$/{N
+b more
+}
+s/\\\n *//g
+s/^\$ //p
+}' "$page" >"$scratch/commands"
+    while IFS= read -r command; do
+        case $command in *'| jq '*) command -v jq >/dev/null || continue ;; esac
+        count=$((count + 1))
+        case $command in *'tpx reshard '*) rm -rf "$(echo "$command" | sed 's/.*tpx reshard [^ ]* \([^ ]*\).*/\1/')" ;; esac
+        if ! sh -c "$command" >"$scratch/said" 2>&1 </dev/null; then
+            echo "$(basename "$page"): $command"
+            sed 's/^/    /' "$scratch/said"
+            failed=1
+        fi
+    done <"$scratch/commands"
+done
+echo "$count examples"
+[ "$count" -ge 10 ] && exit $failed
+echo "too few examples were found"
+exit 1
