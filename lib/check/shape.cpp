@@ -178,6 +178,8 @@ void check_held(const HeldTables& held, std::size_t old_ranks, std::size_t new_r
 void check_shape(const HostTables& t) {
     if (t.state != "memory" && t.state != "stores" && t.state != "shared") throw failure("state: '{}'", t.state);
     if (t.pinned > 1) throw failure("pinned: {}", t.pinned);
+    if (t.rounds > t.transfers.parcel.size())
+        throw failure("rounds: {} of {} transfers", t.rounds, t.transfers.parcel.size());
     check_hosts(t);
     check_ranks(t);
     check_parcels(t);

@@ -186,6 +186,25 @@ bool alter(const std::filesystem::path& from, const std::filesystem::path& to, c
     return true;
 }
 
+void scramble(const std::filesystem::path& from, const std::filesystem::path& to, std::mt19937& random) {
+    const std::vector<Alteration> fields = alterations(from);
+    const Alteration& field = fields[random() % fields.size()];
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+    {
+        const File file = open_plan(to, true);
+        Values values = read(file, field);
+        for (unsigned count = random() % 4; count > 0 && !values.bytes.empty(); --count) {
+            const std::size_t row = random() % values.rows();
+            const std::string other = values.row(random() % values.rows());
+            const std::string filled(values.row_size(), static_cast<char>(random() % 2 == 0 ? 0xff : random()));
+            values.bytes.replace(row * values.row_size(), values.row_size(), random() % 2 == 0 ? other : filled);
+            if (random() % 2 == 0) values.bytes[random() % values.bytes.size()] = static_cast<char>(random());
+        }
+        replace(file, field, values);
+    }
+    fit_crc(to);
+}
+
 void fit_request_digest(const std::filesystem::path& path) {
     const std::uint64_t digest = formats::request_digest(formats::read_plan_file(path));
     {

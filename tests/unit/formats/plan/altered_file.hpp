@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ std::vector<Alteration> alterations(const std::filesystem::path& file);
 
 /// Copies plan file `from` to `to` with `alteration`, and makes the CRC fit. False when it changes nothing.
 bool alter(const std::filesystem::path& from, const std::filesystem::path& to, const Alteration& alteration);
+
+/// Copies plan file `from` to `to` with random bytes in some rows of one field, and makes the CRC fit.
+void scramble(const std::filesystem::path& from, const std::filesystem::path& to, std::mt19937& random);
 
 /// Makes the request digest of plan file `file` fit, and the CRC with it.
 void fit_request_digest(const std::filesystem::path& file);

@@ -94,6 +94,26 @@ TEST_CASE("no field of a plan can be altered unnoticed, even with a fitting CRC"
     }
 }
 
+TEST_CASE("plans with any values in them are judged, never believed") {
+    const test::Scratch scratch;
+    const auto good = scratch.path() / "good.plan";
+    const auto bad = scratch.path() / "bad.plan";
+    std::mt19937 random{9};
+    for (const auto& [name, plan] : plans()) {
+        write_plan_file(good, plan);
+        int found = 0;
+        for (int round = 0; round < 200; ++round) {
+            scramble(good, bad, random);
+            try {
+                fit_request_digest(bad);
+            } catch (const Error&) {
+            }
+            found += is_found(bad);
+        }
+        CHECK(found > 60);
+    }
+}
+
 TEST_CASE("what a plan decides cannot be altered unnoticed even where the request digest is made to fit") {
     const test::Scratch scratch;
     const auto good = scratch.path() / "good.plan";
