@@ -26,7 +26,7 @@ struct ProfileHeteroOptions {
 };
 
 struct ProfileHardwareOptions {
-    std::string output, compare, seconds, folder, html;
+    std::string output, compare, seconds, folder;
 };
 
 void run_profile_fit(const ProfileFitOptions& options, Output& out);

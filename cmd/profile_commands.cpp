@@ -9,6 +9,22 @@
 namespace tpx::cli {
 namespace {
 
+void add_hardware(Command& profile) {
+    auto options = std::make_shared<ProfileHardwareOptions>();
+    Command& command = profile.subcommand("hardware", "Measure memory, disks and links, under mpirun");
+    command.option("-o,--output", &options->output, "FILE", "Write the hosts to FILE, as --hosts reads them").file();
+    command.option("--folder", &options->folder, "DIR", "Folder whose disk is measured")
+        .file()
+        .details("The default is the current one. A file of at most 2 GiB is written there and removed.");
+    command.option("--seconds", &options->seconds, "S", "About how long it may take").details("The default is 20.");
+    command.option("--compare", &options->compare, "OLD", "Say what is slower than the file OLD says")
+        .file()
+        .details("Slower is by more than 10 % and more than three times the spread. The exit status is 3 then.");
+    command.common_options();
+    command.example("mpirun --map-by node tpx profile hardware -o cluster.toml", "a rank or more on each host");
+    command.run([options](Output& out) { run_profile_hardware(*options, out); });
+}
+
 void add_fit(Command& profile) {
     auto options = std::make_shared<ProfileFitOptions>();
     Command& command = profile.subcommand("fit", "Fit a throughput model to measured runs");
@@ -61,7 +77,7 @@ void add_hetero(Command& profile) {
     command.option("--profile", &options->profiles, "T=FILE", "Examples per second of one GPU of type T")
         .required()
         .details("A line for each batch size. May be given more than once.");
-    command.option("--gpus", &options->gpus, "T=N", "How many GPUs of type T there are")
+    command.option("--count", &options->gpus, "T=N", "How many GPUs of type T there are")
         .required()
         .details("May be given more than once.");
     command.option("--batch", &options->batch, "N", "Samples of a step").required();
@@ -69,7 +85,7 @@ void add_hetero(Command& profile) {
         .details("The default is 0.");
     command.option("-o,--output", &options->output, "FILE", "Write the assignment to FILE").file();
     command.common_options();
-    command.example("tpx profile hetero --profile V100=v100.txt --gpus V100=4 --batch 512", "one kind; add others");
+    command.example("tpx profile hetero --profile V100=v100.txt --count V100=4 --batch 512", "one kind; add others");
     command.run([options](Output& out) { run_profile_hetero(*options, out); });
 }
 
@@ -86,6 +102,7 @@ int whole_number(std::string_view text, std::string_view option, int standard, i
 
 void add_profile(Cli& cli) {
     Command& profile = cli.command("profile", "Measure hardware, fit and apply a throughput model");
+    add_hardware(profile);
     add_fit(profile);
     add_predict(profile);
     add_hetero(profile);

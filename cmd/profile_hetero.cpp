@@ -40,12 +40,12 @@ std::vector<GpuProfile> profiles_of(const ProfileHeteroOptions& options) {
         profiles.push_back({name, 0, formats::parse_gpu_profile(read_file(file, std::uint64_t{1} << 20), file)});
     }
     for (const std::string& text : options.gpus) {
-        const auto [name, count] = pair_of(text, "--gpus");
-        if (find(name) == profiles.end()) throw Error{Exit::usage, "--gpus: there is no --profile of {}", name};
-        find(name)->count = whole_number(count, "--gpus", 0, 1, 4096);
+        const auto [name, count] = pair_of(text, "--count");
+        if (find(name) == profiles.end()) throw Error{Exit::usage, "--count: there is no --profile of {}", name};
+        find(name)->count = whole_number(count, "--count", 0, 1, 4096);
     }
     for (const GpuProfile& profile : profiles)
-        if (profile.count == 0) throw Error{Exit::usage, "--gpus: how many {} are there?", profile.name};
+        if (profile.count == 0) throw Error{Exit::usage, "--count: how many {} are there?", profile.name};
     return profiles;
 }
 

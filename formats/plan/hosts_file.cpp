@@ -178,6 +178,7 @@ std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
     }
     Hosts hosts{file};
     for (const auto& [key, value] : root) {
+        if (key == "measured" && value.is_table()) continue;  // what tpx profile hardware has seen beside the rates
         const toml::array* tables = value.as_array();
         if (key != "hosts" || !tables)
             throw mistake(file, value.source().begin.line, "'{}': only [[hosts]] tables are known",

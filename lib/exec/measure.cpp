@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/measure.hpp"
+
+#include "lib/core/file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <system_error>
+
+namespace tpx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr std::size_t chunk = std::size_t{8} << 20;
+constexpr std::uint64_t smallest_file = std::uint64_t{64} << 20;
+constexpr std::size_t alignment = 4096;
+
+struct FreeMemory {
+    void operator()(void* memory) const { std::free(memory); }
+};
+using Buffer = std::unique_ptr<char, FreeMemory>;
+
+Buffer make_buffer(std::size_t size) {
+    Buffer buffer{static_cast<char*>(std::aligned_alloc(alignment, size))};
+    if (!buffer) throw failure("out of memory");
+    for (std::size_t i = 0; i < size; ++i)
+        buffer.get()[i] = static_cast<char>(i * 2654435761u >> 13);  // no zeros to skip
+    return buffer;
+}
+
+// One pass over a file, chunk by chunk: what takes place, and how it is opened.
+struct Pass {
+    std::filesystem::path path;
+    int flags;
+    bool writes;
+    bool syncs;
+};
+
+// Bytes done in about `seconds`, at most `bytes`, at least the smallest file; the samples are of runs of chunks.
+std::uint64_t run_pass(const Pass& pass, const Buffer& buffer, std::uint64_t bytes, double seconds,
+                       std::vector<double>& rates) {
+    const Fd fd = open_file(pass.path, pass.flags);
+    if (!pass.writes) posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+    std::uint64_t done = 0, marked = 0;
+    const Clock::time_point start = Clock::now();
+    Clock::time_point mark = start;
+    while (done < bytes && (done < std::min(bytes, smallest_file) || seconds_since(start) < seconds)) {
+        if (pass.writes)
+            write_at(fd, done, std::as_bytes(std::span{buffer.get(), chunk}), pass.path);
+        else
+            read_at(fd, done, std::as_writable_bytes(std::span{buffer.get(), chunk}), pass.path);
+        done += chunk;
+        if (pass.syncs || done - marked < 4 * chunk) continue;
+        rates.push_back(static_cast<double>(done - marked) / seconds_since(mark));
+        marked = done;
+        mark = Clock::now();
+    }
+    if (pass.syncs) {
+        if (fdatasync(fd.get()) != 0)
+            throw failure("{}: {}", pass.path.string(), std::generic_category().message(errno));
+        rates.push_back(static_cast<double>(done) / seconds_since(start));
+    }
+    return done;
+}
+
+// True when the file system takes files past the page cache.
+bool takes_direct(const std::filesystem::path& path) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_DIRECT | O_CLOEXEC, 0666);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+// Removes a file when it goes out of scope.
+struct Remover {
+    std::filesystem::path path;
+    ~Remover() {
+        std::error_code ignored;
+        std::filesystem::remove(path, ignored);
+    }
+};
+
+}  // namespace
+
+Measured summarise(std::vector<double> values) {
+    if (values.empty()) return {};
+    std::ranges::sort(values);
+    const auto at = [&](double share) {
+        const double place = share * static_cast<double>(values.size() - 1);
+        const auto below = static_cast<std::size_t>(place);
+        const double rest = place - static_cast<double>(below);
+        return values[below] + rest * (values[std::min(below + 1, values.size() - 1)] - values[below]);
+    };
+    const double median = at(0.5);
+    return {median, median > 0 ? (at(0.75) - at(0.25)) / median : 0};
+}
+
+Measured measure_memory_copy(double seconds) {
+    constexpr std::size_t size = std::size_t{64} << 20;
+    const Buffer from = make_buffer(size), to = make_buffer(size);
+    std::vector<double> rates;
+    const Clock::time_point start = Clock::now();
+    do {
+        const Clock::time_point begin = Clock::now();
+        std::memcpy(to.get(), from.get(), size);
+        rates.push_back(static_cast<double>(size) / seconds_since(begin));
+        from.get()[rates.size() % size] = to.get()[0];  // keeps copies apart
+    } while (rates.size() < 5 || seconds_since(start) < seconds);
+    rates.erase(rates.begin());
+    return summarise(rates);
+}
+
+DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std::uint64_t most) {
+    const std::filesystem::path path = folder / (".tpx-profile-" + std::to_string(getpid()));
+    const Remover remover{path};
+    const Buffer buffer = make_buffer(chunk);
+    most = std::max(most / chunk * chunk, smallest_file);
+    DiskRates rates;
+    const double slice = seconds / 4;
+    std::vector<double> writes, reads;
+    std::uint64_t written = 0;
+    for (int round = 0; round < 3; ++round)  // as one sync ends each, a write has one sample
+        written = run_pass({path, O_WRONLY | O_CREAT | O_TRUNC, true, true}, buffer, most, slice / 3, writes);
+    run_pass({path, O_RDONLY, false, false}, buffer, written, slice, reads);
+    rates.buffered_write = summarise(writes);
+    rates.buffered_read = summarise(reads);
+    if (!takes_direct(path)) return rates;
+    writes.clear();
+    reads.clear();
+    written = run_pass({path, O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, true, false}, buffer, most, slice, writes);
+    run_pass({path, O_RDONLY | O_DIRECT, false, false}, buffer, written, slice, reads);
+    rates.direct_write = summarise(writes);
+    rates.direct_read = summarise(reads);
+    return rates;
+}
+
+}  // namespace tpx

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/measure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <thread>
+
+namespace tpx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr int message = 1 << 20;
+constexpr int in_flight = 4;
+constexpr int samples = 5;
+constexpr int tag = 7;
+
+void send(const mpi::Comm& comm, int peer, const void* data, int size) {
+    mpi::check(MPI_Send(data, size, MPI_BYTE, peer, tag, comm.get()), "MPI_Send");
+}
+
+void receive(const mpi::Comm& comm, int peer, void* data, int size) {
+    mpi::check(MPI_Recv(data, size, MPI_BYTE, peer, tag, comm.get(), MPI_STATUS_IGNORE), "MPI_Recv");
+}
+
+// Seconds one way of 8 bytes, from many that go forth and back; the same number on both sides takes part.
+Measured ping(const mpi::Comm& comm, int peer, bool first) {
+    constexpr int rounds = 200;
+    std::vector<double> values;
+    std::array<char, 8> word{};
+    for (int i = 0; i < rounds; ++i) {
+        const Clock::time_point start = Clock::now();
+        if (first) send(comm, peer, word.data(), word.size());
+        receive(comm, peer, word.data(), word.size());
+        if (!first) send(comm, peer, word.data(), word.size());
+        if (i >= rounds / 10) values.push_back(seconds_since(start) / 2);
+    }
+    return summarise(values);
+}
+
+// Sends `count` messages, some at a time; done when the other side says that all are there.
+double stream(const mpi::Comm& comm, int peer, const std::vector<char>& data, int count) {
+    const Clock::time_point start = Clock::now();
+    std::array<MPI_Request, in_flight> requests;
+    requests.fill(MPI_REQUEST_NULL);
+    for (int i = 0; i < count; ++i) {
+        MPI_Request& request = requests[i % in_flight];
+        mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+        mpi::check(MPI_Isend(data.data(), message, MPI_BYTE, peer, tag, comm.get(), &request), "MPI_Isend");
+    }
+    mpi::check(MPI_Waitall(in_flight, requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    char word = 0;
+    receive(comm, peer, &word, 1);
+    return seconds_since(start);
+}
+
+// The sender's side: a few messages to see how fast it is, then samples of `seconds` in all. The first one is left out:
+// links that are limited let a burst through.
+Measured send_samples(const mpi::Comm& comm, int peer, double seconds) {
+    const std::vector<char> data(message, 'x');
+    std::vector<double> rates;
+    int count = 8;
+    for (int sample = 0; sample <= samples; ++sample) {
+        send(comm, peer, &count, sizeof count);
+        const double rate = static_cast<double>(count) * message / stream(comm, peer, data, count);
+        if (sample > 0) rates.push_back(rate);
+        count = std::clamp(static_cast<int>(rate * seconds / samples / message), 2, 1 << 14);
+    }
+    count = 0;
+    send(comm, peer, &count, sizeof count);
+    return summarise(rates);
+}
+
+void receive_samples(const mpi::Comm& comm, int peer) {
+    std::vector<std::vector<char>> buffers(in_flight, std::vector<char>(message));
+    for (int count = 0;;) {
+        receive(comm, peer, &count, sizeof count);
+        if (count == 0) return;
+        std::array<MPI_Request, in_flight> requests;
+        requests.fill(MPI_REQUEST_NULL);
+        for (int i = 0; i < count; ++i) {
+            MPI_Request& request = requests[i % in_flight];
+            mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+            mpi::check(MPI_Irecv(buffers[i % in_flight].data(), message, MPI_BYTE, peer, tag, comm.get(), &request),
+                       "MPI_Irecv");
+        }
+        mpi::check(MPI_Waitall(in_flight, requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+        const char word = 1;
+        send(comm, peer, &word, 1);
+    }
+}
+
+// The rounds of a tournament, with one pair in each where there are few.
+std::vector<std::vector<int>> schedule(int count) {
+    constexpr int few = 8;
+    if (count > few) return tournament(count);
+    std::vector<std::vector<int>> rounds;
+    for (int a = 0; a < count; ++a) {
+        for (int b = a + 1; b < count; ++b) {
+            std::vector<int> meets(count, -1);
+            meets[a] = b;
+            meets[b] = a;
+            rounds.push_back(std::move(meets));
+        }
+    }
+    return rounds;
+}
+
+std::vector<LinkRates> parse_links(const std::vector<std::string>& texts) {
+    std::vector<LinkRates> links;
+    for (const std::string& text : texts) {
+        std::istringstream words{text};
+        LinkRates link;
+        while (words >> link.from >> link.to >> link.latency.median >> link.latency.spread >> link.rate.median >>
+               link.rate.spread)
+            links.push_back(link);
+    }
+    std::ranges::sort(
+        links, [](const LinkRates& a, const LinkRates& b) { return a.from != b.from ? a.from < b.from : a.to < b.to; });
+    return links;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> tournament(int count) {
+    // The circle method: one player stays, the others move on by one seat each round.
+    const int seats = count + count % 2;
+    std::vector<std::vector<int>> rounds;
+    for (int round = 0; round + 1 < seats; ++round) {
+        std::vector<int> meets(count, -1);
+        for (int k = 0; k < seats / 2; ++k) {
+            const int a = k == 0 ? seats - 1 : (round + k) % (seats - 1);
+            const int b = (round - k + seats - 1) % (seats - 1);
+            if (a >= count || b >= count) continue;
+            meets[a] = b;
+            meets[b] = a;
+        }
+        rounds.push_back(std::move(meets));
+    }
+    return rounds;
+}
+
+void wait_quietly(const mpi::Comm& comm) {
+    if (comm.size() == 1) return;
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi::check(MPI_Ibarrier(comm.get(), &request), "MPI_Ibarrier");
+    for (int done = 0;;) {
+        mpi::check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done != 0) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+}
+
+std::vector<LinkRates> measure_links(const mpi::Comm& comm, const std::vector<int>& ranks, double seconds) {
+    const std::vector<std::vector<int>> rounds = schedule(static_cast<int>(ranks.size()));
+    const auto place = std::ranges::find(ranks, comm.rank());
+    const double slice = seconds / std::max<double>(1, static_cast<double>(rounds.size())) / 2;
+    std::string mine;
+    for (const std::vector<int>& round : rounds) {
+        const int met = place == ranks.end() ? -1 : round[place - ranks.begin()];
+        if (met >= 0) {
+            const int peer = ranks[met];
+            const bool first = comm.rank() < peer;
+            const Measured latency = ping(comm, peer, first);
+            Measured rate;
+            if (first) rate = send_samples(comm, peer, slice);
+            receive_samples(comm, peer);
+            if (!first) rate = send_samples(comm, peer, slice);
+            mine += fmt::format("{} {} {} {} {} {}\n", comm.rank(), peer, latency.median, latency.spread, rate.median,
+                                rate.spread);
+        }
+        wait_quietly(comm);
+    }
+    return parse_links(mpi::gather(comm, mine));
+}
+
+}  // namespace tpx
