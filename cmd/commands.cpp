@@ -121,7 +121,7 @@ void add_plan_results(Command& command, PlanOptions& options) {
             "No other layout both moves less between hosts and trains faster. Step times are predicted by a model that "
             "tpx-throughput(5) describes, with parameters that no run has confirmed: they are good for comparing "
             "layouts.");
-    command.option("--gpus", &options.gpus, "N", "With --to auto: how many ranks; all devices by default").rare();
+    command.option("--devices", &options.devices, "N", "With --to auto: how many ranks; all devices by default").rare();
     command.option("--batch", &options.batch, "N", "With --to auto: samples of a step; 512 by default").rare();
     command.option("--sequence", &options.sequence, "N", "With --to auto: tokens of a sample; 4096 by default").rare();
     command.option("--check", &options.check, "FILE", "Check the plan in FILE")

@@ -47,7 +47,7 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string rankfile;
     std::string hostfile;
     std::string slurm_hostfile;
-    std::string gpus;
+    std::string devices;
     std::string batch;
     std::string sequence;
     bool pin = false;

@@ -90,7 +90,7 @@ Subject subject_of(const PlanOptions& options) {
 int ranks_at_hand(const PlanOptions& options, const std::vector<Host>& hosts) {
     int devices = 0;
     for (const Host& host : hosts) devices += host.lost || host.spare ? 0 : host.gpus;
-    return positive(options.gpus, "--gpus", devices);
+    return positive(options.devices, "--devices", devices);
 }
 
 std::vector<Layout> layouts_of(const Subject& subject, const std::vector<Host>& hosts, int ranks) {

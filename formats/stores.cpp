@@ -22,7 +22,7 @@ std::size_t link_files(const fs::path& store, const fs::path& folder) {
     if (!fs::is_directory(store)) return 0;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator{store}) {
         if (!entry.is_regular_file()) continue;
-        const fs::path link = folder / fs::relative(entry.path(), store);
+        const fs::path link = folder / entry.path().lexically_relative(store);
         ++count;
         if (fs::is_symlink(fs::symlink_status(link))) {
             if (fs::file_size(link) != entry.file_size())
@@ -69,7 +69,8 @@ std::vector<std::vector<std::uint32_t>> hosts_of_files(const std::string& patter
                                                        const fs::path& root, const Catalogue& catalogue) {
     std::vector<std::vector<std::uint32_t>> found(catalogue.files.size());
     for (std::size_t f = 0; f < catalogue.files.size(); ++f) {
-        const fs::path inside = fs::relative(catalogue.path(static_cast<std::uint32_t>(f)), root);
+        // Not fs::relative(), which would follow the links of merged stores.
+        const fs::path inside = catalogue.path(static_cast<std::uint32_t>(f)).lexically_relative(root);
         for (std::uint32_t h = 0; h < hosts.size(); ++h) {
             if (hosts[h].lost) continue;
             const fs::path file = store_of(pattern, hosts[h]) / inside;
