@@ -13,7 +13,8 @@
 namespace tpx::formats {
 namespace {
 
-constexpr int most_gpus = 1 << 24;
+constexpr int most_gpus = 1 << 17;
+constexpr double most_samples = 1 << 24;
 
 // The plan's words that have columns of their own, under the names that parse_execution_plan knows.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 9> plan_columns{{{"dp", "dp"},
@@ -173,7 +174,11 @@ Run run_of(const RowReader& row, const RunDefaults& defaults, std::string label)
     Run run;
     run.label = std::move(label);
     run.allocation = {hosts_of(row), defaults.gpus_per_nic, row.read("cpus", positive).value_or(defaults.cpus)};
-    const auto batch = row.read("batch", positive);
+    const auto batch = row.read("batch", [](std::string_view text) {
+        const double samples = positive(text);
+        if (samples < 1 || samples > most_samples) throw failure("a step has 1 to 2^24 samples, not {}", text);
+        return samples;
+    });
     if (!batch && !defaults.batch) row.in_cell("batch", [] { throw failure("neither the row nor the model has one"); });
     run.batch = batch.value_or(defaults.batch.value_or(1));
     const std::string words = plan_text(row);

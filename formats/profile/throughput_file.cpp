@@ -29,10 +29,11 @@ public:
         return error;
     }
 
-    double number(const toml::node& node, double least) const {
+    double number(const toml::node& node, double least, double most = 1e30) const {
         const auto value = node.is_number() ? node.value<double>() : std::nullopt;
         if (!value || !std::isfinite(*value) || *value < least)
             throw mistake(node, "a number of at least {:g} was expected", least);
+        if (*value > most) throw mistake(node, "a number of at most {:g} was expected", most);
         return *value;
     }
 
@@ -85,8 +86,7 @@ Section model_section(const Values& values, ThroughputModel& model) {
     return {{"name", [&](const toml::node& node) { size.name = node.value_or(std::string{}); }},
             {"parameters", values.into(size.parameters, 1)},
             {"active_parameters", values.into(size.active_parameters, 1)},
-            {"layers",
-             [&](const toml::node& node) { size.layers = static_cast<int>(std::min(values.number(node, 1), 1e6)); }},
+            {"layers", [&](const toml::node& node) { size.layers = static_cast<int>(values.number(node, 1, 1e6)); }},
             {"hidden", values.into(size.hidden, 1)},
             {"heads", values.into(size.heads, 1)},
             {"sequence", values.into(size.sequence, 1)},
@@ -96,7 +96,7 @@ Section model_section(const Values& values, ThroughputModel& model) {
 }
 
 Section job_section(const Values& values, ThroughputModel& model) {
-    return {{"batch", values.into(model.batch, 1)},
+    return {{"batch", [&](const toml::node& node) { model.batch = values.number(node, 1, 1 << 24); }},
             {"gpus_per_nic", values.into(model.gpus_per_nic, 0.01)},
             {"cpus", values.into(model.cpus, 0.01)},
             {"gpu_memory", [&](const toml::node& node) { model.gpu_memory = values.bytes(node); }},
@@ -107,11 +107,12 @@ Section job_section(const Values& values, ThroughputModel& model) {
 }
 
 Section fit_section(const Values& values, ThroughputModel& model) {
-    return {{"runs", [&](const toml::node& node) { model.runs = static_cast<std::size_t>(values.number(node, 0)); }},
-            {"error", values.into(model.error, 0)},
-            {"left_out_error", values.into(model.left_out_error, 0)},
-            {"memory_scale", values.into(model.memory.scale, 0)},
-            {"memory_offset", values.into(model.memory.offset, -1e12)}};
+    return {
+        {"runs", [&](const toml::node& node) { model.runs = static_cast<std::size_t>(values.number(node, 0, 1e9)); }},
+        {"error", values.into(model.error, 0)},
+        {"left_out_error", values.into(model.left_out_error, 0)},
+        {"memory_scale", values.into(model.memory.scale, 0)},
+        {"memory_offset", values.into(model.memory.offset, -1e12)}};
 }
 
 void read_parameters(const Values& values, const toml::table& table, ThroughputModel& model) {

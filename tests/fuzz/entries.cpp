@@ -4,6 +4,10 @@
 #include "formats/conversion.hpp"
 #include "formats/plan/hosts_file.hpp"
 #include "formats/plan/plan_file.hpp"
+#include "formats/profile/gpu_profile_file.hpp"
+#include "formats/profile/runs_file.hpp"
+#include "formats/profile/throughput_file.hpp"
+#include "formats/profile/training_log.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/pickle.hpp"
@@ -105,6 +109,21 @@ void plan(std::string_view bytes) {
 void hosts(std::string_view bytes) { formats::parse_hosts(bytes, "hosts"); }
 void layout(std::string_view bytes) { parse_layout(bytes); }
 void layout_toml(std::string_view bytes) { parse_layout_toml(bytes, "layout.toml"); }
+// Runs are read, and what was read is predicted: no number of a file may be too much for that.
+void runs(std::string_view bytes) {
+    const formats::Table table = formats::parse_table(bytes, "runs.csv");
+    ModelSize model;
+    model.parameters = 1e9;
+    for (const Run& run : formats::read_runs(table, formats::default_columns(table), {32, 2, 4}))
+        (void)predicted_seconds(prior_parameters(model), model, run);
+}
+
+void columns(std::string_view bytes) { formats::parse_columns(bytes, "columns.toml"); }
+void throughput_model(std::string_view bytes) {
+    formats::belief_before(formats::parse_throughput_model(bytes, "m.toml"));
+}
+void gpu_profile(std::string_view bytes) { formats::parse_gpu_profile(bytes, "p.txt"); }
+void training_log(std::string_view bytes) { formats::parse_training_log(bytes, "job.log"); }
 void family(std::string_view bytes) { parse_family(bytes, "family.toml"); }
 
 }  // namespace
@@ -128,6 +147,11 @@ std::span<const Entry> entries() {
         Entry{"layout", layout},
         Entry{"layout-toml", layout_toml},
         Entry{"family", family},
+        Entry{"runs", runs},
+        Entry{"columns", columns},
+        Entry{"throughput-model", throughput_model},
+        Entry{"gpu-profile", gpu_profile},
+        Entry{"training-log", training_log},
     };
     return all;
 }
