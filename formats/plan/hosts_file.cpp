@@ -20,6 +20,7 @@ namespace tpx::formats {
 namespace {
 
 constexpr std::int64_t most_gpus = 4096;
+constexpr std::int64_t most_hosts = 1'000'000;
 constexpr std::uint64_t longest_file = std::uint64_t{16} << 20;
 
 template <class Line, class... Args>
@@ -29,11 +30,10 @@ Error mistake(std::string_view file, Line line, fmt::format_string<Args...> form
     return error;
 }
 
-std::optional<int> whole_number(std::string_view text) {
+std::optional<int> whole_number(std::string_view text, std::int64_t most = most_gpus) {
     int number = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (code != std::errc{} || end != text.data() + text.size() || number < 1 || number > most_gpus)
-        return std::nullopt;
+    if (code != std::errc{} || end != text.data() + text.size() || number < 1 || number > most) return std::nullopt;
     return number;
 }
 
@@ -207,7 +207,7 @@ std::optional<std::vector<Host>> grid_of(std::string_view text) {
     for (std::string_view times : {"x", "X", "×"}) {
         const std::size_t at = text.find(times);
         if (at == text.npos) continue;
-        const std::optional<int> count = whole_number(text.substr(0, at));
+        const std::optional<int> count = whole_number(text.substr(0, at), most_hosts);
         const std::optional<int> gpus = whole_number(text.substr(at + times.size()));
         if (count && gpus) return uniform_hosts(*count, *gpus);
     }
