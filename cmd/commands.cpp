@@ -118,10 +118,17 @@ void add_plan_results(Command& command, PlanOptions& options) {
     command.flag("--pareto", &options.pareto, "With --to auto: only what none beats in bytes and step time")
         .rare()
         .details(
-            "No other layout both moves less between hosts and trains faster. Step times are predicted by a model that "
-            "tpx-throughput(5) describes, with parameters that no run has confirmed: they are good for comparing "
-            "layouts.");
+            "No other layout both moves less between hosts and trains faster, by the step times that the model of "
+            "tpx-throughput(5) predicts.");
     command.option("--devices", &options.devices, "N", "With --to auto: how many ranks; all devices by default").rare();
+    command
+        .option("--throughput", &options.throughput, "FILE",
+                "With --to auto: a fitted model, to print the fastest first")
+        .rare()
+        .file()
+        .details(
+            "As tpx profile fit writes it. Without it, step times are predicted with parameters that no run has "
+            "confirmed, and layouts are printed by the bytes they move.");
     command.option("--batch", &options.batch, "N", "With --to auto: samples of a step; 512 by default").rare();
     command.option("--sequence", &options.sequence, "N", "With --to auto: tokens of a sample; 4096 by default").rare();
     command.option("--check", &options.check, "FILE", "Check the plan in FILE")

@@ -50,6 +50,7 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string devices;
     std::string batch;
     std::string sequence;
+    std::string throughput;
     bool pin = false;
     bool list = false;
     bool full = false;

@@ -33,8 +33,9 @@ void run_plan(const PlanOptions& options, Output& out) {
     if (!options.check.empty()) return check_plan(options, out);
     if (options.full) throw Error{Exit::usage, "--full is for --check"};
     if (options.to == "auto") return plan_auto(options, out);
-    if (options.pareto || !options.devices.empty() || !options.batch.empty() || !options.sequence.empty())
-        throw Error{Exit::usage, "--pareto, --devices, --batch and --sequence are for --to auto"};
+    if (options.pareto || !options.devices.empty() || !options.batch.empty() || !options.sequence.empty() ||
+        !options.throughput.empty())
+        throw Error{Exit::usage, "--pareto, --devices, --throughput, --batch and --sequence are for --to auto"};
     const Planned planned = make_planned(options);
     if (planned.checkpoint) {
         for (const std::string& note : planned.checkpoint->conversion.notes) out.note("{}", note);

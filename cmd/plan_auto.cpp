@@ -4,6 +4,7 @@
 #include "cmd/plan_hosts.hpp"
 #include "cmd/plan_report.hpp"
 #include "cmd/planning.hpp"
+#include "formats/profile/throughput_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 #include "lib/layout/candidates.hpp"
@@ -35,6 +36,7 @@ struct Subject {
     bool cut_by_family = true;
     ModelSize size;
     double batch = 0;
+    std::optional<Parameters> fitted;
 };
 
 int positive(const std::string& text, const char* option, int otherwise) {
@@ -64,6 +66,16 @@ ModelSize size_of(const formats::Source& source, const Subject& subject, double 
     return size;
 }
 
+// Takes over what was fitted to runs of the model.
+void add_fit(Subject& subject, const PlanOptions& options) {
+    if (options.throughput.empty()) return;
+    const formats::ThroughputModel model = formats::read_throughput_model(options.throughput);
+    if (!model.parameters)
+        throw Error{Exit::usage, "{}: has no fitted parameters; tpx profile fit writes them", options.throughput};
+    subject.fitted = model.parameters;
+    subject.size = model.size;
+}
+
 Subject subject_of(const PlanOptions& options) {
     const double sequence = positive(options.sequence, "--sequence", 4096);
     const double batch = positive(options.batch, "--batch", 512);
@@ -74,6 +86,7 @@ Subject subject_of(const PlanOptions& options) {
             subject.experts = std::max(subject.experts, static_cast<int>(each.experts));
         subject.size = size_of(*subject.model, sequence, subject.model->experts_per_token);
         subject.batch = batch;
+        add_fit(subject, options);
         return subject;
     }
     const Opened opened = open_checkpoint(options.checkpoint, options);
@@ -84,6 +97,7 @@ Subject subject_of(const PlanOptions& options) {
     subject.experts = static_cast<int>(reading.dims['e'].value_or(0));
     subject.size = size_of(opened.source, subject, sequence);
     subject.batch = batch;
+    add_fit(subject, options);
     return subject;
 }
 
@@ -111,7 +125,10 @@ std::vector<Candidate> compare(const PlanOptions& options, const Subject& subjec
         try {
             const Planned planned = make_planned(one);
             Candidate candidate{layout, planned.relocation.total, 0, planned.prediction.seconds()};
-            candidate.step = estimate_step(subject.size, layout, planned.hosts, subject.batch).time.total();
+            const StepEstimate estimate =
+                subject.fitted ? estimate_step(subject.size, layout, planned.hosts, subject.batch, *subject.fitted)
+                               : estimate_step(subject.size, layout, planned.hosts, subject.batch);
+            candidate.step = estimate.time.total();
             for (const Load& load : planned.relocation.hosts)
                 candidate.busiest = std::max({candidate.busiest, load.nic_in, load.nic_out});
             found.push_back(candidate);
@@ -176,6 +193,7 @@ void plan_auto(const PlanOptions& options, Output& out) {
     const int ranks = ranks_at_hand(options, hosts);
     std::vector<Candidate> found = compare(options, subject, layouts_of(subject, hosts, ranks));
     if (options.pareto) found = frontier(found);
+    if (subject.fitted) std::ranges::stable_sort(found, {}, &Candidate::step);
     PlanOptions best = options;
     best.to = to_string(found.front().layout);
     if (asks_for_files(options)) write_plan_files(options, make_planned(best));
