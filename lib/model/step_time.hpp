@@ -24,7 +24,7 @@ struct StepTime {
 };
 
 /// The time of a step of `model` with `batch` samples under `plan`, whose routes are `routes` and which has `cpus`
-/// threads a GPU. Allocates nothing. tpx-model(5) has the formulas and where they come from.
+/// threads a GPU. Allocates nothing. tpx-throughput(5) has the formulas and where they come from.
 StepTime step_time(const Parameters& parameters, const ModelSize& model, double batch, const ExecutionPlan& plan,
                    const Routes& routes, double cpus);
 
