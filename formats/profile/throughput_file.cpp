@@ -37,6 +37,12 @@ public:
         return *value;
     }
 
+    bool truth(const toml::node& node) const {
+        const auto value = node.value_exact<bool>();
+        if (!value) throw mistake(node, "true or false was expected");
+        return *value;
+    }
+
     // Bytes as a number, or as text such as "80GB".
     double bytes(const toml::node& node) const {
         if (const auto text = node.value_exact<std::string_view>()) {
@@ -91,6 +97,7 @@ Section model_section(const Values& values, ThroughputModel& model) {
             {"heads", values.into(size.heads, 1)},
             {"sequence", values.into(size.sequence, 1)},
             {"vocabulary", values.into(size.vocabulary, 0)},
+            {"flash_attention", [&](const toml::node& node) { size.flash_attention = values.truth(node); }},
             {"bytes", values.into(size.bytes, 0.5)},
             {"gradient_bytes", values.into(size.gradient_bytes, 0.5)}};
 }
@@ -211,6 +218,7 @@ std::string throughput_model_text(const ThroughputModel& model) {
     add("heads", size.heads);
     add("sequence", size.sequence, "tokens");
     if (size.vocabulary > 0) add("vocabulary", size.vocabulary);
+    if (size.flash_attention) text += "flash_attention = true\n";
     add("bytes", size.bytes);
     add("gradient_bytes", size.gradient_bytes);
     text += "\n[job]\n";

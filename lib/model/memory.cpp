@@ -38,7 +38,7 @@ double layer_activations(const ModelSize& model, const ExecutionPlan& plan, doub
     if (recompute == Recompute::full) return 2 * cell / (plan.sequence ? t : 1);
     const double scores = 5 * model.heads * model.sequence / (model.hidden * t);
     const double rest = plan.sequence ? 34 / t : 10 + 24 / t;
-    return cell * (rest + (recompute == Recompute::none ? scores : 0));
+    return cell * (rest + (recompute == Recompute::none && !model.flash_attention ? scores : 0));
 }
 
 void add_activations(const ModelSize& model, double batch, const ExecutionPlan& plan, MemoryUse& use) {

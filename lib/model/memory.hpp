@@ -9,8 +9,8 @@ namespace tpx {
 
 /// What the estimate is multiplied with and what is added to it, once measured rows are known.
 struct MemoryCalibration {
-    double scale = 1.1;     ///< fragmentation
-    double offset = 2.5e9;  ///< bytes: contexts of CUDA and NCCL, workspaces
+    double scale = 1.0;   ///< above 1: fragmentation
+    double offset = 2e9;  ///< bytes: contexts of CUDA and NCCL, workspaces
 };
 
 /// The bytes of one GPU, the fullest, in parts that add up to `total`; and of one host.

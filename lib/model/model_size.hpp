@@ -15,10 +15,11 @@ struct ModelSize {
     int layers = 1;
     double hidden = 1;
     double heads = 1;
-    double sequence = 1;        ///< tokens of a sample
-    double vocabulary = 0;      ///< 0: no logits
-    double bytes = 2;           ///< of an element of weights, gradients and activations
-    double gradient_bytes = 2;  ///< of an element of the gradients that are kept
+    double sequence = 1;           ///< tokens of a sample
+    double vocabulary = 0;         ///< 0: no logits
+    bool flash_attention = false;  ///< attention keeps no scores
+    double bytes = 2;              ///< of an element of weights, gradients and activations
+    double gradient_bytes = 2;     ///< of an element of the gradients that are kept
 
     double active() const { return active_parameters > 0 ? active_parameters : parameters; }
 };

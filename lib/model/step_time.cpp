@@ -112,7 +112,8 @@ StepTime step_time(const Parameters& parameters, const ModelSize& model, double 
     time.forward = plan.accumulation * forward;
     if (step.full_recompute())
         time.recompute = time.forward * parameters.recompute;
-    else if (plan.recompute == Recompute::selective)  // attention's scores: 4bs^2h of 24bsh^2 + 4bs^2h operations
+    else if (plan.recompute == Recompute::selective &&
+             !model.flash_attention)  // attention's scores: 4bs^2h of 24bsh^2 + 4bs^2h operations
         time.recompute = time.forward * model.sequence / (6 * model.hidden + model.sequence);
     const double backward = parameters.k_bwd * forward;
     const double exchange = gradient_exchange(step);

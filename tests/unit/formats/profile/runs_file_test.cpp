@@ -131,7 +131,7 @@ TEST_CASE("placements read back as written") {
 
 TEST_CASE("a model's file reads back as written") {
     ThroughputModel model;
-    model.size = {"gpt \"2\"\n", 1.5e9, 1e9, 48, 1600, 25, 1024, 50257, 2, 4};
+    model.size = {"gpt \"2\"\n", 1.5e9, 1e9, 48, 1600, 25, 1024, 50257, true, 2, 4};
     model.batch = 16;
     model.gpus_per_nic = 2;
     model.gpu_memory = 80e9;

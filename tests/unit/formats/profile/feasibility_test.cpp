@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the memory model calls feasible what ran, and infeasible what is known not to run.
+#include "formats/profile/runs_file.hpp"
+#include "formats/profile/throughput_file.hpp"
+#include "lib/core/file.hpp"
+#include "lib/model/choice.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace tpx;
+using namespace tpx::formats;
+
+namespace {
+
+struct Count {
+    int right = 0, all = 0;
+    std::string wrong;
+
+    void add(bool is_right, const std::string& what) {
+        ++all;
+        right += is_right;
+        if (!is_right) wrong += what + "\n";
+    }
+};
+
+// Whether `run` fits, in as many passes as it needs.
+bool fits(const ModelSize& model, const Run& run, double memory) {
+    for (int passes = 1; passes <= run.batch / run.plan.dp; ++passes) {
+        ExecutionPlan plan = run.plan;
+        plan.accumulation = std::max(passes, run.plan.accumulation);
+        if (memory_use(model, run.batch, plan, std::ranges::max(run.allocation.gpus)).total() <= memory) return true;
+    }
+    return false;
+}
+
+// MPT's sizes, by the name in the table.
+struct Mpt {
+    const char* name;
+    int layers;
+    double hidden, heads;
+};
+constexpr Mpt shapes[] = {{"125m", 12, 768, 12}, {"350m", 24, 1024, 16}, {"760m", 24, 1536, 12},
+                          {"1b", 24, 2048, 16},  {"3b", 32, 2560, 20},   {"7b", 32, 4096, 32},
+                          {"13b", 40, 5120, 40}, {"30b", 48, 7168, 56},  {"70b", 80, 8192, 64}};
+
+}  // namespace
+
+TEST_CASE("what ran fits, and what is known not to fit does not, for 95 % of the rows") {
+    Count count;
+    for (const std::string name : {"gpt2", "t5", "bert", "roberta", "llama7", "llama30", "vit"}) {
+        const std::string folder = "testdata/profile/rubick/";
+        const ThroughputModel model = read_throughput_model(folder + name + ".toml");
+        const std::string columns = folder + (name == "llama7" ? "columns-llama7.toml" : "columns.toml");
+        const Table table = parse_table(read_file(folder + name + ".csv"), name + ".csv");
+        for (const Run& run : read_runs(table, parse_columns(read_file(columns), columns), {model.batch, 2, 4}))
+            count.add(fits(model.size, run, *model.gpu_memory), run.label + " " + to_string(run.plan));
+        if (name != "llama7") continue;
+        // The paper has no such runs of LLaMA-7B: 16 bytes for each parameter are more than the 80 GB of a GPU.
+        for (const char* plan :
+             {"dp=1", "dp=2", "dp=4", "dp=8", "dp=1,recompute=full", "dp=8,recompute=full", "dp=1,zero=2"}) {
+            Run run;
+            run.plan = parse_execution_plan(plan);
+            run.allocation.gpus = {run.plan.gpus()};
+            run.batch = 8;
+            count.add(!fits(model.size, run, *model.gpu_memory), std::string{"llama7 "} + plan);
+        }
+    }
+    MESSAGE(count.right, " of ", count.all, " are right");
+    INFO(count.wrong);
+    CHECK(count.right >= 0.95 * count.all);
+}
+
+TEST_CASE("what ran under FSDP fits, for 95 % of the rows") {
+    const std::string folder = "testdata/profile/llm-foundry/";
+    Table table = parse_table(read_file(folder + "throughput.csv"), "throughput.csv");
+    // Samples per second are rounded in the table, some of them to 0; how fast they ran is of no matter here.
+    std::erase_if(table.rows, [&](const Table::Row& row) { return row.cells[table.find("Throughput (S/s)")] == "0"; });
+    const ColumnMap columns = parse_columns(read_file(folder + "columns.toml"), "columns.toml");
+    std::set<std::string> sequences;
+    for (const Table::Row& row : table.rows) sequences.insert(row.cells[table.find("SeqLen (T)")]);
+    Count count;
+    for (const Mpt& shape : shapes)
+        for (const auto& [gpu, memory] :
+             {std::pair{"a100_40gb", 42.9e9}, std::pair{"a100_80gb", 85.9e9}, std::pair{"h100_80gb", 85.9e9}})
+            for (const std::string& sequence : sequences) {
+                ColumnMap some = columns;
+                some.where = {{"Model", shape.name}, {"GPU", gpu}, {"SeqLen (T)", sequence}};
+                ModelSize model;
+                model.layers = shape.layers;
+                model.hidden = shape.hidden;
+                model.heads = shape.heads;
+                model.vocabulary = 50368;
+                model.flash_attention = true;
+                model.sequence = parse_number(sequence);
+                model.parameters = shape.layers * 12 * shape.hidden * shape.hidden + model.vocabulary * shape.hidden;
+                for (const Run& run : read_runs(table, some, {std::nullopt, 1, 8})) {
+                    const double used = memory_use(model, run.batch, run.plan, 8).total();
+                    count.add(used <= memory, fmt::format("{} {} {} {} tokens: {:.1f} GB", run.label, shape.name, gpu,
+                                                          sequence, used / 1e9));
+                }
+            }
+    MESSAGE(count.right, " of ", count.all, " are right");
+    INFO(count.wrong);
+    CHECK(count.all >= 200);
+    CHECK(count.right >= 0.95 * count.all);
+}
