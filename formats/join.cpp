@@ -52,7 +52,7 @@ public:
     PartsByPlace(const std::vector<NumberedPart>& parts, int axes) : parts_{&parts} {
         for (int axis = 0; axis < axes; ++axis) {
             const bool spread = std::ranges::any_of(parts, [&](const NumberedPart& part) {
-                return axis >= part.part.offset.size() ||
+                return axis >= part.part.offset.size() || !part.part.view.empty() ||
                        std::ranges::find(part.part.axis, axis) != part.part.axis.end();
             });
             if (!spread) axes_.push_back(axis);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model_config.hpp"
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 namespace tpx::formats {
 namespace {
@@ -32,16 +36,38 @@ Config layout_args(const Layout& layout, const Expressed& expressed) {
     return args;
 }
 
+nlohmann::ordered_json to_json(const ConfigSetting& setting) {
+    nlohmann::ordered_json value;
+    std::visit([&](const auto& v) { value = v; }, setting.value);
+    if (!setting.list) return value;
+    if (const auto numbers = whole_numbers(setting.value)) return *numbers;
+    return nlohmann::ordered_json::array({value});
+}
+
 }  // namespace
+
+std::optional<std::vector<std::int64_t>> whole_numbers(const ConfigValue& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    if (!text || text->find_first_not_of("0123456789,-") != std::string::npos) return std::nullopt;
+    std::vector<std::int64_t> numbers;
+    const char* at = text->data();
+    const char* const end = at + text->size();
+    while (at < end) {
+        std::int64_t number = 0;
+        const auto [stop, code] = std::from_chars(at, end, number);
+        if (code != std::errc{} || (stop < end && *stop != ',')) return std::nullopt;
+        numbers.push_back(number);
+        at = stop < end ? stop + 1 : end;
+    }
+    return numbers;
+}
 
 std::string make_config_json(const Expressed& expressed, const Config& config) {
     const auto settings = configuration_for(expressed, "hf", config);
     if (settings.empty()) return "";
     nlohmann::ordered_json json;
     for (const ConfigSetting& setting : settings) {
-        nlohmann::ordered_json value;
-        std::visit([&](const auto& v) { value = v; }, setting.value);
-        json[setting.key] = setting.list ? nlohmann::ordered_json::array({value}) : value;
+        json[setting.key] = to_json(setting);
     }
     if (!expressed.tensors.empty()) json["dtype"] = info(expressed.tensors[0].dtype).torch;
     return json.dump(2) + "\n";
@@ -58,8 +84,11 @@ std::string with_dtype(const std::string& config_json, DType dtype) {
 Config make_args(const Expressed& expressed, const Layout& layout, const Config& config, bool with_model) {
     Config args = layout_args(layout, expressed);
     if (!with_model) return args;
-    for (const ConfigSetting& setting : configuration_for(expressed, "mcore", config))
-        args[setting.key] = setting.value;
+    for (const ConfigSetting& setting : configuration_for(expressed, "mcore", config)) {
+        const bool numbers = setting.list && whole_numbers(setting.value);
+        args[setting.key] =
+            numbers ? ConfigValue{fmt::format("[{}]", std::get<std::string>(setting.value))} : setting.value;
+    }
     return args;
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/common_state.hpp"
 
+#include "formats/model_config.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
 #include <charconv>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace tpx::formats::megatron {
 namespace {
@@ -23,6 +25,16 @@ std::optional<std::int64_t> number(std::string_view text) {
     return value;
 }
 
+/// A list of whole numbers as text, "0,1,1".
+std::optional<ConfigValue> list_text(Value list) {
+    std::string text;
+    for (const Value& item : list.items()) {
+        if (!item.is(Kind::integer)) return std::nullopt;
+        text += fmt::format("{}{}", text.empty() ? "" : ",", item.as_int());
+    }
+    return text;
+}
+
 std::optional<ConfigValue> scalar(Value value) {
     switch (value.kind()) {
         case Kind::none:
@@ -35,9 +47,21 @@ std::optional<ConfigValue> scalar(Value value) {
             return value.as_real();
         case Kind::string:
             return std::string{value.as_string()};
+        case Kind::list:
+            return list_text(value);
         default:
             return std::nullopt;
     }
+}
+
+/// "[0,1]" is a list of whole numbers.
+Value text_value(Document& document, const std::string& text) {
+    if (text.size() < 2 || text.front() != '[' || text.back() != ']') return document.string(text);
+    const auto numbers = whole_numbers(ConfigValue{text.substr(1, text.size() - 2)});
+    if (!numbers) return document.string(text);
+    std::vector<Value> items;
+    for (std::int64_t number : *numbers) items.push_back(document.integer(number));
+    return document.list(items);
 }
 
 Value value_of(Document& document, const ConfigValue& value) {
@@ -53,7 +77,7 @@ Value value_of(Document& document, const ConfigValue& value) {
             else if constexpr (std::is_same_v<Held, double>)
                 return document.real(held);
             else
-                return document.string(held);
+                return text_value(document, held);
         },
         value);
 }

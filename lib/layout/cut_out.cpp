@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/parts.hpp"
 
+#include "lib/core/error.hpp"
+
 #include <algorithm>
 
 namespace tpx {
@@ -91,10 +93,23 @@ Piece combine(const Part& part, const Piece& stored, const std::vector<AxisPiece
     return piece;
 }
 
+/// A whole tensor whose bytes follow one another, in another shape.
+Piece viewed(const Piece& stored, const Shape& view) {
+    const Shape sides = sizes(stored.box);
+    const bool from_zero = std::ranges::all_of(stored.box, [](Interval side) { return side.begin == 0; });
+    if (!from_zero || volume(sides) != volume(view) || stored.strides != row_major(sides))
+        throw failure("a tensor that holds its parts in another order than its shape says must be stored whole");
+    Piece piece = stored;
+    piece.box = whole(view);
+    piece.strides = row_major(view);
+    return piece;
+}
+
 }  // namespace
 
-void cut_out(const Part& part, const Piece& stored, std::uint32_t tensor, int itemsize, std::vector<Piece>& out) {
-    if (empty(stored.box)) return;
+void cut_out(const Part& part, const Piece& whole_or_cut, std::uint32_t tensor, int itemsize, std::vector<Piece>& out) {
+    if (empty(whole_or_cut.box)) return;
+    const Piece stored = part.view.empty() ? whole_or_cut : viewed(whole_or_cut, part.view);
     std::vector<AxisPieces> axes;
     for (int a = 0; a < stored.box.size(); ++a) {
         axes.push_back(cut_axis(part, a, stored.box[a]));

@@ -108,20 +108,43 @@ bool explains_writers(const Layout& layout, const Catalogue& catalogue, const Re
     return true;
 }
 
-/// What more ranks than tp * fsdp wrote: pipeline stages if every piece lies with its layer's stage, else replicas.
+/// How many experts the model has; 0 without any.
+Index experts_of(const Reading& reading) {
+    const bool any = std::ranges::any_of(reading.meanings, [&](const Meaning& meaning) {
+        return meaning.kind == Meaning::Kind::parameter &&
+               reading.family->tensor(meaning.rule->expression.parts[0]).ep != 0;
+    });
+    return any ? reading.dims['e'].value_or(0) : 0;
+}
+
+/// `layout` with the most stages, and then the most blocks of experts, under which each of `ranks` wrote only what it
+/// holds; nothing when that needs a single stage and block.
+std::optional<Layout> finest(const Layout& layout, int ranks, const Catalogue& catalogue, const Reading& reading,
+                             const Cutting& cutting) {
+    const int most_blocks = cutting.equal && layout.fsdp == 1 ? static_cast<int>(experts_of(reading)) : 0;
+    for (int pp = ranks / layout.tp / layout.fsdp; pp > 0; --pp) {
+        if (ranks / layout.tp / layout.fsdp % pp != 0) continue;
+        Layout fine = layout;
+        fine.pp = pp;
+        fine.dp = ranks / layout.tp / pp;
+        const int of_experts = fine.tp * fine.dp / expert_tp(fine);
+        for (fine.ep = std::max(1, std::min(most_blocks, of_experts)); fine.ep > 0; --fine.ep) {
+            if (fine.ep > 1 && (most_blocks % fine.ep != 0 || of_experts % fine.ep != 0)) continue;
+            if (pp * fine.ep > 1 && explains_writers(fine, catalogue, reading, cutting)) return fine;
+        }
+    }
+    return std::nullopt;
+}
+
+/// What more ranks than tp * fsdp wrote: pipeline stages and blocks of experts if every piece lies with its stage and
+/// block, else replicas.
 Layout with_writers(Layout layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
     const int ranks = writers(catalogue);
     const int shards = layout.tp * layout.fsdp;
-    if (ranks <= shards || ranks % shards != 0) return layout;
+    if (ranks % shards != 0 || (ranks <= shards && (ranks == 1 || !cutting.equal))) return layout;
     layout.dp = ranks / layout.tp;
-    for (int pp = ranks / shards; reading.family && pp > 1; --pp) {
-        if (ranks / shards % pp != 0) continue;
-        Layout piped = layout;
-        piped.pp = pp;
-        piped.dp = ranks / layout.tp / pp;
-        if (explains_writers(piped, catalogue, reading, cutting)) return piped;
-    }
-    return layout;
+    if (!reading.family) return layout;
+    return finest(layout, ranks, catalogue, reading, cutting).value_or(layout);
 }
 
 }  // namespace
@@ -133,13 +156,20 @@ std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& r
         if (!reading.family || explains(claimed, catalogue, reading, cutting, boxes)) return claimed;
     }
     const std::set<int> candidates = degrees(boxes);
+    const bool experts = cutting.equal && reading.family && experts_of(reading) > 0;
     for (int tp : candidates) {
         if (!reading.family && tp > 1) break;
         for (int fsdp : candidates) {
             for (int fsdp_dim : {0, 1}) {
+                if (fsdp == 1 && fsdp_dim == 1) continue;
                 Layout layout{.tp = tp, .dp = fsdp, .fsdp = fsdp, .fsdp_dim = fsdp_dim};
-                if ((fsdp == 1 && fsdp_dim == 1) || !explains(layout, catalogue, reading, cutting, boxes)) continue;
-                return with_writers(layout, catalogue, reading, cutting);
+                if (explains(layout, catalogue, reading, cutting, boxes))
+                    return with_writers(layout, catalogue, reading, cutting);
+                for (int etp : experts ? candidates : std::set<int>{}) {
+                    layout.etp = etp;
+                    if (etp != tp && explains(layout, catalogue, reading, cutting, boxes))
+                        return with_writers(layout, catalogue, reading, cutting);
+                }
             }
         }
     }

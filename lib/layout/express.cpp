@@ -26,7 +26,7 @@ std::optional<Index> padded_size(const Reading& reading, const Config& config, i
 Shape shape_of(const Reading& reading, const Meaning& meaning, const Config& config, int tp, Index stacked,
                const Shape* stored) {
     Shape shape;
-    for (const FactoredAxis& axis : factored_axes(*reading.family, meaning, reading.dims, stacked)) {
+    for (const FactoredAxis& axis : factored_shape(*reading.family, meaning, reading.dims, stacked)) {
         const char letter = axis.places.empty() ? '\0' : axis.places[0].letter;
         std::optional<Index> size = axis.size;
         if (axis.padded) size = padded_size(reading, config, tp, letter, axis.size);

@@ -36,12 +36,13 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
 struct ConfigSetting {
     std::string key;
     ConfigValue value;
-    bool list = false;
+    bool list = false;  ///< the value stands in a list of its own; text of whole numbers, "0,2", is that list
 };
 
 /// What the family's rules say that the framework of `dialect` must be told of the model, as far as it is known.
-/// Formulas see `config`, the sizes, `has_NAME` and `first_NAME` (a layer) for each canonical tensor that is stored,
-/// and `tied`.
+/// Formulas see `config`, the sizes, `tied`, and for each canonical tensor that is stored `has_NAME`, `first_NAME` (a
+/// layer), `without_NAME` (the layers that lack it, "0,2") and `flags_NAME` (for each layer whether it has it,
+/// "0,1,0").
 std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
                                              const Config& config);
 

@@ -72,6 +72,16 @@ FactoredAxis factored(const Family& family, const Expression& expression, const 
     return result;
 }
 
+std::vector<FactoredAxis> all_factored(const Family& family, const Meaning& meaning, const std::vector<Axis>& axes,
+                                       const Dims& dims, Index layers) {
+    const std::vector<char> elsewhere = letters_of(axes);
+    Dims sizes = dims;
+    sizes.set('l', layers);
+    std::vector<FactoredAxis> result;
+    for (const Axis& axis : axes) result.push_back(factored(family, meaning.rule->expression, axis, elsewhere, sizes));
+    return result;
+}
+
 std::string part_name(std::string_view role, const CanonicalTensor& tensor, const NameIndices& at) {
     std::string name = role == "weight" ? "" : std::string{role} + ".";
     if (at.layer && tensor.has('l')) name += fmt::format("layers.{}.", *at.layer);
@@ -155,13 +165,11 @@ std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning) {
 }
 
 std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers) {
-    const std::vector<Axis> axes = stored_axes(family, meaning);
-    const std::vector<char> elsewhere = letters_of(axes);
-    Dims sizes = dims;
-    sizes.set('l', layers);
-    std::vector<FactoredAxis> result;
-    for (const Axis& axis : axes) result.push_back(factored(family, meaning.rule->expression, axis, elsewhere, sizes));
-    return result;
+    return all_factored(family, meaning, stored_axes(family, meaning), dims, layers);
+}
+
+std::vector<FactoredAxis> factored_shape(const Family& family, const Meaning& meaning, const Dims& dims, Index layers) {
+    return all_factored(family, meaning, shape_axes(family, meaning), dims, layers);
 }
 
 Part own_part(const Tensor& tensor) {
@@ -194,7 +202,11 @@ std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const M
         throw failure("tensor '{}': shape {}, a leading axis of layers was expected", tensor.name,
                       to_string(tensor.shape));
     const auto axes = factored_axes(*reading.family, meaning, reading.dims, layers);
-    check_shape(tensor, axes);
+    check_shape(tensor, factored_shape(*reading.family, meaning, reading.dims, layers));
+    Shape view;
+    if (!meaning.rule->expression.shape.empty()) {
+        for (const FactoredAxis& axis : axes) view.push_back(axis.size);
+    }
     const Index experts = by_expert ? size_of(reading.dims, 'e') : 0;
     std::vector<Part> parts;
     for (std::size_t number = 0; number < meaning.rule->expression.parts.size(); ++number) {
@@ -204,6 +216,7 @@ std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const M
                 if (by_layer) at.layer = l;
                 if (by_expert) at.expert = e;
                 parts.push_back(make_part(reading, meaning, axes, number, at));
+                parts.back().view = view;
             }
         }
     }

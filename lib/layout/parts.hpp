@@ -17,6 +17,7 @@ struct Part {
     Tuple<int> axis;
     Tuple<Index> step;
     Tuple<Index> offset;
+    Shape view;  ///< if not empty: axes are those of the stored tensor's bytes in this shape, not in its own
 };
 
 /// A stored tensor's axes with the sizes of its factors filled in.
@@ -46,6 +47,9 @@ std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning);
 /// when a factor has no size.
 std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers);
 
+/// The same for the axes that the file claims: those of shape_axes().
+std::vector<FactoredAxis> factored_shape(const Family& family, const Meaning& meaning, const Dims& dims, Index layers);
+
 /// The parts of a stored tensor. A tensor that is no parameter, or of a reading that is not complete, is its own only
 /// part. Throws Error "tensor 'NAME': ..." when its shape is not what the rule and the sizes say.
 std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
@@ -58,7 +62,7 @@ Tuple<Index> stored_index(const Part& part, const Tuple<Index>& x);
 
 /// Appends to `out` the pieces of `part` that lie in `stored`, a piece of the stored tensor of `itemsize` bytes an
 /// element; `tensor` becomes their tensor. A piece whose boundary cuts through factors becomes several (at most 2k-1 an
-/// axis of k factors).
+/// axis of k factors). Throws Error when the part has a view and the piece is not whole.
 void cut_out(const Part& part, const Piece& stored, std::uint32_t tensor, int itemsize, std::vector<Piece>& out);
 
 }  // namespace tpx

@@ -124,7 +124,14 @@ void throughput_model(std::string_view bytes) {
 }
 void gpu_profile(std::string_view bytes) { formats::parse_gpu_profile(bytes, "p.txt"); }
 void training_log(std::string_view bytes) { formats::parse_training_log(bytes, "job.log"); }
-void family(std::string_view bytes) { parse_family(bytes, "family.toml"); }
+
+/// May extend any of the built-in families.
+void family(std::string_view bytes) {
+    std::vector<FamilySource> sources;
+    for (const formats::BuiltinRules& rules : formats::builtin_rules()) sources.push_back({rules.source, rules.toml});
+    sources.push_back({"family.toml", bytes});
+    parse_families(sources);
+}
 
 }  // namespace
 

@@ -21,7 +21,7 @@ MEGATRON = {
     "qwen2": ("Qwen2ForCausalLM", {**GLU, "tie_word_embeddings": True}, "tp=2,pp=2"),
     "qwen3": ("Qwen3ForCausalLM", {**GLU, "head_dim": 8}, "tp=2,pp=2"),
     "mixtral": ("MixtralForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2}, "tp=2,pp=2,dp=2,ep=2"),
-    "qwen3-moe": ("Qwen3MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8}, "tp=2,dp=2,ep=4,etp=1"),
+    "qwen3-moe": ("Qwen3MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "norm_topk_prob": True, "mlp_only_layers": [0, 2]}, "tp=2,dp=2,ep=4,etp=1"),
     "qwen2-moe": ("Qwen2MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 28}, "ep=2,dp=2"),
     "gpt2": ("GPT2LMHeadModel", {"n_layer": 4, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101}, "tp=2,pp=2"),
     "gpt-neox": ("GPTNeoXForCausalLM", {**DENSE, "rotary_pct": 0.5, "use_parallel_residual": False}, "tp=2,pp=4"),

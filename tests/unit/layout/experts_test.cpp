@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
+#include "lib/layout/detect.hpp"
 #include "lib/layout/express.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/shard.hpp"
@@ -171,6 +172,71 @@ TEST_CASE("stacked experts are cut one by one and lie where Megatron put them") 
     const auto router = shards(reading, tensors[5], reading.meanings[5], layout, {0, 0}, megatron);
     CHECK(router.size() == 2);
     CHECK(holders(layout, router[0]).size() == 4);
+}
+
+TEST_CASE("without args, ep and etp are told from boxes and from who wrote them") {
+    const Config sizes{{"hidden_size", number(32)}, {"num_attention_heads", number(4)}, {"num_experts", number(4)}};
+    const std::vector<Tensor> tensors{
+        {"embedding.word_embeddings.weight", DType::bf16, {112, 32}},
+        {"decoder.layers.self_attention.linear_qkv.layer_norm_weight", DType::bf16, {2, 32}},
+        {"decoder.layers.self_attention.linear_qkv.weight", DType::bf16, {2, 96, 32}},
+        {"decoder.layers.self_attention.linear_proj.weight", DType::bf16, {2, 32, 32}},
+        {"decoder.layers.mlp.linear_fc1.layer_norm_weight", DType::bf16, {2, 32}},
+        {"decoder.layers.mlp.router.weight", DType::bf16, {2, 4, 32}},
+        {"decoder.layers.mlp.experts.experts.linear_fc1.weight", DType::bf16, {2, 4, 80, 32}},
+        {"decoder.layers.mlp.experts.experts.linear_fc2.weight", DType::bf16, {2, 4, 32, 40}},
+        {"decoder.final_layernorm.weight", DType::bf16, Shape(1, 32)},
+        {"output_layer.weight", DType::bf16, {112, 32}}};
+    const Reading reading = read(tensors, families(), sizes);
+    REQUIRE(reading.family);
+    const Cutting megatron{.equal = true, .by_layer = true};
+    for (const char* text : {"tp=1", "tp=2", "dp=2,ep=2", "dp=4,ep=4", "tp=2,dp=2,ep=2", "tp=2,ep=2,etp=1",
+                             "pp=2,dp=2,ep=2", "tp=2,dp=2,ep=4,etp=1", "tp=2,pp=2,ep=2,etp=1", "tp=2,pp=2"}) {
+        CAPTURE(text);
+        const Layout layout = parse_layout(text);
+        Catalogue catalogue{.tensors = tensors};
+        const std::vector<int> stages = stages_of_layers(layout, 2);
+        std::size_t turn = 0;
+        for (std::uint32_t t = 0; t < tensors.size(); ++t) {
+            for (const Shard& shard : shards(reading, tensors[t], reading.meanings[t], layout, stages, megatron)) {
+                const std::vector<int> ranks = holders(layout, shard);
+                catalogue.pieces.push_back({.tensor = t, .box = shard.box, .rank = ranks[turn++ % ranks.size()]});
+            }
+        }
+        const auto found = detect_layout(catalogue, reading, megatron);
+        REQUIRE(found);
+        CHECK(to_string(*found) == text);
+    }
+}
+
+TEST_CASE("grouped experts hold their bytes in another order than their shape says") {
+    // As Megatron's GroupedMLP: weight1 is [h, e * 2x], its bytes are e matrices [h, 2x]; weight2 is [e * x, h].
+    const DeepSeek model;
+    const Reading reading = model.reading();
+    const std::set<std::string> tags{"grouped", "te"};
+    const Expressed grouped = in_dialect(reading, model.tensors, "mcore", tags);
+    const auto at = std::ranges::find(grouped.tensors, "decoder.layers.2.mlp.experts.weight1", &Tensor::name);
+    REQUIRE(at != grouped.tensors.end());
+    CHECK(at->shape == Shape{8, 4 * 2 * 6});
+    const std::size_t t = static_cast<std::size_t>(at - grouped.tensors.begin());
+    Piece whole_piece{.box = whole(at->shape), .strides = row_major(at->shape)};
+    for (const Part& part : parts_of(grouped.reading, *at, grouped.reading.meanings[t])) {
+        std::vector<Piece> pieces;
+        cut_out(part, whole_piece, 0, 2, pieces);
+        REQUIRE(pieces.size() == 1);
+        const int expert = part.name[17] - '0';  // layers.2.experts.N.e_up
+        const bool up = part.name.ends_with("e_up");
+        CHECK(part.shape == Shape{6, 8});
+        CHECK(pieces[0].offset == 2u * (static_cast<unsigned>(expert) * 8 * 12 + (up ? 6 : 0)));
+        CHECK(pieces[0].strides == Strides{1, 12});
+    }
+    Piece half = whole_piece;
+    half.box[0].end = 4;
+    std::vector<Piece> pieces;
+    CHECK_THROWS_AS(cut_out(parts_of(grouped.reading, *at, grouped.reading.meanings[t])[0], half, 0, 2, pieces), Error);
+    const auto down = std::ranges::find(grouped.tensors, "decoder.layers.2.mlp.experts.weight2", &Tensor::name);
+    REQUIRE(down != grouped.tensors.end());
+    CHECK(down->shape == Shape{24, 8});
 }
 
 TEST_CASE("layers for multi-token prediction count from the last layer on, and bring copies") {
