@@ -2,9 +2,13 @@
 #include "cmd/profile.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <fcntl.h>
 
 #include <charconv>
 #include <memory>
+#include <span>
 
 namespace tpx::cli {
 namespace {
@@ -90,6 +94,11 @@ void add_hetero(Command& profile) {
 }
 
 }  // namespace
+
+void write_text(const std::string& path, const std::string& text) {
+    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+    write_at(fd, 0, std::as_bytes(std::span{text}), path);
+}
 
 int whole_number(std::string_view text, std::string_view option, int standard, int least, int most) {
     if (text.empty()) return standard;

@@ -10,7 +10,6 @@
 #include "lib/model/hold_out.hpp"
 #include "lib/model/suggest.hpp"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -207,11 +206,6 @@ void print_hold_out(const Findings& found, int count, Output& out) {
         out.result("predicted  {:<44} {:+.1f} %\n", named(found.runs[held.test[i]]), 100 * held.errors[i]);
     out.result("error      {:.1f} % on average, {:.1f} % at worst, of {} runs that were not fitted\n",
                100 * mean_magnitude(held.errors), 100 * worst, held.test.size());
-}
-
-void write_text(const std::string& path, const std::string& text) {
-    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
-    write_at(fd, 0, std::as_bytes(std::span{text}), path);
 }
 
 }  // namespace

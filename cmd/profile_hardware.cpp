@@ -10,7 +10,6 @@
 #include "lib/exec/measure.hpp"
 #include "lib/model/hardware.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
@@ -193,11 +192,6 @@ ordered_json to_json(const Hardware& hardware, const std::vector<int>& classes) 
                                  {"latency", hardware.latency[i][to]}});
     }
     return {{"hosts", hosts}, {"links", links}};
-}
-
-void write_text(const std::string& path, const std::string& text) {
-    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
-    write_at(fd, 0, std::as_bytes(std::span{text}), path);
 }
 
 Exit report(const ProfileHardwareOptions& options, Hardware hardware, Output& out) {

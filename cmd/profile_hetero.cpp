@@ -8,7 +8,6 @@
 #include "lib/core/units.hpp"
 #include "lib/model/hetero.hpp"
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -106,11 +105,7 @@ void run_profile_hetero(const ProfileHeteroOptions& options, Output& out) {
                     "{} examples cannot be dealt to these GPUs: profiled sizes times powers of two do not add up",
                     batch};
     const auto alone = assign_one_kind(profiles, batch, communication);
-    if (!options.output.empty()) {
-        const std::string text = formats::assignment_text(profiles, *best);
-        const Fd fd = open_file(options.output, O_WRONLY | O_CREAT | O_TRUNC);
-        write_at(fd, 0, std::as_bytes(std::span{text}), options.output);
-    }
+    if (!options.output.empty()) write_text(options.output, formats::assignment_text(profiles, *best));
     if (!out.json()) return print_text(profiles, *best, alone, out);
     ordered_json json = to_json(profiles, *best);
     json["one_kind"] = alone ? to_json(profiles, *alone) : ordered_json(nullptr);

@@ -9,7 +9,6 @@
 #include "lib/core/units.hpp"
 #include "lib/model/choice.hpp"
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -112,11 +111,6 @@ void predict_best(const Job& job, const Allocation& allocation, int count, Outpu
         out.result("{:>10} {:>12.4g} {:>10}  {}\n", format_seconds(judged.time.total()), judged.throughput(job.batch),
                    format_bytes(judged.memory.total()), to_string(judged.plan));
     out.note("{} plans fit", ranked.size());
-}
-
-void write_text(const std::string& path, const std::string& text) {
-    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
-    write_at(fd, 0, std::as_bytes(std::span{text}), path);
 }
 
 void predict_curve(const ProfilePredictOptions& options, const Job& job, Output& out) {
