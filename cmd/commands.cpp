@@ -33,7 +33,7 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
         .layout()
         .details("A layout as tpx-layout(5) describes it, or the name of a TOML file that holds one.");
     command.option("--format", &options.format, "F", "Format to write")
-        .choices({"safetensors", "dcp", "torch_dist"})
+        .choices({"safetensors", "dcp", "torch_dist", "megatron"})
         .details("The format of the source is the default.");
     command.option("--dialect", &options.dialect, "D", "Tensor names to write")
         .rare()
@@ -43,7 +43,8 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
             "default "
             "is keep, as the source stores them, when the format stays the same; else hf for safetensors, titan for "
             "dcp and "
-            "mcore for torch_dist. Where the model or its dimensions are not known, names are kept, and a note says "
+            "mcore for torch_dist and megatron. Where the model or its dimensions are not known, names are kept, and a "
+            "note says "
             "so.");
 }
 

@@ -33,9 +33,9 @@ formats::Target given_target(const TargetOptions& options, const ReadOptions& re
         .layout = given_layout(options.to), .format = source.checkpoint.format, .dialect = options.dialect};
     if (!options.format.empty()) target.format = formats::format_by_name(options.format).value();
     const bool written = target.format == formats::Format::safetensors || target.format == formats::Format::dcp ||
-                         target.format == formats::Format::torch_dist;
+                         target.format == formats::Format::torch_dist || target.format == formats::Format::megatron;
     if (!written)
-        throw Error{Exit::usage, "{} is read, not written; choose --format safetensors, dcp or torch_dist",
+        throw Error{Exit::usage, "{} is read, not written; choose --format safetensors, dcp, torch_dist or megatron",
                     target.format == formats::Format::torch ? "a file of torch.save" : formats::name(target.format)};
     target.config = given_config(reading);
     return target;

@@ -4,6 +4,7 @@
 #include "lib/core/catalogue.hpp"
 #include "lib/layout/config.hpp"
 #include "lib/layout/layout.hpp"
+#include "lib/layout/reading.hpp"
 
 #include <map>
 #include <memory>
@@ -75,7 +76,9 @@ struct Content {
         nullptr;    ///< objects, common state and companions are taken from it, where the format can hold them
     int ranks = 1;  ///< of the new layout
     std::optional<std::uint64_t> shard_size;  ///< safetensors: largest file in bytes; unset: 5 GB
-    Config args;                              ///< torch_dist: entries of Megatron's args to set, as the layout demands
+    Config args;                              ///< Megatron: entries of args to set, as the layout demands
+    const Reading* reading = nullptr;         ///< megatron: what the tensors are
+    Layout layout;                            ///< megatron: of the new checkpoint
 };
 
 /// The bytes of a new checkpoint around its payloads.

@@ -40,7 +40,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const std::string_view wanted = asked ? std::string_view{target.dialect} : home_dialect(target.format);
     if (!asked && source.checkpoint.format == target.format) return nullptr;
     if (reading.family && reading.dialect->name == wanted) return nullptr;
-    const bool must = asked || target.format == Format::torch_dist;
+    const bool must = asked || target.format == Format::torch_dist || target.format == Format::megatron;
     if (reading.family && (reading.complete || must)) {
         if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
         if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
@@ -106,7 +106,9 @@ std::string target_config_json(const Source& source, const Target& target, const
     const std::string& own = source.checkpoint.config_json;
     if (!own.empty()) return target.dtype ? with_dtype(own, *target.dtype) : own;
     const bool known = expressed.reading.family && expressed.reading.complete;
-    if (!known || !(renamed || source.checkpoint.format == Format::torch_dist)) return "";
+    if (!known ||
+        !(renamed || source.checkpoint.format == Format::torch_dist || source.checkpoint.format == Format::megatron))
+        return "";
     return make_config_json(expressed, config);
 }
 
@@ -122,7 +124,7 @@ void put_file(Draft& draft, const std::filesystem::path& path, std::string text)
 
 /// Which of several spellings of a dialect the target takes.
 std::set<std::string> spelling(const Target& target, const Config& config) {
-    if (target.format != Format::torch_dist) return {};
+    if (target.format != Format::torch_dist && target.format != Format::megatron) return {};
     return {"dist", holds(config, "transformer_impl=local") ? "local" : "te"};
 }
 
@@ -136,10 +138,15 @@ Expressed target_tensors(const Source& source, const Target& target, const Diale
 
 Draft make_draft(const Source& source, const Target& target, const Dialect* dialect, const Config& config,
                  Conversion& out) {
-    if (target.format == Format::torch_dist)
-        out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
+    const bool megatron = target.format == Format::torch_dist || target.format == Format::megatron;
+    if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
+    if (megatron && target.config.contains("use_distributed_optimizer"))
+        out.content.args["use_distributed_optimizer"] = target.config.at("use_distributed_optimizer");
+    out.content.reading = &out.expressed.reading;
+    out.content.layout = target.layout;
     Draft made = draft(target.format, out.content);
-    if (target.format == Format::torch_dist) return made;
+    out.content.reading = nullptr;
+    if (megatron) return made;
     std::string config_json = target_config_json(source, target, out.expressed, config, dialect != nullptr);
     if (!config_json.empty()) put_file(made, "config.json", std::move(config_json));
     return made;
@@ -153,6 +160,12 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
     };
     const auto& left = out.expressed.left_out;
     say(left.size(), "tensors that are no weights or that the target does not store", left.empty() ? "" : left[0]);
+    const Layout& layout = target.layout;
+    const bool same_ranks = source.layout && target.format == source.checkpoint.format &&
+                            source.layout->tp == layout.tp && source.layout->pp == layout.pp &&
+                            source.layout->ep == layout.ep;
+    if (source.checkpoint.rank_files && !same_ranks)
+        out.notes.push_back("left out: the RNG states of ranks, which are others now (Megatron: --no-load-rng)");
     const auto& objects = source.checkpoint.catalogue.objects;
     if (source.checkpoint.format != target.format)
         say(objects.size(), fmt::format("objects that {} cannot hold", name(target.format)),
@@ -207,9 +220,9 @@ Conversion convert(Source& source, const Target& target) {
         source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp;
     if (source.reading.family || !same_cuts) check_layout(source.reading, target.layout);
     check_unknown(source, target);
-    if (target.format == Format::torch_dist && target.layout.fsdp > 1)
+    if ((target.format == Format::torch_dist || target.format == Format::megatron) && target.layout.fsdp > 1)
         throw Error{Exit::usage,
-                    "layout: torch_dist stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
+                    "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
     Config config = source.reading.config;
     for (const auto& [key, value] : target.config) config[key] = value;
     out.expressed = target_tensors(source, target, dialect, config);

@@ -76,10 +76,11 @@ Draft draft(Format format, const Content& content) {
             return draft_dcp(content);
         case Format::torch_dist:
             return draft_torch_dist(content);
+        case Format::megatron:
+            return draft_rank_files(content);
         case Format::torch:
         case Format::deepspeed:
         case Format::universal:
-        case Format::megatron:
             break;
     }
     throw failure("{} is read, not written; choose another format", name(format));

@@ -22,4 +22,11 @@ Checkpoint open_rank_files(const std::filesystem::path& directory_or_root);
 /// Throws Error for tensors that no rule explains, where they may be cut.
 void put_together(Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
 
+/// A root directory: the tracker file and iter_NNNNNNN with one directory for each writing rank of `content.layout`, as
+/// Megatron-core 0.16 writes them with `--ckpt-format torch`. Tensors have the names of torch_dist in `content`. Where
+/// the source has optimizer state, it is written as args' use_distributed_optimizer says; groups of parameters, step
+/// and schedulers are the source's. RNG states are a rank's own: they are kept where the source has rank files of the
+/// same degrees. Throws Error for tensors that rank files have no place for, and for optimizer state that is not whole.
+Draft draft_rank_files(const Content& content);
+
 }  // namespace tpx::formats

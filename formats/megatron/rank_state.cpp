@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <optional>
 #include <vector>
 
 namespace tpx::formats::megatron {
@@ -31,32 +33,55 @@ Value group_without_parameters(Document& document, Value group) {
                                 : group;
 }
 
+/// The step that torch's Adam keeps for each parameter as a tensor; nothing when there is none.
+std::optional<std::int64_t> step_of(const torch::Archive& archive, Value state) {
+    std::optional<std::int64_t> step;
+    const auto states = state.find("state");
+    for (const Entry& entry : states && states->is(Kind::dict) ? states->entries() : std::span<const Entry>{}) {
+        const auto own = entry.value.is(Kind::dict) ? entry.value.find("step") : std::nullopt;
+        if (!own) continue;
+        const auto tensor = archive.tensor(*own);
+        if (!tensor || tensor->dtype != DType::f32 || volume(tensor->shape) != 1)
+            throw failure("the optimizer's step is {}, not a tensor of one f32", own->describe());
+        float value = 0;
+        std::memcpy(&value, archive.elements(*tensor).data(), sizeof value);
+        if (!(value >= 0 && value < 1e15F) || (step && *step != static_cast<std::int64_t>(value)))
+            throw failure("the optimizer's parameters are at different steps");
+        step = static_cast<std::int64_t>(value);
+    }
+    return step;
+}
+
 /// {'param_groups': ...} of a torch optimizer's state.
-Value inner_state(Document& document, Value state) {
+Value inner_state(Document& document, const torch::Archive& archive, Value state) {
     const auto groups = state.find("param_groups");
     if (!groups) return state;
+    const auto step = step_of(archive, state);
     std::vector<Value> list;
-    for (const Value group : groups->items()) list.push_back(group_without_parameters(document, group));
+    for (const Value group : groups->items()) {
+        list.push_back(group_without_parameters(document, group));
+        if (step && !group.find("step")) list.back() = document.with_key(list.back(), "step", document.integer(*step));
+    }
     const Value without = filtered(document, state, [](std::string_view key) { return key != "state"; });
     return document.with_key(without, "param_groups", document.list(list));
 }
 
-Value optimizer_state(Document& document, Value optimizer) {
+Value optimizer_state(Document& document, const torch::Archive& archive, Value optimizer) {
     if (!optimizer.is(Kind::dict)) return optimizer;
     const Value without =
         filtered(document, optimizer, [](std::string_view key) { return key != "fp32_from_fp16_params"; });
     if (const auto inner = without.find("optimizer"); inner && inner->is(Kind::dict))
-        return document.with_key(without, "optimizer", inner_state(document, *inner));
-    return document.with_key(document.dict(), "optimizer", inner_state(document, without));
+        return document.with_key(without, "optimizer", inner_state(document, archive, *inner));
+    return document.with_key(document.dict(), "optimizer", inner_state(document, archive, without));
 }
 
 /// One optimizer as it is, two as torch_dist has them: under 0 and 1.
-Value optimizers_state(Document& document, Value optimizers) {
-    if (!optimizers.is(Kind::list)) return optimizer_state(document, optimizers);
+Value optimizers_state(Document& document, const torch::Archive& archive, Value optimizers) {
+    if (!optimizers.is(Kind::list)) return optimizer_state(document, archive, optimizers);
     std::vector<Entry> numbered;
     for (const Value one : optimizers.items())
         numbered.push_back(
-            {document.integer(static_cast<std::int64_t>(numbered.size())), optimizer_state(document, one)});
+            {document.integer(static_cast<std::int64_t>(numbered.size())), optimizer_state(document, archive, one)});
     return document.dict(numbered);
 }
 
@@ -72,8 +97,32 @@ std::shared_ptr<const Value> common_of_ranks(const torch::Archive& archive) {
     Document document;
     Value common = filtered(document, archive.root(), is_common);
     if (const auto optimizer = common.find("optimizer"); optimizer && !optimizer->is_none())
-        common = document.with_key(common, "optimizer", optimizers_state(document, *optimizer));
+        common = document.with_key(common, "optimizer", optimizers_state(document, archive, *optimizer));
     return kept_copy(common);
+}
+
+Value without_keys(Document& document, Value value, std::initializer_list<std::string_view> keys) {
+    return filtered(document, value,
+                    [&](std::string_view key) { return std::find(keys.begin(), keys.end(), key) == keys.end(); });
+}
+
+std::vector<OptimizerState> optimizers_of(Value common) {
+    const auto optimizer = common.find("optimizer");
+    if (!optimizer || !optimizer->is(Kind::dict)) return {};
+    const auto state_of = [](Value outer) {
+        OptimizerState state{.outer = outer, .groups = {}};
+        const auto inner = outer.find("optimizer");
+        const auto groups = inner && inner->is(Kind::dict) ? inner->find("param_groups") : std::nullopt;
+        if (!groups) throw failure("the common state has an optimizer without param_groups");
+        state.groups.assign(groups->items().begin(), groups->items().end());
+        return state;
+    };
+    if (optimizer->find("optimizer")) return {state_of(*optimizer)};
+    std::vector<OptimizerState> states;
+    for (const Entry& entry : optimizer->entries()) {
+        if (entry.key.is(Kind::integer)) states.push_back(state_of(entry.value));
+    }
+    return states;
 }
 
 }  // namespace tpx::formats::megatron

@@ -6,7 +6,9 @@
 #include "formats/torch/zip_writer.hpp"
 #include "lib/core/error.hpp"
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 namespace tpx::torch {
 namespace {
@@ -80,25 +82,80 @@ TensorFrame frame_tensor(DType dtype, const Shape& shape) {
     zip.add_hole("data/0", frame.payload, alignment);
     zip.add("version", version);
     zip.finish();
-    frame.prefix = zip.before_hole();
-    frame.suffix = zip.behind_hole();
-    frame.crcs = zip.hole_crcs();
+    frame.prefix = zip.runs()[0];
+    frame.suffix = zip.runs()[1];
+    frame.crcs = zip.holes()[0].crcs;
     return frame;
 }
 
-std::string write_archive(Value root, const Archive* storages) {
+namespace {
+
+/// Lays out the archive of `root`; storages of `holes` are left out.
+ZipWriter lay_out(Value root, const Holes& holes, const Contents& given, const Archive* storages) {
     ZipWriter zip;
     zip.add("data.pkl", write_pickle(root));
     zip.add("byteorder", storages != nullptr && storages->big_endian() ? "big" : "little");
     std::set<std::string_view> written;
-    for (const StorageId& id : storages_of(root)) {
+    std::vector<StorageId> needed = storages_of(root);
+    std::ranges::reverse(needed);  // in the order of the tree
+    for (const StorageId& id : needed) {
         if (id.location == "meta" || !written.insert(id.key).second) continue;
+        const std::string name = fmt::format("data/{}", id.key);
+        if (const auto hole = holes.find(id.key); hole != holes.end()) {
+            zip.add_hole(name, hole->second, alignment);
+            continue;
+        }
+        if (const auto content = given.find(id.key); content != given.end()) {
+            zip.add(name, content->second, alignment);
+            continue;
+        }
         if (storages == nullptr) throw failure("the object holds tensors, whose storages are not given");
-        zip.add(fmt::format("data/{}", id.key), storages->storage(id.key), alignment);
+        zip.add(name, storages->storage(id.key), alignment);
     }
     zip.add("version", version);
     zip.finish();
-    return zip.before_hole();
+    return zip;
+}
+
+}  // namespace
+
+std::string write_archive(Value root, const Archive* storages) { return lay_out(root, {}, {}, storages).runs()[0]; }
+
+ArchiveFrame frame_archive(Value root, const Holes& holes, const Contents& given, const Archive* storages) {
+    const ZipWriter zip = lay_out(root, holes, given, storages);
+    ArchiveFrame frame{.runs = zip.runs(), .size = zip.size()};
+    std::size_t number = 0;
+    std::set<std::string_view> met;
+    std::vector<StorageId> needed = storages_of(root);
+    std::ranges::reverse(needed);
+    for (const StorageId& id : needed) {
+        if (!holes.contains(id.key) || !met.insert(id.key).second) continue;
+        const ZipWriter::Hole& hole = zip.holes()[number++];
+        frame.holes.emplace(std::string{id.key}, ArchiveFrame::Hole{hole.offset, hole.size, hole.crcs});
+    }
+    return frame;
+}
+
+Value tensor_value(Document& document, DType dtype, const Shape& shape, const Strides& strides, std::string_view key,
+                   std::uint64_t elements) {
+    const std::string_view typed = typed_storage(dtype);
+    const auto dimensions = [&](const Shape& sizes) {
+        std::vector<Value> items;
+        for (const Index size : sizes) items.push_back(document.integer(size));
+        return document.tuple(items);
+    };
+    const std::int64_t count =
+        static_cast<std::int64_t>(typed.empty() ? elements * std::uint64_t(itemsize(dtype)) : elements);
+    const Value storage = document.persistent(document.tuple(std::vector<Value>{
+        document.string("storage"),
+        typed.empty() ? document.global("torch.storage", "UntypedStorage") : document.global("torch", typed),
+        document.string(key), document.string("cpu"), document.integer(count)}));
+    const Value hooks = document.object(document.global("collections", "OrderedDict"), document.tuple({}));
+    std::vector<Value> args{storage, document.integer(0), dimensions(shape), dimensions(strides), Value::boolean(false),
+                            hooks};
+    if (typed.empty()) args.push_back(document.global("torch", info(dtype).torch));
+    return document.object(document.global("torch._utils", typed.empty() ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2"),
+                           document.tuple(args));
 }
 
 }  // namespace tpx::torch

@@ -8,7 +8,10 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace tpx::torch {
 
@@ -32,5 +35,32 @@ TensorFrame frame_tensor(DType dtype, const Shape& shape);
 /// A whole torch.save archive of `root`. The storages that its tensors refer to are taken from `storages`, which is
 /// needed only when there are any; throws Error when it lacks one.
 std::string write_archive(Value root, const Archive* storages = nullptr);
+
+/// Bytes of storages, by key.
+using Holes = std::map<std::string, std::uint64_t, std::less<>>;
+
+/// The bytes of a torch.save archive around storages that someone else writes.
+struct ArchiveFrame {
+    struct Hole {
+        std::uint64_t offset = 0;  ///< from the start of the archive, a multiple of 64
+        std::uint64_t bytes = 0;
+        std::array<std::uint64_t, 2> crcs{};  ///< where its CRC-32 belongs; 0 there now
+    };
+    std::vector<std::string> runs;                   ///< before, between and behind the holes, in the file's order
+    std::map<std::string, Hole, std::less<>> holes;  ///< by key
+    std::uint64_t size = 0;
+};
+
+/// Whole storages, by key.
+using Contents = std::map<std::string, std::string, std::less<>>;
+
+/// The frame of an archive of `root`. Of the storages that its tensors refer to, those of `holes` are left out, the
+/// others are `given` or taken from `storages`; throws Error when it lacks one.
+ArchiveFrame frame_archive(Value root, const Holes& holes, const Contents& given = {},
+                           const Archive* storages = nullptr);
+
+/// A tensor as torch.save pickles it, at the beginning of storage `key` of so many elements.
+Value tensor_value(Document& document, DType dtype, const Shape& shape, const Strides& strides, std::string_view key,
+                   std::uint64_t elements);
 
 }  // namespace tpx::torch

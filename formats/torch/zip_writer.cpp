@@ -55,23 +55,24 @@ void ZipWriter::add_header(const Member& member, std::uint64_t alignment) {
 
 void ZipWriter::add(std::string_view name, std::string_view content, std::uint64_t alignment) {
     const auto crc = crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(content.data()), content.size());
-    members_.push_back({"archive/" + std::string{name}, position(), content.size(), crc, false});
+    members_.push_back({"archive/" + std::string{name}, position(), content.size(), crc, 0});
     add_header(members_.back(), alignment);
     out() += content;
 }
 
 void ZipWriter::add_hole(std::string_view name, std::uint64_t size, std::uint64_t alignment) {
     constexpr std::uint64_t crc_in_header = 14;
-    members_.push_back({"archive/" + std::string{name}, position(), size, 0, true});
-    hole_crcs_[0] = position() + crc_in_header;
+    members_.push_back({"archive/" + std::string{name}, position(), size, 0, holes_.size() + 1});
+    const std::uint64_t crc = position() + crc_in_header;
     add_header(members_.back(), alignment);
-    hole_ = true;
-    hole_size_ = size;
+    holes_.push_back({position(), size, {crc, 0}});
+    run_begin_ = position() + size;
+    runs_.emplace_back();
 }
 
 void ZipWriter::add_directory_entry(const Member& member) {
     constexpr std::uint64_t crc_in_entry = 16;
-    if (member.hole) hole_crcs_[1] = position() + crc_in_entry;
+    if (member.hole > 0) holes_[member.hole - 1].crcs[1] = position() + crc_in_entry;
     std::string extra;
     for (const std::uint64_t number : {member.size, member.size, member.header})
         if (number >= saturated) put(extra, number, 8);

@@ -10,22 +10,31 @@
 namespace tpx::torch {
 
 /// Lays out a zip archive as torch.save does: members stored under the folder "archive", sizes and CRC-32 in the local
-/// headers, zip64 only where a number needs it. One member's content may be left out, to be written by someone else.
+/// headers, zip64 only where a number needs it. Members' contents may be left out, to be written by someone else.
 class ZipWriter {
 public:
     /// Adds a member whose content starts at a multiple of `alignment`.
     void add(std::string_view name, std::string_view content, std::uint64_t alignment = 1);
 
-    /// Adds a member of `size` bytes that are not given. To be called once at most.
+    /// Adds a member of `size` bytes that are not given.
     void add_hole(std::string_view name, std::uint64_t size, std::uint64_t alignment);
 
     /// Ends the archive.
     void finish();
 
-    const std::string& before_hole() const { return bytes_[0]; }  ///< all of it when there is no hole
-    const std::string& behind_hole() const { return bytes_[1]; }
-    /// Where the CRC-32 of the hole belongs in the archive.
-    const std::array<std::uint64_t, 2>& hole_crcs() const { return hole_crcs_; }
+    /// A member's content that is not given: where it lies, and where its CRC-32 belongs: in front of it and in the
+    /// directory.
+    struct Hole {
+        std::uint64_t offset = 0;
+        std::uint64_t size = 0;
+        std::array<std::uint64_t, 2> crcs{};
+    };
+    const std::vector<Hole>& holes() const { return holes_; }
+
+    /// The bytes before the first hole, between holes, and behind the last one: one run more than there are holes.
+    const std::vector<std::string>& runs() const { return runs_; }
+
+    std::uint64_t size() const { return position(); }  ///< of the archive, holes included
 
 private:
     struct Member {
@@ -33,19 +42,18 @@ private:
         std::uint64_t header = 0;
         std::uint64_t size = 0;
         std::uint32_t crc = 0;
-        bool hole = false;
+        std::size_t hole = 0;  // its number plus one; 0: none
     };
 
-    std::string& out() { return bytes_[hole_ ? 1 : 0]; }
-    std::uint64_t position() const { return bytes_[0].size() + hole_size_ + bytes_[1].size(); }
+    std::string& out() { return runs_.back(); }
+    std::uint64_t position() const { return run_begin_ + runs_.back().size(); }
     void add_header(const Member& member, std::uint64_t alignment);
     void add_directory_entry(const Member& member);
     void add_end64(std::uint64_t directory, std::uint64_t size);
 
-    std::array<std::string, 2> bytes_;
-    bool hole_ = false;
-    std::uint64_t hole_size_ = 0;
-    std::array<std::uint64_t, 2> hole_crcs_{};
+    std::vector<std::string> runs_{1};
+    std::uint64_t run_begin_ = 0;  // of the last run
+    std::vector<Hole> holes_;
     std::vector<Member> members_;
 };
 

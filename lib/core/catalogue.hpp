@@ -63,11 +63,14 @@ struct Draft {
         std::uint64_t offset = 0;
         std::string bytes;
     };
-    /// Four little-endian bytes that hold the CRC-32 (as in zip) of a piece's payload, known once it has moved.
+    /// Four little-endian bytes that hold the CRC-32 (as in zip) of a piece's payload, known once it has moved; or of
+    /// `length` bytes of the slot's file from `begin`, whatever pieces lie there and zeros between them.
     struct CrcSlot {
         std::uint32_t piece = 0;
         std::uint32_t file = 0;
         std::uint64_t offset = 0;
+        std::uint64_t begin = 0;
+        std::uint64_t length = 0;  ///< 0: of the piece
     };
     /// Bytes copied verbatim from a file outside the draft.
     struct Copy {

@@ -5,23 +5,27 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace tpx {
 
 PayloadCrcs::PayloadCrcs(const Draft& draft) : payloads_(draft.crc_slots.size()), of_slot_(draft.crc_slots.size()) {
-    std::vector<std::size_t> order(draft.crc_slots.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto piece_of = [&](std::size_t slot) -> const Piece& { return draft.pieces[draft.crc_slots[slot].piece]; };
-    std::ranges::sort(order, {}, [&](std::size_t slot) {
-        return std::tuple{piece_of(slot).file, piece_of(slot).offset, volume(piece_of(slot).box), slot};
+    const auto payload_of = [&](const Draft::CrcSlot& slot) -> Payload {
+        if (slot.length > 0) return {slot.file, slot.begin, slot.begin + slot.length, 0};
+        const Piece& piece = draft.pieces[slot.piece];
+        const Index bytes = volume(piece.box) * itemsize(draft.tensors[piece.tensor].dtype);
+        return {piece.file, piece.offset, piece.offset + static_cast<std::uint64_t>(bytes), 0};
+    };
+    std::vector<std::pair<Payload, std::size_t>> order;
+    for (std::size_t slot = 0; slot < draft.crc_slots.size(); ++slot)
+        order.emplace_back(payload_of(draft.crc_slots[slot]), slot);
+    std::ranges::sort(order, {}, [](const auto& entry) {
+        return std::tuple{entry.first.file, entry.first.begin, entry.first.end, entry.second};
     });
     for (std::size_t k = 0; k < order.size(); ++k) {
-        const Piece& piece = piece_of(order[k]);
-        const Index bytes = volume(piece.box) * itemsize(draft.tensors[piece.tensor].dtype);
-        payloads_[k] = {piece.file, piece.offset, piece.offset + static_cast<std::uint64_t>(bytes), 0};
-        of_slot_[order[k]] = k;
+        payloads_[k] = order[k].first;
+        of_slot_[order[k].second] = k;
     }
 }
 

@@ -95,11 +95,13 @@ void member(std::string_view bytes) {
 }
 
 constexpr char indexed[] = "safetensors/good/indexed", hf[] = "llama-small/hf", dcp[] = "llama-rope/dcp-fsdp2",
-               torch_dist[] = "llama-small/megatron-tp2pp2";
+               torch_dist[] = "llama-small/megatron-tp2pp2", rank_files[] = "llama-opt/legacy-tp2-dp2";
 constexpr char index[] = "model.safetensors.index.json", config[] = "config.json", metadata[] = ".metadata",
                distcp[] = "__0_0.distcp", iteration_metadata[] = "iter_0000010/.metadata",
                iteration_distcp[] = "iter_0000010/__0_0.distcp", common[] = "iter_0000010/common.pt",
-               kind[] = "iter_0000010/metadata.json", tracker[] = "latest_checkpointed_iteration.txt";
+               kind[] = "iter_0000010/metadata.json", rank_model[] = "iter_0000010/mp_rank_01/model_optim_rng.pt",
+               rank_optimizer[] = "iter_0000010/mp_rank_01/distrib_optim.pt",
+               tracker[] = "latest_checkpointed_iteration.txt";
 
 void plan(std::string_view bytes) {
     static const Scratch scratch;
@@ -149,6 +151,8 @@ std::span<const Entry> entries() {
         Entry{"torch_dist-common", member<torch_dist, common>},
         Entry{"torch_dist-kind", member<torch_dist, kind>},
         Entry{"torch_dist-tracker", member<torch_dist, tracker>},
+        Entry{"megatron-model", member<rank_files, rank_model>},
+        Entry{"megatron-optimizer", member<rank_files, rank_optimizer>},
         Entry{"plan", plan},
         Entry{"hosts", hosts},
         Entry{"layout", layout},

@@ -150,6 +150,10 @@ def run(tpx, kind, case, folder):
 
 def main():
     tpx, kind = sys.argv[1:]
+    if kind == "megatron":
+        import rank_files
+
+        return rank_files.main(tpx)
     if kind == "families":
         import families
 

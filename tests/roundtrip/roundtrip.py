@@ -199,6 +199,20 @@ def through(folder, name, layout, kind, config=True):
         return faults or differences(reader.read(back)[0], holds(facts))
 
 
+def rank_files(source, layout, ranks):
+    """Megatron's rank files hold the state that they were made of, and find their layout again."""
+    path, _ = fixture("megatron", source)
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch, "out")
+        faults = reshard(path, out, layout, "megatron", ranks)
+        if faults:
+            return faults
+        done = tpx("verify", path, out)
+        faults = [f"verify: exit {done.returncode}: {done.stdout.strip()} {done.stderr.strip()}"] if done.returncode else []
+        found = json.loads(tpx("inspect", out, "--json").stdout)["layout"]["text"]
+        return faults + ([] if found == layout else [f"layout {found} instead of {layout}"])
+
+
 def jobs():
     groups = [("dcp", "dcp", DCP_LLAMA), ("megatron", "torch_dist", TORCH_DIST_LLAMA), ("dcp", "dcp", TITAN)]
     groups += [("megatron", "torch_dist", TORCH_DIST_GPT2), ("megatron", "torch_dist", TORCH_DIST_MOE)]
@@ -234,6 +248,12 @@ def jobs():
         for a, layout in group.items():
             yield inspect, "megatron", a, layout
             yield same_state, "megatron", a, "megatron", like
+    for group in (RANK_FILES_LLAMA, RANK_FILES_UNEVEN, RANK_FILES_GPT2, RANK_FILES_MOE, RANK_FILES_ADAM):
+        layouts = list(group.values())
+        for number, a in enumerate(group):
+            yield rank_files, a, layouts[(number + 1) % len(layouts)], 1 + number % 2
+            dist = a.replace("-legacy-", "-dist-")
+            yield rank_files, dist if (FIXTURES / "megatron" / dist).is_dir() else a, layouts[number - 1], 1
     for ranks, whole in ((RANK_FILES_GPT2, TORCH_DIST_GPT2), (RANK_FILES_MOE, TORCH_DIST_MOE)):
         for (a, layout), b in zip(ranks.items(), whole):
             yield across, "megatron", a, "megatron", b, whole[b], "torch_dist", 1

@@ -46,9 +46,12 @@ inline void write_archives(const Draft& draft, const std::map<std::string, std::
     write_draft(draft, tensors, directory);
     for (const Draft::CrcSlot& slot : draft.crc_slots) {
         const Piece& piece = draft.pieces.at(slot.piece);
-        const std::string file = read_file(directory / draft.files[piece.file].path);
-        const auto* payload = reinterpret_cast<const Bytef*>(file.data() + piece.offset);
-        const auto size = uInt(volume(piece.box) * itemsize(draft.tensors[piece.tensor].dtype));
+        const std::uint32_t number = slot.length > 0 ? slot.file : piece.file;
+        const std::string file = read_file(directory / draft.files[number].path);
+        const bool range = slot.length > 0;
+        const auto* payload = reinterpret_cast<const Bytef*>(file.data() + (range ? slot.begin : piece.offset));
+        const auto size =
+            range ? uInt(slot.length) : uInt(volume(piece.box) * itemsize(draft.tensors[piece.tensor].dtype));
         const auto crc = std::uint32_t(::crc32(0, payload, size));
         std::fstream out(directory / draft.files[slot.file].path, std::ios::binary | std::ios::in | std::ios::out);
         out.seekp(std::streamoff(slot.offset));

@@ -4,6 +4,7 @@
 #include "formats/conversion.hpp"
 #include "formats/megatron/rank_names.hpp"
 #include "formats/rules/rules.hpp"
+#include "formats/torch/archive.hpp"
 #include "formats/torch/value.hpp"
 #include "tests/support/chunks.hpp"
 
@@ -106,6 +107,34 @@ TEST_CASE("rank files that do not belong together are refused by name") {
     Copy empty;
     fs::remove(empty.inner() / "mp_rank_01/model_optim_rng.pt");
     CHECK(empty.message() == "/mp_rank_01/model_optim_rng.pt: No such file or directory");
+}
+
+TEST_CASE("rank files are written under other layouts and read again, with either optimizer") {
+    for (const char* layout : {"tp=1", "tp=2,dp=2", "tp=4,dp=3", "tp=2,pp=2,dp=5", "pp=2,first=2"}) {
+        for (const bool distributed : {true, false}) {
+            CAPTURE(layout);
+            CAPTURE(distributed);
+            Source source = open_source(sample, families(), {});
+            Target target{.layout = parse_layout(layout), .format = Format::megatron};
+            target.config["use_distributed_optimizer"] = distributed;
+            const auto bytes = test::assemble(source.checkpoint.catalogue);
+            const Conversion conversion = convert(source, target);
+            test::Scratch scratch;
+            std::map<std::string, std::string> padded = bytes;
+            for (const Tensor& tensor : conversion.draft.tensors)
+                padded[tensor.name].resize(volume(tensor.shape) * itemsize(tensor.dtype));
+            test::write_archives(conversion.draft, padded, scratch.path());
+            const Source again = open_source(scratch.path(), families(), {});
+            CHECK(to_string(*again.layout) == layout);
+            CHECK(again.checkpoint.rank_files->distributed_optimizer == distributed);
+            CHECK(again.checkpoint.rank_files->plain_optimizer == !distributed);
+            auto found = test::assemble(again.checkpoint.catalogue);
+            if (distributed) CHECK(found == padded);
+            CHECK(found.size() == padded.size());
+            for (const FileEntry& file : again.checkpoint.catalogue.files)
+                torch::Archive::open(again.checkpoint.catalogue.directory / file.path).check_crcs();
+        }
+    }
 }
 
 TEST_CASE("every fixture of rank files holds what the framework had in memory") {

@@ -24,7 +24,7 @@ std::string sample(std::size_t large = 10) {
     writer.add("data/1", "", 64);
     writer.add("version", "3\n");
     writer.finish();
-    return writer.before_hole();
+    return writer.runs()[0];
 }
 
 std::string all(const Zip& zip, std::string_view name) {
@@ -74,13 +74,13 @@ TEST_CASE("numbers beyond 32 bits are written as zip64, and read") {
     const Fd fd = open_file(path, O_RDWR | O_CREAT | O_TRUNC);
     std::filesystem::remove(path);
     const auto bytes = [](const std::string& text) { return std::as_bytes(std::span{text}); };
-    write_at(fd, 0, bytes(writer.before_hole()), path);
-    write_at(fd, writer.before_hole().size() + large, bytes(writer.behind_hole()), path);
+    write_at(fd, 0, bytes(writer.runs()[0]), path);
+    write_at(fd, writer.runs()[0].size() + large, bytes(writer.runs()[1]), path);
 
-    const Zip zip{{&fd, path, 0, writer.before_hole().size() + large + writer.behind_hole().size()}};
+    const Zip zip{{&fd, path, 0, writer.runs()[0].size() + large + writer.runs()[1].size()}};
     REQUIRE(zip.find("data/0") != nullptr);
     CHECK(zip.find("data/0")->size == large);
-    CHECK(zip.payload(*zip.find("data/0")) == writer.before_hole().size());
+    CHECK(zip.payload(*zip.find("data/0")) == writer.runs()[0].size());
     CHECK(all(zip, "version") == "3\n");
 }
 

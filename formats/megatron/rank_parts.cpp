@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/rank_parts.hpp"
+
+#include "formats/megatron/rank_cuts.hpp"
+#include "formats/megatron/rank_grid.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/dims.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace tpx::formats::megatron {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> state_prefixes{{
+    {"optimizer.state.fp32_param.", "master"},
+    {"optimizer.state.param.", "master"},
+    {"optimizer.state.exp_avg_sq.", "exp_avg_sq"},
+    {"optimizer.state.exp_avg.", "exp_avg"},
+}};
+
+constexpr std::string_view embedding = "embedding.word_embeddings.weight";
+
+/// Takes the prefix of optimizer state off a stored name; the role that it tells.
+std::string take_role(std::string_view& name) {
+    for (const auto& [prefix, role] : state_prefixes) {
+        if (!name.starts_with(prefix)) continue;
+        name.remove_prefix(prefix.size());
+        return std::string{role};
+    }
+    return "weight";
+}
+
+Shape without_leading(const Shape& shape, int leading) {
+    Shape rest;
+    for (int axis = leading; axis < shape.size(); ++axis) rest.push_back(shape[axis]);
+    return rest;
+}
+
+}  // namespace
+
+RankParts::RankParts(const Content& content, const Config& args)
+    : content_{content}, args_{args}, spelling_{Spelling::of(args)} {
+    const int count = layers(*content.reading, content.tensors);
+    int first = 0;
+    for (int of_chunk : layers_of_chunks(content.layout, count)) {
+        chunks_.push_back({first, of_chunk});
+        first += of_chunk;
+    }
+    if (chunks_.size() != static_cast<std::size_t>(content.layout.pp * content.layout.vpp) || first != count)
+        throw Error{Exit::usage, "layout: {}: {} layers cannot be dealt to {} model chunks", to_string(content.layout),
+                    count, content.layout.pp * content.layout.vpp};
+    experts_ = integer(args, "num_experts").value_or(0);
+    for (std::uint32_t t = 0; t < content.tensors.size(); ++t)
+        in_context([&] { return fmt::format("tensor '{}'", content.tensors[t].name); }, [&] { add(t); });
+}
+
+void RankParts::add(std::uint32_t tensor) {
+    const Meaning& meaning = content_.reading->meanings[tensor];
+    std::string_view name = content_.tensors[tensor].name;
+    if (name.find("_extra_state") != std::string_view::npos) return;
+    Stored stored{.number = tensor, .role = take_role(name), .name = parse_stored_name(name)};
+    if (!content_.reading->family) throw failure("how it is split is not known: {}", content_.reading->why_not);
+    const bool known = meaning.kind == Meaning::Kind::parameter || name.ends_with(".inv_freq");
+    if (!known || itemsize(content_.tensors[tensor].dtype) == 0)
+        throw failure("Megatron's rank files have no place for it");
+    stored.stacked = !stored.name.stack.empty() && stored.name.layer < 0 && meaning.rule != nullptr &&
+                     meaning.rule->name.optional('l');
+    if (stored.name.layer < 0 && !stored.stacked) stored.name.stack.clear();
+    if (stored.name.stack.empty()) stored.name.tensor = name;
+    stored.experts = is_expert(stored.name.tensor);
+    stored.leading = (stored.stacked ? 1 : 0) + (stored.experts ? 1 : 0);
+    stored.last = name.starts_with("mtp.");
+    if (meaning.kind == Meaning::Kind::parameter)
+        stored.last |= content_.reading->family->tensor(meaning.rule->expression.parts[0]).last;
+    const Shape& shape = content_.tensors[tensor].shape;
+    if (shape.size() < stored.leading || (stored.experts && shape[stored.leading - 1] != experts_))
+        throw failure("shape {} for {} experts", to_string(shape), experts_);
+    stored_.push_back(std::move(stored));
+}
+
+const std::vector<Box>& RankParts::boxes(Stored& stored, int rank) {
+    const auto known = stored.boxes.find(rank);
+    if (known != stored.boxes.end()) return known->second;
+    const Layout& layout = content_.layout;
+    const int tp = stored.experts && layout.etp > 0 ? layout.etp : layout.tp;
+    return stored.boxes
+        .emplace(rank, boxes_of_rank(*content_.reading, content_.tensors[stored.number],
+                                     content_.reading->meanings[stored.number], tp, rank))
+        .first->second;
+}
+
+/// Gathers the parameters of one directory.
+class RankParts::Builder {
+public:
+    Builder(RankParts& all, const RankDirectory& directory) : all_{all}, at_{directory} {}
+
+    std::vector<RankParameter> build() {
+        const Layout& layout = all_.content_.layout;
+        const bool tied = layout.pp > 1 && all_.args_.contains("untie_embeddings_and_output_weights") &&
+                          holds(all_.args_, "!untie_embeddings_and_output_weights");
+        const bool mtp = layout.pp > 1 && integer(all_.args_, "mtp_num_layers").value_or(0) > 0;
+        const bool last = at_.pp == layout.pp - 1;
+        for (Stored& stored : all_.stored_) {
+            if (!stored.name.stack.empty()) {
+                add_layers(stored);
+                continue;
+            }
+            if (at_.pp == (stored.last ? layout.pp - 1 : 0))
+                add(stored, stored.name, stored.last ? layout.vpp - 1 : 0, -1);
+            if (stored.name.tensor != embedding || !last) continue;
+            if (mtp) add(stored, stored.name, layout.vpp - 1, -1);
+            RankName copy = stored.name;
+            copy.tensor = "output_layer.weight";
+            if (tied) add(stored, copy, layout.vpp - 1, -1);
+        }
+        std::ranges::sort(found_, {}, [](const RankParameter& p) { return std::pair{p.chunk, module_order(p.name)}; });
+        return std::move(found_);
+    }
+
+private:
+    void add_layers(Stored& stored) {
+        const Layout& layout = all_.content_.layout;
+        for (int chunk = 0; chunk < layout.vpp; ++chunk) {
+            const Chunk& own = all_.chunks_[static_cast<std::size_t>(chunk * layout.pp + at_.pp)];
+            for (int layer = own.first; layer < own.first + own.count; ++layer) {
+                if (!stored.stacked && layer != stored.name.layer) continue;
+                RankName name = stored.name;
+                name.layer = layer - own.first;
+                add(stored, name, chunk, layer);
+            }
+        }
+    }
+
+    void add(Stored& stored, RankName name, int chunk, int layer) {
+        if (!stored.experts) return add_part(stored, name, chunk, layer, -1, 0, 1);
+        const Index local = all_.experts_ / all_.content_.layout.ep;
+        const bool grouped = all_.spelling_.experts == Spelling::Experts::grouped && name.tensor.ends_with(".weight");
+        for (Index j = 0; j < local; ++j) {
+            name.expert = static_cast<int>(j);
+            name.grouped_experts = grouped;
+            add_part(stored, name, chunk, layer, at_.ep * local + j, grouped ? j : 0, grouped ? local : 1);
+        }
+    }
+
+    /// `position` among `together` experts that share one tensor, each transposed.
+    void add_part(Stored& stored, const RankName& name, int chunk, int layer, Index expert, Index position,
+                  Index together) {
+        const std::vector<Box>& boxes = all_.boxes(stored, stored.experts ? at_.etp : at_.tp);
+        const Tensor& tensor = all_.content_.tensors[stored.number];
+        const int cut = cut_axis(boxes, tensor.shape);
+        Shape shape = without_leading(sizes(boxes[0]), stored.leading);
+        for (std::size_t k = 1; k < boxes.size(); ++k) shape[cut - stored.leading] += boxes[k][cut].size();
+        const bool transposed = name.grouped_experts;
+        RankParameter& parameter = parameter_of(name, chunk, transposed ? grouped_shape(name, shape, together) : shape);
+        parameter.dtypes[stored.role] = tensor.dtype;
+        const Strides strides = transposed ? Strides{1, shape[0]} : row_major(shape);
+        Index before = 0;
+        for (const Box& box : boxes) {
+            RankPart part{.tensor = stored.number, .box = box, .begin = position * volume(shape)};
+            if (stored.stacked) part.box[0] = {layer, layer + 1};
+            if (stored.experts) part.box[stored.leading - 1] = {expert, expert + 1};
+            if (cut >= stored.leading) part.begin += before * strides[cut - stored.leading];
+            for (int axis = 0; axis < stored.leading; ++axis) part.strides.push_back(0);
+            for (Index stride : strides) part.strides.push_back(stride);
+            if (cut >= 0) before += box[cut].size();
+            if (!empty(part.box)) parameter.parts[stored.role].push_back(part);
+        }
+    }
+
+    /// weight1 is [hidden, experts * width], weight2 [experts * width, hidden].
+    static Shape grouped_shape(const RankName& name, const Shape& shape, Index together) {
+        const bool first = name.tensor.find("linear_fc1") != std::string::npos;
+        return first ? Shape{shape[1], together * shape[0]} : Shape{together * shape[1], shape[0]};
+    }
+
+    RankParameter& parameter_of(const RankName& name, int chunk, const Shape& shape) {
+        const std::string own = rank_name(name, all_.spelling_);
+        const auto [found, added] = numbers_.emplace(std::pair{chunk, own}, found_.size());
+        if (added) found_.push_back({.name = own, .chunk = chunk, .shape = shape});
+        if (found_[found->second].shape != shape)
+            throw failure("tensor '{}': its optimizer state has shape {}, or it has", own, to_string(shape));
+        return found_[found->second];
+    }
+
+    RankParts& all_;
+    const RankDirectory& at_;
+    std::vector<RankParameter> found_;
+    std::map<std::pair<int, std::string>, std::size_t> numbers_;
+};
+
+std::vector<RankParameter> RankParts::of(const RankDirectory& directory) { return Builder{*this, directory}.build(); }
+
+}  // namespace tpx::formats::megatron

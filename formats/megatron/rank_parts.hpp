@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "formats/megatron/rank_files.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tpx::formats::megatron {
+
+/// A box of a stored tensor inside a rank's own tensor.
+struct RankPart {
+    std::uint32_t tensor = 0;  ///< index into the content's tensors
+    Box box;
+    Index begin = 0;  ///< of its first element, in elements of the rank's tensor
+    Strides strides;
+};
+
+/// A tensor that a rank's file shall hold: what it is made of, once for each role.
+struct RankParameter {
+    std::string name;  ///< layers and experts count from 0
+    int chunk = 0;
+    Shape shape;
+    std::map<std::string, DType> dtypes;                 ///< by role
+    std::map<std::string, std::vector<RankPart>> parts;  ///< by role
+};
+
+/// What each directory of `content.layout` holds, in the order of Megatron's modules within each chunk. `args` are
+/// those of the new checkpoint.
+class RankParts {
+public:
+    RankParts(const Content& content, const Config& args);
+
+    const Spelling& spelling() const { return spelling_; }
+    std::vector<RankParameter> of(const RankDirectory& directory);
+
+private:
+    struct Stored {
+        std::uint32_t number = 0;
+        std::string role;
+        RankName name;
+        bool stacked = false;
+        bool experts = false;
+        int leading = 0;
+        bool last = false;
+        std::map<int, std::vector<Box>> boxes;  ///< by rank of the tensor-parallel group
+    };
+    struct Chunk {
+        int first = 0;  ///< layer
+        int count = 0;
+    };
+    class Builder;
+
+    void add(std::uint32_t tensor);
+    const std::vector<Box>& boxes(Stored& stored, int rank);
+
+    const Content& content_;
+    const Config& args_;
+    Spelling spelling_;
+    std::vector<Stored> stored_;
+    std::vector<Chunk> chunks_;
+    Index experts_ = 0;
+};
+
+}  // namespace tpx::formats::megatron

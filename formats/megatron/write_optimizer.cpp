@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/buffers.hpp"
+#include "formats/megatron/rank_optimizer.hpp"
+#include "formats/megatron/rank_state.hpp"
+#include "formats/megatron/rank_writer.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/dims.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace tpx::formats::megatron {
+namespace {
+
+using torch::Document;
+using torch::Entry;
+using torch::Value;
+
+using Parameters = std::vector<const RankParameter*>;
+
+bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+bool of_experts(const RankParameter& parameter) { return parameter.name.find("mlp.experts.") != std::string::npos; }
+
+/// The parameters of one optimizer: all, or those of dense parameters or of experts.
+Parameters parameters_of(const std::vector<RankParameter>& all, bool split, bool experts) {
+    Parameters found;
+    for (const RankParameter& parameter : all) {
+        if (is_buffer(parameter.name) || (split && of_experts(parameter) != experts)) continue;
+        if (parameter.name.starts_with("mtp.") || parameter.name.find(".layers.") == parameter.name.npos)
+            if (parameter.name.starts_with("mtp."))
+                throw failure("tensor '{}': the place of MTP layers in the optimizer is not known", parameter.name);
+        found.push_back(&parameter);
+    }
+    return found;
+}
+
+const std::vector<RankPart>& state(const RankParameter& parameter, const std::string& role) {
+    const auto found = parameter.parts.find(role);
+    if (found == parameter.parts.end()) throw failure("tensor '{}': it has no {}", parameter.name, role);
+    return found->second;
+}
+
+Value state_tensor(ArchiveDraft& file, const RankParameter& parameter, const std::string& role) {
+    const auto& parts = state(parameter, role);
+    return file.tensor(parameter.dtypes.at(role), parameter.shape, parts);
+}
+
+double decay_of(Value group) {
+    const double decay = group.at("wd_mult").as_real();
+    if (decay != 0 && decay != 1) throw failure("a group of parameters has wd_mult = {}", decay);
+    return decay;
+}
+
+bool for_experts(Value group) {
+    const auto flag = group.find("is_expert_parallel");
+    return flag && flag->is(torch::Kind::boolean) && flag->as_bool();
+}
+
+/// The group to take settings from for parameters of an optimizer, with or without weight decay.
+Value group_like(Document& document, const std::vector<OptimizerState>& states, bool experts, double decay) {
+    for (const bool same : {true, false}) {
+        for (const OptimizerState& one : states) {
+            for (const Value group : one.groups) {
+                if (decay_of(group) != decay || (for_experts(group) == experts) != same) continue;
+                if (same || !group.find("is_expert_parallel")) return group;
+                return document.with_key(group, "is_expert_parallel", Value::boolean(experts));
+            }
+        }
+    }
+    throw failure("the source has no group of parameters {} weight decay", decay == 0 ? "without" : "with");
+}
+
+/// The order in which the source has its groups.
+std::vector<double> decays(const std::vector<OptimizerState>& states) {
+    std::vector<double> order;
+    for (const Value group : states[0].groups) {
+        if (std::ranges::find(order, decay_of(group)) == order.end()) order.push_back(decay_of(group));
+    }
+    for (double decay : {1.0, 0.0}) {
+        if (std::ranges::find(order, decay) == order.end()) order.push_back(decay);
+    }
+    return order;
+}
+
+/// Writes one optimizer.
+class OptimizerWriter {
+public:
+    OptimizerWriter(ArchiveDraft& file, const std::vector<OptimizerState>& states, bool distributed)
+        : file_{file}, document_{file.document()}, states_{states}, distributed_{distributed} {}
+
+    Value write(const Parameters& parameters, bool experts) {
+        const bool masters =
+            std::ranges::any_of(parameters, [](const auto* parameter) { return parameter->parts.contains("master"); });
+        for (double decay : decays(states_)) add_group(parameters, experts, decay);
+        Value inner = document_.dict();
+        if (!distributed_) inner = document_.with_key(inner, "state", document_.dict(state_));
+        inner = document_.with_key(inner, "param_groups", document_.list(groups_));
+        if (!masters) return inner;
+        const Value template_of = states_[experts && states_.size() > 1 ? 1 : 0].outer;
+        Value outer = without_keys(document_, template_of, {"param_state_sharding_type"});
+        outer = document_.with_key(outer, "optimizer", inner);
+        return distributed_ ? outer : document_.with_key(outer, "fp32_from_fp16_params", document_.list(masters_));
+    }
+
+private:
+    void add_group(const Parameters& parameters, bool experts, double decay) {
+        std::vector<Value> ids;
+        std::vector<Value> masters;
+        Value group;
+        for (const RankParameter* parameter : parameters) {
+            if (without_decay(parameter->name, parameter->shape.size()) != (decay == 0)) continue;
+            if (ids.empty()) group = group_like(document_, states_, experts, decay);
+            ids.push_back(document_.integer(next_id_));
+            if (!distributed_) add_state(*parameter, group, masters);
+            ++next_id_;
+        }
+        if (ids.empty()) return;
+        if (is_torch_adam(group)) group = without_keys(document_, group, {"step"});
+        if (!distributed_) group = document_.with_key(group, "params", document_.list(ids));
+        groups_.push_back(group);
+        masters_.push_back(document_.list(masters));
+    }
+
+    /// Torch's Adam counts steps parameter by parameter, others group by group.
+    static bool is_torch_adam(Value group) { return group.find("amsgrad").has_value(); }
+
+    void add_state(const RankParameter& parameter, Value group, std::vector<Value>& masters) {
+        Value moments = document_.dict();
+        if (is_torch_adam(group))
+            moments = document_.with_key(moments, "step", file_.scalar(static_cast<float>(group.at("step").as_real())));
+        for (const char* role : {"exp_avg", "exp_avg_sq"})
+            moments = document_.with_key(moments, role, state_tensor(file_, parameter, role));
+        state_.push_back({document_.integer(next_id_), moments});
+        const auto weight = parameter.dtypes.find("weight");
+        if (weight == parameter.dtypes.end()) throw failure("tensor '{}': it has no weight", parameter.name);
+        if (is_half(weight->second)) masters.push_back(state_tensor(file_, parameter, "master"));
+    }
+
+    ArchiveDraft& file_;
+    Document& document_;
+    const std::vector<OptimizerState>& states_;
+    bool distributed_;
+    std::int64_t next_id_ = 0;
+    std::vector<Entry> state_;
+    std::vector<Value> groups_;
+    std::vector<Value> masters_;
+};
+
+/// The vectors of one buffer.
+Value buffer_value(ArchiveDraft& file, const Parameters& parameters, std::optional<Index> limit, int ranks,
+                   const Config& args, const Layout& layout) {
+    std::vector<BufferParameter> laid;
+    for (const RankParameter* parameter : parameters)
+        laid.push_back({volume(parameter->shape), is_shared_embedding(args, layout, parameter->name)});
+    const BufferLayout places = lay_out(laid, limit, ranks);
+    Document& document = file.document();
+    Value vectors = document.dict();
+    static constexpr std::array<std::pair<const char*, const char*>, 3> keys{
+        {{"param", "master"}, {"exp_avg", "exp_avg"}, {"exp_avg_sq", "exp_avg_sq"}}};
+    for (const auto& [key, role] : keys) {
+        std::vector<RankPart> parts;
+        const DType dtype = parameters[0]->dtypes.at(state(*parameters[0], role).empty() ? "weight" : role);
+        for (std::size_t k = 0; k < parameters.size(); ++k) {
+            for (RankPart part : state(*parameters[k], role)) {
+                part.begin += places.begin[k];
+                parts.push_back(part);
+            }
+            if (parameters[k]->dtypes.at(role) != dtype)
+                throw failure("tensor '{}': {} of {}", parameters[k]->name, role, name(dtype));
+        }
+        vectors = document.with_key(vectors, key, file.tensor(dtype, {places.size}, parts));
+    }
+    return document.with_key(vectors, "numel_unpadded", document.integer(places.size));
+}
+
+std::vector<Parameters> buffers_of(const Parameters& parameters) {
+    std::vector<Parameters> buffers;
+    for (const RankParameter* parameter : parameters) {
+        const auto buffer = std::ranges::find_if(buffers, [&](const Parameters& list) {
+            return list[0]->chunk == parameter->chunk && list[0]->dtypes.at("weight") == parameter->dtypes.at("weight");
+        });
+        if (buffer == buffers.end())
+            buffers.push_back({parameter});
+        else
+            buffer->push_back(parameter);
+    }
+    return buffers;
+}
+
+}  // namespace
+
+bool has_state(const std::vector<RankParameter>& parameters) {
+    return std::ranges::any_of(parameters, [](const RankParameter& parameter) {
+        return parameter.parts.size() > 1 || !parameter.parts.contains("weight");
+    });
+}
+
+Value optimizer_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, Value common,
+                      const Config& args, const Layout& layout) {
+    const std::vector<OptimizerState> states = optimizers_of(common);
+    if (states.empty())
+        throw failure("there is optimizer state, but the source does not tell its groups of parameters");
+    const bool distributed = holds(args, "use_distributed_optimizer");
+    if (!two_optimizers(args, layout))
+        return OptimizerWriter{file, states, distributed}.write(parameters_of(parameters, false, false), false);
+    std::vector<Value> both;
+    for (const bool experts : {false, true})
+        both.push_back(
+            OptimizerWriter{file, states, distributed}.write(parameters_of(parameters, true, experts), experts));
+    return file.document().list(both);
+}
+
+Value distributed_value(ArchiveDraft& file, const RankDirectory& directory,
+                        const std::vector<RankParameter>& parameters, const Config& args, const Layout& layout) {
+    Document& document = file.document();
+    const bool split = two_optimizers(args, layout);
+    const Coordinates at = coordinates(layout, directory.rank);
+    const int etp = layout.etp > 0 ? layout.etp : layout.tp;
+    const int dense = layout.dp * layout.cp;
+    const DType gradients = DType::f32;
+    std::vector<Value> all;
+    for (const bool experts : {false, true}) {
+        if (experts && !split) break;
+        if (split && !experts && (at.dp > 0 || at.cp > 0)) {
+            all.emplace_back();  // another directory's rank leads the dense data-parallel group
+            continue;
+        }
+        const int ranks = experts ? std::max(1, layout.tp * dense / (etp * layout.ep)) : dense;
+        Value one = document.with_key(document.dict(), "buckets_coalesced", Value::boolean(true));
+        std::vector<Entry> buffers;
+        for (const Parameters& list : buffers_of(parameters_of(parameters, split, experts))) {
+            const DType dtype = list[0]->dtypes.at("weight");
+            const bool as_f32 = !args.contains("accumulate_allreduce_grads_in_fp32") ||
+                                holds(args, "accumulate_allreduce_grads_in_fp32");
+            const std::array<Value, 2> key{document.global("torch", info(dtype).torch),
+                                           document.global("torch", info(as_f32 ? gradients : dtype).torch)};
+            const Value value =
+                buffer_value(file, list, bucket_size(args, layout, directory.pp, list[0]->chunk), ranks, args, layout);
+            const std::array<Entry, 1> by_dtype{{{document.tuple(key), value}}};
+            buffers.push_back({document.integer(static_cast<std::int64_t>(buffers.size())), document.dict(by_dtype)});
+        }
+        document.insert(one, buffers);
+        all.push_back(one);
+    }
+    return split ? document.list(all) : all[0];
+}
+
+}  // namespace tpx::formats::megatron

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Megatron's rank files as tpx writes them, beside those that Megatron itself wrote of the same state and layout: what
+torch.load makes of both must be the same, keys, order, types and bits, but for args that tell how a job was started, and
+RNG states, which tpx keeps only for ranks that it finds again."""
+import argparse
+import os
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = Path(os.environ.get("TPX_FIXTURES", ROOT / "../shared/fixtures")) / "megatron"
+
+# source, layout, and the checkpoint that Megatron wrote under it
+CASES = [
+    ("llama-small-legacy-tp1pp1", "tp=2,pp=2,vpp=2", "llama-small-legacy-tp2pp2vpp2"),
+    ("llama-small-dist-tp4pp1", "tp=2,pp=2", "llama-small-legacy-tp2pp2"),
+    ("uneven-small-legacy-tp1pp1", "pp=4,first=1,last=2", "uneven-small-legacy-tp1pp4-first1last2"),
+    ("gpt2-small-dist-tp1pp1", "pp=3", "gpt2-small-legacy-tp1pp3"),
+    ("moe-small-dist-tp1pp1", "tp=2,ep=2,etp=1", "moe-small-legacy-tp2pp1ep2etp1"),
+    ("moe-small-legacy-tp2pp1ep2etp1", "pp=2,dp=2,ep=2", "moe-small-legacy-tp1pp2ep2dp2"),
+    ("llama-opt-legacy-tp1pp1", "tp=2,pp=2", "llama-opt-legacy-tp2pp2"),
+    ("llama-opt-dist-tp2pp2", "tp=1", "llama-opt-legacy-tp1pp1"),
+    ("llama-opt-legacy-tp1pp1-torchadam", "tp=1", "llama-opt-legacy-tp1pp1-torchadam"),
+    ("llama-opt-legacy-tp2pp1dp2-distopt", "tp=1,dp=4", "llama-opt-legacy-tp1pp1dp4-distopt-buckets"),
+    ("llama-opt-dist-tp1pp1dp4-fully_reshardable", "tp=2,dp=2", "llama-opt-legacy-tp2pp1dp2-distopt"),
+    ("moe-x-dist-tp1pp1ep2dp4-fully", "dp=2,ep=2", "moe-x-legacy-tp1pp1ep2dp2-distopt"),
+    ("gpt2-x-legacy-tp1pp2dp2-b5000", "pp=2,dp=2", "gpt2-x-legacy-tp1pp2dp2-b5000"),
+]
+STARTED = {"num_virtual_stages_per_pipeline_rank", "inprocess_active_world_size", "align_param_gather", "overlap_p2p_comm"}
+STARTED |= {"overlap_grad_reduce", "ddp_bucket_size", "dist_ckpt_optim_fully_reshardable", "save", "global_batch_size"}
+
+
+def differences(ours, theirs, path=""):
+    """Where two trees are not the same."""
+    if torch.is_tensor(ours) and torch.is_tensor(theirs):
+        same = ours.dtype == theirs.dtype and ours.shape == theirs.shape and torch.equal(ours, theirs)
+        return [] if same else [f"{path}: other values"]
+    if type(ours) is not type(theirs):
+        return [f"{path}: {type(ours).__name__} instead of {type(theirs).__name__}"]
+    if isinstance(ours, argparse.Namespace):
+        ours, theirs = ({k: v for k, v in vars(x).items() if k not in STARTED} for x in (ours, theirs))
+    if isinstance(ours, dict):
+        ours, theirs = ({k: v for k, v in x.items() if k != "rng_state"} for x in (ours, theirs))
+        if ours.keys() != theirs.keys():
+            return [f"{path}: keys {sorted(map(str, ours.keys() ^ theirs.keys()))} on one side only"]
+        found = ["another order"] if path.startswith("model") and list(ours) != list(theirs) else []
+        return found + [line for k in ours for line in differences(ours[k], theirs[k], f"{path}.{k}".lstrip("."))]
+    if isinstance(ours, (list, tuple)):
+        if len(ours) != len(theirs):
+            return [f"{path}: {len(ours)} instead of {len(theirs)}"]
+        return [line for i, (a, b) in enumerate(zip(ours, theirs)) for line in differences(a, b, f"{path}.{i}")]
+    return [] if ours == theirs else [f"{path}: {ours!r} instead of {theirs!r}"]
+
+
+def files(folder):
+    return {path.relative_to(folder) for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def check(tpx, source, layout, like):
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out")
+        command = [tpx, "reshard", FIXTURES / source / "ckpt", out, "--to", layout, "--format", "megatron", "--quiet"]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        if done.returncode != 0:
+            return [f"exit status {done.returncode}: {done.stderr.strip()}"]
+        theirs = FIXTURES / like / "ckpt"
+        faults = [f"{path}: on one side only" for path in files(out) ^ files(theirs)]
+        for path in sorted(files(out) & files(theirs)):
+            if path.suffix != ".pt":
+                continue
+            if zipfile.ZipFile(out / path).testzip() is not None:
+                faults.append(f"{path}: a CRC-32 does not hold")
+            trees = [torch.load(folder / path, weights_only=False) for folder in (out, theirs)]
+            faults += [f"{path}: {line}" for line in differences(*trees)]
+        return faults
+
+
+def main(tpx):
+    if not FIXTURES.is_dir():
+        print(f"skipped: no folder of checkpoints at {FIXTURES}; $TPX_FIXTURES may name one")
+        return 77
+    failed = 0
+    for source, layout, like in CASES:
+        faults = check(tpx, source, layout, like)
+        failed += bool(faults)
+        print(f"{'FAIL' if faults else 'ok'}: {source} to {layout}, as {like}")
+        for line in faults[:12]:
+            print(f"  {line}")
+    return 1 if failed else 0
