@@ -142,6 +142,10 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
     if (megatron && target.config.contains("use_distributed_optimizer"))
         out.content.args["use_distributed_optimizer"] = target.config.at("use_distributed_optimizer");
+    if (target.format == Format::torch_dist && source.checkpoint.format == Format::megatron) {
+        out.content.args["ckpt_format"] = std::string{"torch_dist"};
+        out.content.args["use_dist_ckpt"] = true;
+    }
     out.content.reading = &out.expressed.reading;
     out.content.layout = target.layout;
     Draft made = draft(target.format, out.content);
