@@ -33,7 +33,7 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
         .layout()
         .details("A layout as tpx-layout(5) describes it, or the name of a TOML file that holds one.");
     command.option("--format", &options.format, "F", "Format to write")
-        .choices({"safetensors", "dcp", "torch_dist", "megatron"})
+        .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal"})
         .details("The format of the source is the default.");
     command.option("--dialect", &options.dialect, "D", "Tensor names to write")
         .rare()
@@ -171,6 +171,15 @@ void add_reshard(Cli& cli) {
         .details(
             "One of f64, f32, f16 and bf16, or as PyTorch calls them. Values are rounded to the nearest, ties to "
             "even.");
+    command.option("--drop", &options->drop, "WHAT", "Leave out what OUT shall not have")
+        .choices({"optimizer"})
+        .rare()
+        .details(
+            "optimizer: only weights are written. A parameter of which there is only a master weight, as under ZeRO 3, "
+            "has that for its weight.");
+    command.flag("--masters", &options->masters, "Write master weights in the place of weights")
+        .rare()
+        .details("Together with --drop optimizer; --dtype rounds them.");
     command.option("--memory", &options->memory, "SIZE", "Memory for buffers in each process, such as 4GiB")
         .details("The default is 512MiB.");
     command.option("--shard-size", &options->shard_size, "SIZE", "Largest safetensors file to write")
@@ -184,7 +193,8 @@ void add_reshard(Cli& cli) {
     command.flag("--allow-missing", &options->allow_missing, "Fill what the source lacks with zeros")
         .rare()
         .details("Without it, a source with holes is refused and the holes are named.");
-    for (const char* decided : {"--to", "--format", "--dialect", "--dtype", "--shard-size", "--allow-missing"})
+    for (const char* decided :
+         {"--to", "--format", "--dialect", "--dtype", "--shard-size", "--allow-missing", "--drop", "--masters"})
         command.exclusive({"--plan", decided});
     add_read_options(command, *options);
     command.common_options();

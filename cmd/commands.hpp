@@ -61,6 +61,8 @@ struct ReshardOptions : ReadOptions, TargetOptions {
     std::string checkpoint;
     std::string output;
     std::string plan;
+    std::string drop;
+    bool masters = false;
     std::string dtype;
     std::optional<std::uint64_t> memory;
     std::optional<std::uint64_t> shard_size;

@@ -4,6 +4,7 @@
 #include "cmd/cli.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "formats/model_file.hpp"
+#include "formats/roles.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/stores.hpp"
 #include "lib/core/error.hpp"
@@ -25,7 +26,7 @@ StateIn given_state(const PlanOptions& options) {
 // The pieces of the source by the ranks that hold them in memory: all replicas if the layout is known, else who wrote
 // them.
 std::vector<Piece> source_holdings(const formats::Source& source, const formats::Conversion& conversion) {
-    if (source.layout)
+    if (source.layout && !is_deepspeed(source.checkpoint.format))
         return holdings(source.reading, source.checkpoint.catalogue.tensors, conversion.source_parts, *source.layout,
                         source.checkpoint.format);
     std::vector<Piece> held = conversion.source_pieces;
@@ -89,8 +90,10 @@ void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, co
     change.plan = make_plan(conversion.source_side(), conversion.target_side());
     change.certificate = certify(conversion.source_side(), conversion.target_side(), change.plan);
     if (!change.certificate.holds()) throw failure("the plan is wrong, please report it: {}", change.certificate.fault);
-    change.needed = holdings(conversion.expressed.reading, conversion.draft.tensors, conversion.target_parts,
-                             change.target.layout, change.target.format);
+    change.needed = is_deepspeed(change.target.format)
+                        ? conversion.target_pieces
+                        : holdings(conversion.expressed.reading, conversion.draft.tensors, conversion.target_parts,
+                                   change.target.layout, change.target.format);
 }
 
 void seat_stores(Planned& planned) {

@@ -32,11 +32,8 @@ formats::Target given_target(const TargetOptions& options, const ReadOptions& re
     formats::Target target{
         .layout = given_layout(options.to), .format = source.checkpoint.format, .dialect = options.dialect};
     if (!options.format.empty()) target.format = formats::format_by_name(options.format).value();
-    const bool written = target.format == formats::Format::safetensors || target.format == formats::Format::dcp ||
-                         target.format == formats::Format::torch_dist || target.format == formats::Format::megatron;
-    if (!written)
-        throw Error{Exit::usage, "{} is read, not written; choose --format safetensors, dcp, torch_dist or megatron",
-                    target.format == formats::Format::torch ? "a file of torch.save" : formats::name(target.format)};
+    if (target.format == formats::Format::torch)
+        throw Error{Exit::usage, "files of torch.save are read, not written; choose another --format"};
     target.config = given_config(reading);
     return target;
 }

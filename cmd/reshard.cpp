@@ -6,6 +6,7 @@
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
 #include "cmd/stored_plan.hpp"
+#include "formats/selection.hpp"
 #include "formats/zeros.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
@@ -80,6 +81,9 @@ Job prepare(const ReshardOptions& options) {
     if (!options.plan.empty()) return prepare_planned(options);
     Job job{.opened = open_checkpoint(options.checkpoint, options)};
     formats::Source& source = job.opened.source;
+    if (options.masters && options.drop.empty())
+        throw Error{Exit::usage, "--masters: optimizer state has no place beside them; give --drop optimizer too"};
+    if (!options.drop.empty()) formats::keep_weights(source, options.masters);
     job.target = given_target(options, options, source);
     job.target.shard_size = options.shard_size;
     job.target.dtype = given_dtype(options.dtype);
@@ -97,12 +101,16 @@ void check_archives(const mpi::Comm& comm, const ReshardOptions& options) {
 }
 
 /// Digests that were recorded for the source must still hold: nobody wants damage carried over.
-void check_record(const mpi::Comm& comm, Job& job, const ExecOptions& exec) {
+void check_record(const mpi::Comm& comm, const ReshardOptions& options, Job& job, const ExecOptions& exec) {
     std::optional<formats::RecordedDigests> record;
     mpi::all_or_none(comm, [&] { record = formats::read_digests(job.opened.source.checkpoint.catalogue.directory); });
     if (!record) return;
-    const Digested now = digest_all(comm, job.opened.source, exec);
-    const std::vector<std::string> differences = compare_with_record(comm, job.opened.source, now, *record, exec);
+    // What is dropped is checked nevertheless: the record is of all.
+    Opened whole;
+    if (!options.drop.empty()) mpi::all_or_none(comm, [&] { whole = open_checkpoint(options.checkpoint, options); });
+    formats::Source& source = options.drop.empty() ? job.opened.source : whole.source;
+    const Digested now = digest_all(comm, source, exec);
+    const std::vector<std::string> differences = compare_with_record(comm, source, now, *record, exec);
     if (differences.empty()) return;
     throw mpi::AgreedError{failure("{}: {} ({} differences from {})",
                                    job.opened.source.checkpoint.catalogue.directory.string(), differences[0],
@@ -186,7 +194,7 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) 
     if (options.memory) exec.memory = *options.memory;
     if (options.verify) check_archives(comm, options);
     PartialDirectory partial{comm, options.output, options.force};
-    check_record(comm, job, exec);
+    check_record(comm, options, job, exec);
     const Report done = move(comm, job, partial.path(), exec, out);
     if (options.verify) check_written(comm, job, partial.path(), exec);
     partial.commit();

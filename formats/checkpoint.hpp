@@ -25,7 +25,7 @@ struct RankFiles;
 enum class Format { safetensors, dcp, torch_dist, torch, megatron, deepspeed, universal };
 
 /// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files): the words of --format. "torch", a
-/// file of torch.save, "deepspeed" and "universal" are only read.
+/// file of torch.save, is only read; "deepspeed" and "universal" are made of "deepspeed" only.
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
 
@@ -75,10 +75,10 @@ struct Content {
     const Checkpoint* source =
         nullptr;    ///< objects, common state and companions are taken from it, where the format can hold them
     int ranks = 1;  ///< of the new layout
+    Layout layout;  ///< the new layout itself
     std::optional<std::uint64_t> shard_size;  ///< safetensors: largest file in bytes; unset: 5 GB
     Config args;                              ///< Megatron: entries of args to set, as the layout demands
     const Reading* reading = nullptr;         ///< megatron: what the tensors are
-    Layout layout;                            ///< megatron: of the new checkpoint
 };
 
 /// The bytes of a new checkpoint around its payloads.

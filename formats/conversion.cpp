@@ -37,6 +37,10 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const Reading& reading = source.reading;
     const bool asked = !target.dialect.empty();
     if (target.dialect == "keep") return nullptr;
+    if (is_deepspeed(target.format)) {
+        if (asked) throw Error{Exit::usage, "--dialect: {} keeps the module's names", name(target.format)};
+        return nullptr;
+    }
     const std::string_view wanted = asked ? std::string_view{target.dialect} : home_dialect(target.format);
     if (!asked && source.checkpoint.format == target.format) return nullptr;
     if (reading.family && reading.dialect->name == wanted) return nullptr;
@@ -136,6 +140,35 @@ Expressed target_tensors(const Source& source, const Target& target, const Diale
     return repad(source.reading, tensors, config, target.layout.tp);
 }
 
+/// DeepSpeed's model files are taken over as they are, so that only optimizer state is moved. Its steps stand beside
+/// the partitions, but for universal checkpoints below ZeRO 3.
+void keep_states(const Source& source, const Target& target, Expressed& expressed) {
+    if (!is_deepspeed(target.format)) return;
+    if (target.dtype) throw Error{Exit::usage, "--dtype: {} keeps the types of its source", name(target.format)};
+    const bool steps =
+        target.format == Format::universal && source.checkpoint.layout && source.checkpoint.layout->zero != 3;
+    std::size_t kept = 0;
+    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
+        const std::string_view role = expressed.reading.meanings[t].role;
+        if (role == "weight" || (role == "step" && !steps)) continue;
+        expressed.tensors[kept] = expressed.tensors[t];
+        expressed.reading.meanings[kept++] = expressed.reading.meanings[t];
+    }
+    expressed.tensors.resize(kept);
+    expressed.reading.meanings.resize(kept);
+    expressed.reading.unknown.clear();
+}
+
+/// Optimizer state is left out only when that was asked for.
+void check_states(const Source& source, const Target& target, const Dialect* dialect) {
+    const auto& roles = source.checkpoint.roles;
+    const auto states = std::ranges::count_if(roles, [](std::string_view role) { return role != "weight"; });
+    if (states == 0 || (!dialect && target.format != Format::safetensors)) return;
+    const std::string place = dialect ? fmt::format("{} names", dialect->name) : "safetensors, which hold weights";
+    throw Error{Exit::usage, "{} tensors of optimizer state have no place in {}; --drop optimizer leaves them out",
+                states, place};
+}
+
 Draft make_draft(const Source& source, const Target& target, const Dialect* dialect, const Config& config,
                  Conversion& out) {
     const bool megatron = target.format == Format::torch_dist || target.format == Format::megatron;
@@ -147,7 +180,6 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
         out.content.args["use_dist_ckpt"] = true;
     }
     out.content.reading = &out.expressed.reading;
-    out.content.layout = target.layout;
     Draft made = draft(target.format, out.content);
     out.content.reading = nullptr;
     if (megatron) return made;
@@ -231,10 +263,15 @@ Conversion convert(Source& source, const Target& target) {
     for (const auto& [key, value] : target.config) config[key] = value;
     out.expressed = target_tensors(source, target, dialect, config);
     set_dtype(out.expressed, target.dtype);
+    keep_states(source, target, out.expressed);
+    check_states(source, target, dialect);
     out.content = {.tensors = out.expressed.tensors,
-                   .pieces = assign(out.expressed, target, layers(out.expressed.reading, out.expressed.tensors)),
+                   .pieces = is_deepspeed(target.format)
+                                 ? std::vector<Piece>{}
+                                 : assign(out.expressed, target, layers(out.expressed.reading, out.expressed.tensors)),
                    .source = &source.checkpoint,
                    .ranks = target.layout.ranks(),
+                   .layout = target.layout,
                    .shard_size = target.shard_size};
     out.draft = make_draft(source, target, dialect, config, out);
     out.content.source = nullptr;  // the source may move from here on

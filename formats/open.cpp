@@ -78,9 +78,11 @@ Draft draft(Format format, const Content& content) {
             return draft_torch_dist(content);
         case Format::megatron:
             return draft_rank_files(content);
-        case Format::torch:
         case Format::deepspeed:
+            return draft_deepspeed(content);
         case Format::universal:
+            return draft_universal(content);
+        case Format::torch:
             break;
     }
     throw failure("{} is read, not written; choose another format", name(format));

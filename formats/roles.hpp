@@ -9,6 +9,9 @@
 
 namespace tpx::formats {
 
+/// Whether a format's files are DeepSpeed's, whose cuts follow its own groups of parameters.
+constexpr bool is_deepspeed(Format format) { return format == Format::deepspeed || format == Format::universal; }
+
 /// The name of the parameter that optimizer state PARAMETER/STATE belongs to.
 std::string_view parameter_of(std::string_view name);
 

@@ -39,23 +39,27 @@ std::uint32_t Builder::tensor(const std::string& name, std::string_view role, DT
     return found->second;
 }
 
-void Builder::add_range(std::uint32_t tensor, std::uint32_t file, std::uint64_t offset, Interval range,
-                        const Shape& local, std::span<const Block> blocks, int rank) {
-    const auto size = static_cast<std::uint64_t>(itemsize(catalogue_.tensors[tensor].dtype));
+void append_range(std::vector<Piece>& pieces, const Piece& like, int itemsize, Interval range, const Shape& local,
+                  std::span<const Block> blocks) {
     for (const Box& box : boxes_of_range(local, range)) {
         for (const Block& block : blocks) {
             Box shared = intersect(box, block.local);
             if (empty(shared)) continue;
+            Piece piece = like;
             const Index first = flat_position(local, first_of(shared)) - range.begin;
+            piece.offset += static_cast<std::uint64_t>(first) * static_cast<std::uint64_t>(itemsize);
             for (int k = 0; k < shared.size(); ++k) shared[k] = shift(shared[k], block.shift[k]);
-            catalogue_.pieces.push_back({.tensor = tensor,
-                                         .file = file,
-                                         .offset = offset + static_cast<std::uint64_t>(first) * size,
-                                         .box = shared,
-                                         .strides = row_major(local),
-                                         .rank = rank});
+            piece.box = shared;
+            piece.strides = row_major(local);
+            pieces.push_back(piece);
         }
     }
+}
+
+void Builder::add_range(std::uint32_t tensor, std::uint32_t file, std::uint64_t offset, Interval range,
+                        const Shape& local, std::span<const Block> blocks, int rank) {
+    append_range(catalogue_.pieces, {.tensor = tensor, .file = file, .offset = offset, .rank = rank},
+                 itemsize(catalogue_.tensors[tensor].dtype), range, local, blocks);
 }
 
 void Builder::add_slice(std::uint32_t tensor, std::uint32_t file, const torch::StoredTensor& stored,

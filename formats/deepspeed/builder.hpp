@@ -18,6 +18,12 @@ namespace tpx::formats::deepspeed {
 /// What a kind of optimizer state is called in tensor names and as a role: "fp32" is the master weight.
 std::string_view role_of_state(std::string_view state);
 
+/// Adds to `pieces` the flat elements `range`, of `itemsize` bytes each, of a rank's slice of shape `local`, of which
+/// `blocks` stand in the whole tensor. They lie one behind another where `like` says, which has tensor, rank, file and
+/// offset.
+void append_range(std::vector<Piece>& pieces, const Piece& like, int itemsize, Interval range, const Shape& local,
+                  std::span<const Block> blocks);
+
 /// Collects tensors and pieces of a checkpoint.
 class Builder {
 public:

@@ -24,4 +24,13 @@ DeepSpeedStep find_deepspeed(const std::filesystem::path& path);
 /// ranks' flat partitions have them. Throws Error "FILE: ..." when a file is missing or malformed.
 Checkpoint open_deepspeed(const std::filesystem::path& path);
 
+/// A universal checkpoint of a DeepSpeed one, as ds_to_universal makes it but for the copies of what is no parameter of
+/// the optimizer, which nothing reads. Throws Error when the content's source is not DeepSpeed's.
+Draft draft_universal(const Content& content);
+
+/// A DeepSpeed checkpoint for the data ranks (and ZeRO stage, 1 or 2) of the content's layout: model files and settings
+/// are those of its source, which must be DeepSpeed's of the same tensor and pipeline parallelism; partitions are cut
+/// anew. Throws Error (exit 2) for other changes.
+Draft draft_deepspeed(const Content& content);
+
 }  // namespace tpx::formats

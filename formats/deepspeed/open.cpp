@@ -134,6 +134,10 @@ Checkpoint open_deepspeed(const fs::path& path) {
             fmt::format("left aside: the universal checkpoint {}; give its folder to read it", found.other));
     read_config(found.directory, checkpoint);
     checkpoint.companions = find_companions(found.directory);
+    std::erase_if(checkpoint.companions, [](const fs::path& name) {
+        return name == "latest" || name == "latest_universal" || name == "zero_to_fp32.py" ||
+               name == "zero_to_torch.py";
+    });
     return checkpoint;
 }
 

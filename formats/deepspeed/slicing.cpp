@@ -191,6 +191,7 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
                 throw failure("shapes {} and {} of what should be replicas", to_string(locals[0]), to_string(shape));
         result = unsliced(locals[0]);
         result.blocks.resize(locals.size());
+        result.replicated = true;
     } else if (any_match(averaged_, name)) {
         if (!single) throw failure("the whole is the average of what {} tensor ranks hold", locals.size());
         result = unsliced(locals[0]);
@@ -205,6 +206,7 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
             throw failure("shape {} has not the {} axes of its sub-parameters", to_string(locals[0]), subs->axes);
         const auto which = std::ranges::find_if(subs->patterns, [&](const Pattern& p) { return p.match(name); });
         result = lay(locals, subs->dim, widths_of(*subs, subs->texts[which - subs->patterns.begin()], locals));
+        result.sub_parameters = true;
     } else {
         const int dim = any_match(by_row_, name) ? 1 : 0;
         if (!single) check_alike(locals, dim);

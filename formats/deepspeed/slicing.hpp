@@ -27,8 +27,10 @@ struct Slicing {
 
     // What ds_to_universal writes beside a parameter that was sliced so.
     std::optional<int> cat_dim;
-    bool halves = false;      ///< two sub-parameters one after the other, each sliced (gate and up)
-    bool vocabulary = false;  ///< rows beyond the vocabulary were padding and are cut off
+    bool halves = false;          ///< two sub-parameters one after the other, each sliced (gate and up)
+    bool replicated = false;      ///< all ranks have all of it, and the first one's counts
+    bool sub_parameters = false;  ///< several of sizes that the pattern tells
+    bool vocabulary = false;      ///< rows beyond the vocabulary were padding and are cut off
 };
 
 /// What universal_checkpoint_info, which trainers add to their checkpoints, tells of tensor and pipeline parallelism.

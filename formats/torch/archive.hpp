@@ -69,6 +69,12 @@ public:
     /// list met twice is not.
     std::vector<NamedTensor> tensors() const;
 
+    /// Where a storage lies; null when there is none of this key.
+    const Storage* find_storage(std::string_view key) const {
+        const auto found = storages_.find(key);
+        return found == storages_.end() ? nullptr : &found->second;
+    }
+
     /// The bytes of a storage as they are. Throws Error when there is no such storage.
     std::string storage(std::string_view key) const;
 

@@ -95,12 +95,17 @@ void member(std::string_view bytes) {
 }
 
 constexpr char indexed[] = "safetensors/good/indexed", hf[] = "llama-small/hf", dcp[] = "llama-rope/dcp-fsdp2",
-               torch_dist[] = "llama-small/megatron-tp2pp2", rank_files[] = "llama-opt/legacy-tp2-dp2";
+               torch_dist[] = "llama-small/megatron-tp2pp2", rank_files[] = "llama-opt/legacy-tp2-dp2",
+               zero2[] = "deepspeed/zero2-roundrobin-dp4", zero3[] = "deepspeed/zero3-subgroups-dp2",
+               mpu[] = "deepspeed/mpu-tp2-dp2";
 constexpr char index[] = "model.safetensors.index.json", config[] = "config.json", metadata[] = ".metadata",
                distcp[] = "__0_0.distcp", iteration_metadata[] = "iter_0000010/.metadata",
                iteration_distcp[] = "iter_0000010/__0_0.distcp", common[] = "iter_0000010/common.pt",
                kind[] = "iter_0000010/metadata.json", rank_model[] = "iter_0000010/mp_rank_01/model_optim_rng.pt",
                rank_optimizer[] = "iter_0000010/mp_rank_01/distrib_optim.pt",
+               module[] = "global_step2/mp_rank_00_model_states.pt",
+               module3[] = "global_step2/zero_pp_rank_0_mp_rank_00_model_states.pt",
+               partition[] = "global_step2/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt",
                tracker[] = "latest_checkpointed_iteration.txt";
 
 void plan(std::string_view bytes) {
@@ -153,6 +158,10 @@ std::span<const Entry> entries() {
         Entry{"torch_dist-tracker", member<torch_dist, tracker>},
         Entry{"megatron-model", member<rank_files, rank_model>},
         Entry{"megatron-optimizer", member<rank_files, rank_optimizer>},
+        Entry{"deepspeed-model", member<mpu, module>},
+        Entry{"deepspeed-model3", member<zero3, module3>},
+        Entry{"deepspeed-optimizer", member<zero2, partition>},
+        Entry{"deepspeed-optimizer3", member<zero3, partition>},
         Entry{"plan", plan},
         Entry{"hosts", hosts},
         Entry{"layout", layout},

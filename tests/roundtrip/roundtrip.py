@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import reader
+import zero
 from tool import FIXTURES, fixture, in_parallel, need_fixtures, tpx
 
 # name of the checkpoint: the layout that inspect must find, and that makes the same cuts when asked for
@@ -295,6 +296,7 @@ def jobs():
     for a, b in zip(hf_writer, hf_writer[1:]):
         yield same_state, "dcp", a, "dcp", b
         yield across, "dcp", b, "dcp", a, "fsdp=3", "dcp", 1
+    yield from zero.jobs()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/grid.hpp"
+#include "formats/deepspeed/optimizer.hpp"
+#include "formats/deepspeed/step_draft.hpp"
+#include "formats/roles.hpp"
+#include "formats/torch/tensor_value.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tpx::formats {
+namespace {
+
+using namespace deepspeed;
+using torch::Document;
+using torch::Entry;
+using torch::Kind;
+using torch::Value;
+namespace fs = std::filesystem;
+
+class UniversalDraft {
+public:
+    UniversalDraft(const Content& content, const DeepSpeedStep& source)
+        : content_{content},
+          grid_{read_grid(source.step)},
+          folder_{source.step.filename().string() + "_universal"},
+          draft_{content} {}
+
+    Draft make() {
+        check();
+        for (std::uint32_t t = 0; t < content_.tensors.size(); ++t)
+            in_context([&] { return fmt::format("tensor '{}'", content_.tensors[t].name); }, [&] { add_state(t); });
+        add_optimizer_state();
+        for (const auto& [key, path] : grid_.files.models) draft_.add_copy(folder_ / path.filename(), path);
+        draft_.add_text("latest_universal", folder_.string());
+        return draft_.finish();
+    }
+
+private:
+    void check() const {
+        if (grid_.files.optimizers.empty())
+            throw failure("holds no optimizer state, so nothing is to be made universal");
+        for (const auto& [name, parameter] : grid_.parameters) {
+            if (name.find(".deepspeed_experts.") != name.npos)
+                throw failure("tensor '{}': universal checkpoints do not hold experts of DeepSpeed's MoE layers", name);
+        }
+    }
+
+    /// ZeRO 3 without tensor parallelism is kept flat, without anything beside it.
+    bool flat() const { return grid_.zero3 && grid_.tp == 1; }
+
+    void add_state(std::uint32_t t) {
+        const Tensor& tensor = content_.tensors[t];
+        const std::string parameter{parameter_of(tensor.name)};
+        const std::string state = tensor.name.substr(parameter.size() + 1);
+        const std::string key = NewKeys{nullptr}.next();
+        Document document;
+        const bool scalar = state == "step";
+        const Shape shape = flat() && !scalar ? Shape{volume(tensor.shape)} : tensor.shape;
+        Value root = torch::make_tensor(document, tensor.dtype, shape, key);
+        if (!scalar && !flat()) root = described(document, parameter, root);
+        const StepDraft::Placed placed = draft_.add(folder_ / "zero" / parameter / (state + ".pt"), root, nullptr, {});
+        const auto& storage = placed.storages.at(key);
+        draft_.pieces().push_back({.tensor = t,
+                                   .file = placed.file,
+                                   .offset = storage.offset,
+                                   .box = whole(tensor.shape),
+                                   .strides = row_major(tensor.shape),
+                                   .rank = 0});
+        draft_.add_crcs(storage);
+    }
+
+    /// The tensor with what DeepSpeed asks for when it slices the parameter for other ranks.
+    Value described(Document& document, const std::string& name, Value tensor) const {
+        const auto found = grid_.parameters.find(name);
+        if (found == grid_.parameters.end()) throw failure("is of no parameter");
+        const Slicing& slicing = found->second.slicing;
+        if (slicing.sub_parameters)
+            throw failure("has sub-parameters of its own sizes, which tpx does not write to universal checkpoints yet");
+        std::vector<Entry> entries;
+        const auto add = [&](std::string_view key, Value value) { entries.push_back({document.string(key), value}); };
+        if (slicing.cat_dim) add("cat_dim", document.integer(*slicing.cat_dim));
+        if (slicing.halves) add("param_n_sub_params", document.integer(2));
+        if (slicing.vocabulary) add("vocab_tensor", Value::boolean(true));
+        add("param", tensor);
+        return document.dict(entries);
+    }
+
+    /// What the first rank's optimizer keeps beside its partitions, and its groups' settings.
+    void add_optimizer_state() {
+        const fs::path& path = grid_.files.optimizers.begin()->second;
+        const torch::Archive archive = torch::Archive::open(path);
+        const Value optimizer = archive.root().at("optimizer_state_dict");
+        constexpr std::array sharded{"base_optimizer_state", "param_slice_mappings", "single_partition_of_fp32_groups"};
+        Document document;
+        std::vector<Entry> entries;
+        for (const Entry& entry : optimizer.entries()) {
+            const bool left = !grid_.zero3 && entry.key.is(Kind::string) &&
+                              std::ranges::find(sharded, entry.key.as_string()) != sharded.end();
+            if (!left) entries.push_back(entry);
+        }
+        const Value base = optimizer.at(grid_.zero3 ? "optimizer_state_dict" : "base_optimizer_state");
+        const auto groups = base.is(Kind::dict) ? base.find("param_groups") : std::nullopt;
+        if (!groups)
+            throw failure(
+                "{}: has no param_groups (elastic_checkpoint leaves them out), which a universal checkpoint "
+                "must have",
+                path.string());
+        entries.push_back({document.string("param_groups"), *groups});
+        draft_.add(folder_ / "zero/optimizer_state.pt", document.dict(entries), &archive, path);
+    }
+
+    const Content& content_;
+    Grid grid_;
+    fs::path folder_;
+    StepDraft draft_;
+};
+
+}  // namespace
+
+Draft draft_universal(const Content& content) {
+    const DeepSpeedStep source = find_deepspeed(content.source->catalogue.directory);
+    if (content.source->format != Format::deepspeed)
+        throw failure("universal checkpoints are made of DeepSpeed's only, for they hold its own model files");
+    return UniversalDraft{content, source}.make();
+}
+
+}  // namespace tpx::formats

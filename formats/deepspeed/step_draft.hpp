@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "formats/torch/archive.hpp"
+#include "formats/torch/archive_writer.hpp"
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <unordered_map>
+
+namespace tpx::formats::deepspeed {
+
+/// Collects the files of a checkpoint to come. Paths are relative to its folder.
+class StepDraft {
+public:
+    explicit StepDraft(const Content& content);
+
+    /// A tensor to be stored; throws Error when the content has none of this name.
+    std::uint32_t tensor(const std::string& name) const;
+    const Tensor& operator[](std::uint32_t tensor) const { return draft_.tensors[tensor]; }
+
+    /// A file, and where its new storages begin in it, by key.
+    struct Placed {
+        std::uint32_t file = 0;
+        std::map<std::string, torch::ArchiveFrame::Hole, std::less<>> storages;
+    };
+
+    /// Adds an archive of `root`. Storages that `from`, the archive in file `source`, has are copied; the others are
+    /// left to pieces.
+    Placed add(const std::filesystem::path& path, torch::Value root, const torch::Archive* from,
+               const std::filesystem::path& source);
+    void add_copy(const std::filesystem::path& path, const std::filesystem::path& source);
+    void add_text(const std::filesystem::path& path, std::string text);
+
+    /// Copies `length` bytes of `source` from `from` on to `offset` of a file.
+    void copy_bytes(std::uint32_t file, std::uint64_t offset, const std::filesystem::path& source, std::uint64_t from,
+                    std::uint64_t length);
+
+    std::vector<Piece>& pieces() { return draft_.pieces; }
+    /// The newest piece fills a whole storage, so that its CRC-32 can be told.
+    void add_crcs(const torch::ArchiveFrame::Hole& storage);
+
+    Draft finish() { return std::move(draft_); }
+
+private:
+    std::uint32_t add_file(const std::filesystem::path& path, std::uint64_t size);
+
+    Draft draft_;
+    std::unordered_map<std::string, std::uint32_t> numbers_;
+};
+
+/// Keys for storages that `from` does not have, none twice.
+class NewKeys {
+public:
+    explicit NewKeys(const torch::Archive* from) : from_{from} {}
+    std::string next();
+
+private:
+    const torch::Archive* from_;
+    std::size_t number_ = 0;
+};
+
+}  // namespace tpx::formats::deepspeed

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The jobs of roundtrip.py for DeepSpeed: in each group of checkpoints of one state, under whatever ZeRO stage, number of
+ranks or form, tpx must see equal states, cut each for the ranks of the others, make its universal form, and consolidate
+it to what DeepSpeed's zero_to_fp32 makes of it.
+"""
+import json
+import tempfile
+from pathlib import Path
+
+import reader
+from tool import FIXTURES, fixture, tpx
+
+FOLDER = "deepspeed"
+
+
+def run(*words, ranks=1):
+    done = tpx(*words, ranks=ranks)
+    if done.returncode == 0:
+        return []
+    return [f"{' '.join(map(str, words))}: exit {done.returncode}: {done.stdout.strip()} {done.stderr.strip()}"]
+
+
+def layout(facts):
+    """As inspect tells it; universal checkpoints have none."""
+    given = facts["layout"]
+    if given.get("universal"):
+        return "tp=1"
+    degrees = [f"{key}={given[key]}" for key in ("tp", "pp", "dp") if given[key] > 1]
+    return ",".join(degrees + [f"zero={given['zero']}"])
+
+
+def found(name):
+    checkpoint, facts = fixture(FOLDER, name)
+    done = tpx("inspect", checkpoint, "--json")
+    if done.returncode:
+        return [f"inspect: exit {done.returncode}: {done.stderr.strip()}"]
+    seen = json.loads(done.stdout)
+    wanted = "universal" if facts["layout"].get("universal") else "deepspeed"
+    faults = [] if seen["format"] == wanted else [f"format {seen['format']} instead of {wanted}"]
+    faults += [] if seen["layout"]["text"] == layout(facts) else [f"layout {seen['layout']['text']}"]
+    return faults + ([f"holes: {seen['holes']}"] if seen["holes"] else [])
+
+
+def equal(one, other):
+    return run("verify", fixture(FOLDER, one)[0], fixture(FOLDER, other)[0])
+
+
+def recut(name, ranks, processes):
+    """For other data ranks, and back again."""
+    checkpoint, facts = fixture(FOLDER, name)
+    given = facts["layout"]
+    degrees = f"tp={given['tp']},pp={given['pp']},dp="
+    with tempfile.TemporaryDirectory() as scratch:
+        there, back = Path(scratch, "there"), Path(scratch, "back")
+        faults = run("reshard", checkpoint, there, "--to", f"{degrees}{ranks}", "--verify", "-q", ranks=processes)
+        faults = faults or run("verify", checkpoint, there)
+        faults = faults or run("reshard", there, back, "--to", f"{degrees}{given['dp']}", "-q")
+        return faults or run("verify", back, checkpoint)
+
+
+def universal(name, theirs):
+    """The universal form holds the same, and is what DeepSpeed made, where it did."""
+    checkpoint, _ = fixture(FOLDER, name)
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch, "out")
+        faults = run("reshard", checkpoint, out, "--to", "tp=1", "--format", "universal", "--verify", "-q")
+        faults = faults or run("verify", checkpoint, out)
+        return faults or (run("verify", out, fixture(FOLDER, theirs)[0]) if theirs else [])
+
+
+def consolidated(name):
+    """Master weights as safetensors are what zero_to_fp32 makes, but for what ZeRO 1 makes it leave out."""
+    checkpoint, facts = fixture(FOLDER, name)
+    options = ["--format", "safetensors", "--drop", "optimizer", "--masters"]
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch, "out")
+        faults = run("reshard", checkpoint, out, "--to", "tp=1", "-q", *options)
+        if faults:
+            return faults
+        tensors, _ = reader.read(out)
+        wanted = facts["zero_to_fp32"]
+        return [f"differs: {key}" for key in wanted if key not in tensors or tensors[key].entry() != wanted[key]]
+
+
+def jobs():
+    groups = {}
+    for path in sorted((FIXTURES / FOLDER).glob("*/fixture.json")):
+        facts = json.loads(path.read_text())
+        groups.setdefault(facts["same_state_as"], []).append((path.parent.name, facts))
+    for members in groups.values():
+        for i, (name, facts) in enumerate(members):
+            yield found, name
+            if i:
+                yield equal, members[i - 1][0], name
+            if facts["layout"].get("universal"):
+                continue
+            experts = facts["layout"].get("ep", 1)
+            for ranks in (1, 3, 4):
+                yield recut, name, ranks * experts, 2 if ranks == 3 else 1
+            if "error" not in facts.get("zero_to_fp32", {"error": ""}):
+                yield consolidated, name
+            if experts == 1 and "elastic" not in name:
+                yield universal, name, next((n for n, f in members if f["layout"].get("universal")), None)

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/conversion.hpp"
+#include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/regroup.hpp"
+#include "formats/selection.hpp"
+#include "tests/support/chunks.hpp"
+
+#include <doctest/doctest.h>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+nlohmann::json tensors_of(const Checkpoint& checkpoint) {
+    check_whole(checkpoint.catalogue);
+    return test::describe(checkpoint.catalogue.tensors, test::assemble(checkpoint.catalogue));
+}
+
+/// Fills the pieces of a draft element by element, and its other bytes as they are.
+void write(const Draft& draft, const std::map<std::string, std::string>& tensors, const fs::path& directory) {
+    std::vector<std::string> files;
+    for (const FileEntry& file : draft.files) files.emplace_back(file.size, '\0');
+    for (const Draft::Fixed& fixed : draft.fixed)
+        files[fixed.file].replace(fixed.offset, fixed.bytes.size(), fixed.bytes);
+    for (const Draft::Copy& copy : draft.copies) {
+        const std::string from = read_file(copy.source);
+        REQUIRE(copy.source_offset + copy.length <= from.size());
+        REQUIRE(copy.offset + copy.length <= files[copy.file].size());
+        files[copy.file].replace(copy.offset, copy.length, from, copy.source_offset, copy.length);
+    }
+    for (const Piece& piece : draft.pieces) {
+        const Tensor& tensor = draft.tensors[piece.tensor];
+        const auto size = static_cast<std::size_t>(itemsize(tensor.dtype));
+        test::for_each_element(tensor.shape, piece, [&](Index from, Index to) {
+            files[piece.file].replace(piece.offset + std::size_t(to) * size, size, tensors.at(tensor.name),
+                                      std::size_t(from) * size, size);
+        });
+    }
+    for (std::size_t f = 0; f < files.size(); ++f) test::write_text(directory / draft.files[f].path, files[f]);
+}
+
+/// `source` for `layout`, or as a universal checkpoint, read again.
+Checkpoint made(const fs::path& folder, Format format, std::string_view layout, const fs::path& out) {
+    Source source = open_source(folder, {}, {});
+    const auto bytes = test::assemble(source.checkpoint.catalogue);
+    const Conversion conversion = convert(source, {.layout = parse_layout(layout), .format = format});
+    write(conversion.draft, bytes, out);
+    return open_deepspeed(out);
+}
+
+std::string refusal(const fs::path& folder, Format format, std::string_view layout) {
+    return test::error_of([&] {
+        Source source = open_source(folder, {}, {});
+        convert(source, {.layout = parse_layout(layout), .format = format});
+    });
+}
+
+const fs::path round_robin = "testdata/deepspeed/zero2-roundrobin-dp4",
+               zero3 = "testdata/deepspeed/zero3-subgroups-dp2", mpu = "testdata/deepspeed/mpu-tp2-dp2";
+
+}  // namespace
+
+TEST_CASE("partitions are cut anew for any number of data ranks, and back") {
+    for (const auto& [folder, tp] : {std::pair{round_robin, ""}, {zero3, ""}, {mpu, "tp=2,"}}) {
+        const nlohmann::json want = tensors_of(open_deepspeed(folder));
+        for (const int dp : {1, 3, 5, 8}) {
+            CAPTURE(folder.string());
+            CAPTURE(dp);
+            const test::Scratch there, back;
+            const Checkpoint other = made(folder, Format::deepspeed, fmt::format("{}dp={}", tp, dp), there.path());
+            CHECK(other.layout->dp == dp);
+            CHECK(tensors_of(other) == want);
+            CHECK(tensors_of(made(there.path(), Format::deepspeed, fmt::format("{}dp=2", tp), back.path())) == want);
+        }
+    }
+}
+
+TEST_CASE("the same number of ranks makes the same partitions") {
+    const test::Scratch out;
+    made(zero3, Format::deepspeed, "dp=2", out.path());
+    const auto flats = [](const fs::path& folder, int d) {
+        const auto archive = torch::Archive::open(
+            folder / fmt::format("global_step2/bf16_zero_pp_rank_{}_mp_rank_00_optim_states.pt", d));
+        std::vector<std::pair<std::string, Shape>> all;
+        for (const auto& [name, tensor] : archive.tensors()) all.emplace_back(name, tensor.shape);
+        return all;
+    };
+    for (int d : {0, 1}) CHECK(flats(out.path(), d) == flats(zero3, d));
+}
+
+TEST_CASE("universal checkpoints hold all states, and remember how slices are cut") {
+    for (const fs::path& folder : {zero3, mpu, round_robin}) {
+        CAPTURE(folder.string());
+        const test::Scratch out;
+        const Checkpoint universal = made(folder, Format::universal, "tp=1", out.path());
+        CHECK(universal.format == Format::universal);
+        CHECK(tensors_of(universal) == tensors_of(open_deepspeed(folder)));
+    }
+    const test::Scratch out;
+    made(mpu, Format::universal, "tp=1", out.path());
+    const fs::path zero = out.path() / "global_step2_universal/zero/";
+    const auto state = [&](const std::string& name) {
+        return torch::Archive::open(zero / ("language_model." + name + ".weight") / "fp32.pt");
+    };
+    const auto glu = state("encoder.layers.0.mlp.dense_h_to_4h");
+    CHECK(glu.root().at("cat_dim").as_int() == 0);
+    CHECK(glu.root().at("param_n_sub_params").as_int() == 2);
+    CHECK(state("encoder.layers.0.mlp.dense_4h_to_h").root().at("cat_dim").as_int() == 1);
+    CHECK(!state("encoder.layers.0.input_layernorm").root().find("cat_dim"));
+    CHECK(state("embedding.word_embeddings").root().at("vocab_tensor").as_bool());
+    CHECK(read_file(out.path() / "latest_universal") == "global_step2_universal");
+}
+
+TEST_CASE("changes that DeepSpeed's files cannot follow are refused") {
+    CHECK(refusal(mpu, Format::deepspeed, "tp=1,dp=2").find("keeps its tp=2 and pp=1") != std::string::npos);
+    CHECK(refusal(zero3, Format::deepspeed, "dp=2,zero=1").find("zero=1 cannot be made of zero=3") !=
+          std::string::npos);
+    CHECK(
+        refusal(zero3, Format::safetensors, "tp=1") ==
+        "64 tensors of optimizer state have no place in safetensors, which hold weights; --drop optimizer leaves them "
+        "out");
+    CHECK(refusal("testdata/llama-hf", Format::deepspeed, "dp=2").find("made of DeepSpeed checkpoints only") !=
+          std::string::npos);
+}
+
+TEST_CASE("without its optimizer a checkpoint is its weights, those of ZeRO 3 being the masters") {
+    Source source = open_source(zero3, {}, {});
+    keep_weights(source, false);
+    const nlohmann::json found = tensors_of(source.checkpoint);
+    CHECK(found == nlohmann::json::parse(read_file(zero3.string() + ".json"))["zero_to_fp32"]);
+    Source stage2 = open_source(round_robin, {}, {});
+    keep_weights(stage2, true);
+    CHECK(tensors_of(stage2.checkpoint) ==
+          nlohmann::json::parse(read_file(round_robin.string() + ".json"))["zero_to_fp32"]);
+    Source weights = open_source(round_robin, {}, {});
+    keep_weights(weights, false);
+    CHECK(tensors_of(weights.checkpoint) ==
+          nlohmann::json::parse(read_file(round_robin.string() + ".json"))["tensors"]);
+}
+
+TEST_CASE("sub-groups end where a rank's parts reach the size, whatever the number of ranks") {
+    using deepspeed::Group;
+    const Group a{{"a", {8}}, {"b", {8}}, {"c", {2}}}, d{{"d", {4}}};
+    CHECK(deepspeed::cut_subgroups(a, 8, 1) == std::vector<Group>{{a[0]}, {a[1]}, {a[2]}});
+    CHECK(deepspeed::cut_subgroups(a, 8, 2) == std::vector<Group>{{a[0], a[1]}, {a[2]}});
+    CHECK(deepspeed::cut_subgroups(a, 8, 4) == std::vector<Group>{a});
+    const auto one = deepspeed::regroup({{a[0]}, {a[1]}, {a[2]}, d}, {3, 1}, 8, 1, 2);
+    CHECK(one.groups == std::vector<Group>{{a[0], a[1]}, {a[2]}, d});
+    CHECK(one.like == std::vector<std::size_t>{0, 0, 3});
+    CHECK(one.counts == std::vector<std::size_t>{2, 1});
+    CHECK(deepspeed::regroup({a, d}, {1, 1}, 8, 4, 1).groups == std::vector<Group>{{a[0]}, {a[1]}, {a[2]}, d});
+    CHECK_THROWS(deepspeed::regroup({{a[0]}, {a[1], a[2]}, d}, {2, 1}, 8, 1, 2));
+    CHECK_THROWS(deepspeed::regroup({{a[0]}, {a[1]}}, {3}, 8, 1, 2));
+}
+
+TEST_CASE("round-robin order is dealt again") {
+    deepspeed::Group group;
+    for (const char* name : {"a", "b", "c", "d", "e"}) group.emplace_back(name, Shape{1});
+    const auto names = [](const deepspeed::Group& dealt) {
+        std::string all;
+        for (const auto& [name, shape] : dealt) all += name;
+        return all;
+    };
+    CHECK(names(deepspeed::deal(group, 2)) == "acebd");
+    CHECK(names(deepspeed::deal(group, 1)) == "abcde");
+    CHECK(names(deepspeed::deal(group, 9)) == "abcde");
+    const std::vector<std::string> module{"a", "x", "b", "c", "d", "e"};
+    CHECK(names(deepspeed::deal_again(deepspeed::deal(group, 2), module, 2, 3)) == "adbec");
+    CHECK_THROWS(deepspeed::deal_again(group, module, 2, 3));
+}
+
+}  // namespace tpx::formats
