@@ -32,7 +32,7 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
         .required(std::move(unless))
         .layout()
         .details("A layout as tpx-layout(5) describes it, or the name of a TOML file that holds one.");
-    command.option("--format", &options.format, "F", "Format to write")
+    command.option("--format", &options.format, "F", "Format to write, such as torch_dist")
         .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal"})
         .details("The format of the source is the default.");
     command.option("--dialect", &options.dialect, "D", "Tensor names to write")

@@ -28,6 +28,13 @@ std::string summary_with_choices(const Option& option) {
     return fmt::format("{}: {}", option.summary(), one_of(option.choices()));
 }
 
+// The choices are left to the manual where a line of 80 columns has no room for them.
+std::string line_of(const Option& option, std::size_t width) {
+    constexpr std::size_t screen = 80;
+    const std::string full = fmt::format("  {:<{}}  {}\n", flags(option), width, summary_with_choices(option));
+    return full.size() <= screen + 1 ? full : fmt::format("  {:<{}}  {}\n", flags(option), width, option.summary());
+}
+
 std::string help_of_subcommands(const Command& command) {
     std::string text = fmt::format("Usage: tpx {} COMMAND [OPTION]... ARGUMENT...\n{}.\n\nCommands:\n", command.name(),
                                    command.summary());
@@ -70,8 +77,7 @@ std::string help(const Command& command) {
         if (!option.is_rare()) width = std::max(width, flags(option).size());
     std::string text = fmt::format("{}{}{}.\n\n", usage_line(command), command.summary(), note(command));
     for (const Option& option : command.options())
-        if (!option.is_rare())
-            text += fmt::format("  {:<{}}  {}\n", flags(option), width, summary_with_choices(option));
+        if (!option.is_rare()) text += line_of(option, width);
     text += rare_options(command);
     for (const Example& example : command.examples())
         text += fmt::format("\nExample: {}\n  {}\n", example.caption, example.line);

@@ -63,8 +63,8 @@ pick() { if [ "$shell" = bash ]; then echo "$1"; else echo "$2"; fi; }
 
 expect 'tpx pl' plan plan
 expect 'tpx plan --form' --format --format
-expect 'tpx plan --format d' dcp dcp
-expect 'tpx plan --format=d' "$(pick dcp --format=dcp)" --format=dcp
+expect 'tpx plan --format dc' dcp dcp
+expect 'tpx plan --format=dc' "$(pick dcp --format=dcp)" --format=dcp
 expect 'tpx reshard checkpoint out --to tp=4,p' "$(pick 4,pp= tp=4,pp=)" tp=4,pp=
 expect 'tpx inspect check' "$(pick checkpoint checkpoint/)" checkpoint/
 expect 'tpx plan x --check not' notes.txt notes.txt

@@ -1,6 +1,6 @@
 #!/bin/sh
 # examples.sh TPX TESTDATA MAN: runs every example of the manual pages ("$ command" lines of MAN/*.1.in) as it stands, in a
-# folder where ckpt, iter_0001000 and hf are real checkpoints and runs.csv, gpt2.toml and columns.toml real runs. All must succeed.
+# folder where ckpt, iter_0001000, zero and hf are real checkpoints and runs.csv, gpt2.toml and columns.toml real runs. All must succeed.
 set -u
 tpx=$1 testdata=$2 man=$3
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -14,7 +14,7 @@ failed=0 count=0
 for page in "$man"/*.1.in; do
     rm -rf "$scratch/work" && mkdir "$scratch/work" && cd "$scratch/work" || exit
     cp -R "$testdata/llama-small/megatron-tp2pp2" ckpt && cp -R "$testdata/llama-small/hf" hf || exit
-    cp -R ckpt/iter_* iter_0001000 || exit
+    cp -R ckpt/iter_* iter_0001000 && cp -R "$testdata/deepspeed/zero2-roundrobin-dp4" zero || exit
     cp "$testdata"/profile/rubick/*.toml . && cp "$testdata/profile/rubick/gpt2.csv" runs.csv || exit
     for gpu in v100 p100 k80; do cp "$testdata/profile/virtualflow/$gpu-resnet.txt" "$gpu.txt" || exit; done
     sed -n -e 's/^\.Dl \$ //p' -e '/^\$ /{:more
