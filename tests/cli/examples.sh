@@ -28,7 +28,11 @@ s/^\$ //p
         case $command in *'| jq '*) command -v jq >/dev/null || continue ;; esac
         count=$((count + 1))
         case $command in *'tpx reshard '*) rm -rf "$(echo "$command" | sed 's/.*tpx reshard [^ ]* \([^ ]*\).*/\1/')" ;; esac
-        if ! sh -c "$command" >"$scratch/said" 2>&1 </dev/null; then
+        sh -c "$command" >"$scratch/said" 2>&1 </dev/null
+        status=$?
+        # A machine that is busy with other tests may well be slower than it was a moment ago: that is the answer no.
+        case $command in *--compare*) [ "$status" -eq 3 ] && status=0 ;; esac
+        if [ "$status" -ne 0 ]; then
             echo "$(basename "$page"): $command"
             sed 's/^/    /' "$scratch/said"
             failed=1
