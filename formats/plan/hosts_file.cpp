@@ -3,11 +3,10 @@
 
 #include "formats/plan/host_names.hpp"
 #include "formats/plan/slurm_hosts.hpp"
+#include "formats/toml_text.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
-
-#include <toml++/toml.h>
 
 #include <charconv>
 #include <cmath>
@@ -170,12 +169,7 @@ void set(Host& host, std::string_view key, const toml::node& value, std::string_
 }
 
 std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
-    toml::table root;
-    try {
-        root = toml::parse(text, file);
-    } catch (const toml::parse_error& error) {
-        throw mistake(file, error.source().begin.line, "{}", error.description());
-    }
+    const toml::table root = parse_toml_text(text, file);
     Hosts hosts{file};
     for (const auto& [key, value] : root) {
         if (key == "measured" && value.is_table()) continue;  // what tpx profile hardware has seen beside the rates

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/profile/columns.hpp"
 
+#include "formats/toml_text.hpp"
+
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 
@@ -82,14 +83,7 @@ ColumnMap default_columns(const Table& table) {
 }
 
 ColumnMap parse_columns(std::string_view text, std::string_view file) {
-    toml::table root;
-    try {
-        root = toml::parse(text, file);
-    } catch (const toml::parse_error& error) {
-        Error mistake{Exit::usage, "{}", error.description()};
-        mistake.prepend(fmt::format("{}:{}", file, error.source().begin.line));
-        throw mistake;
-    }
+    const toml::table root = parse_toml_text(text, file);
     ColumnMap map;
     for (const auto& [key, value] : root) {
         if (key == "where" && value.is_table()) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/profile/throughput_file.hpp"
 
+#include "formats/toml_text.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
-
-#include <toml++/toml.h>
 
 #include <cmath>
 #include <functional>
@@ -171,14 +170,7 @@ Belief belief_before(const ThroughputModel& model) {
 ThroughputModel parse_throughput_model(std::string_view text, std::string_view file) {
     const Values values{file};
     ThroughputModel model;
-    toml::table root;
-    try {
-        root = toml::parse(text, file);
-    } catch (const toml::parse_error& error) {
-        Error mistake{Exit::usage, "{}", error.description()};
-        mistake.prepend(fmt::format("{}:{}", file, error.source().begin.line));
-        throw mistake;
-    }
+    const toml::table root = parse_toml_text(text, file);
     const toml::table none;
     const auto section = [&](std::string_view name) -> const toml::table& {
         const toml::table* found = root[name].as_table();

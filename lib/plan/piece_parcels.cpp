@@ -11,17 +11,12 @@
 namespace tpx {
 namespace {
 
-void check_pieces(const Side& side, int ranks) {
+void check_holders(const Side& side, int ranks) {
+    check_pieces(side);
     for (const Piece& piece : side.pieces) {
-        if (piece.tensor >= side.tensors.size())
-            throw failure("a piece belongs to tensor {} of {}", piece.tensor, side.tensors.size());
-        const Tensor& tensor = side.tensors[piece.tensor];
-        if (piece.box.size() != tensor.shape.size() || !contains(whole(tensor.shape), piece.box))
-            throw failure("tensor '{}': a piece {} lies outside its shape {}", tensor.name, to_string(piece.box),
-                          to_string(tensor.shape));
         if (piece.rank < 0 || piece.rank >= ranks)
-            throw failure("tensor '{}': piece {} is of rank {}, there are {} ranks", tensor.name, to_string(piece.box),
-                          piece.rank, ranks);
+            throw failure("tensor '{}': piece {} is of rank {}, there are {} ranks", side.tensors[piece.tensor].name,
+                          to_string(piece.box), piece.rank, ranks);
     }
 }
 
@@ -143,8 +138,8 @@ void PieceParcels::add_up() {
 Parcels parcels_of(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
                    std::vector<std::string> roles, int old_ranks, int new_ranks) {
     check(source, target);
-    check_pieces(source, old_ranks);
-    check_pieces(target, new_ranks);
+    check_holders(source, old_ranks);
+    check_holders(target, new_ranks);
     if (!roles_of_tensors.empty() && roles_of_tensors.size() != source.tensors.size())
         throw failure("roles of {} tensors, there are {}", roles_of_tensors.size(), source.tensors.size());
     for (std::uint32_t role : roles_of_tensors) {

@@ -13,17 +13,6 @@ namespace {
 
 using Ids = std::span<const std::uint32_t>;
 
-void check_pieces(const Side& side) {
-    for (const Piece& piece : side.pieces) {
-        if (piece.tensor >= side.tensors.size())
-            throw failure("a piece belongs to tensor {} of {}", piece.tensor, side.tensors.size());
-        const Tensor& tensor = side.tensors[piece.tensor];
-        if (piece.box.size() != tensor.shape.size() || !contains(whole(tensor.shape), piece.box))
-            throw failure("tensor '{}': a piece {} lies outside its shape {}", tensor.name, to_string(piece.box),
-                          to_string(tensor.shape));
-    }
-}
-
 void check(const Side& source, const Side& target) {
     if (source.tensors.size() != target.tensors.size())
         throw failure("the source has {} tensors, the target {}", source.tensors.size(), target.tensors.size());
@@ -158,6 +147,17 @@ Error hole(const Tensor& tensor, const Box& wanted, std::vector<Box> missing) {
 }
 
 }  // namespace
+
+void check_pieces(const Side& side) {
+    for (const Piece& piece : side.pieces) {
+        if (piece.tensor >= side.tensors.size())
+            throw failure("a piece belongs to tensor {} of {}", piece.tensor, side.tensors.size());
+        const Tensor& tensor = side.tensors[piece.tensor];
+        if (piece.box.size() != tensor.shape.size() || !contains(whole(tensor.shape), piece.box))
+            throw failure("tensor '{}': a piece {} lies outside its shape {}", tensor.name, to_string(piece.box),
+                          to_string(tensor.shape));
+    }
+}
 
 Plan make_plan(const Side& source, const Side& target) {
     check(source, target);

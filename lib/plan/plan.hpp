@@ -29,6 +29,9 @@ struct Plan {
     std::vector<Move> moves;
 };
 
+/// Throws Error "tensor 'NAME': ..." when a piece belongs to no tensor of its side or lies outside it.
+void check_pieces(const Side& side);
+
 /// Chooses one source for every element of every target piece, preferring a source of the same rank, then the lowest
 /// piece. Throws Error "tensor 'NAME': nothing holds [box] (N of M elements)" for a target piece of M elements of which
 /// no source piece has N, and when the sides are of different tensors or a piece lies outside its tensor. Takes time
