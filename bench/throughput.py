@@ -3,7 +3,7 @@
 """How well the throughput model predicts steps that it has not seen: what tests/unit/formats/profile/accuracy_test.cpp
 measures on testdata/profile/rubick, as a table. Deterministic.
 
-    bench/throughput.py [--tests build/release/tests/unit_tests] [--write]
+    bench/throughput.py [--tests build/release/tests/unit_formats] [--write]
 """
 import argparse
 import re
@@ -18,7 +18,7 @@ SPLITS = ["nine runs, one draw", "nine runs, ten draws", "nine runs of other pla
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tests", default=ROOT / "build/release/tests/unit_tests")
+    parser.add_argument("--tests", default=ROOT / "build/release/tests/unit_formats")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     said = subprocess.run([arguments.tests, "--source-file=*accuracy_test.cpp"], cwd=ROOT, text=True, stdout=subprocess.PIPE).stdout

@@ -32,7 +32,7 @@ check() {
 
 build release all header_tests
 check release
-build asan unit_tests fuzz_readers
+build asan unit_core unit_formats fuzz_readers
 ASAN_OPTIONS=detect_leaks=0 check asan --tests-regex '^(unit\.core|unit\.formats|fuzz)'
 
 awk -F '"' '
