@@ -55,6 +55,12 @@ void add_inspect(Cli& cli) {
     command.flag("--tensors", &options->tensors, "List every tensor");
     command.option("--where", &options->where, "TENSOR", "Say which file and offset holds which part of TENSOR")
         .details("The name may be stored in the checkpoint, or be the family's own name of the tensor.");
+    command.flag("--state", &options->state, "Show what is no tensor: args, schedulers, RNG, ...")
+        .details(
+            "Everything that the checkpoint keeps beside its tensors, as an indented tree. Long texts and lists are "
+            "abbreviated, except with --json.");
+    command.exclusive({"--state", "--where"});
+    command.exclusive({"--state", "--tensors"});
     add_read_options(command, *options);
     command.common_options();
     command.example("tpx inspect iter_0001000 --tensors", "format, layout and tensors of a checkpoint");

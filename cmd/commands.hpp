@@ -28,6 +28,7 @@ struct InspectOptions : ReadOptions {
     std::string checkpoint;
     std::string where;
     bool tensors = false;
+    bool state = false;
 };
 
 struct PlanOptions : ReadOptions, TargetOptions {

@@ -2,6 +2,7 @@
 #include "cmd/commands.hpp"
 #include "cmd/output.hpp"
 #include "cmd/reading.hpp"
+#include "cmd/state.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
@@ -199,6 +200,7 @@ void run_inspect(const InspectOptions& options, Output& out) {
     if (!is_first_rank()) return;
     Opened opened = open_checkpoint(options.checkpoint, options);
     if (!options.where.empty()) return print_where(opened.source, options.where, out);
+    if (options.state) return print_state(opened.source.checkpoint, formats::read_state(opened.source.checkpoint), out);
     const std::vector<Hole> holes = find_holes(opened.source.checkpoint.catalogue);
     for (const std::string& note : opened.source.checkpoint.notes) out.note("{}", note);
     out.json() ? print_json(opened.source, holes, options.tensors, out)

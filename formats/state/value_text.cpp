@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/state/value_text.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace tpx::formats {
+
+using torch::Global;
+using torch::Kind;
+using torch::Value;
+
+std::string real_text(double value) {
+    if (std::isnan(value)) return "nan";
+    if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+    std::string text = fmt::format("{}", value);
+    return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+}
+
+/// Little-endian two's complement in decimal, or in hexadecimal when it is long.
+std::string big_integer_text(std::string_view bytes) {
+    constexpr std::size_t longest = 512;
+    const bool negative = !bytes.empty() && (bytes.back() & 0x80) != 0;
+    std::vector<unsigned> digits{0};  // of 10^9, least significant first
+    if (bytes.size() > longest) return fmt::format("an int of {} bytes", bytes.size());
+    unsigned borrow = 1;
+    std::string magnitude{bytes};
+    if (negative)
+        for (char& byte : magnitude) {
+            borrow += static_cast<unsigned char>(~byte);
+            byte = static_cast<char>(borrow & 0xff);
+            borrow >>= 8;
+        }
+    for (auto byte = magnitude.rbegin(); byte != magnitude.rend(); ++byte) {
+        std::uint64_t carry = static_cast<unsigned char>(*byte);
+        for (unsigned& digit : digits) {
+            carry += std::uint64_t{digit} << 8;
+            digit = static_cast<unsigned>(carry % 1'000'000'000);
+            carry /= 1'000'000'000;
+        }
+        if (carry != 0) digits.push_back(static_cast<unsigned>(carry));
+    }
+    std::string text = fmt::format("{}{}", negative ? "-" : "", digits.back());
+    for (std::size_t k = digits.size() - 1; k-- > 0;) text += fmt::format("{:09}", digits[k]);
+    return text;
+}
+
+std::string key_text(Value key) {
+    switch (key.kind()) {
+        case Kind::string:
+            return std::string{key.as_string()};
+        case Kind::integer:
+            return std::to_string(key.as_int());
+        case Kind::tuple: {
+            std::string text;
+            for (std::size_t i = 0; i < key.items().size() && i < 8; ++i)
+                text += (i > 0 ? ", " : "") + (key.items()[i].is(Kind::tuple) ? "(...)" : key_text(key.items()[i]));
+            return "(" + text + ")";
+        }
+        default:
+            return key.describe();
+    }
+}
+
+std::string global_text(Value value) {
+    const Global global = value.as_global();
+    return fmt::format("{}.{}", global.module, global.name);
+}
+
+}  // namespace tpx::formats

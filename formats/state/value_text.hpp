@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/torch/value.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace tpx::formats {
+
+/// A float as short as it can be read back, with a point or an exponent; or "nan", "inf", "-inf".
+std::string real_text(double value);
+
+/// Little-endian two's complement in decimal; of an int of more than 512 bytes, its size.
+std::string big_integer_text(std::string_view bytes);
+
+/// What a key of a dict is called: text as it is, ints in decimal, all else by what it is.
+std::string key_text(torch::Value key);
+
+/// MODULE.NAME of a class, function or dtype.
+std::string global_text(torch::Value value);
+
+}  // namespace tpx::formats
