@@ -31,7 +31,10 @@ std::vector<Archive> archives_of(const Checkpoint& checkpoint) {
     }
     for (const Object& object : catalogue.objects)
         all.push_back({object.file, object.offset, object.length, fmt::format("object '{}'", object.name)});
-    std::ranges::sort(all, {}, [](const Archive& a) { return std::pair{a.file, a.offset}; });
+    std::ranges::stable_sort(all, {}, [](const Archive& a) { return std::pair{a.file, a.offset}; });
+    // Of an archive's pieces, one stands for it.
+    const auto same = [](const Archive& a, const Archive& b) { return a.file == b.file && a.offset == b.offset; };
+    all.erase(std::unique(all.begin(), all.end(), same), all.end());
     return all;
 }
 

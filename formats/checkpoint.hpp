@@ -29,6 +29,13 @@ enum class Format { safetensors, dcp, torch_dist, torch, megatron, deepspeed, un
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
 
+/// What part of a torch.save archive's tensor a piece is: its elements lie, by its own strides, from element `begin`
+/// on.
+struct Inside {
+    Index elements = 0;  ///< of the archive's tensor; 0: the piece is all of it
+    Index begin = 0;
+};
+
 /// A checkpoint on disk, opened for reading.
 struct Checkpoint {
     Format format = Format::safetensors;
@@ -37,6 +44,7 @@ struct Checkpoint {
     /// Bytes of the torch.save archive that holds each piece, parallel to catalogue.pieces; empty for formats whose
     /// pieces are raw. Until locate() has run, such a piece's offset is where its archive starts.
     std::vector<std::uint64_t> archives;
+    std::vector<Inside> insides;  ///< parallel to archives; empty: every piece is a whole archive
 
     /// What each tensor is, where the format itself tells: "weight", "master", ... (of static life); all but weights
     /// are named PARAMETER/STATE then. Empty: names tell it by a family's rules.

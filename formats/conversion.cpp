@@ -3,6 +3,7 @@
 
 #include "formats/join.hpp"
 #include "formats/megatron/legacy.hpp"
+#include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
@@ -161,12 +162,25 @@ void keep_states(const Source& source, const Target& target, Expressed& expresse
 
 /// Optimizer state is left out only when that was asked for.
 void check_states(const Source& source, const Target& target, const Dialect* dialect) {
-    const auto& roles = source.checkpoint.roles;
-    const auto states = std::ranges::count_if(roles, [](std::string_view role) { return role != "weight"; });
-    if (states == 0 || (!dialect && target.format != Format::safetensors)) return;
+    std::vector<std::string_view> states;
+    for (std::size_t t = 0; t < source.reading.meanings.size(); ++t) {
+        const Meaning& meaning = source.reading.meanings[t];
+        if (meaning.kind != Meaning::Kind::extra && meaning.role != "weight")
+            states.push_back(source.checkpoint.catalogue.tensors[t].name);
+    }
+    // Names that tell the role themselves are kept in any format that has names.
+    const bool named = source.checkpoint.roles.empty();
+    if (states.empty() || (!dialect && (named || target.format != Format::safetensors))) return;
+    constexpr std::size_t shown = 3;
+    const std::size_t count = states.size();
+    states.resize(std::min(count, shown));
     const std::string place = dialect ? fmt::format("{} names", dialect->name) : "safetensors, which hold weights";
-    throw Error{Exit::usage, "{} tensors of optimizer state have no place in {}; --drop optimizer leaves them out",
-                states, place};
+    throw Error{Exit::usage,
+                "{} tensors of optimizer state have no place in {} ('{}'{}); --drop optimizer leaves them out",
+                count,
+                place,
+                fmt::join(states, "', '"),
+                count > shown ? ", ..." : ""};
 }
 
 Draft make_draft(const Source& source, const Target& target, const Dialect* dialect, const Config& config,
@@ -237,6 +251,8 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
     in_context([&] { return path.string(); },
                [&] {
                    if (source.checkpoint.rank_files) put_together(source.checkpoint, families, merged);
+                   if (source.checkpoint.format == Format::torch_dist)
+                       unpack_optimizer(source.checkpoint, families, merged);
                    source.reading = read_by_roles(source.checkpoint, families, merged);
                });
     note_unknown(source);
@@ -261,6 +277,10 @@ Conversion convert(Source& source, const Target& target) {
                     "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
     Config config = source.reading.config;
     for (const auto& [key, value] : target.config) config[key] = value;
+    const bool from_megatron =
+        source.checkpoint.format == Format::torch_dist || source.checkpoint.format == Format::megatron;
+    if (from_megatron && target.format == Format::torch_dist && target.config.contains("use_distributed_optimizer"))
+        spell_masters(source.checkpoint, holds(target.config, "use_distributed_optimizer"));
     out.expressed = target_tensors(source, target, dialect, config);
     set_dtype(out.expressed, target.dtype);
     keep_states(source, target, out.expressed);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/selection.hpp"
 
+#include "formats/dcp/kept.hpp"
+#include "formats/megatron/rank_state.hpp"
 #include "formats/roles.hpp"
+#include "formats/torch/value.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -16,9 +19,35 @@ struct Kept {
     std::string name;
 };
 
+constexpr std::string_view bucket = "optimizer.distributed.";
+
+bool in_bucket(std::string_view name) { return name.find(bucket) != name.npos; }
+
+/// By the checkpoint itself, or by its names.
 std::string_view role(const Source& source, std::uint32_t t) {
     const auto& roles = source.checkpoint.roles;
-    return roles.empty() ? source.reading.meanings[t].role : roles[t];
+    if (!roles.empty()) return roles[t];
+    const Meaning& meaning = source.reading.meanings[t];
+    if (in_bucket(source.checkpoint.catalogue.tensors[t].name)) return "state";
+    return meaning.kind == Meaning::Kind::extra ? "weight" : meaning.role;
+}
+
+/// The name of the weight that a master is of.
+std::string weight_of(const Source& source, std::uint32_t t) {
+    const std::string_view name = source.checkpoint.catalogue.tensors[t].name;
+    if (!source.checkpoint.roles.empty()) return std::string{parameter_of(name)};
+    for (const std::string_view prefix : {"optimizer.state.param.", "optimizer.state.fp32_param."}) {
+        if (name.starts_with(prefix)) return std::string{name.substr(prefix.size())};
+    }
+    throw Error{Exit::usage, "--masters: tensor '{}': which weight it is of is not known", name};
+}
+
+/// What else belongs to an optimizer: objects, and an entry of Megatron's common state.
+void drop_objects(Checkpoint& checkpoint) {
+    std::erase_if(checkpoint.catalogue.objects, [](const Object& object) { return in_bucket(object.name); });
+    if (!checkpoint.common || !checkpoint.common->find("optimizer")) return;
+    torch::Document document;
+    checkpoint.common = kept_copy(megatron::without_keys(document, *checkpoint.common, {"optimizer"}));
 }
 
 class Selection {
@@ -27,10 +56,12 @@ public:
         const auto& tensors = source.checkpoint.catalogue.tensors;
         for (std::uint32_t t = 0; t < tensors.size(); ++t) {
             if (role(source, t) == "weight") weights_.emplace(tensors[t].name, t);
-            if (role(source, t) == "master") masters_.emplace(parameter_of(tensors[t].name), t);
+            if (role(source, t) == "master" && (masters || !source.checkpoint.roles.empty()))
+                masters_.emplace(weight_of(source, t), t);
         }
         for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-            const std::string name{role(source, t) == "master" ? parameter_of(tensors[t].name) : tensors[t].name};
+            if (role(source, t) == "master" && source.checkpoint.roles.empty()) continue;
+            const std::string name = role(source, t) == "master" ? weight_of(source, t) : tensors[t].name;
             if (role(source, t) == "weight")
                 kept_.push_back({masters ? master_of(name).value_or(t) : t, name});
             else if (role(source, t) == "master" && !weights_.contains(name))
@@ -53,6 +84,9 @@ public:
         }
         std::vector<Tensor> tensors;
         std::vector<Piece> pieces;
+        std::vector<std::uint64_t> archives;
+        std::vector<Inside> insides;
+        const Checkpoint& checkpoint = source.checkpoint;
         Reading reading = source.reading;
         reading.meanings.clear();
         reading.unknown.clear();
@@ -66,10 +100,14 @@ public:
             for (std::size_t p = runs[stored].first; p < runs[stored].second; ++p) {
                 pieces.push_back(catalogue.pieces[p]);
                 pieces.back().tensor = number;
+                if (!checkpoint.archives.empty()) archives.push_back(checkpoint.archives[p]);
+                if (!checkpoint.insides.empty()) insides.push_back(checkpoint.insides[p]);
             }
         }
         catalogue.tensors = std::move(tensors);
         catalogue.pieces = std::move(pieces);
+        source.checkpoint.archives = std::move(archives);
+        source.checkpoint.insides = std::move(insides);
         if (!source.checkpoint.roles.empty()) source.checkpoint.roles.assign(kept_.size(), "weight");
         source.reading = std::move(reading);
     }
@@ -90,10 +128,11 @@ private:
 }  // namespace
 
 void keep_weights(Source& source, bool masters) {
-    if (source.checkpoint.roles.empty())
-        throw Error{Exit::usage, "--drop optimizer: {} checkpoints do not tell which tensors are optimizer state",
-                    name(source.checkpoint.format)};
+    if (source.checkpoint.roles.empty() && !source.reading.family)
+        throw Error{Exit::usage, "--drop optimizer: which tensors are optimizer state is not known: {}",
+                    source.reading.why_not};
     Selection{source, masters}.apply(source);
+    drop_objects(source.checkpoint);
 }
 
 }  // namespace tpx::formats

@@ -29,6 +29,7 @@ Fd fill_holes(Checkpoint& checkpoint) {
         catalogue.pieces.push_back(
             {.tensor = hole.tensor, .file = file, .box = hole.box, .strides = row_major(sizes(hole.box))});
         if (!checkpoint.archives.empty()) checkpoint.archives.push_back(0);
+        if (!checkpoint.insides.empty()) checkpoint.insides.emplace_back();
     }
     return fd;
 }

@@ -32,11 +32,13 @@ public:
     void close() {
         if (!filled_) return;
         compact_ += at_ - start_;
+        buckets_.push_back(at_ - start_);
         at_ = start_ = start_ + round_up(at_ - start_, multiple_);
         filled_ = false;
     }
 
     Index size() const { return compact_; }
+    const std::vector<Index>& buckets() const { return buckets_; }
 
 private:
     std::optional<Index> limit_;
@@ -45,6 +47,7 @@ private:
     Index start_ = 0;    // of the open bucket
     Index compact_ = 0;  // elements of the closed ones
     bool filled_ = false;
+    std::vector<Index> buckets_;
 };
 
 }  // namespace
@@ -55,6 +58,7 @@ BufferLayout lay_out(std::span<const BufferParameter> parameters, std::optional<
     for (std::size_t k = parameters.size(); k-- > 0;) layout.begin[k] = walk.place(parameters[k]);
     walk.close();
     layout.size = walk.size();
+    layout.buckets = walk.buckets();
     return layout;
 }
 

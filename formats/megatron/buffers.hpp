@@ -22,8 +22,9 @@ struct BufferParameter {
 /// Where the parameters of a buffer lie in the vectors of distrib_optim.pt, which lack the padding at the ends of
 /// buckets and so do not depend on the number of data-parallel ranks.
 struct BufferLayout {
-    std::vector<Index> begin;  ///< one a parameter, in the order given
-    Index size = 0;            ///< of a whole vector
+    std::vector<Index> begin;    ///< one a parameter, in the order given
+    Index size = 0;              ///< of a whole vector
+    std::vector<Index> buckets;  ///< elements of each bucket without the padding at its end; their sum is `size`
 };
 
 /// Lays out parameters given in module order, as Megatron-core does since February 2024: the last one first, each at a

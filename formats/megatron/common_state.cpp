@@ -49,6 +49,11 @@ std::optional<ConfigValue> scalar(Value value) {
             return std::string{value.as_string()};
         case Kind::list:
             return list_text(value);
+        case Kind::object: {  // a PipelineParallelLayerLayout keeps the text it was made of
+            const auto text = value.attribute("input_data");
+            return text && text->is(Kind::string) ? std::optional<ConfigValue>{std::string{text->as_string()}}
+                                                  : std::nullopt;
+        }
         default:
             return std::nullopt;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/draft.hpp"
+#include "formats/megatron/bucket_common.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/torch/archive_writer.hpp"
@@ -31,26 +32,15 @@ Value common_state(Document& document, const Content& content, std::int64_t iter
     return megatron::with_args(document, common, content.args, iteration);
 }
 
-/// What Megatron asks a common state beside the tensors of an optimizer from rank files: without it, moments of the
-/// distributed optimizer would be passed over silently.
+/// What Megatron asks a common state beside the tensors of an optimizer: without it, moments of the distributed
+/// optimizer would be passed over silently. What is in buckets still has its own.
 Value with_sharding(Document& document, Value common, const Content& content) {
-    Value metadata = document.with_key(document.dict(), "singleton_local_shards", Value::boolean(false));
-    metadata = document.with_key(metadata, "chained_optim_avoid_prefix", Value::boolean(true));
-    const bool distributed = std::ranges::any_of(
-        content.tensors, [](const Tensor& tensor) { return tensor.name.starts_with("optimizer.state.param."); });
-    if (!distributed) return document.with_key(common, "content_metadata", metadata);
-    const Value type = document.string("fully_reshardable");
-    metadata = document.with_key(metadata, "distrib_optim_sharding_type", type);
-    metadata = document.with_key(metadata, "distrib_optim_fully_reshardable_mem_efficient", Value::boolean(false));
-    common = document.with_key(common, "content_metadata", metadata);
-    const auto optimizer = common.find("optimizer");
-    if (!optimizer || !optimizer->is(torch::Kind::dict)) return common;
-    if (optimizer->find("optimizer"))
-        return document.with_key(common, "optimizer", document.with_key(*optimizer, "param_state_sharding_type", type));
-    std::vector<torch::Entry> both;
-    for (const torch::Entry& entry : optimizer->entries())
-        both.push_back({entry.key, document.with_key(entry.value, "param_state_sharding_type", type)});
-    return document.with_key(common, "optimizer", document.dict(both));
+    const auto any = [&](std::string_view prefix) {
+        return std::ranges::any_of(content.tensors,
+                                   [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); });
+    };
+    if (content.source->format == Format::torch_dist && !any("optimizer.state.")) return common;
+    return megatron::with_sharding_type(document, common, any("optimizer.state.param."));
 }
 
 }  // namespace
@@ -63,7 +53,7 @@ Draft draft_torch_dist(const Content& content) {
     Draft draft = draft_chunks(content, folder, false, megatron);
     Document document;
     Value common = common_state(document, content, iteration);
-    if (content.source != nullptr && content.source->format == Format::megatron)
+    if (content.source != nullptr && (megatron || content.source->format == Format::megatron))
         common = with_sharding(document, common, content);
     add_file(draft, folder / "common.pt", torch::write_archive(common));
     add_file(draft, folder / "metadata.json", std::string{backends});

@@ -113,21 +113,29 @@ std::vector<fs::path> find_rank_directories(const fs::path& iteration) {
 Layout layout_of(const Config& args, const std::vector<fs::path>& directories) {
     const std::vector<int> shown = extents(directories);
     if (shown.empty()) throw failure("no directory mp_rank_*");
-    Layout layout;
     // A second number alone is a stage, or, of args that tell so, an expert rank.
     const bool experts = shown.size() == 2 && degree(args, "expert_model_parallel_size", 1) > 1 &&
                          degree(args, "pipeline_model_parallel_size", 1) == 1;
-    layout.tp = degree(args, "tensor_model_parallel_size", shown[0]);
-    layout.pp = degree(args, "pipeline_model_parallel_size", shown.size() > 1 && !experts ? shown[1] : 1);
-    layout.ep = degree(args, "expert_model_parallel_size", shown.size() == 3 ? shown[2] : 1);
+    Layout shown_layout{.tp = shown[0]};
+    if (shown.size() > 1 && !experts) shown_layout.pp = shown[1];
+    if (shown.size() == 3) shown_layout.ep = shown[2];
+    const Layout layout = layout_of_args(args, shown_layout);
+    check_extent("tensor", shown[0], layout.tp);
+    check_extent("pipeline", shown.size() > 1 && !experts ? shown[1] : 1, layout.pp);
+    check_extent("expert", shown.size() == 3 ? shown[2] : experts ? shown[1] : 1, layout.ep);
+    return layout;
+}
+
+Layout layout_of_args(const Config& args, const Layout& fallback) {
+    Layout layout;
+    layout.tp = degree(args, "tensor_model_parallel_size", fallback.tp);
+    layout.pp = degree(args, "pipeline_model_parallel_size", fallback.pp);
+    layout.ep = degree(args, "expert_model_parallel_size", fallback.ep);
     layout.etp = degree(args, "expert_tensor_parallel_size", layout.tp);
     layout.cp = degree(args, "context_parallel_size", 1);
     layout.vpp = degree(args, "virtual_pipeline_model_parallel_size", 1);
     if (layout.etp == layout.tp) layout.etp = 0;
     if (holds(args, "use_tp_pp_dp_mapping")) layout.order = "tp-cp-ep-pp-dp";
-    check_extent("tensor", shown[0], layout.tp);
-    check_extent("pipeline", shown.size() > 1 && !experts ? shown[1] : 1, layout.pp);
-    check_extent("expert", shown.size() == 3 ? shown[2] : experts ? shown[1] : 1, layout.ep);
     if (std::max({layout.tp, layout.cp, layout.pp, layout.ep}) > most_ranks / 1024)
         throw failure("args: tp={}, cp={}, pp={}, ep={}", layout.tp, layout.cp, layout.pp, layout.ep);
     const int dense = layout.tp * layout.cp;

@@ -13,6 +13,9 @@ namespace tpx::formats::megatron {
 /// when they contradict each other.
 Layout layout_of(const Config& args, const std::vector<std::filesystem::path>& directories);
 
+/// The same by args alone; what they are silent about is as in `fallback`.
+Layout layout_of_args(const Config& args, const Layout& fallback);
+
 /// One directory for each set of coordinates of which Megatron writes one, in the order of their lowest ranks, with
 /// path, coordinates and rank. Throws Error (exit 2) when the layout cannot be.
 std::vector<RankDirectory> rank_directories(const Layout& layout);

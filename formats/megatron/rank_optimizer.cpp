@@ -139,54 +139,43 @@ private:
     std::vector<std::pair<std::int64_t, Value>> states_;
 };
 
-/// One vector of a buffer, in elements of 4 bytes.
-struct Vector {
-    std::string_view role;
-    torch::StoredTensor stored;
-};
-
-std::vector<Vector> vectors_of(const torch::Archive& archive, Value buffer, Index size) {
-    std::vector<Vector> found;
+std::vector<BufferVector> vectors_of(const torch::Archive& archive, Value buffer) {
+    std::vector<BufferVector> found;
     const auto unpadded = buffer.at("numel_unpadded").as_int();
     for (const auto& [key, value] : buffer.entries()) {
         const std::string_view name = key.as_string();
-        if (name == "numel_unpadded") continue;
-        if (name != "param" && name != "exp_avg" && name != "exp_avg_sq")
-            throw failure("vector '{}' is not known", name);
-        Vector vector{name == "param"     ? "master"
-                      : name == "exp_avg" ? "exp_avg"
-                                          : "exp_avg_sq",
-                      tensor_in(archive, value, "a vector of the optimizer")};
+        if (name == "numel_unpadded" || name == "step") continue;
+        BufferVector vector{role_of_vector(name), tensor_in(archive, value, "a vector of the optimizer")};
         const Shape& shape = vector.stored.shape;
-        if (shape.size() != 1 || shape[0] != size || unpadded != size || (size > 0 && vector.stored.strides[0] != 1))
-            throw failure(
-                "vector '{}' has shape {} (numel_unpadded {}); buckets of these parameters have {} elements together",
-                name, to_string(shape), unpadded, size);
+        if (shape.size() != 1 || shape[0] != unpadded || (shape[0] > 0 && vector.stored.strides[0] != 1))
+            throw failure("vector '{}' has shape {}, numel_unpadded is {}", name, to_string(shape), unpadded);
         found.push_back(std::move(vector));
     }
     return found;
 }
 
-/// Whether a buffer's key (param dtype, grad dtype) is for parameters of `dtype`.
-bool is_key_of(Value key, DType dtype) {
-    if (!key.is(Kind::tuple) || key.items().size() != 2 || !key.items()[0].is(Kind::global)) return false;
-    const torch::Global global = key.items()[0].as_global();
-    return global.module == "torch" && global.name == info(dtype).torch;
+/// The one entry of a buffer's dict, whose key is (param dtype, grad dtype).
+Value only_dtype(Value by_dtype) {
+    const auto entries = by_dtype.entries();
+    const bool pair = entries.size() == 1 && entries[0].key.is(Kind::tuple) && entries[0].key.items().size() == 2;
+    if (!pair || !entries[0].key.items()[0].is(Kind::global))
+        throw failure("a buffer is {}; files of before February 2024 are laid out otherwise", by_dtype.describe());
+    return entries[0].value;
 }
 
-void add_buffer(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
-                const std::vector<std::size_t>& parameters, Value by_dtype, std::optional<Index> limit, int ranks,
-                const Config& args, const Layout& layout) {
+void add_buffer(RankDirectory& directory, std::uint32_t file, const std::vector<std::size_t>& parameters,
+                const std::vector<BufferVector>& vectors, std::optional<Index> limit, int ranks, const Config& args,
+                const Layout& layout) {
     std::vector<BufferParameter> laid;
     for (std::size_t k : parameters) {
         const RankTensor& tensor = directory.tensors[k];
         laid.push_back({volume(tensor.shape), is_shared_embedding(args, layout, tensor.name)});
     }
     const BufferLayout places = lay_out(laid, limit, ranks);
-    if (by_dtype.entries().size() != 1 || !is_key_of(by_dtype.entries()[0].key, directory.tensors[parameters[0]].dtype))
-        throw failure("the buffer of parameters of {} is {}; files of before February 2024 are laid out otherwise",
-                      name(directory.tensors[parameters[0]].dtype), by_dtype.describe());
-    for (const Vector& vector : vectors_of(archive, by_dtype.entries()[0].value, places.size)) {
+    for (const BufferVector& vector : vectors) {
+        if (vector.stored.shape[0] != places.size)
+            throw failure("{} has {} elements; buckets of these parameters have {} together", vector.role,
+                          vector.stored.shape[0], places.size);
         for (std::size_t j = 0; j < parameters.size(); ++j) {
             RankTensor tensor = directory.tensors[parameters[j]];
             tensor.role = vector.role;
@@ -222,6 +211,34 @@ std::vector<std::vector<std::size_t>> buffers_of(const RankDirectory& directory,
 
 bool two_optimizers(const Config& args, const Layout& layout) { return holds(args, "num_experts") && layout.ep > 1; }
 
+int sharing_ranks(const Layout& layout, bool experts) {
+    const int etp = layout.etp > 0 ? layout.etp : layout.tp;
+    const int dense = layout.dp * layout.cp;
+    return experts ? std::max(1, layout.tp * dense / (etp * layout.ep)) : dense;
+}
+
+std::string_view role_of_vector(std::string_view name) {
+    if (name == "param") return "master";
+    if (name == "exp_avg") return "exp_avg";
+    if (name == "exp_avg_sq") return "exp_avg_sq";
+    throw failure("optimizer state '{}' is not known", name);
+}
+
+std::map<int, std::vector<BufferVector>> buffers_in(const torch::Archive& archive, Value optimizer) {
+    const auto coalesced = optimizer.find("buckets_coalesced");
+    if (!coalesced || !coalesced->is(Kind::boolean) || !coalesced->as_bool())
+        throw failure("buckets are not coalesced; files of before February 2024 are laid out otherwise");
+    std::map<int, std::vector<BufferVector>> buffers;
+    for (const auto& [key, value] : optimizer.entries()) {
+        if (!key.is(Kind::integer)) continue;
+        const std::int64_t number = key.as_int();
+        if (number < 0 || number >= static_cast<std::int64_t>(optimizer.entries().size()))
+            throw failure("a buffer has number {}", number);
+        buffers[static_cast<int>(number)] = vectors_of(archive, only_dtype(value));
+    }
+    return buffers;
+}
+
 bool without_decay(std::string_view name, int axes) { return axes == 1 || name.ends_with(".bias"); }
 
 void add_plain_optimizer(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
@@ -240,25 +257,17 @@ void add_distributed_optimizer(RankDirectory& directory, const torch::Archive& a
                                const Config& args, const Layout& layout) {
     const bool split = two_optimizers(args, layout);
     const std::vector<Value> all = optimizers(archive.root(), split);
-    const int etp = layout.etp > 0 ? layout.etp : layout.tp;
     for (std::size_t k = 0; k < all.size(); ++k) {
         if (all[k].is_none()) continue;
-        const auto coalesced = all[k].find("buckets_coalesced");
-        if (!coalesced || !coalesced->is(Kind::boolean) || !coalesced->as_bool())
-            throw failure("buckets are not coalesced; files of before February 2024 are laid out otherwise");
         const auto buffers = buffers_of(directory, parameters_of(directory, split, k == 1));
-        const auto entries = all[k].entries();
-        if (entries.size() != buffers.size() + 1)
-            throw failure("{} buffers for parameters of {}", entries.size() - 1, buffers.size());
-        const int dense = layout.dp * layout.cp;
-        const int ranks = k == 1 ? std::max(1, layout.tp * dense / (etp * layout.ep)) : dense;
+        const std::map<int, std::vector<BufferVector>> vectors = buffers_in(archive, all[k]);
+        if (vectors.size() != buffers.size() ||
+            (!vectors.empty() && vectors.rbegin()->first != static_cast<int>(buffers.size()) - 1))
+            throw failure("{} buffers for parameters of {}", vectors.size(), buffers.size());
+        const int ranks = sharing_ranks(layout, k == 1);
         for (std::size_t b = 0; b < buffers.size(); ++b) {
-            const auto entry = std::ranges::find_if(entries, [&](const torch::Entry& e) {
-                return e.key.is(Kind::integer) && e.key.as_int() == static_cast<std::int64_t>(b);
-            });
-            if (entry == entries.end()) throw failure("no buffer {}", b);
             const int chunk = directory.tensors[buffers[b][0]].chunk;
-            add_buffer(directory, archive, file, buffers[b], entry->value,
+            add_buffer(directory, file, buffers[b], vectors.at(static_cast<int>(b)),
                        bucket_size(args, layout, directory.pp, chunk), ranks, args, layout);
         }
     }

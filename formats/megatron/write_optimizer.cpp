@@ -217,8 +217,6 @@ Value distributed_value(ArchiveDraft& file, const RankDirectory& directory,
     Document& document = file.document();
     const bool split = two_optimizers(args, layout);
     const Coordinates at = coordinates(layout, directory.rank);
-    const int etp = layout.etp > 0 ? layout.etp : layout.tp;
-    const int dense = layout.dp * layout.cp;
     const DType gradients = DType::f32;
     std::vector<Value> all;
     for (const bool experts : {false, true}) {
@@ -227,7 +225,7 @@ Value distributed_value(ArchiveDraft& file, const RankDirectory& directory,
             all.emplace_back();  // another directory's rank leads the dense data-parallel group
             continue;
         }
-        const int ranks = experts ? std::max(1, layout.tp * dense / (etp * layout.ep)) : dense;
+        const int ranks = sharing_ranks(layout, experts);
         Value one = document.with_key(document.dict(), "buckets_coalesced", Value::boolean(true));
         std::vector<Entry> buffers;
         for (const Parameters& list : buffers_of(parameters_of(parameters, split, experts))) {

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import optimizer
 import reader
 import zero
 from tool import FIXTURES, fixture, in_parallel, need_fixtures, tpx
@@ -297,6 +298,7 @@ def jobs():
         yield same_state, "dcp", a, "dcp", b
         yield across, "dcp", b, "dcp", a, "fsdp=3", "dcp", 1
     yield from zero.jobs()
+    yield from optimizer.jobs()
 
 
 if __name__ == "__main__":
