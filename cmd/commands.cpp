@@ -2,6 +2,7 @@
 #include "cmd/commands.hpp"
 
 #include "cmd/profile.hpp"
+#include "cmd/simulate.hpp"
 
 #include <memory>
 
@@ -239,7 +240,7 @@ void add_commands(Cli& cli) {
     add_verify(cli);
     add_profile(cli);
     add_not_built(cli, "migrate", "Move a job's state between node-local stores");
-    add_not_built(cli, "simulate", "Replay a trace of jobs under a scheduling policy");
+    add_simulate(cli);
 }
 
 }  // namespace tpx::cli

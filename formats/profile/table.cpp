@@ -68,7 +68,13 @@ private:
     std::size_t at_ = 0, line_ = 1;
 };
 
-Table parse_csv(std::string_view text, std::string_view file) {
+// Throws `error`, or keeps what it says.
+void refuse(std::vector<std::string>* bad, const Error& error) {
+    if (!bad) throw error;
+    bad->emplace_back(error.what());
+}
+
+Table parse_csv(std::string_view text, std::string_view file, std::vector<std::string>* bad) {
     if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
     Table table{std::string{file}, {}, {}};
     CsvReader reader{text, file};
@@ -79,9 +85,11 @@ Table parse_csv(std::string_view text, std::string_view file) {
         if (table.find(table.columns[i]) != i)
             throw failure("{}:{}: column '{}' is there twice", file, row.line, table.columns[i]);
     while (reader.next(row)) {
-        if (row.cells.size() != table.columns.size())
-            throw failure("{}:{}: {} cells, but the header has {} columns", file, row.line, row.cells.size(),
-                          table.columns.size());
+        if (row.cells.size() != table.columns.size()) {
+            refuse(bad, failure("{}:{}: {} cells, but the header has {} columns", file, row.line, row.cells.size(),
+                                table.columns.size()));
+            continue;
+        }
         table.rows.push_back(std::move(row));
     }
     return table;
@@ -104,7 +112,15 @@ void add_object(Table& table, const nlohmann::json& object) {
     table.rows.push_back(std::move(row));
 }
 
-Table parse_json(std::string_view text, std::string_view file) {
+void add_line(Table& table, std::string_view line, std::vector<std::string>* bad) {
+    try {
+        add_object(table, nlohmann::json::parse(line));
+    } catch (const nlohmann::json::exception& error) {
+        refuse(bad, failure("{}:{}: not JSON: {}", table.file, table.rows.size() + 1, error.what()));
+    }
+}
+
+Table parse_json(std::string_view text, std::string_view file, std::vector<std::string>* bad) {
     Table table{std::string{file}, {}, {}};
     try {
         if (text.starts_with('[')) {
@@ -114,7 +130,7 @@ Table parse_json(std::string_view text, std::string_view file) {
         while (!text.empty()) {
             const std::size_t end = std::min(text.find('\n'), text.size());
             const std::string_view line = text.substr(0, end);
-            if (line.find_first_not_of(" \t\r") != line.npos) add_object(table, nlohmann::json::parse(line));
+            if (line.find_first_not_of(" \t\r") != line.npos) add_line(table, line, bad);
             text.remove_prefix(std::min(end + 1, text.size()));
         }
     } catch (const nlohmann::json::exception& error) {
@@ -130,10 +146,11 @@ std::size_t Table::find(std::string_view name) const {
     return found == columns.end() ? npos : static_cast<std::size_t>(found - columns.begin());
 }
 
-Table parse_table(std::string_view text, std::string_view file) {
+Table parse_table(std::string_view text, std::string_view file, std::vector<std::string>* bad) {
     const std::size_t first = text.find_first_not_of(" \t\r\n");
-    if (first != text.npos && (text[first] == '[' || text[first] == '{')) return parse_json(text.substr(first), file);
-    return parse_csv(text, file);
+    if (first != text.npos && (text[first] == '[' || text[first] == '{'))
+        return parse_json(text.substr(first), file, bad);
+    return parse_csv(text, file, bad);
 }
 
 double parse_number(std::string_view text) {

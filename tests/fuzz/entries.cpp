@@ -12,6 +12,8 @@
 #include "formats/torch/archive.hpp"
 #include "formats/torch/pickle.hpp"
 #include "formats/torch/pickle_writer.hpp"
+#include "formats/trace/cluster_file.hpp"
+#include "formats/trace/trace_file.hpp"
 #include "lib/layout/layout.hpp"
 
 #include <stdlib.h>
@@ -125,6 +127,15 @@ void runs(std::string_view bytes) {
         (void)predicted_seconds(prior_parameters(model), model, run);
 }
 
+void trace(std::string_view bytes) {
+    const Cluster cluster = formats::read_cluster("8x4:K80,2x8:V100");
+    formats::parse_trace(bytes, "trace.csv", cluster, {});
+}
+
+void speeds(std::string_view bytes) { formats::parse_speeds(bytes, "speeds.csv", formats::read_cluster("8x4:K80")); }
+
+void cluster_file(std::string_view bytes) { formats::parse_cluster(bytes, "cluster.toml"); }
+
 void columns(std::string_view bytes) { formats::parse_columns(bytes, "columns.toml"); }
 void throughput_model(std::string_view bytes) {
     formats::belief_before(formats::parse_throughput_model(bytes, "m.toml"));
@@ -167,6 +178,9 @@ std::span<const Entry> entries() {
         Entry{"layout", layout},
         Entry{"layout-toml", layout_toml},
         Entry{"family", family},
+        Entry{"trace", trace},
+        Entry{"speeds", speeds},
+        Entry{"cluster", cluster_file},
         Entry{"runs", runs},
         Entry{"columns", columns},
         Entry{"throughput-model", throughput_model},

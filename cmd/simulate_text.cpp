@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/simulate.hpp"
+#include "lib/core/units.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tpx::cli {
+namespace {
+
+// A field of CSV (RFC 4180).
+std::string field(const std::string& text) {
+    if (text.find_first_of(",\"\n\r") == text.npos) return text;
+    std::string quoted = "\"";
+    for (const char sign : text) quoted += sign == '"' ? std::string("\"\"") : std::string(1, sign);
+    return quoted + '"';
+}
+
+}  // namespace
+
+nlohmann::ordered_json summary_json(const Played& played) {
+    const Summary& is = played.summary;
+    return {{"policy", played.policy},
+            {"jobs", is.jobs},
+            {"mean_jct", is.mean_jct},
+            {"median_jct", is.median_jct},
+            {"p99_jct", is.p99_jct},
+            {"mean_queueing", is.mean_queueing},
+            {"median_queueing", is.median_queueing},
+            {"p99_queueing", is.p99_queueing},
+            {"makespan", is.makespan},
+            {"held", is.held},
+            {"trained", is.trained},
+            {"changes", is.changes},
+            {"stops", is.stops},
+            {"lost_gpu_hours", is.lost},
+            {"slowdown", is.slowdown},
+            {"fairness", is.fairness},
+            {"deadlines", is.deadlines},
+            {"deadlines_kept", is.kept},
+            {"events", played.results.events}};
+}
+
+std::string summary_table(const std::vector<Played>& played) {
+    std::string text = fmt::format("{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "policy", "mean JCT", "median",
+                                   "P99", "mean queue", "median", "makespan");
+    for (const Played& one : played) {
+        const Summary& is = one.summary;
+        text +=
+            fmt::format("{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", one.policy, format_seconds(is.mean_jct),
+                        format_seconds(is.median_jct), format_seconds(is.p99_jct), format_seconds(is.mean_queueing),
+                        format_seconds(is.median_queueing), format_seconds(is.makespan));
+    }
+    text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "policy", "GPUs held", "training",
+                        "changes", "stops", "lost GPU-h", "fairness");
+    bool deadlines = false;
+    for (const Played& one : played) {
+        const Summary& is = one.summary;
+        deadlines = deadlines || is.deadlines > 0;
+        text += fmt::format("{:<14} {:>10.2f} % {:>10.2f} % {:>12} {:>12} {:>12.4g} {:>12.3f}\n", one.policy,
+                            100 * is.held, 100 * is.trained, is.changes, is.stops, is.lost, is.fairness);
+    }
+    if (!deadlines) return text;
+    text += '\n';
+    for (const Played& one : played)
+        text += fmt::format("{:<14} keeps {} of {} deadlines\n", one.policy, one.summary.kept, one.summary.deadlines);
+    return text;
+}
+
+std::string jobs_csv(const std::vector<Played>& played, const std::vector<TraceJob>& jobs) {
+    std::string text =
+        "policy,job,gpus,arrival,start,finish,jct,queueing,held_gpu_seconds,training_gpu_seconds,lost_gpu_seconds,"
+        "changes,stops\n";
+    for (const Played& one : played) {
+        for (std::size_t id = 0; id < jobs.size(); ++id) {
+            const JobResult& is = one.results.jobs[id];
+            text += fmt::format("{},{},{},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{},{}\n", one.policy,
+                                field(jobs[id].name), jobs[id].gpus, seconds_of(is.arrival), seconds_of(is.start),
+                                seconds_of(is.finish), seconds_of(is.finish - is.arrival),
+                                seconds_of(is.start - is.arrival), is.held / 1e6, is.trained / 1e6, is.lost / 1e6,
+                                is.changes, is.stops);
+        }
+    }
+    return text;
+}
+
+}  // namespace tpx::cli

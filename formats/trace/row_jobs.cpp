@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/trace/rows.hpp"
+#include "lib/core/units.hpp"
+
+#include <limits>
+
+namespace tpx::formats {
+namespace {
+
+constexpr int most_gpus = 1 << 20;
+
+void ask_for(TraceJob& job, int gpus) { job.gpus = job.most = gpus; }
+
+double memory_of(const Row& row) {
+    try {
+        return static_cast<double>(parse_bytes(row.text("memory")));
+    } catch (const Error& error) {
+        throw row.bad("memory", "{}", error.what());
+    }
+}
+
+void add_tpx_wishes(TraceJob& job, const Row& row, const TraceContext& context) {
+    if (row.has("min_gpus")) job.least = row.whole("min_gpus", 1, job.gpus);
+    if (row.has("max_gpus")) job.most = row.whole("max_gpus", job.gpus, most_gpus);
+    if (row.has("priority")) job.priority = row.number("priority", 1e-6, 1e6);
+    if (row.has("guaranteed")) job.guaranteed = row.truth("guaranteed");
+    if (row.has("cpus")) job.cpus = row.number("cpus", 0, 1 << 20);
+    if (row.has("memory")) job.memory = memory_of(row);
+    if (row.has("deadline")) job.deadline = row.time("deadline");
+    if (row.has("kind")) {
+        job.kind = find_kind(context.cluster, row.text("kind"));
+        if (job.kind == any) throw row.bad("kind", "the cluster has no GPUs of kind '{}'", row.text("kind"));
+    }
+    if (row.has("tenant") && !context.cluster.tenants.empty()) {
+        job.tenant = find_tenant(context.cluster, row.text("tenant"));
+        if (job.tenant == any) throw row.bad("tenant", "the cluster has no tenant '{}'", row.text("tenant"));
+    }
+}
+
+}  // namespace
+
+TraceJob tpx_job(const Row& row, const TraceContext& context) {
+    TraceJob job;
+    job.name = row.text("name");
+    job.model = row.text("model");
+    job.plan = row.text("plan");
+    job.arrival = row.time("arrival");
+    ask_for(job, row.whole("gpus", 1, most_gpus));
+    add_tpx_wishes(job, row, context);
+    if (row.has("steps")) {
+        set_steps(job, context, row.number("steps", 0, 1e15));
+        return job;
+    }
+    const double exponent = row.has("scaling") ? row.number("scaling", 0, 2) : 1;
+    set_duration(job, context, row.time("duration"), exponent);
+    return job;
+}
+
+TraceJob rubick_job(const Row& row, const TraceContext& context) {
+    TraceJob job;
+    job.name = row.text("name");
+    job.model = row.text("application");
+    job.plan = row.text("exec_plan");
+    job.arrival = row.time("submission_time");
+    ask_for(job, row.whole("num_gpus", 1, most_gpus));
+    job.cpus = row.number("num_cpus", 0, 1e6) / job.gpus;
+    job.guaranteed = !row.has("is_sla") || row.truth("is_sla");
+    set_duration(job, context, row.time("duration"), 1);
+    return job;
+}
+
+TraceJob virtualflow_job(const Row& row, const TraceContext& context) {
+    TraceJob job;
+    job.name = fmt::format("job-{}", row.line() - 1);
+    job.model = row.text("workload");
+    job.arrival = row.time("arrival_time");
+    ask_for(job, row.whole("gpu_demand", 1, most_gpus));
+    job.priority = row.number("priority", 1e-6, 1e6);
+    set_steps(job, context, row.has("num_steps") ? row.number("num_steps", 0, 1e15) : 1);
+    return job;
+}
+
+TraceJob philly_job(const Row& row, const TraceContext& context, Time first) {
+    TraceJob job;
+    try {
+        job.arrival = parse_timestamp(row.text("timestamp")) - first;
+    } catch (const Error& error) {
+        throw row.bad("timestamp", "{}", error.what());
+    }
+    job.name = fmt::format("philly-{}", row.line());
+    ask_for(job, row.whole("num_gpus", 1, most_gpus));
+    if (row.has("cluster")) job.tenant = find_tenant(context.cluster, row.text("cluster"));
+    set_duration(job, context, row.time("duration"), 1);
+    return job;
+}
+
+TraceJob gavel_job(const Row& row, const TraceContext& context) {
+    TraceJob job;
+    job.name = fmt::format("gavel-{}", row.line() - 1);
+    job.model = row.text("job_type");
+    job.arrival = row.time("arrival_time");
+    ask_for(job, row.whole("scale_factor", 1, most_gpus));
+    job.least = job.gpus;
+    job.priority = row.number("priority_weight", 1e-6, 1e6);
+    const double slo = row.number("slo", -1, 1e9);
+    set_steps(job, context, row.number("total_steps", 0, 1e15));
+    if (slo > 0)
+        job.deadline = time_of(slo * seconds_of(static_cast<Time>(job.work / full_rate(job, context.cluster))));
+    return job;
+}
+
+}  // namespace tpx::formats

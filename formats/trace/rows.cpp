@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/trace/rows.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace tpx::formats {
+
+std::string_view Row::text(std::string_view column) const {
+    const std::size_t index = table_.find(column);
+    return index == Table::npos ? std::string_view{} : std::string_view{row_.cells[index]};
+}
+
+double Row::number(std::string_view column, double least, double most) const {
+    double value = 0;
+    try {
+        value = parse_number(text(column));
+    } catch (const Error& error) {
+        throw bad(column, "{}", error.what());
+    }
+    if (value < least || value > most) throw bad(column, "{:g} is not from {:g} to {:g}", value, least, most);
+    return value;
+}
+
+int Row::whole(std::string_view column, int least, int most) const {
+    const double value = number(column, least, most);
+    if (value != std::floor(value)) throw bad(column, "{:g} is not a whole number", value);
+    return static_cast<int>(value);
+}
+
+Time Row::time(std::string_view column) const { return time_of(number(column, 0, longest_time)); }
+
+bool Row::truth(std::string_view column) const {
+    const std::string_view word = text(column);
+    for (const std::string_view yes : {"1", "true", "yes"})
+        if (word == yes) return true;
+    for (const std::string_view no : {"0", "false", "no"})
+        if (word == no) return false;
+    throw bad(column, "'{}' is neither true nor false", word);
+}
+
+int find_kind(const Cluster& cluster, std::string_view name) {
+    const auto same = [](std::string_view a, std::string_view b) {
+        return std::ranges::equal(a, b, [](char x, char y) { return (x | 0x20) == (y | 0x20); });
+    };
+    for (std::size_t i = 0; i < cluster.kinds.size(); ++i)
+        if (same(cluster.kinds[i], name)) return static_cast<int>(i);
+    return any;
+}
+
+int find_tenant(const Cluster& cluster, std::string_view name) {
+    const auto found = std::ranges::find(cluster.tenants, name, &Tenant::name);
+    return found == cluster.tenants.end() ? any : static_cast<int>(found - cluster.tenants.begin());
+}
+
+void set_duration(TraceJob& job, const TraceContext& context, Time duration, double exponent) {
+    job.work = static_cast<double>(duration);
+    job.speed = std::make_shared<PowerSpeed>(job.gpus, exponent);
+    const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
+    if (!entry) return;
+    job.speed = entry->speed;
+    if (entry->whole_jobs) {
+        job.work = 1e6;
+        return;
+    }
+    const double rate = full_rate(job, context.cluster);
+    if (!(rate > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
+    job.work = static_cast<double>(duration) * rate;
+}
+
+void set_steps(TraceJob& job, const TraceContext& context, double steps) {
+    const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
+    if (!entry) throw failure("it has steps, and --speeds has no rates of job '{}' or model '{}'", job.name, job.model);
+    job.speed = entry->speed;
+    job.work = entry->whole_jobs ? 1e6 : steps * 1e6;
+    if (!(full_rate(job, context.cluster) > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
+}
+
+Time parse_timestamp(std::string_view text) {
+    const auto part = [&](std::size_t at, std::size_t length) {
+        int value = 0;
+        for (const char digit : text.substr(at, length)) {
+            if (digit < '0' || digit > '9') throw failure("'{}' is no time such as 2017-10-09 07:01:55", text);
+            value = value * 10 + (digit - '0');
+        }
+        return value;
+    };
+    const bool shaped = text.size() == 19 && text[4] == '-' && text[7] == '-' && (text[10] == ' ' || text[10] == 'T') &&
+                        text[13] == ':' && text[16] == ':';
+    if (!shaped) throw failure("'{}' is no time such as 2017-10-09 07:01:55", text);
+    using namespace std::chrono;
+    const year_month_day date{year{part(0, 4)}, month{static_cast<unsigned>(part(5, 2))},
+                              day{static_cast<unsigned>(part(8, 2))}};
+    if (!date.ok() || part(11, 2) > 23 || part(14, 2) > 59 || part(17, 2) > 60) throw failure("'{}' is no time", text);
+    const Time days = sys_days{date}.time_since_epoch().count();
+    return (((days * 24 + part(11, 2)) * 60 + part(14, 2)) * 60 + part(17, 2)) * second;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/trace/speeds_file.hpp"
+
+#include "formats/trace/rows.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <charconv>
+
+namespace tpx::formats {
+namespace {
+
+constexpr double highest_rate = 1e12;
+
+// "('ResNet-50 (batch size 64)', 2)" as the model and the GPUs.
+std::pair<std::string, int> gavel_key(std::string_view key, std::string_view file) {
+    const std::size_t end = key.rfind("', ");
+    int gpus = 0;
+    if (key.starts_with("('") && key.ends_with(')') && end != key.npos && end >= 2) {
+        const std::string_view number = key.substr(end + 3, key.size() - end - 4);
+        const auto [stop, code] = std::from_chars(number.data(), number.data() + number.size(), gpus);
+        if (code != std::errc{} || stop != number.data() + number.size()) gpus = 0;
+    }
+    if (gpus < 1) throw failure("{}: '{}' is not as ('model', 2)", file, key);
+    return {std::string{key.substr(2, end - 2)}, gpus};
+}
+
+// Gavel's table: kind of GPU, then model and GPUs, then the rates alone ("null") and beside others.
+SpeedBook parse_gavel(const nlohmann::json& root, std::string_view file, const Cluster& cluster) {
+    SpeedBook book;
+    for (const auto& [name, models] : root.items()) {
+        const int kind = find_kind(cluster, name);
+        if (kind == any || !models.is_object()) continue;
+        for (const auto& [key, rates] : models.items()) {
+            const auto [model, gpus] = gavel_key(key, file);
+            const auto alone = rates.is_object() ? rates.find("null") : rates.end();
+            if (!rates.is_object() || alone == rates.end() || !alone->is_number())
+                throw failure("{}: {}: {}: no number under \"null\"", file, name, key);
+            const double rate = alone->get<double>();
+            if (!(rate >= 0 && rate <= highest_rate))
+                throw failure("{}: {}: {}: {:g} is no rate", file, name, key, rate);
+            book.models_[model].speed->add(kind, gpus, rate);
+        }
+    }
+    return book;
+}
+
+void add_row(SpeedBook& book, const Row& row, const Cluster& cluster) {
+    int kind = any;
+    if (row.has("kind") && (kind = find_kind(cluster, row.text("kind"))) == any) return;
+    if (row.has("job") == row.has("model")) throw row.bad("job", "either job or model is needed");
+    const bool whole = row.has("seconds");
+    if (whole == row.has("rate")) throw row.bad("rate", "either rate or seconds is needed");
+    if (whole && row.has("model")) throw row.bad("seconds", "the seconds of a whole job belong to a job, not a model");
+    const int gpus = row.whole("gpus", 1, 1 << 20);
+    const double rate = whole ? 1 / row.number("seconds", 1e-6, longest_time) : row.number("rate", 0, highest_rate);
+    const std::string name{row.text(row.has("job") ? "job" : "model")};
+    SpeedBook::Entry& entry = (row.has("job") ? book.jobs_ : book.models_)[name];
+    if (entry.used && entry.whole_jobs != whole) throw row.bad("rate", "'{}' has rates and seconds", name);
+    entry.used = true;
+    entry.whole_jobs = whole;
+    entry.speed->add(kind, gpus, rate);
+}
+
+}  // namespace
+
+const SpeedBook::Entry* SpeedBook::find(const std::string& job, const std::string& model) const {
+    if (const auto found = jobs_.find(job); found != jobs_.end()) return &found->second;
+    const auto found = models_.find(model);
+    return found == models_.end() ? nullptr : &found->second;
+}
+
+SpeedBook parse_speeds(std::string_view text, std::string_view file, const Cluster& cluster) {
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    if (first != text.npos && text[first] == '{') {
+        const auto root = nlohmann::json::parse(text, nullptr, false);
+        const bool nested = root.is_object() && !root.empty() && root.begin()->is_object();
+        if (nested) return parse_gavel(root, file, cluster);
+    }
+    const Table table = parse_table(text, file);
+    SpeedBook book;
+    for (const Table::Row& row : table.rows) add_row(book, {table, row}, cluster);
+    return book;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/cluster.hpp"
+#include "lib/cluster/speed.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tpx::formats {
+
+/// Measured rates of jobs or models, by kind and number of GPUs.
+class SpeedBook {
+public:
+    struct Entry {
+        std::shared_ptr<TableSpeed> speed = std::make_shared<TableSpeed>();
+        bool whole_jobs = false;  ///< rates are jobs a second, not steps
+        bool used = false;
+    };
+
+    /// The rates of the job called `job`, else of `model`; null where there are none.
+    const Entry* find(const std::string& job, const std::string& model) const;
+    bool empty() const { return jobs_.empty() && models_.empty(); }
+
+    std::map<std::string, Entry> jobs_, models_;
+};
+
+/// Reads rates: CSV or JSON rows with `job` or `model`, `gpus`, `kind` where they differ by kind, and `rate` (steps a
+/// second) or `seconds` (of the whole job); or Gavel's table of throughputs. Kinds that `cluster` does not have are
+/// left out. Throws Error "FILE:LINE: cause".
+SpeedBook parse_speeds(std::string_view text, std::string_view file, const Cluster& cluster);
+
+}  // namespace tpx::formats

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/trace/trace_file.hpp"
+
+#include "formats/trace/rows.hpp"
+#include "lib/cluster/gpu_pool.hpp"
+#include "lib/core/file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+
+namespace tpx::formats {
+namespace {
+
+struct Format {
+    std::string_view name;
+    std::vector<std::string_view> columns;  // that it has and the others have not
+    TraceJob (*job)(const Row&, const TraceContext&);
+};
+
+TraceJob philly_job_from_1970(const Row& row, const TraceContext& context) { return philly_job(row, context, 0); }
+
+const std::array<Format, 5>& known_formats() {
+    static const std::array<Format, 5> all{{
+        {"rubick", {"submission_time", "num_gpus", "exec_plan"}, rubick_job},
+        {"virtualflow", {"arrival_time", "gpu_demand", "priority"}, virtualflow_job},
+        {"gavel", {"job_type", "total_steps", "scale_factor"}, gavel_job},
+        {"philly", {"timestamp", "duration", "num_gpus"}, philly_job_from_1970},
+        {"tpx", {"arrival", "gpus"}, tpx_job},
+    }};
+    return all;
+}
+
+const Format& format_of(const Table& table, std::string_view file) {
+    for (const Format& format : known_formats())
+        if (std::ranges::all_of(format.columns, [&](auto column) { return table.find(column) != Table::npos; }))
+            return format;
+    throw failure(
+        "{}: no trace that is known; columns arrival and gpus were expected, or those of Rubick, VirtualFlow, Gavel or "
+        "Philly",
+        file);
+}
+
+// Gavel's traces have ten fields between tabs and no header.
+bool is_gavel(std::string_view text) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    return std::ranges::count(line, '\t') == 9;
+}
+
+Table gavel_table(std::string_view text, std::string_view file, std::vector<std::string>& bad) {
+    Table table{std::string{file}, {}, {}};
+    table.columns = {"job_type",    "command",      "working_directory", "num_steps_arg", "needs_data_dir",
+                     "total_steps", "scale_factor", "priority_weight",   "slo",           "arrival_time"};
+    for (std::size_t line = 1; !text.empty(); ++line) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        std::string_view rest = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (rest.ends_with('\r')) rest.remove_suffix(1);
+        if (rest.empty()) continue;
+        Table::Row row{line, {}};
+        while (row.cells.size() < table.columns.size()) {
+            const std::size_t tab = std::min(rest.find('\t'), rest.size());
+            row.cells.emplace_back(rest.substr(0, tab));
+            if (tab == rest.size()) break;
+            rest.remove_prefix(tab + 1);
+        }
+        if (row.cells.size() == table.columns.size() && rest.find('\t') == rest.npos)
+            table.rows.push_back(std::move(row));
+        else
+            bad.push_back(fmt::format("{}:{}: {} fields between tabs, but a trace of Gavel's has {}", file, line,
+                                      row.cells.size(), table.columns.size()));
+    }
+    return table;
+}
+
+// Whether `job` could run on the cluster if nobody else did. Throws Error where it could not.
+void check_fit(const TraceJob& job, const Cluster& cluster, const GpuPool& empty) {
+    const auto here = [&] { return job.kind == any ? "" : fmt::format(" of kind {}", cluster.kinds[job.kind]); };
+    if (job.gpus > cluster.gpus(job.kind))
+        throw failure("it asks for {} GPUs, the cluster has {}{}", job.gpus, cluster.gpus(job.kind), here());
+    if (!empty.place(job, job.gpus))
+        throw failure(
+            "{} GPUs of one kind with {:g} cores and {:g} bytes each are not there, even when nobody else runs",
+            job.gpus, job.cpus, job.memory);
+    if (job.tenant != any && job.guaranteed && job.gpus > cluster.tenants[job.tenant].quota)
+        throw failure("it asks for {} GPUs, the quota of tenant '{}' is {}", job.gpus, cluster.tenants[job.tenant].name,
+                      cluster.tenants[job.tenant].quota);
+}
+
+// The number at `at`.
+std::size_t line_of(std::string_view text, std::size_t at) {
+    std::size_t line = 0;
+    std::from_chars(text.data() + std::min(at, text.size()), text.data() + text.size(), line);
+    return line;
+}
+
+// The first line that says when a job came counts as time 0.
+void count_from_first(std::vector<TraceJob>& jobs) {
+    if (jobs.empty()) return;
+    const Time first = std::ranges::min(jobs, {}, &TraceJob::arrival).arrival;
+    for (TraceJob& job : jobs) job.arrival -= first;
+}
+
+}  // namespace
+
+Trace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const SpeedBook& speeds) {
+    Trace trace;
+    const Table table = is_gavel(text) ? gavel_table(text, file, trace.bad) : parse_table(text, file, &trace.bad);
+    const Format& format = format_of(table, file);
+    trace.format = format.name;
+    const GpuPool empty{cluster};
+    std::set<std::string> names;
+    for (const Table::Row& cells : table.rows) {
+        try {
+            const Row row{table, cells};
+            TraceJob job = format.job(row, {cluster, speeds});
+            job.line = row.line();
+            if (job.name.empty()) job.name = fmt::format("job-{}", job.line);
+            check_fit(job, cluster, empty);
+            if (!names.insert(job.name).second) throw failure("job '{}' is there twice", job.name);
+            trace.jobs.push_back(std::move(job));
+        } catch (Error& error) {
+            const std::string place = fmt::format("{}:{}: ", file, cells.line);
+            if (!std::string_view{error.what()}.starts_with(place)) error.prepend(place.substr(0, place.size() - 2));
+            trace.bad.emplace_back(error.what());
+        }
+    }
+    const std::size_t prefix = file.size() + 1;
+    std::ranges::stable_sort(trace.bad, {}, [&](const std::string& said) { return line_of(said, prefix); });
+    if (format.name == "philly") count_from_first(trace.jobs);
+    std::ranges::stable_sort(trace.jobs, {}, &TraceJob::arrival);
+    return trace;
+}
+
+Trace read_trace(const std::string& path, const Cluster& cluster, const SpeedBook& speeds) {
+    constexpr std::uint64_t longest = std::uint64_t{1} << 30;
+    return parse_trace(read_file(path, longest), path, cluster, speeds);
+}
+
+}  // namespace tpx::formats

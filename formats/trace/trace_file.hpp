@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/trace/speeds_file.hpp"
+#include "lib/cluster/job.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+
+/// The jobs of a trace, and the rows that cannot be jobs.
+struct Trace {
+    std::string format;            ///< "tpx", "rubick", "virtualflow", "gavel" or "philly"
+    std::vector<TraceJob> jobs;    ///< in order of arrival, then of lines
+    std::vector<std::string> bad;  ///< "FILE:LINE: cause", in order of lines
+};
+
+/// The trace in `text`, for `cluster`, with rates from `speeds`. What it is follows from its columns: see tpx-trace(5).
+/// Rows that are cut, have times below zero, name what the cluster has not, or ask for more than it has are bad. Throws
+/// Error when the text is no trace at all.
+Trace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const SpeedBook& speeds);
+
+/// The trace in the file at `path`.
+Trace read_trace(const std::string& path, const Cluster& cluster, const SpeedBook& speeds);
+
+}  // namespace tpx::formats

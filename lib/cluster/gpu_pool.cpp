@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/gpu_pool.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <map>
+
+namespace tpx {
+
+GpuPool::GpuPool(const Cluster& cluster) : free_(cluster.kinds.size()) {
+    for (const ClusterHost& host : cluster.hosts) {
+        hosts_.push_back({host.kind, host.gpus, host.cpus, host.memory, host.cpus > 0, host.memory > 0});
+        free_[host.kind] += host.gpus;
+        total_ += host.gpus;
+    }
+}
+
+int GpuPool::free(int kind) const { return kind == any ? total_ : free_[kind]; }
+
+// How many GPUs with all that belongs to them `job` could have on `host`.
+int GpuPool::room(const Host& host, const TraceJob& job) const {
+    if (!host.up) return 0;
+    double most = host.gpus;
+    constexpr double rounding = 1e-9;
+    if (host.counts_cpus && job.cpus > 0) most = std::min(most, std::floor(host.cpus / job.cpus + rounding));
+    if (host.counts_memory && job.memory > 0) most = std::min(most, std::floor(host.memory / job.memory + rounding));
+    return static_cast<int>(most);
+}
+
+std::optional<Grant> GpuPool::place_on_kind(const TraceJob& job, int gpus, int kind) const {
+    if (free_[kind] < gpus) return {};
+    int best = any, best_room = 0, total = 0;
+    std::vector<GpuShare> rooms;
+    for (int i = 0; i < static_cast<int>(hosts_.size()); ++i) {
+        if (hosts_[i].kind != kind || hosts_[i].gpus == 0) continue;
+        const int here = room(hosts_[i], job);
+        if (here == 0) continue;
+        if (here >= gpus && (best == any || here < best_room)) best = i, best_room = here;
+        if (best != any) continue;
+        rooms.push_back({i, here});
+        total += here;
+    }
+    if (best != any) return Grant{{{best, gpus}}};
+    if (total < gpus) return {};
+    std::ranges::stable_sort(rooms, std::greater{}, &GpuShare::gpus);
+    Grant grant;
+    auto next = rooms.begin();
+    for (; gpus > 0 && next->gpus <= gpus; gpus -= next->gpus, ++next) grant.parts.push_back(*next);
+    if (gpus > 0) {  // the rest where it leaves least behind
+        while (next + 1 != rooms.end() && (next + 1)->gpus >= gpus) ++next;
+        grant.parts.push_back({next->host, gpus});
+    }
+    std::ranges::sort(grant.parts, {}, &GpuShare::host);
+    return grant;
+}
+
+std::optional<Grant> GpuPool::place(const TraceJob& job, int gpus) const {
+    if (job.kind != any) return place_on_kind(job, gpus, job.kind);
+    for (int kind = 0; kind < static_cast<int>(free_.size()); ++kind)
+        if (auto grant = place_on_kind(job, gpus, kind)) return grant;
+    return {};
+}
+
+std::optional<Grant> GpuPool::place_more(const TraceJob& job, const Grant& held, int more) const {
+    Grant grown = held;
+    for (GpuShare& part : grown.parts) {
+        const int here = std::min(more, room(hosts_[part.host], job));
+        part.gpus += here;
+        more -= here;
+    }
+    if (more == 0) return grown;
+    TraceJob same = job;
+    same.kind = hosts_[held.parts[0].host].kind;
+    GpuPool rest = *this;
+    rest.take(job, difference_of(grown.parts, held.parts));
+    const auto further = rest.place_on_kind(same, more, same.kind);
+    if (!further) return {};
+    grown.parts = sum_of(grown.parts, further->parts);
+    return grown;
+}
+
+Grant GpuPool::part_of(const Grant& held, int gpus) {
+    Grant kept = held;
+    std::ranges::stable_sort(kept.parts, std::greater{}, &GpuShare::gpus);
+    for (GpuShare& part : kept.parts) {
+        part.gpus = std::min(part.gpus, gpus);
+        gpus -= part.gpus;
+    }
+    std::erase_if(kept.parts, [](const GpuShare& part) { return part.gpus == 0; });
+    std::ranges::sort(kept.parts, {}, &GpuShare::host);
+    return kept;
+}
+
+void GpuPool::take(const TraceJob& job, std::span<const GpuShare> parts) {
+    for (const GpuShare& part : parts) {
+        Host& host = hosts_[part.host];
+        assert(host.up && host.gpus >= part.gpus);
+        host.gpus -= part.gpus;
+        host.cpus -= part.gpus * job.cpus;
+        host.memory -= part.gpus * job.memory;
+        free_[host.kind] -= part.gpus;
+        total_ -= part.gpus;
+    }
+}
+
+void GpuPool::give(const TraceJob& job, std::span<const GpuShare> parts) {
+    for (const GpuShare& part : parts) {
+        Host& host = hosts_[part.host];
+        host.gpus += part.gpus;
+        host.cpus += part.gpus * job.cpus;
+        host.memory += part.gpus * job.memory;
+        if (!host.up) continue;
+        free_[host.kind] += part.gpus;
+        total_ += part.gpus;
+    }
+}
+
+void GpuPool::set_up(int host, bool up) {
+    if (hosts_[host].up == up) return;
+    hosts_[host].up = up;
+    const int change = up ? hosts_[host].gpus : -hosts_[host].gpus;
+    free_[hosts_[host].kind] += change;
+    total_ += change;
+}
+
+std::vector<GpuShare> sum_of(std::span<const GpuShare> a, std::span<const GpuShare> b) {
+    std::map<int, int> gpus;
+    for (const GpuShare& part : a) gpus[part.host] += part.gpus;
+    for (const GpuShare& part : b) gpus[part.host] += part.gpus;
+    std::vector<GpuShare> parts;
+    for (const auto& [host, count] : gpus)
+        if (count > 0) parts.push_back({host, count});
+    return parts;
+}
+
+std::vector<GpuShare> difference_of(std::span<const GpuShare> a, std::span<const GpuShare> b) {
+    std::vector<GpuShare> minus(b.begin(), b.end());
+    for (GpuShare& part : minus) part.gpus = -part.gpus;
+    return sum_of(a, minus);
+}
+
+}  // namespace tpx

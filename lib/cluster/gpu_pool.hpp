@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/job.hpp"
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// What is free on the hosts of a cluster.
+class GpuPool {
+public:
+    explicit GpuPool(const Cluster& cluster);
+
+    /// GPUs of a kind, or of all, that nobody holds on hosts that are up.
+    int free(int kind = any) const;
+    int free_on(int host) const { return hosts_[host].up ? hosts_[host].gpus : 0; }
+    bool up(int host) const { return hosts_[host].up; }
+
+    /// GPUs for `job`, all of one kind: on one host if any has room, the one with least; else on as few hosts as can
+    /// be. Nothing where they do not fit now.
+    std::optional<Grant> place(const TraceJob& job, int gpus) const;
+    /// The same, beside what it has in `held`: hosts of `held` come first.
+    std::optional<Grant> place_more(const TraceJob& job, const Grant& held, int more) const;
+
+    /// The grant with `gpus` of `held`'s GPUs: hosts with few of them are left first.
+    static Grant part_of(const Grant& held, int gpus);
+
+    void take(const TraceJob& job, std::span<const GpuShare> parts);
+    void give(const TraceJob& job, std::span<const GpuShare> parts);
+    /// GPUs of a host that is down are not free; what is given back there waits for the repair.
+    void set_up(int host, bool up);
+
+private:
+    struct Host {
+        int kind;
+        int gpus;
+        double cpus;
+        double memory;
+        bool counts_cpus;
+        bool counts_memory;
+        bool up = true;
+    };
+
+    int room(const Host& host, const TraceJob& job) const;
+    std::optional<Grant> place_on_kind(const TraceJob& job, int gpus, int kind) const;
+
+    std::vector<Host> hosts_;
+    std::vector<int> free_;  // by kind
+    int total_ = 0;
+};
+
+/// The parts of both, hosts in order.
+std::vector<GpuShare> sum_of(std::span<const GpuShare> a, std::span<const GpuShare> b);
+/// What `a` has and `b` has not.
+std::vector<GpuShare> difference_of(std::span<const GpuShare> a, std::span<const GpuShare> b);
+
+}  // namespace tpx

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/cluster.hpp"
+#include "lib/cluster/time.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// GPUs of one host.
+struct GpuShare {
+    int host = 0;
+    int gpus = 0;
+
+    friend bool operator==(const GpuShare&, const GpuShare&) = default;
+};
+
+/// What a job holds.
+struct Grant {
+    std::vector<GpuShare> parts;  ///< each host once, in order of hosts
+    int plan = 0;                 ///< which of its execution plans the job uses, for policies that choose one
+
+    int gpus() const;
+    friend bool operator==(const Grant&, const Grant&) = default;
+};
+
+/// How fast a job trains with what it holds.
+class Speed {
+public:
+    virtual ~Speed() = default;
+    /// Units of work a second on `grant` of `cluster`, which is not empty; 0 where the job cannot run so.
+    virtual double rate(const Grant& grant, const Cluster& cluster) const = 0;
+};
+
+/// One job of a trace.
+struct TraceJob {
+    std::string name;
+    Time arrival = 0;
+    int gpus = 1;     ///< that it asks for
+    int least = 1;    ///< the fewest that it can use
+    int most = 1;     ///< the most that it can use
+    int kind = any;   ///< of GPU
+    double work = 0;  ///< in millionths of the unit of `speed`: microseconds where the rate is 1
+    std::shared_ptr<const Speed> speed;
+    double priority = 1;
+    int tenant = any;
+    bool guaranteed = true;        ///< or best effort: may be stopped whenever a policy likes
+    std::optional<Time> deadline;  ///< since its arrival
+    double cpus = 0;               ///< cores for each GPU
+    double memory = 0;             ///< bytes of the host for each GPU
+    std::string model;
+    std::string plan;
+    std::size_t line = 0;  ///< of the trace
+};
+
+}  // namespace tpx

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/metrics.hpp"
+
+#include "lib/cluster/speed.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tpx {
+namespace {
+
+double mean(const std::vector<double>& values) {
+    if (values.empty()) return 0;
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Jain's index.
+double evenness(const std::vector<double>& values) {
+    double sum = 0, squares = 0;
+    for (const double value : values) sum += value, squares += value * value;
+    return squares > 0 ? sum * sum / (static_cast<double>(values.size()) * squares) : 1;
+}
+
+}  // namespace
+
+double quantile(std::vector<double> values, double q) {
+    if (values.empty()) return 0;
+    const auto at = std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())));
+    std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(at));
+    return values[at];
+}
+
+Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const Results& results) {
+    Summary summary;
+    summary.jobs = jobs.size();
+    std::vector<double> times, queueing, slowdowns;
+    Time first = never, last = results.end;
+    double held = 0, trained = 0;
+    for (std::size_t id = 0; id < jobs.size(); ++id) {
+        const JobResult& result = results.jobs[id];
+        first = std::min(first, result.arrival);
+        last = std::max(last, result.finish);
+        const Time time = result.finish - result.arrival;
+        times.push_back(seconds_of(time));
+        queueing.push_back(seconds_of(result.start - result.arrival));
+        const double alone = jobs[id].work / full_rate(jobs[id], cluster);
+        if (alone > 0) slowdowns.push_back(static_cast<double>(time) / alone);
+        held += result.held;
+        trained += result.trained;
+        summary.lost += result.lost / 3600e6;
+        summary.changes += result.changes;
+        summary.stops += result.stops;
+        if (!jobs[id].deadline) continue;
+        ++summary.deadlines;
+        summary.kept += time <= *jobs[id].deadline;
+    }
+    summary.mean_jct = mean(times);
+    summary.median_jct = quantile(times, 0.5);
+    summary.p99_jct = quantile(times, 0.99);
+    summary.mean_queueing = mean(queueing);
+    summary.median_queueing = quantile(queueing, 0.5);
+    summary.p99_queueing = quantile(queueing, 0.99);
+    summary.slowdown = mean(slowdowns);
+    summary.fairness = evenness(slowdowns);
+    if (jobs.empty()) return summary;
+    summary.makespan = seconds_of(last - first);
+    const double all = static_cast<double>(last - first) * cluster.gpus();
+    summary.held = all > 0 ? held / all : 0;
+    summary.trained = all > 0 ? trained / all : 0;
+    return summary;
+}
+
+}  // namespace tpx

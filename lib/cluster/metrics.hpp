@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/results.hpp"
+
+#include <span>
+
+namespace tpx {
+
+/// The numbers of one policy. Times are seconds; a quantile is the value at position floor(q n) of n sorted ones.
+struct Summary {
+    std::size_t jobs = 0;
+    double mean_jct = 0;  ///< from arrival to finish
+    double median_jct = 0;
+    double p99_jct = 0;
+    double mean_queueing = 0;  ///< from arrival to the first GPU
+    double median_queueing = 0;
+    double p99_queueing = 0;
+    double makespan = 0;  ///< from the first arrival until the last GPU is given back
+    double held = 0;      ///< share of all GPU-time until then that jobs had
+    double trained = 0;   ///< share in which GPUs trained: without those that start, or are about to be given back
+    int changes = 0;
+    int stops = 0;
+    double lost = 0;      ///< GPU-hours of jobs that held GPUs and trained with none
+    double slowdown = 0;  ///< mean of the time a job took / what it takes alone with all that it asks for
+    double fairness = 0;  ///< Jain's index of the slowdowns: 1 when all are the same, 1/n when one suffers alone
+    std::size_t deadlines = 0;
+    std::size_t kept = 0;  ///< of the deadlines
+};
+
+/// The value at position floor(q n) of the n `values` in order; 0 of none.
+double quantile(std::vector<double> values, double q);
+
+Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const Results& results);
+
+}  // namespace tpx

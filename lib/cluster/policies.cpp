@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/policies.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tpx {
+
+std::span<const PolicyInfo> policies() {
+    static constexpr std::array<PolicyInfo, 5> all{{
+        {"fifo", "In order of arrival", make_fifo},
+        {"fifo-backfill", "In order of arrival, gaps filled without delaying the first", make_fifo_backfill},
+        {"srtf", "Shortest remaining time first, others are stopped", make_srtf},
+        {"priority", "By priority, then arrival; nobody is stopped", make_priority},
+        {"las", "Least attained service first, in levels", make_las},
+    }};
+    return all;
+}
+
+const PolicyInfo* find_policy(std::string_view name) {
+    const auto found = std::ranges::find(policies(), name, &PolicyInfo::name);
+    return found == policies().end() ? nullptr : &*found;
+}
+
+}  // namespace tpx

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/policy.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tpx {
+
+/// A policy that can be asked for by name.
+struct PolicyInfo {
+    std::string_view name;
+    std::string_view summary;
+    std::unique_ptr<Policy> (*make)();
+};
+
+/// All policies, in the order of the manual.
+std::span<const PolicyInfo> policies();
+
+/// Null if there is none of that name.
+const PolicyInfo* find_policy(std::string_view name);
+
+// One file of policies/ each.
+std::unique_ptr<Policy> make_fifo();
+std::unique_ptr<Policy> make_fifo_backfill();
+std::unique_ptr<Policy> make_srtf();
+std::unique_ptr<Policy> make_priority();
+std::unique_ptr<Policy> make_las();
+
+}  // namespace tpx

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/in_order.hpp"
+#include "lib/cluster/policies.hpp"
+#include "lib/cluster/speed.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+// Who would be done first with the GPUs that it asks for goes first; it is known how long everybody takes.
+class Srtf final : public Policy {
+public:
+    void schedule(Simulation& simulation) override {
+        std::vector<int> order = simulation.waiting();
+        order.insert(order.end(), simulation.running().begin(), simulation.running().end());
+        std::ranges::sort(order);
+        std::vector<double> left(order.back() + 1);
+        for (const int id : order) left[id] = simulation.remaining(id) / asked_rate(simulation, id);
+        std::ranges::stable_sort(order, {}, [&](int id) { return left[id]; });
+        run_in_order(simulation, order);
+    }
+
+private:
+    // The rate with all GPUs on hosts of the job's own kind, or the first.
+    double asked_rate(const Simulation& simulation, int id) {
+        if (rates_.size() <= static_cast<std::size_t>(id)) rates_.resize(id + 1);
+        if (rates_[id] == 0) rates_[id] = full_rate(simulation.job(id), simulation.cluster());
+        return rates_[id];
+    }
+
+    std::vector<double> rates_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_srtf() { return std::make_unique<Srtf>(); }
+
+}  // namespace tpx

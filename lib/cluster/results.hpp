@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/job.hpp"
+
+#include <vector>
+
+namespace tpx {
+
+/// What became of one job.
+struct JobResult {
+    Time arrival = 0;
+    Time start = never;   ///< when it first got GPUs
+    Time finish = never;  ///< when its last step was done
+    double held = 0;      ///< GPU-microseconds that it had
+    double trained = 0;   ///< of these, those in which the GPUs trained
+    double lost = 0;      ///< of these, those in which none of its GPUs trained: it was started or changed
+    int changes = 0;      ///< of its GPUs or plan while it ran
+    int stops = 0;        ///< times that it lost all its GPUs
+};
+
+/// What a job did with which GPUs, for charts.
+struct Segment {
+    int job = 0;
+    Time begin = 0;
+    Time end = 0;
+    Grant grant;  ///< all that it held
+    bool training = false;
+};
+
+/// What came of a trace under a policy.
+struct Results {
+    std::vector<JobResult> jobs;    ///< in the order of the trace
+    std::vector<Segment> segments;  ///< in order of time; only where they were asked for
+    Time end = 0;                   ///< when the last GPU was given back
+    std::uint64_t events = 0;
+};
+
+}  // namespace tpx

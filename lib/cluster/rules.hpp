@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/job.hpp"
+
+#include <functional>
+#include <vector>
+
+namespace tpx {
+
+/// What it takes until a job's GPUs train, or others may have them.
+struct Delays {
+    Time start = 0;    ///< from GPUs to the first step
+    Time grow = 0;     ///< from further GPUs to the first step with them; the job trains on meanwhile
+    Time shrink = 0;   ///< from the decision to the last step with GPUs that are taken away
+    Time release = 0;  ///< from a job's last step with GPUs until they are free
+    /// False: whatever changes stops the job for `change`, and `grow` and `shrink` mean nothing.
+    bool background = false;
+    Time change = 0;
+};
+
+/// A host that is down from `begin` until `end`.
+struct Outage {
+    int host = 0;
+    Time begin = 0;
+    Time end = never;
+};
+
+/// How a trace is played, whatever the policy.
+struct Rules {
+    Time quantum = 0;  ///< policies decide at multiples of it; 0: whenever something happens
+    Delays delays;
+    /// Where it is given, how long `job` stops for a change from what it has to what it gets; in place of `change`.
+    std::function<Time(const TraceJob& job, const Grant& from, const Grant& to)> change;
+    std::vector<Outage> outages;
+    Time checkpoint = 0;  ///< time between checkpoints, to which failures set a job back; 0: at once
+    bool segments = false;
+};
+
+}  // namespace tpx

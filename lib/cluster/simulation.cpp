@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/simulation.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace tpx {
+namespace {
+
+int count(std::span<const GpuShare> parts) {
+    int gpus = 0;
+    for (const GpuShare& part : parts) gpus += part.gpus;
+    return gpus;
+}
+
+void insert(std::vector<int>& sorted, int id) { sorted.insert(std::ranges::lower_bound(sorted, id), id); }
+
+void erase(std::vector<int>& sorted, int id) {
+    const auto found = std::ranges::lower_bound(sorted, id);
+    assert(found != sorted.end() && *found == id);
+    sorted.erase(found);
+}
+
+}  // namespace
+
+Simulation::Simulation(const Cluster& cluster, std::span<const TraceJob> jobs, const Rules& rules)
+    : cluster_{cluster},
+      jobs_{jobs},
+      rules_{rules},
+      pool_{cluster},
+      soon_{cluster},
+      states_(jobs.size()),
+      used_(cluster.tenants.size()),
+      down_(cluster.hosts.size()) {
+    results_.jobs.resize(jobs.size());
+    for (std::size_t id = 0; id < jobs.size(); ++id) {
+        states_[id].remaining = jobs[id].work;
+        results_.jobs[id].arrival = jobs[id].arrival;
+    }
+    for (const Outage& outage : rules.outages) {
+        push(outage.begin, Kind::down, outage.host);
+        if (outage.end != never) push(outage.end, Kind::up, outage.host);
+    }
+}
+
+double Simulation::remaining(int id) const {
+    const State& state = states_[id];
+    return state.remaining - state.rate * static_cast<double>(now_ - state.since);
+}
+
+double Simulation::attained(int id) const {
+    return results_.jobs[id].held + static_cast<double>(now_ - states_[id].since) * count(states_[id].held);
+}
+
+bool Simulation::within_quota(int id, int gpus) const {
+    const TraceJob& job = jobs_[id];
+    if (job.tenant == any || !job.guaranteed) return true;
+    return used_[job.tenant] - states_[id].target.gpus() + gpus <= cluster_.tenants[job.tenant].quota;
+}
+
+std::optional<Grant> Simulation::place(int id, int gpus) const {
+    if (!within_quota(id, gpus)) return {};
+    return pool_.place(jobs_[id], gpus);
+}
+
+Time Simulation::time_needed(int id, const Grant& grant) const {
+    const double rate = jobs_[id].speed->rate(grant, cluster_);
+    if (!(rate > 0)) return never / 2;
+    return rules_.delays.start + static_cast<Time>(std::min(4e18, std::ceil(states_[id].remaining / rate)));
+}
+
+void Simulation::charge(int id, int gpus) {
+    if (jobs_[id].tenant != any && jobs_[id].guaranteed) used_[jobs_[id].tenant] += gpus;
+}
+
+// Brings what is known about the job up to now.
+void Simulation::account(int id) {
+    State& state = states_[id];
+    JobResult& result = results_.jobs[id];
+    const auto time = static_cast<double>(now_ - state.since);
+    const int held = count(state.held);
+    if (time > 0 && held > 0) {
+        result.held += held * time;
+        result.trained += count(state.trains) * time;
+        if (state.trains.empty()) result.lost += held * time;
+        state.remaining = std::max(0.0, state.remaining - state.rate * time);
+        if (rules_.segments)
+            results_.segments.push_back(
+                {id, state.since, now_, {state.held, state.target.plan}, !state.trains.empty()});
+    }
+    state.since = now_;
+}
+
+void Simulation::train(int id, std::vector<GpuShare> parts, int plan) {
+    State& state = states_[id];
+    state.trains = std::move(parts);
+    state.rate = jobs_[id].speed->rate({state.trains, plan}, cluster_);
+    state.saved = now_;
+    if (state.finish != never) finishes_.erase({state.finish, id});
+    state.finish = never;
+    if (!(state.rate > 0)) return;
+    const double time = std::ceil(state.remaining / state.rate);
+    constexpr double longest = 4e18;
+    if (time + static_cast<double>(now_) > longest)
+        throw failure("job '{}' would not finish in 100,000 years", jobs_[id].name);
+    state.finish = now_ + static_cast<Time>(time);
+    finishes_.insert({state.finish, id});
+}
+
+// The job trains with none of its GPUs.
+void Simulation::idle(int id) {
+    State& state = states_[id];
+    if (state.finish != never) finishes_.erase({state.finish, id});
+    state.finish = never;
+    state.rate = 0;
+    state.trains.clear();
+}
+
+void Simulation::set_changing(int id, bool changing) {
+    changes_ += int(changing) - int(states_[id].changing);
+    states_[id].changing = changing;
+}
+
+void Simulation::push(Time time, Kind kind, int subject, std::vector<GpuShare> parts) {
+    const bool outage = kind == Kind::down || kind == Kind::up;
+    if (!outage) ++timers_;
+    events_.push({time, kind, subject, outage ? 0 : states_[subject].version, std::move(parts), order_++});
+}
+
+void Simulation::start(int id, Grant grant) {
+    assert(!grant.parts.empty() && within_quota(id, grant.gpus()));
+    account(id);
+    erase(waiting_, id);
+    insert(running_, id);
+    State& state = states_[id];
+    pool_.take(jobs_[id], grant.parts);
+    soon_.take(jobs_[id], grant.parts);
+    charge(id, grant.gpus());
+    state.held = sum_of(state.held, grant.parts);
+    state.target = std::move(grant);
+    ++state.version;
+    ++actions_;
+    JobResult& result = results_.jobs[id];
+    if (result.start == never) result.start = now_;
+    set_changing(id, true);
+    rules_.delays.start > 0 ? push(now_ + rules_.delays.start, Kind::ready, id) : ready(id);
+}
+
+void Simulation::change(int id, Grant grant) {
+    State& state = states_[id];
+    if (grant == state.target) return;
+    account(id);
+    const std::vector<GpuShare> more = difference_of(grant.parts, state.target.parts);
+    const std::vector<GpuShare> fewer = difference_of(state.target.parts, grant.parts);
+    const Grant before = std::exchange(state.target, std::move(grant));
+    charge(id, state.target.gpus() - before.gpus());
+    pool_.take(jobs_[id], more);
+    soon_.take(jobs_[id], more);
+    state.held = sum_of(state.held, more);
+    ++state.version;
+    ++actions_;
+    ++results_.jobs[id].changes;
+    set_changing(id, true);
+    if (rules_.delays.background && before.plan == state.target.plan && !state.trains.empty()) {
+        assert(more.empty() || fewer.empty());
+        if (more.empty())
+            rules_.delays.shrink > 0 ? push(now_ + rules_.delays.shrink, Kind::shrunk, id, fewer)
+                                     : happen({now_, Kind::shrunk, id, state.version, fewer, 0});
+        else
+            rules_.delays.grow > 0 ? push(now_ + rules_.delays.grow, Kind::ready, id) : ready(id);
+        return;
+    }
+    idle(id);
+    if (!fewer.empty()) give_back(id, fewer);
+    const Time stop = rules_.change ? rules_.change(jobs_[id], before, state.target) : rules_.delays.change;
+    stop > 0 ? push(now_ + stop, Kind::ready, id) : ready(id);
+}
+
+void Simulation::stop(int id) {
+    leave(id);
+    erase(running_, id);
+    insert(waiting_, id);
+    ++results_.jobs[id].stops;
+    ++actions_;
+}
+
+void Simulation::wake(Time time) {
+    assert(time > now_);
+    wake_ = std::min(wake_, round_after(time));
+}
+
+// All that the job holds and that is not on its way already is given back.
+void Simulation::leave(int id) {
+    account(id);
+    State& state = states_[id];
+    idle(id);
+    set_changing(id, false);
+    ++state.version;
+    charge(id, -state.target.gpus());
+    state.target = {};
+    give_back(id, difference_of(state.held, state.leaving));
+}
+
+void Simulation::give_back(int id, std::vector<GpuShare> parts) {
+    State& state = states_[id];
+    soon_.give(jobs_[id], parts);
+    if (rules_.delays.release == 0) return released(id, parts);
+    state.leaving = sum_of(state.leaving, parts);
+    ++changes_;
+    push(now_ + rules_.delays.release, Kind::released, id, std::move(parts));
+}
+
+void Simulation::released(int id, const std::vector<GpuShare>& parts) {
+    account(id);
+    states_[id].held = difference_of(states_[id].held, parts);
+    pool_.give(jobs_[id], parts);
+    results_.end = std::max(results_.end, now_);
+}
+
+void Simulation::ready(int id) {
+    account(id);
+    train(id, states_[id].target.parts, states_[id].target.plan);
+    set_changing(id, false);
+}
+
+void Simulation::finish(int id) {
+    account(id);
+    states_[id].remaining = 0;
+    leave(id);
+    erase(running_, id);
+    results_.jobs[id].finish = now_;
+    ++finished_;
+}
+
+void Simulation::host_down(int host) {
+    if (down_[host]++ > 0) return;
+    pool_.set_up(host, false);
+    soon_.set_up(host, false);
+    const std::vector<int> running = running_;
+    for (const int id : running) {
+        State& state = states_[id];
+        const auto here = [&](const GpuShare& part) { return part.host == host; };
+        if (std::ranges::none_of(state.target.parts, here)) continue;
+        account(id);
+        if (rules_.checkpoint > 0)
+            state.remaining += state.rate * static_cast<double>((now_ - state.saved) % rules_.checkpoint);
+        stop(id);
+    }
+}
+
+void Simulation::happen(const Event& event) {
+    const int subject = event.subject;
+    switch (event.kind) {
+        case Kind::down:
+            return host_down(subject);
+        case Kind::up:
+            if (--down_[subject] == 0) pool_.set_up(subject, true), soon_.set_up(subject, true);
+            return;
+        case Kind::released:
+            --changes_;
+            states_[subject].leaving = difference_of(states_[subject].leaving, event.parts);
+            return released(subject, event.parts);
+        case Kind::ready:
+            if (event.version == states_[subject].version) ready(subject);
+            return;
+        case Kind::shrunk:
+            if (event.version != states_[subject].version) return;
+            ready(subject);
+            return give_back(subject, event.parts);
+    }
+}
+
+Time Simulation::next_time() const {
+    Time time = wake_;
+    if (!finishes_.empty()) time = std::min(time, finishes_.begin()->first);
+    if (!events_.empty()) time = std::min(time, events_.top().time);
+    if (next_arrival_ < static_cast<int>(jobs_.size())) time = std::min(time, jobs_[next_arrival_].arrival);
+    return time;
+}
+
+// Everything that is due now: jobs finish first, then delays end and hosts fail or return, then jobs come.
+void Simulation::happen_all() {
+    while (!finishes_.empty() && finishes_.begin()->first == now_) {
+        finish(finishes_.begin()->second);
+        dirty_ = true, ++results_.events;
+    }
+    while (!events_.empty() && events_.top().time == now_) {
+        const Event event = events_.top();
+        events_.pop();
+        if (event.kind != Kind::down && event.kind != Kind::up) --timers_;
+        happen(event);
+        dirty_ = true, ++results_.events;
+    }
+    for (; next_arrival_ < static_cast<int>(jobs_.size()) && jobs_[next_arrival_].arrival == now_; ++next_arrival_) {
+        states_[next_arrival_].since = now_;
+        insert(waiting_, next_arrival_);
+        dirty_ = true, ++results_.events;
+    }
+}
+
+Time Simulation::round_after(Time time) const {
+    if (rules_.quantum == 0) return time;
+    return (time + rules_.quantum - 1) / rules_.quantum * rules_.quantum;
+}
+
+void Simulation::call(Policy& policy) {
+    if (rules_.quantum > 0) {
+        if (dirty_) wake_ = std::min(wake_, round_after(now_));
+        if (wake_ != now_) return;
+    } else if (!dirty_ && wake_ != now_) {
+        return;
+    }
+    if (wake_ == now_) wake_ = never;
+    dirty_ = false;
+    if (waiting_.empty() && running_.empty()) return;
+    const std::uint64_t before = actions_;
+    policy.schedule(*this);
+    const bool still = actions_ == before && running_.empty() && timers_ == 0;
+    idle_calls_ = still ? idle_calls_ + 1 : 0;
+}
+
+// Waiting that nothing can end is an error, not an endless loop.
+void Simulation::check_progress() const {
+    constexpr int patience = 1000;
+    if (next_time() != never && idle_calls_ < patience) return;
+    const int stuck = !waiting_.empty() ? waiting_.front() : running_.front();
+    throw failure("{} jobs are left and nothing makes them go on; the first is '{}', which {}",
+                  jobs_.size() - static_cast<std::size_t>(finished_), jobs_[stuck].name,
+                  waiting_.empty() ? "cannot train with the GPUs that it was given" : "is given no GPUs");
+}
+
+Results Simulation::run(Policy& policy, const std::function<void(int)>& progress) {
+    while (finished_ < static_cast<int>(jobs_.size()) || timers_ > 0) {
+        check_progress();
+        const Time next = next_time();
+        assert(next >= now_);
+        now_ = next;
+        happen_all();
+        call(policy);
+        if (progress) progress(finished_);
+    }
+    return std::move(results_);
+}
+
+}  // namespace tpx

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/gpu_pool.hpp"
+#include "lib/cluster/policy.hpp"
+#include "lib/cluster/results.hpp"
+#include "lib/cluster/rules.hpp"
+
+#include <functional>
+#include <queue>
+#include <set>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// A trace that is played: jobs come, policies give them GPUs, time goes from event to event. The first part is what
+/// policies may ask and do. Everything is decided by the arguments: the same ones give the same results.
+class Simulation {
+public:
+    /// The arguments must live as long as the simulation; jobs are in order of arrival.
+    Simulation(const Cluster& cluster, std::span<const TraceJob> jobs, const Rules& rules);
+
+    Time now() const { return now_; }
+    const Cluster& cluster() const { return cluster_; }
+    const GpuPool& pool() const { return pool_; }
+    /// What is free once all that is on its way back has come.
+    const GpuPool& soon() const { return soon_; }
+    const TraceJob& job(int id) const { return jobs_[id]; }
+    /// Jobs that have come and hold no GPU, in order of arrival.
+    const std::vector<int>& waiting() const { return waiting_; }
+    /// Jobs that hold GPUs and have steps to do, in order of arrival.
+    const std::vector<int>& running() const { return running_; }
+    /// What a running job holds, with GPUs that do not train yet and without those that it is about to lose.
+    const Grant& grant(int id) const { return states_[id].target; }
+    /// True until a job that was started or changed trains as it was told.
+    bool changing(int id) const { return states_[id].changing; }
+    /// How many jobs are changing, and how many GPUs are about to be given back.
+    int changes() const { return changes_; }
+    /// Units of work, in millionths, that a job has left now.
+    double remaining(int id) const;
+    /// GPU-microseconds that a job has had until now.
+    double attained(int id) const;
+    /// When a job finishes if nothing is changed; never if it does not train.
+    Time finish_of(int id) const { return states_[id].finish; }
+    /// Running jobs by the time at which they finish if nothing is changed.
+    const std::set<std::pair<Time, int>>& finishes() const { return finishes_; }
+    /// From the start of a waiting job with `grant` until its last step is done, nothing being changed.
+    Time time_needed(int id, const Grant& grant) const;
+    const JobResult& result(int id) const { return results_.jobs[id]; }
+    /// GPUs for a waiting job within its tenant's quota; nothing where they do not fit now.
+    std::optional<Grant> place(int id, int gpus) const;
+    /// Whether the quota of its tenant lets a job have `gpus` GPUs.
+    bool within_quota(int id, int gpus) const;
+
+    /// Gives a waiting job what is free.
+    void start(int id, Grant grant);
+    /// Gives a running job other GPUs or another plan. Where changes go on in the background, either more GPUs or
+    /// fewer, and only when the last change is done.
+    void change(int id, Grant grant);
+    /// Takes all GPUs from a running job, which waits again and loses no work.
+    void stop(int id);
+    /// Has the policy called at `time`, which is not in the past.
+    void wake(Time time);
+
+    /// Plays the trace to its end; `progress` is called now and then with the number of jobs that have finished.
+    /// Throws Error when the policy leaves jobs waiting though nothing is to come.
+    Results run(Policy& policy, const std::function<void(int)>& progress = {});
+
+private:
+    enum class Kind { ready, shrunk, released, down, up };
+    struct Event {
+        Time time;
+        Kind kind;
+        int subject;  // job or host
+        std::uint32_t version;
+        std::vector<GpuShare> parts;
+        std::uint64_t order;
+        bool operator>(const Event& other) const {
+            return time != other.time ? time > other.time : order > other.order;
+        }
+    };
+    struct State {
+        Grant target;                   // what it was told to have
+        std::vector<GpuShare> held;     // with GPUs that it is about to lose
+        std::vector<GpuShare> leaving;  // of these, those that are given back soon
+        std::vector<GpuShare> trains;
+        double remaining = 0;
+        double rate = 0;
+        Time since = 0;  // until when it is accounted for
+        Time saved = 0;  // since when it trains as it does: there was a checkpoint
+        Time finish = never;
+        std::uint32_t version = 0;
+        bool changing = false;
+    };
+
+    void push(Time time, Kind kind, int subject, std::vector<GpuShare> parts = {});
+    Time next_time() const;
+    void happen(const Event& event);
+    void arrive(int id);
+    void finish(int id);
+    void ready(int id);
+    void host_down(int host);
+    void account(int id);
+    void train(int id, std::vector<GpuShare> parts, int plan);
+    void idle(int id);
+    void set_changing(int id, bool changing);
+    void charge(int id, int gpus);
+    void give_back(int id, std::vector<GpuShare> parts);
+    void released(int id, const std::vector<GpuShare>& parts);
+    void leave(int id);
+    void happen_all();
+    void call(Policy& policy);
+    void check_progress() const;
+    Time round_after(Time time) const;
+
+    const Cluster& cluster_;
+    std::span<const TraceJob> jobs_;
+    const Rules& rules_;
+    GpuPool pool_, soon_;
+    std::vector<State> states_;
+    std::vector<int> waiting_, running_;
+    std::set<std::pair<Time, int>> finishes_;
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    std::vector<int> used_;  // GPUs of each tenant's guaranteed jobs
+    std::vector<int> down_;  // outages of each host
+    Results results_;
+    Time now_ = 0;
+    Time wake_ = never;  // the next call of the policy that is due
+    int next_arrival_ = 0;
+    int finished_ = 0;
+    int changes_ = 0;
+    int timers_ = 0;      // events that are no outages
+    int idle_calls_ = 0;  // one after another that did nothing while nothing ran
+    bool dirty_ = false;  // something has happened that the policy does not know
+    std::uint64_t order_ = 0;
+    std::uint64_t actions_ = 0;
+};
+
+}  // namespace tpx

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/speed.hpp"
+
+#include "lib/cluster/gpu_pool.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace tpx {
+
+double PowerSpeed::rate(const Grant& grant, const Cluster&) const {
+    const int gpus = grant.gpus();
+    return gpus == asked_ ? 1 : std::pow(static_cast<double>(gpus) / asked_, exponent_);
+}
+
+double TableSpeed::rate(int kind, int gpus) const {
+    auto table = rates_.find(kind);
+    if (table == rates_.end()) table = rates_.find(any);
+    if (table == rates_.end() || table->second.empty()) return 0;
+    const std::map<int, double>& points = table->second;
+    const auto above = points.lower_bound(gpus);
+    if (above == points.end()) return points.rbegin()->second;
+    if (above->first == gpus) return above->second;
+    if (above == points.begin()) return 0;
+    const auto below = std::prev(above);
+    const double way = static_cast<double>(gpus - below->first) / (above->first - below->first);
+    return below->second + way * (above->second - below->second);
+}
+
+double TableSpeed::rate(const Grant& grant, const Cluster& cluster) const {
+    const int gpus = grant.gpus();
+    double slowest = rate(cluster.hosts[grant.parts[0].host].kind, gpus);
+    for (const GpuShare& part : grant.parts) slowest = std::min(slowest, rate(cluster.hosts[part.host].kind, gpus));
+    return slowest;
+}
+
+double full_rate(const TraceJob& job, const Cluster& cluster) {
+    const GpuPool empty{cluster};
+    double best = 0;
+    for (int kind = 0; kind < static_cast<int>(cluster.kinds.size()); ++kind) {
+        if (job.kind != any && job.kind != kind) continue;
+        TraceJob here = job;
+        here.kind = kind;
+        if (const auto grant = empty.place(here, job.gpus)) best = std::max(best, job.speed->rate(*grant, cluster));
+    }
+    return best;
+}
+
+}  // namespace tpx

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/job.hpp"
+
+#include <map>
+#include <utility>
+
+namespace tpx {
+
+/// With `g` GPUs, (g / asked)^exponent: exactly 1 with as many as the job asks for.
+class PowerSpeed final : public Speed {
+public:
+    PowerSpeed(int asked, double exponent) : asked_{asked}, exponent_{exponent} {}
+    double rate(const Grant& grant, const Cluster& cluster) const override;
+
+private:
+    int asked_;
+    double exponent_;
+};
+
+/// Measured rates by kind and number of GPUs. Numbers in between are on straight lines; fewer than the fewest cannot
+/// run, more than the most are of no use. Where a grant has several kinds, the slowest counts for all its GPUs.
+class TableSpeed final : public Speed {
+public:
+    /// `kind` may be `any`: of kinds that have no rates of their own.
+    void add(int kind, int gpus, double rate) { rates_[kind][gpus] = rate; }
+    double rate(const Grant& grant, const Cluster& cluster) const override;
+    /// The rate of `gpus` GPUs of one kind.
+    double rate(int kind, int gpus) const;
+
+private:
+    std::map<int, std::map<int, double>> rates_;
+};
+
+/// The fastest that `job` can be with as many GPUs as it asks for, packed on hosts of one kind that it may have; 0
+/// where it cannot run so. What is free does not matter.
+double full_rate(const TraceJob& job, const Cluster& cluster);
+
+}  // namespace tpx

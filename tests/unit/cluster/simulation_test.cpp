@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/simulation.hpp"
+
+#include "lib/cluster/metrics.hpp"
+#include "lib/cluster/policies.hpp"
+#include "lib/core/error.hpp"
+#include "tests/unit/cluster/random_trace.hpp"
+#include "tests/unit/cluster/reference.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+namespace tpx {
+namespace {
+
+using test::random_jobs;
+using test::simple_cluster;
+
+Results play(std::string_view policy, const Cluster& cluster, const std::vector<TraceJob>& jobs,
+             const Rules& rules = {}) {
+    return Simulation{cluster, jobs, rules}.run(*find_policy(policy)->make());
+}
+
+// The law of laws: no host ever gives more than it has, and what is said to be held adds up.
+void check_laws(const Cluster& cluster, const std::vector<TraceJob>& jobs, const Results& results) {
+    std::map<std::pair<Time, int>, int> changes;  // of GPUs in use, by time and host
+    std::vector<double> held(jobs.size());
+    Time last = 0;
+    for (const Segment& segment : results.segments) {
+        REQUIRE(segment.begin < segment.end);
+        CHECK(segment.begin >= jobs[segment.job].arrival);
+        CHECK(segment.end >= last);
+        last = segment.end;
+        held[segment.job] += static_cast<double>(segment.end - segment.begin) * segment.grant.gpus();
+        for (const GpuShare& part : segment.grant.parts) {
+            changes[{segment.begin, part.host}] += part.gpus;
+            changes[{segment.end, part.host}] -= part.gpus;
+        }
+    }
+    std::vector<int> used(cluster.hosts.size());
+    for (const auto& [key, change] : changes) {
+        used[key.second] += change;
+        CHECK(used[key.second] >= 0);
+        CHECK(used[key.second] <= cluster.hosts[key.second].gpus);
+    }
+    for (std::size_t id = 0; id < jobs.size(); ++id) {
+        const JobResult& is = results.jobs[id];
+        CHECK(is.arrival <= is.start);
+        CHECK(is.start <= is.finish);
+        CHECK(is.finish < never);
+        CHECK(is.held == doctest::Approx(held[id]).epsilon(1e-12));
+        CHECK(is.trained <= is.held);
+    }
+}
+
+TEST_CASE("every policy agrees with a simulator that goes second by second") {
+    std::mt19937 random{1};
+    for (int round = 0; round < 40; ++round) {
+        const int hosts = 1 + static_cast<int>(random() % 5), each = 1 << random() % 4;
+        const std::vector<TraceJob> jobs = random_jobs(random, 25, hosts * each);
+        for (const std::string_view policy : {"fifo", "fifo-backfill", "srtf", "priority", "las"}) {
+            CAPTURE(policy);
+            CAPTURE(round);
+            const Results results = play(policy, simple_cluster(hosts, each), jobs);
+            const auto fates = test::Reference{jobs, hosts * each, policy}.play();
+            for (std::size_t id = 0; id < jobs.size(); ++id) {
+                CAPTURE(id);
+                CHECK(results.jobs[id].start == fates[id].start * second);
+                CHECK(results.jobs[id].finish == fates[id].finish * second);
+            }
+        }
+    }
+}
+
+// Several kinds, cores and memory that run out, tenants, delays, rounds, hosts that fail.
+struct Hard {
+    Cluster cluster{{"A", "B"}, {}, {{"t", 6}, {"u", 3}}};
+    std::vector<TraceJob> jobs;
+    Rules rules;
+
+    explicit Hard(std::mt19937& random) {
+        for (int i = 0; i < 4; ++i) cluster.hosts.push_back({fmt::format("h{}", i), i % 2, 4, i == 3 ? 4.0 : 16.0, 64});
+        jobs = random_jobs(random, 40, 4);
+        for (TraceJob& job : jobs) {
+            job.kind = static_cast<int>(random() % 3) - 1;
+            job.tenant = job.gpus <= 2 ? static_cast<int>(random() % 3) - 1 : any;
+            job.guaranteed = random() % 4 > 0;
+            job.cpus = static_cast<double>(random() % 4);
+            job.memory = static_cast<double>(random() % 16);
+        }
+        rules.quantum = random() % 2 ? 0 : 60 * second;
+        rules.delays = {Time(random() % 90) * second,     5 * second, second,
+                        Time(random() % 2) * 10 * second, false,      40 * second};
+        rules.checkpoint = Time(random() % 2) * 600 * second;
+        for (int i = 0; i < 6; ++i) {
+            const Time begin = Time(random() % 20000) * second;
+            rules.outages.push_back(
+                {static_cast<int>(random() % 4), begin, begin + Time(1 + random() % 3000) * second});
+        }
+        rules.segments = true;
+    }
+};
+
+TEST_CASE("nothing is used twice and nobody is forgotten, whatever happens") {
+    std::mt19937 random{2};
+    for (int round = 0; round < 60; ++round) {
+        const Hard hard{random};
+        for (const PolicyInfo& policy : policies()) {
+            CAPTURE(policy.name);
+            CAPTURE(round);
+            const Results results = play(policy.name, hard.cluster, hard.jobs, hard.rules);
+            check_laws(hard.cluster, hard.jobs, results);
+            for (std::size_t id = 0; id < hard.jobs.size(); ++id)  // work conserved, but for what failures cost
+                CHECK(results.jobs[id].trained >= hard.jobs[id].work * hard.jobs[id].gpus * (1 - 1e-12));
+        }
+    }
+}
+
+TEST_CASE("quotas of tenants are kept by every policy") {
+    std::mt19937 random{3};
+    for (int round = 0; round < 20; ++round) {
+        const Hard hard{random};
+        for (const PolicyInfo& policy : policies()) {
+            const Results results = play(policy.name, hard.cluster, hard.jobs, hard.rules);
+            std::map<Time, std::array<int, 2>> changes;
+            for (const Segment& segment : results.segments) {
+                const TraceJob& job = hard.jobs[segment.job];
+                if (job.tenant == any || !job.guaranteed || !segment.training) continue;
+                changes[segment.begin][job.tenant] += segment.grant.gpus();
+                changes[segment.end][job.tenant] -= segment.grant.gpus();
+            }
+            std::array<int, 2> used{};
+            for (const auto& [time, change] : changes) {
+                for (const int tenant : {0, 1}) {
+                    used[tenant] += change[tenant];
+                    CHECK(used[tenant] <= hard.cluster.tenants[tenant].quota);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("the same arguments give the same results") {
+    std::mt19937 random{4};
+    const Hard hard{random};
+    for (const PolicyInfo& policy : policies()) {
+        const Results one = play(policy.name, hard.cluster, hard.jobs, hard.rules);
+        const Results other = play(policy.name, hard.cluster, hard.jobs, hard.rules);
+        REQUIRE(one.segments.size() == other.segments.size());
+        for (std::size_t i = 0; i < one.segments.size(); ++i) {
+            CHECK(one.segments[i].begin == other.segments[i].begin);
+            CHECK(one.segments[i].grant == other.segments[i].grant);
+        }
+    }
+}
+
+TEST_CASE("a failed host sets jobs back to their last checkpoint") {
+    std::vector<TraceJob> jobs(1);
+    jobs[0].work = 1000e6;
+    jobs[0].speed = std::make_shared<PowerSpeed>(1, 1);
+    Rules rules;
+    rules.checkpoint = 300 * second;
+    rules.delays.start = 10 * second;
+    rules.outages = {{0, 500 * second, 600 * second}};
+    // 10 s of start, 490 s of training of which 190 s are lost, 100 s down, 10 s of start, 700 s of training.
+    const Results results = play("fifo", simple_cluster(1, 1), jobs, rules);
+    CHECK(results.jobs[0].finish == (600 + 10 + 700) * second);
+    CHECK(results.jobs[0].stops == 1);
+}
+
+TEST_CASE("jobs that nothing makes go on are an error, not an endless loop") {
+    std::vector<TraceJob> jobs(1);
+    jobs[0].name = "stuck";
+    jobs[0].gpus = 2;
+    jobs[0].work = 1e6;
+    jobs[0].speed = std::make_shared<PowerSpeed>(2, 1);
+    CHECK_THROWS_WITH_AS(play("fifo", simple_cluster(1, 1), jobs),
+                         "1 jobs are left and nothing makes them go on; the first is 'stuck', which is given no GPUs",
+                         Error);
+    jobs[0].speed = std::make_shared<TableSpeed>();
+    CHECK_THROWS_AS(play("fifo", simple_cluster(1, 2), jobs), Error);
+}
+
+TEST_CASE("GPUs that start or are about to be given back are held and do not train") {
+    std::vector<TraceJob> jobs(1);
+    jobs[0].work = 80e6;
+    jobs[0].speed = std::make_shared<PowerSpeed>(1, 1);
+    Rules rules;
+    rules.delays.start = 15 * second;
+    rules.delays.release = 5 * second;
+    const Cluster cluster = simple_cluster(1, 1);
+    const Results results = play("fifo", cluster, jobs, rules);
+    const Summary summary = summarise(cluster, jobs, results);
+    CHECK(results.jobs[0].finish == 95 * second);
+    CHECK(summary.makespan == 100);
+    CHECK(summary.held == 1);
+    CHECK(summary.trained == 0.8);
+}
+
+}  // namespace
+}  // namespace tpx
