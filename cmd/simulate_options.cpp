@@ -32,7 +32,9 @@ void read_delays(std::string_view text, Delays& delays) {
         const std::string_view key = word.substr(0, equals);
         const Time value = seconds_from(word.substr(std::min(equals + 1, word.size())), "--delays");
         if (key == "start")
-            delays.start = value;
+            delays.start = delays.single = value;
+        else if (key == "single")
+            delays.single = value;
         else if (key == "change")
             delays.change = value;
         else if (key == "grow")
@@ -42,7 +44,8 @@ void read_delays(std::string_view text, Delays& delays) {
         else if (key == "release")
             delays.release = value;
         else
-            throw Error{Exit::usage, "--delays: unknown '{}'; start, change, grow, shrink and release are known", key};
+            throw Error{Exit::usage,
+                        "--delays: unknown '{}'; start, single, change, grow, shrink and release are known", key};
     }
 }
 
@@ -54,7 +57,8 @@ void add_rules(Command& command, SimulateOptions& options) {
     command.option("--delays", &options.delays, "LIST", "Delays one by one, as in start=86,release=10")
         .rare()
         .details(
-            "Of start, from the GPUs to the first step; change, for which a job stops that gets other GPUs; grow and "
+            "Of start, from the GPUs to the first step; single, the same of a job that gets one GPU; change, for which "
+            "a job stops that gets other GPUs; grow and "
             "shrink, which take its place and let the job train on until its new GPUs are ready, or its last step on "
             "those that it loses is done; and release, until GPUs that a job does not need any more are free.");
 }
@@ -65,7 +69,7 @@ Rules rules_of(const SimulateOptions& options) {
     Rules rules;
     if (!options.quantum.empty()) rules.quantum = seconds_from(options.quantum, "--quantum");
     if (!options.reconfig.empty())
-        rules.delays.start = rules.delays.change = seconds_from(options.reconfig, "--reconfig");
+        rules.delays.start = rules.delays.single = rules.delays.change = seconds_from(options.reconfig, "--reconfig");
     read_delays(options.delays, rules.delays);
     return rules;
 }

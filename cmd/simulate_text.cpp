@@ -30,6 +30,7 @@ nlohmann::ordered_json summary_json(const Played& played) {
             {"p99_queueing", is.p99_queueing},
             {"makespan", is.makespan},
             {"held", is.held},
+            {"worked", is.worked},
             {"trained", is.trained},
             {"changes", is.changes},
             {"stops", is.stops},
@@ -51,14 +52,15 @@ std::string summary_table(const std::vector<Played>& played) {
                         format_seconds(is.median_jct), format_seconds(is.p99_jct), format_seconds(is.mean_queueing),
                         format_seconds(is.median_queueing), format_seconds(is.makespan));
     }
-    text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "policy", "GPUs held", "training",
-                        "changes", "stops", "lost GPU-h", "fairness");
+    text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>8} {:>8} {:>12} {:>9}\n", "policy", "GPUs held", "working",
+                        "training", "changes", "stops", "lost GPU-h", "fairness");
     bool deadlines = false;
     for (const Played& one : played) {
         const Summary& is = one.summary;
         deadlines = deadlines || is.deadlines > 0;
-        text += fmt::format("{:<14} {:>10.2f} % {:>10.2f} % {:>12} {:>12} {:>12.4g} {:>12.3f}\n", one.policy,
-                            100 * is.held, 100 * is.trained, is.changes, is.stops, is.lost, is.fairness);
+        text +=
+            fmt::format("{:<14} {:>10.2f} % {:>10.2f} % {:>10.2f} % {:>8} {:>8} {:>12.4g} {:>9.3f}\n", one.policy,
+                        100 * is.held, 100 * is.worked, 100 * is.trained, is.changes, is.stops, is.lost, is.fairness);
     }
     if (!deadlines) return text;
     text += '\n';

@@ -35,7 +35,7 @@ Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const 
     summary.jobs = jobs.size();
     std::vector<double> times, queueing, slowdowns;
     Time first = never, last = results.end;
-    double held = 0, trained = 0;
+    double held = 0, worked = 0, trained = 0;
     for (std::size_t id = 0; id < jobs.size(); ++id) {
         const JobResult& result = results.jobs[id];
         first = std::min(first, result.arrival);
@@ -46,6 +46,7 @@ Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const 
         const double alone = jobs[id].work / full_rate(jobs[id], cluster);
         if (alone > 0) slowdowns.push_back(static_cast<double>(time) / alone);
         held += result.held;
+        worked += result.worked;
         trained += result.trained;
         summary.lost += result.lost / 3600e6;
         summary.changes += result.changes;
@@ -66,6 +67,7 @@ Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const 
     summary.makespan = seconds_of(last - first);
     const double all = static_cast<double>(last - first) * cluster.gpus();
     summary.held = all > 0 ? held / all : 0;
+    summary.worked = all > 0 ? worked / all : 0;
     summary.trained = all > 0 ? trained / all : 0;
     return summary;
 }

@@ -18,7 +18,8 @@ struct Summary {
     double p99_queueing = 0;
     double makespan = 0;  ///< from the first arrival until the last GPU is given back
     double held = 0;      ///< share of all GPU-time until then that jobs had
-    double trained = 0;   ///< share in which GPUs trained: without those that start, or are about to be given back
+    double worked = 0;    ///< share without GPUs that running jobs are about to have, or are about to give back
+    double trained = 0;   ///< share in which GPUs trained
     int changes = 0;
     int stops = 0;
     double lost = 0;      ///< GPU-hours of jobs that held GPUs and trained with none

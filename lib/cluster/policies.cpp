@@ -7,12 +7,13 @@
 namespace tpx {
 
 std::span<const PolicyInfo> policies() {
-    static constexpr std::array<PolicyInfo, 5> all{{
+    static constexpr std::array<PolicyInfo, 6> all{{
         {"fifo", "In order of arrival", make_fifo},
         {"fifo-backfill", "In order of arrival, gaps filled without delaying the first", make_fifo_backfill},
         {"srtf", "Shortest remaining time first, others are stopped", make_srtf},
         {"priority", "By priority, then arrival; nobody is stopped", make_priority},
         {"las", "Least attained service first, in levels", make_las},
+        {"wfs", "Elastic weighted fair sharing: jobs grow and shrink", make_wfs},
     }};
     return all;
 }

@@ -29,5 +29,6 @@ std::unique_ptr<Policy> make_fifo_backfill();
 std::unique_ptr<Policy> make_srtf();
 std::unique_ptr<Policy> make_priority();
 std::unique_ptr<Policy> make_las();
+std::unique_ptr<Policy> make_wfs();
 
 }  // namespace tpx

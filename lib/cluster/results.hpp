@@ -13,6 +13,8 @@ struct JobResult {
     Time start = never;   ///< when it first got GPUs
     Time finish = never;  ///< when its last step was done
     double held = 0;      ///< GPU-microseconds that it had
+    double worked = 0;    ///< of these, those of a job that starts, stops for a change or trains, but not those that it
+                          ///< is only about to have or to lose
     double trained = 0;   ///< of these, those in which the GPUs trained
     double lost = 0;      ///< of these, those in which none of its GPUs trained: it was started or changed
     int changes = 0;      ///< of its GPUs or plan while it ran

@@ -11,6 +11,7 @@ namespace tpx {
 /// What it takes until a job's GPUs train, or others may have them.
 struct Delays {
     Time start = 0;    ///< from GPUs to the first step
+    Time single = 0;   ///< the same for a job that gets one GPU
     Time grow = 0;     ///< from further GPUs to the first step with them; the job trains on meanwhile
     Time shrink = 0;   ///< from the decision to the last step with GPUs that are taken away
     Time release = 0;  ///< from a job's last step with GPUs until they are free

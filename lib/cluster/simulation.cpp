@@ -58,7 +58,7 @@ double Simulation::attained(int id) const {
 bool Simulation::within_quota(int id, int gpus) const {
     const TraceJob& job = jobs_[id];
     if (job.tenant == any || !job.guaranteed) return true;
-    return used_[job.tenant] - states_[id].target.gpus() + gpus <= cluster_.tenants[job.tenant].quota;
+    return used_[job.tenant] + gpus - states_[id].target.gpus() <= cluster_.tenants[job.tenant].quota;
 }
 
 std::optional<Grant> Simulation::place(int id, int gpus) const {
@@ -66,10 +66,14 @@ std::optional<Grant> Simulation::place(int id, int gpus) const {
     return pool_.place(jobs_[id], gpus);
 }
 
+Time Simulation::start_delay(const Grant& grant) const {
+    return grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start;
+}
+
 Time Simulation::time_needed(int id, const Grant& grant) const {
     const double rate = jobs_[id].speed->rate(grant, cluster_);
     if (!(rate > 0)) return never / 2;
-    return rules_.delays.start + static_cast<Time>(std::min(4e18, std::ceil(states_[id].remaining / rate)));
+    return start_delay(grant) + static_cast<Time>(std::min(4e18, std::ceil(states_[id].remaining / rate)));
 }
 
 void Simulation::charge(int id, int gpus) {
@@ -85,6 +89,7 @@ void Simulation::account(int id) {
     if (time > 0 && held > 0) {
         result.held += held * time;
         result.trained += count(state.trains) * time;
+        result.worked += (state.trains.empty() ? state.target.gpus() : count(state.trains)) * time;
         if (state.trains.empty()) result.lost += held * time;
         state.remaining = std::max(0.0, state.remaining - state.rate * time);
         if (rules_.segments)
@@ -130,6 +135,12 @@ void Simulation::push(Time time, Kind kind, int subject, std::vector<GpuShare> p
     events_.push({time, kind, subject, outage ? 0 : states_[subject].version, std::move(parts), order_++});
 }
 
+// Has the job train as it was told after `delay`.
+void Simulation::make_ready(int id, Time delay) {
+    states_[id].ready = now_ + delay;
+    delay > 0 ? push(now_ + delay, Kind::ready, id) : ready(id);
+}
+
 void Simulation::start(int id, Grant grant) {
     assert(!grant.parts.empty() && within_quota(id, grant.gpus()));
     account(id);
@@ -146,7 +157,7 @@ void Simulation::start(int id, Grant grant) {
     JobResult& result = results_.jobs[id];
     if (result.start == never) result.start = now_;
     set_changing(id, true);
-    rules_.delays.start > 0 ? push(now_ + rules_.delays.start, Kind::ready, id) : ready(id);
+    make_ready(id, start_delay(state.target));
 }
 
 void Simulation::change(int id, Grant grant) {
@@ -156,7 +167,7 @@ void Simulation::change(int id, Grant grant) {
     const std::vector<GpuShare> more = difference_of(grant.parts, state.target.parts);
     const std::vector<GpuShare> fewer = difference_of(state.target.parts, grant.parts);
     const Grant before = std::exchange(state.target, std::move(grant));
-    charge(id, state.target.gpus() - before.gpus());
+    charge(id, count(more));
     pool_.take(jobs_[id], more);
     soon_.take(jobs_[id], more);
     state.held = sum_of(state.held, more);
@@ -164,19 +175,27 @@ void Simulation::change(int id, Grant grant) {
     ++actions_;
     ++results_.jobs[id].changes;
     set_changing(id, true);
-    if (rules_.delays.background && before.plan == state.target.plan && !state.trains.empty()) {
+    if (rules_.delays.background && before.plan == state.target.plan) {
         assert(more.empty() || fewer.empty());
-        if (more.empty())
-            rules_.delays.shrink > 0 ? push(now_ + rules_.delays.shrink, Kind::shrunk, id, fewer)
-                                     : happen({now_, Kind::shrunk, id, state.version, fewer, 0});
-        else
-            rules_.delays.grow > 0 ? push(now_ + rules_.delays.grow, Kind::ready, id) : ready(id);
-        return;
+        return change_behind(id, fewer);
     }
     idle(id);
     if (!fewer.empty()) give_back(id, fewer);
-    const Time stop = rules_.change ? rules_.change(jobs_[id], before, state.target) : rules_.delays.change;
-    stop > 0 ? push(now_ + stop, Kind::ready, id) : ready(id);
+    make_ready(id, rules_.change ? rules_.change(jobs_[id], before, state.target) : rules_.delays.change);
+}
+
+// The job trains on while it is changed, or goes on starting.
+void Simulation::change_behind(int id, std::vector<GpuShare> fewer) {
+    State& state = states_[id];
+    const bool starting = state.trains.empty();
+    if (fewer.empty()) return make_ready(id, std::max(rules_.delays.grow, starting ? state.ready - now_ : 0));
+    if (starting) {
+        give_back(id, std::move(fewer));
+        return make_ready(id, state.ready - now_);
+    }
+    if (rules_.delays.shrink > 0) return push(now_ + rules_.delays.shrink, Kind::shrunk, id, std::move(fewer));
+    ready(id);
+    give_back(id, std::move(fewer));
 }
 
 void Simulation::stop(int id) {
@@ -199,7 +218,6 @@ void Simulation::leave(int id) {
     idle(id);
     set_changing(id, false);
     ++state.version;
-    charge(id, -state.target.gpus());
     state.target = {};
     give_back(id, difference_of(state.held, state.leaving));
 }
@@ -216,6 +234,7 @@ void Simulation::give_back(int id, std::vector<GpuShare> parts) {
 void Simulation::released(int id, const std::vector<GpuShare>& parts) {
     account(id);
     states_[id].held = difference_of(states_[id].held, parts);
+    charge(id, -count(parts));
     pool_.give(jobs_[id], parts);
     results_.end = std::max(results_.end, now_);
 }

@@ -35,6 +35,8 @@ public:
     const Grant& grant(int id) const { return states_[id].target; }
     /// True until a job that was started or changed trains as it was told.
     bool changing(int id) const { return states_[id].changing; }
+    /// True while a job trains on with other GPUs than it was told to have.
+    bool resizing(int id) const { return states_[id].changing && !states_[id].trains.empty(); }
     /// How many jobs are changing, and how many GPUs are about to be given back.
     int changes() const { return changes_; }
     /// Units of work, in millionths, that a job has left now.
@@ -89,6 +91,7 @@ private:
         double rate = 0;
         Time since = 0;  // until when it is accounted for
         Time saved = 0;  // since when it trains as it does: there was a checkpoint
+        Time ready = 0;  // when it trains as it was told, if it is changing
         Time finish = never;
         std::uint32_t version = 0;
         bool changing = false;
@@ -100,6 +103,9 @@ private:
     void arrive(int id);
     void finish(int id);
     void ready(int id);
+    void make_ready(int id, Time delay);
+    void change_behind(int id, std::vector<GpuShare> fewer);
+    Time start_delay(const Grant& grant) const;
     void host_down(int host);
     void account(int id);
     void train(int id, std::vector<GpuShare> parts, int plan);

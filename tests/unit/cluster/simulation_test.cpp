@@ -90,8 +90,12 @@ struct Hard {
             job.memory = static_cast<double>(random() % 16);
         }
         rules.quantum = random() % 2 ? 0 : 60 * second;
-        rules.delays = {Time(random() % 90) * second,     5 * second, second,
-                        Time(random() % 2) * 10 * second, false,      40 * second};
+        rules.delays.start = Time(random() % 90) * second;
+        rules.delays.grow = 5 * second;
+        rules.delays.shrink = Time(random() % 2) * second;
+        rules.delays.release = Time(random() % 2) * 10 * second;
+        rules.delays.background = random() % 2;
+        rules.delays.change = 40 * second;
         rules.checkpoint = Time(random() % 2) * 600 * second;
         for (int i = 0; i < 6; ++i) {
             const Time begin = Time(random() % 20000) * second;
@@ -161,7 +165,7 @@ TEST_CASE("a failed host sets jobs back to their last checkpoint") {
     jobs[0].speed = std::make_shared<PowerSpeed>(1, 1);
     Rules rules;
     rules.checkpoint = 300 * second;
-    rules.delays.start = 10 * second;
+    rules.delays.single = 10 * second;
     rules.outages = {{0, 500 * second, 600 * second}};
     // 10 s of start, 490 s of training of which 190 s are lost, 100 s down, 10 s of start, 700 s of training.
     const Results results = play("fifo", simple_cluster(1, 1), jobs, rules);
@@ -187,7 +191,7 @@ TEST_CASE("GPUs that start or are about to be given back are held and do not tra
     jobs[0].work = 80e6;
     jobs[0].speed = std::make_shared<PowerSpeed>(1, 1);
     Rules rules;
-    rules.delays.start = 15 * second;
+    rules.delays.single = 15 * second;
     rules.delays.release = 5 * second;
     const Cluster cluster = simple_cluster(1, 1);
     const Results results = play("fifo", cluster, jobs, rules);

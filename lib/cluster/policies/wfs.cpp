@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/fair_shares.hpp"
+#include "lib/cluster/policies.hpp"
+#include "lib/cluster/simulation.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+// Elastic weighted fair sharing, Algorithm 1 of Or et al., "VirtualFlow" (MLSys 2022): jobs are let in by priority as
+// long as nobody of higher priority gets less for it. Who is to have less gives GPUs back at once; who is to have more
+// waits for them, and nothing else is decided meanwhile.
+class Wfs final : public Policy {
+public:
+    void schedule(Simulation& simulation) override {
+        drop_finished(simulation);
+        if (!carry_out(simulation)) return;
+        if (simulation.pool().free() != simulation.soon().free()) return;
+        if (std::ranges::any_of(simulation.running(), [&](int id) { return simulation.resizing(id); })) return;
+        if (decide(simulation)) carry_out(simulation);
+    }
+
+private:
+    struct Wish {
+        int id;
+        int gpus;
+    };
+
+    void drop_finished(const Simulation& simulation) {
+        std::erase_if(wishes_, [&](const Wish& wish) { return simulation.result(wish.id).finish != never; });
+    }
+
+    // Gives GPUs to those who are to have more; false while some still wait for them.
+    bool carry_out(Simulation& simulation) {
+        std::erase_if(wishes_, [&](const Wish& wish) {
+            const Grant& held = simulation.grant(wish.id);
+            if (!simulation.within_quota(wish.id, wish.gpus)) return false;
+            auto grant = held.parts.empty()
+                             ? simulation.place(wish.id, wish.gpus)
+                             : simulation.pool().place_more(simulation.job(wish.id), held, wish.gpus - held.gpus());
+            if (!grant) return false;
+            held.parts.empty() ? simulation.start(wish.id, std::move(*grant))
+                               : simulation.change(wish.id, std::move(*grant));
+            return true;
+        });
+        // Where GPUs of the right kind will never come, as after a failure, it is decided anew.
+        if (!wishes_.empty() && simulation.changes() == 0) wishes_.clear();
+        return wishes_.empty();
+    }
+
+    static std::vector<Claim> claims_of(const Simulation& simulation, const std::vector<int>& ids) {
+        std::vector<Claim> claims;
+        for (const int id : ids) claims.push_back({simulation.job(id).priority, simulation.job(id).gpus});
+        return claims;
+    }
+
+    // Whether a running job of higher priority than `priority` would have less.
+    static bool costs_others(const std::vector<Claim>& claims, const std::vector<int>& before,
+                             const std::vector<int>& after, double priority) {
+        for (std::size_t i = 0; i < before.size(); ++i)
+            if (claims[i].priority > priority && after[i] < before[i]) return true;
+        return false;
+    }
+
+    // Who has how many from now on; false when all stays as it is.
+    bool decide(Simulation& simulation) {
+        const int gpus = usable(simulation);
+        std::vector<int> ids = simulation.running();
+        std::vector<Claim> claims = claims_of(simulation, ids);
+        std::vector<int> shares = weighted_fair_shares(claims, gpus);
+        std::vector<int> waiting = simulation.waiting();
+        std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
+        for (const int id : waiting) {
+            if (static_cast<int>(ids.size()) >= gpus) break;
+            if (!simulation.within_quota(id, simulation.job(id).gpus)) continue;
+            claims.push_back({simulation.job(id).priority, simulation.job(id).gpus});
+            const std::vector<int> with = weighted_fair_shares(claims, gpus);
+            if (costs_others(claims, shares, with, claims.back().priority)) break;
+            shares = with;
+            ids.push_back(id);
+        }
+        return apply(simulation, ids, shares);
+    }
+
+    bool apply(Simulation& simulation, const std::vector<int>& ids, const std::vector<int>& shares) {
+        bool changed = false;
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            const Grant& held = simulation.grant(ids[i]);
+            if (shares[i] == held.gpus()) continue;
+            changed = true;
+            if (shares[i] < held.gpus())
+                simulation.change(ids[i], GpuPool::part_of(held, shares[i]));
+            else
+                wishes_.push_back({ids[i], shares[i]});
+        }
+        return changed;
+    }
+
+    // GPUs of hosts that are up.
+    static int usable(const Simulation& simulation) {
+        int gpus = 0;
+        for (std::size_t host = 0; host < simulation.cluster().hosts.size(); ++host)
+            if (simulation.pool().up(static_cast<int>(host))) gpus += simulation.cluster().hosts[host].gpus;
+        return gpus;
+    }
+
+    std::vector<Wish> wishes_;  // that GPUs are still needed for
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_wfs() { return std::make_unique<Wfs>(); }
+
+}  // namespace tpx
