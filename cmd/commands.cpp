@@ -34,7 +34,7 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
         .layout()
         .details("A layout as tpx-layout(5) describes it, or the name of a TOML file that holds one.");
     command.option("--format", &options.format, "F", "Format to write, such as torch_dist")
-        .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal"})
+        .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal", "torch"})
         .details("The format of the source is the default.");
     command.option("--dialect", &options.dialect, "D", "Tensor names to write")
         .rare()
@@ -166,7 +166,7 @@ void add_reshard(Cli& cli) {
     auto options = std::make_shared<ReshardOptions>();
     Command& command = cli.command("reshard", "Write a checkpoint in another layout, format or dialect");
     command.positional("CKPT", &options->checkpoint, "Checkpoint to read").required().file();
-    command.positional("OUT", &options->output, "Folder to create").required().file();
+    command.positional("OUT", &options->output, "Folder to create; with --format torch, a file").required().file();
     add_target_options(command, *options, {"--plan"});
     command.option("--plan", &options->plan, "FILE", "Carry out the plan in FILE, move by move")
         .file()

@@ -32,8 +32,6 @@ formats::Target given_target(const TargetOptions& options, const ReadOptions& re
     formats::Target target{
         .layout = given_layout(options.to), .format = source.checkpoint.format, .dialect = options.dialect};
     if (!options.format.empty()) target.format = formats::format_by_name(options.format).value();
-    if (target.format == formats::Format::torch)
-        throw Error{Exit::usage, "files of torch.save are read, not written; choose another --format"};
     target.config = given_config(reading);
     return target;
 }

@@ -7,6 +7,7 @@
 #include "cmd/reading.hpp"
 #include "cmd/stored_plan.hpp"
 #include "formats/selection.hpp"
+#include "formats/torch/open.hpp"
 #include "formats/zeros.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
@@ -197,7 +198,7 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) 
     check_record(comm, options, job, exec);
     const Report done = move(comm, job, partial.path(), exec, out);
     if (options.verify) check_written(comm, job, partial.path(), exec);
-    partial.commit();
+    job.target.format == formats::Format::torch ? partial.commit_file(formats::draft_file_name) : partial.commit();
     report(job, options, done, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), out);
     return Exit::success;
 }

@@ -24,8 +24,8 @@ struct RankFiles;
 
 enum class Format { safetensors, dcp, torch_dist, torch, megatron, deepspeed, universal };
 
-/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files): the words of --format. "torch", a
-/// file of torch.save, is only read; "deepspeed" and "universal" are made of "deepspeed" only.
+/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files), "torch" (a file of torch.save): the
+/// words of --format. "deepspeed" and "universal" are made of "deepspeed" only.
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
 
@@ -76,6 +76,15 @@ Checkpoint open(const std::filesystem::path& path);
 /// strides. Throws Error when an archive does not hold the one tensor that the catalogue promises.
 void locate(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces);
 
+/// A tensor that lies in the bytes of another one, as tied and sliced tensors do.
+struct View {
+    std::string name;
+    Shape shape;
+    Strides strides;           ///< in elements
+    std::uint32_t tensor = 0;  ///< the other one, whose dtype it has
+    std::uint64_t begin = 0;   ///< its first element among those of the other one
+};
+
 /// What a new checkpoint shall hold. Pieces say box and rank; where they go in which file is the draft's business.
 struct Content {
     std::vector<Tensor> tensors;
@@ -86,7 +95,8 @@ struct Content {
     Layout layout;  ///< the new layout itself
     std::optional<std::uint64_t> shard_size;  ///< safetensors: largest file in bytes; unset: 5 GB
     Config args;                              ///< Megatron: entries of args to set, as the layout demands
-    const Reading* reading = nullptr;         ///< megatron: what the tensors are
+    const Reading* reading = nullptr;         ///< what the tensors are
+    std::vector<View> views;                  ///< torch: tensors beside `tensors` that need no bytes of their own
 };
 
 /// The bytes of a new checkpoint around its payloads.

@@ -6,6 +6,7 @@
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
+#include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
 #include "lib/layout/suggest.hpp"
@@ -37,7 +38,7 @@ std::string_view home_dialect(Format format) {
 const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes) {
     const Reading& reading = source.reading;
     const bool asked = !target.dialect.empty();
-    if (target.dialect == "keep") return nullptr;
+    if (target.dialect == "keep" || (target.format == Format::torch && !asked)) return nullptr;
     if (is_deepspeed(target.format)) {
         if (asked) throw Error{Exit::usage, "--dialect: {} keeps the module's names", name(target.format)};
         return nullptr;
@@ -160,6 +161,29 @@ void keep_states(const Source& source, const Target& target, Expressed& expresse
     expressed.reading.unknown.clear();
 }
 
+/// Tensors of a file of torch.save that lie in the bytes of others need none of their own in another such file.
+std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed) {
+    const bool same = source.checkpoint.format == Format::torch && !dialect && !target.dtype;
+    if (target.format != Format::torch || !same) return {};
+    const std::map<std::uint32_t, View> found = find_views(source.checkpoint);
+    std::vector<std::uint32_t> numbers(expressed.tensors.size());  // of tensors that stay
+    std::uint32_t kept = 0;
+    for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
+        if (found.contains(t)) continue;
+        numbers[t] = kept;
+        expressed.tensors[kept] = expressed.tensors[t];
+        expressed.reading.meanings[kept++] = expressed.reading.meanings[t];
+    }
+    expressed.tensors.resize(kept);
+    expressed.reading.meanings.resize(kept);
+    std::vector<View> views;
+    for (const auto& [t, view] : found) {
+        views.push_back(view);
+        views.back().tensor = numbers[view.tensor];
+    }
+    return views;
+}
+
 /// Optimizer state is left out only when that was asked for.
 void check_states(const Source& source, const Target& target, const Dialect* dialect) {
     std::vector<std::string_view> states;
@@ -196,7 +220,7 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     out.content.reading = &out.expressed.reading;
     Draft made = draft(target.format, out.content);
     out.content.reading = nullptr;
-    if (megatron) return made;
+    if (megatron || target.format == Format::torch) return made;
     std::string config_json = target_config_json(source, target, out.expressed, config, dialect != nullptr);
     if (!config_json.empty()) put_file(made, "config.json", std::move(config_json));
     return made;
@@ -216,8 +240,13 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
                             source.layout->ep == layout.ep;
     if (source.checkpoint.rank_files && !same_ranks)
         out.notes.push_back("left out: the RNG states of ranks, which are others now (Megatron: --no-load-rng)");
+    const auto& companions = source.checkpoint.companions;
+    if (target.format == Format::torch)
+        say(companions.size(), "files for which one file has no place",
+            companions.empty() ? "" : companions[0].string());
     const auto& objects = source.checkpoint.catalogue.objects;
-    if (source.checkpoint.format != target.format)
+    const bool unpacked = target.format == Format::torch && source.checkpoint.format == Format::dcp;
+    if (source.checkpoint.format != target.format && !unpacked)
         say(objects.size(), fmt::format("objects that {} cannot hold", name(target.format)),
             objects.empty() ? "" : objects[0].name);
 }
@@ -285,6 +314,7 @@ Conversion convert(Source& source, const Target& target) {
     set_dtype(out.expressed, target.dtype);
     keep_states(source, target, out.expressed);
     check_states(source, target, dialect);
+    std::vector<View> views = take_views(source, target, dialect, out.expressed);
     out.content = {.tensors = out.expressed.tensors,
                    .pieces = is_deepspeed(target.format)
                                  ? std::vector<Piece>{}
@@ -292,7 +322,8 @@ Conversion convert(Source& source, const Target& target) {
                    .source = &source.checkpoint,
                    .ranks = target.layout.ranks(),
                    .layout = target.layout,
-                   .shard_size = target.shard_size};
+                   .shard_size = target.shard_size,
+                   .views = std::move(views)};
     out.draft = make_draft(source, target, dialect, config, out);
     out.content.source = nullptr;  // the source may move from here on
     locate_all(source.checkpoint);

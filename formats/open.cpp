@@ -83,7 +83,7 @@ Draft draft(Format format, const Content& content) {
         case Format::universal:
             return draft_universal(content);
         case Format::torch:
-            break;
+            return draft_torch(content);
     }
     throw failure("{} is read, not written; choose another format", name(format));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/state/node.hpp"
 
-#include "formats/state/numpy.hpp"
 #include "formats/state/value_text.hpp"
+#include "formats/torch/numpy.hpp"
 #include "lib/core/digest.hpp"
 #include "lib/core/error.hpp"
 
@@ -133,7 +133,7 @@ private:
 
     Node object(Value value, const std::string& path, int depth) {
         if (const auto tensor = tensor_of(value)) return tensor_node(*tensor);
-        if (auto array = numpy_value(value)) {
+        if (auto array = torch::numpy_value(value)) {
             if (array->scalar) return scalar_of(*array);
             Node node{.kind = Node::Kind::array, .type = "numpy.ndarray", .dtype = array->dtype, .shape = array->shape};
             set_bytes(node, std::move(array->bytes));
@@ -162,8 +162,8 @@ private:
         }
     }
 
-    static Node scalar_of(const NumpyValue& value) {
-        const auto number = numpy_number(value);
+    static Node scalar_of(const torch::NumpyValue& value) {
+        const auto number = torch::numpy_number(value);
         if (!number) return make_bytes_node(value.bytes);
         Node node = std::holds_alternative<double>(*number)
                         ? Node{.kind = Node::Kind::real, .text = real_text(std::get<double>(*number))}

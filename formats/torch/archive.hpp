@@ -45,6 +45,11 @@ struct NamedTensor {
     StoredTensor tensor;
 };
 
+struct NamedValue {
+    std::string name;
+    Value value;
+};
+
 /// A file that torch.save wrote (zip archive, or legacy stream), or an archive inside a file: its object tree, and
 /// where its tensors' bytes are. Opening it reads no payload.
 class Archive {
@@ -65,9 +70,15 @@ public:
     /// is a tensor that reaches beyond its storage, or of a kind that cannot be read (sparse, on the meta device).
     std::optional<StoredTensor> tensor(Value value) const;
 
+    /// Whether `value` is a tensor, readable or not.
+    static bool is_tensor(Value value);
+
     /// All tensors of the tree in its order, those inside objects too. A tensor met twice is listed twice; a dict or
     /// list met twice is not.
     std::vector<NamedTensor> tensors() const;
+
+    /// The nodes of the tree that tensors() lists, in the same order.
+    std::vector<NamedValue> tensor_values() const;
 
     /// Where a storage lies; null when there is none of this key.
     const Storage* find_storage(std::string_view key) const {

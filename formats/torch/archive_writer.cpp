@@ -58,13 +58,12 @@ std::string tensor_pickle(DType dtype, const Shape& shape, std::uint64_t element
     return pickle.finish();
 }
 
-/// Quantized tensors have scales beside their elements.
+}  // namespace
+
 bool is_quantized(DType dtype) {
     return dtype == DType::qint8 || dtype == DType::quint8 || dtype == DType::qint32 || dtype == DType::quint4x2 ||
            dtype == DType::quint2x4;
 }
-
-}  // namespace
 
 TensorFrame frame_tensor(DType dtype, const Shape& shape) {
     constexpr Index most = Index{1} << 62;
@@ -137,7 +136,7 @@ ArchiveFrame frame_archive(Value root, const Holes& holes, const Contents& given
 }
 
 Value tensor_value(Document& document, DType dtype, const Shape& shape, const Strides& strides, std::string_view key,
-                   std::uint64_t elements) {
+                   std::uint64_t elements, std::uint64_t offset, bool requires_grad) {
     const std::string_view typed = typed_storage(dtype);
     const auto dimensions = [&](const Shape& sizes) {
         std::vector<Value> items;
@@ -151,7 +150,11 @@ Value tensor_value(Document& document, DType dtype, const Shape& shape, const St
         typed.empty() ? document.global("torch.storage", "UntypedStorage") : document.global("torch", typed),
         document.string(key), document.string("cpu"), document.integer(count)}));
     const Value hooks = document.object(document.global("collections", "OrderedDict"), document.tuple({}));
-    std::vector<Value> args{storage, document.integer(0), dimensions(shape), dimensions(strides), Value::boolean(false),
+    std::vector<Value> args{storage,
+                            document.integer(static_cast<std::int64_t>(offset)),
+                            dimensions(shape),
+                            dimensions(strides),
+                            Value::boolean(requires_grad),
                             hooks};
     if (typed.empty()) args.push_back(document.global("torch", info(dtype).torch));
     return document.object(document.global("torch._utils", typed.empty() ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2"),

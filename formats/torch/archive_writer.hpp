@@ -59,8 +59,11 @@ using Contents = std::map<std::string, std::string, std::less<>>;
 ArchiveFrame frame_archive(Value root, const Holes& holes, const Contents& given = {},
                            const Archive* storages = nullptr);
 
-/// A tensor as torch.save pickles it, at the beginning of storage `key` of so many elements.
+/// A tensor as torch.save pickles it, from element `offset` on of storage `key`, which has so many elements.
 Value tensor_value(Document& document, DType dtype, const Shape& shape, const Strides& strides, std::string_view key,
-                   std::uint64_t elements);
+                   std::uint64_t elements, std::uint64_t offset = 0, bool requires_grad = false);
+
+/// Quantized tensors have scales beside their elements.
+bool is_quantized(DType dtype);
 
 }  // namespace tpx::torch

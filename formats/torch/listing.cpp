@@ -78,8 +78,8 @@ private:
 
 }  // namespace
 
-std::vector<NamedTensor> Archive::tensors() const {
-    std::vector<NamedTensor> result;
+std::vector<NamedValue> Archive::tensor_values() const {
+    std::vector<NamedValue> result;
     std::unordered_set<Value, ValueHash> met;
     std::vector<Place> waiting{{"", root()}};
     while (!waiting.empty()) {
@@ -87,13 +87,24 @@ std::vector<NamedTensor> Archive::tensors() const {
         waiting.pop_back();
         in_context([&] { return fmt::format("{}: tensor '{}'", range_.path.string(), place.name); },
                    [&] {
-                       if (auto found = tensor(place.value)) {
-                           result.push_back({place.name, std::move(*found)});
+                       if (is_tensor(place.value)) {
+                           result.push_back({place.name, place.value});
                        } else if (met.insert(place.value).second) {
                            const auto first = static_cast<std::ptrdiff_t>(waiting.size());
                            Children{place, waiting}.add(place.value);
                            std::reverse(waiting.begin() + first, waiting.end());
                        }
+                   });
+    }
+    return result;
+}
+
+std::vector<NamedTensor> Archive::tensors() const {
+    std::vector<NamedTensor> result;
+    for (NamedValue& named : tensor_values()) {
+        in_context([&] { return fmt::format("{}: tensor '{}'", range_.path.string(), named.name); },
+                   [&] {
+                       result.push_back({named.name, tensor(named.value).value()});
                    });
     }
     return result;

@@ -3,6 +3,9 @@
 
 #include "formats/checkpoint.hpp"
 
+#include <cstdint>
+#include <map>
+
 namespace tpx::formats {
 
 /// Opens one file of torch.save, zip or legacy stream: its tensors are called by the keys on the way to them, joined
@@ -11,5 +14,17 @@ namespace tpx::formats {
 /// it is malformed, when two tensors would have one name, or for tensors whose bytes are not plain (compressed,
 /// big-endian, conjugated or negated).
 Checkpoint open_torch_file(const std::filesystem::path& file);
+
+/// One file of torch.save, `draft_file_name`. From a file of torch.save whose names are kept, it holds the same objects
+/// in the same places; from a DCP checkpoint, what its planner data says, as dcp_to_torch_save puts it; otherwise the
+/// weights by name, in {"model": ...} when there is more: optimizer state by parameter in "optimizer", and the source's
+/// common state as plain data. Throws Error for more than one rank.
+Draft draft_torch(const Content& content);
+
+inline constexpr const char* draft_file_name = "checkpoint.pt";
+
+/// The tensors of `checkpoint` that lie in the bytes of another one that has no gaps, of one dtype: by their numbers,
+/// which `View::tensor` means too.
+std::map<std::uint32_t, View> find_views(const Checkpoint& checkpoint);
 
 }  // namespace tpx::formats

@@ -118,8 +118,10 @@ DType dtype_named(Value value) {
 
 }  // namespace
 
+bool Archive::is_tensor(Value value) { return value.is(Kind::object) && rebuilds(value.as_object().callable); }
+
 std::optional<StoredTensor> Archive::tensor(Value value) const {
-    if (!value.is(Kind::object) || !rebuilds(value.as_object().callable)) return std::nullopt;
+    if (!is_tensor(value)) return std::nullopt;
     const auto [function, args, parameter] = unwrap(value);
     const Signature& roles = signature(function);
     const StorageId id = storage_id(argument(args, 0));

@@ -84,28 +84,30 @@ PartialDirectory::~PartialDirectory() {
     if (!committed_ && comm_.rank() == 0) remove_quietly(path_);
 }
 
-void PartialDirectory::commit() {
+void PartialDirectory::commit_as(const std::string& file) {
     mpi::barrier(comm_);
     mpi::all_or_none(comm_, [&] {
-        if (comm_.rank() == 0) publish();
+        if (comm_.rank() != 0) return;
+        publish(file.empty() ? path_ : path_ / file);
+        if (!file.empty()) remove_quietly(path_);
     });
     committed_ = true;
 }
 
-void PartialDirectory::publish() {
+void PartialDirectory::publish(const fs::path& what) {
     if (replace_ && is_there(out_)) {
-        if (rename_with(path_, out_, RENAME_EXCHANGE)) {
-            remove_quietly(path_);
+        if (rename_with(what, out_, RENAME_EXCHANGE)) {
+            remove_quietly(what);
         } else {
             fs::path old = path_;
             old += ".old";
             rename_plainly(out_, old);
-            rename_plainly(path_, out_);
+            rename_plainly(what, out_);
             remove_quietly(old);
         }
-    } else if (!rename_with(path_, out_, RENAME_NOREPLACE)) {
+    } else if (!rename_with(what, out_, RENAME_NOREPLACE)) {
         if (is_there(out_)) throw exists_already(out_);
-        rename_plainly(path_, out_);
+        rename_plainly(what, out_);
     }
     const fs::path parent = parent_of(out_);
     const Fd fd = open_file(parent, O_RDONLY | O_DIRECTORY);

@@ -25,11 +25,15 @@ public:
 
     /// Waits for all ranks and gives the directory its final name; what had that name is removed afterwards. Everything
     /// in the directory must be on disk. Throws an mpi::AgreedError. Collective.
-    void commit();
+    void commit() { commit_as({}); }
+
+    /// The same for the only file in the directory, `name`, which gets the final name itself.
+    void commit_file(const std::string& name) { commit_as(name); }
 
 private:
     void make();
-    void publish();
+    void commit_as(const std::string& file);
+    void publish(const std::filesystem::path& what);
 
     const mpi::Comm& comm_;
     std::filesystem::path out_;

@@ -9,7 +9,7 @@
 #include <string>
 #include <variant>
 
-namespace tpx::formats {
+namespace tpx::torch {
 
 /// A NumPy array or scalar as pickles hold it.
 struct NumpyValue {
@@ -20,9 +20,9 @@ struct NumpyValue {
 };
 
 /// `object` as one of NumPy's values; nothing when it is another object, or not built as NumPy builds it.
-std::optional<NumpyValue> numpy_value(torch::Value object);
+std::optional<NumpyValue> numpy_value(Value object);
 
 /// The number that a scalar of ints, bools or floats is; nothing for others.
 std::optional<std::variant<std::int64_t, double>> numpy_number(const NumpyValue& value);
 
-}  // namespace tpx::formats
+}  // namespace tpx::torch

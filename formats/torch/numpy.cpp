@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/state/numpy.hpp"
+#include "formats/torch/numpy.hpp"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,8 @@
 #include <charconv>
 #include <cstring>
 
-namespace tpx::formats {
+namespace tpx::torch {
 namespace {
-
-using torch::Kind;
-using torch::Value;
 
 struct NumpyType {
     std::string name;
@@ -110,4 +107,4 @@ std::optional<std::variant<std::int64_t, double>> numpy_number(const NumpyValue&
     return std::nullopt;
 }
 
-}  // namespace tpx::formats
+}  // namespace tpx::torch

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/torch/file_writer.hpp"
+#include "formats/torch/open.hpp"
+#include "formats/torch/state_tree.hpp"
+#include "formats/torch/tree_copy.hpp"
+#include "lib/core/error.hpp"
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+namespace tpx::formats {
+namespace {
+
+using torch::Archive;
+using torch::Kind;
+using torch::Value;
+
+/// The tensor inside a parameter, or the value itself.
+Value without_parameter(Value value) {
+    while (value.class_name().starts_with("_rebuild_parameter")) {
+        const auto args = value.as_object().args.items();
+        if (args.empty() || !Archive::is_tensor(args[0])) return value;
+        value = args[0];
+    }
+    return value;
+}
+
+/// The objects of a file of torch.save again, its tensors replaced.
+class SameTree {
+public:
+    SameTree(const Archive& archive, TorchFile& file)
+        : archive_{archive}, file_{file}, tree_{file.document(), true}, carried_{file.document(), file.contents()} {
+        for (const torch::NamedValue& named : archive.tensor_values())
+            names_.try_emplace(without_parameter(named.value), named.name);
+    }
+
+    Value copy() {
+        return tree_.copy(archive_.root(), [&](Value value) { return replace(value); });
+    }
+
+private:
+    std::optional<Value> replace(Value value) {
+        if (!Archive::is_tensor(value) || without_parameter(value) != value) return std::nullopt;
+        const auto name = names_.find(value);
+        if (name == names_.end()) return carried_.carry(&archive_, value);
+        const auto tensor = archive_.tensor(value);
+        if (!torch::is_quantized(tensor->dtype)) return file_.tensor(name->second, tensor->requires_grad);
+        // Scales and zero points stand beside the elements.
+        const auto args = value.as_object().args.items();
+        const auto plain = file_.tensor(name->second, false).as_object().args.items();
+        std::vector<Value> changed{plain.begin(), plain.begin() + 4};
+        for (const Value arg : args.subspan(4))
+            changed.push_back(tree_.copy(arg, [&](Value inner) { return replace(inner); }));
+        return file_.document().object(value.as_object().callable, file_.document().tuple(changed));
+    }
+
+    const Archive& archive_;
+    TorchFile& file_;
+    torch::TreeCopy tree_;
+    torch::CarriedTensors carried_;
+    std::unordered_map<Value, std::string, torch::ValueHash> names_;
+};
+
+/// Whether the new file has just the tensors of a file of torch.save.
+bool keeps_names(const Content& content) {
+    if (content.source == nullptr || content.source->format != Format::torch) return false;
+    const auto& stored = content.source->catalogue.tensors;
+    if (content.tensors.size() + content.views.size() != stored.size()) return false;
+    std::unordered_map<std::string_view, bool> names;
+    for (const Tensor& tensor : stored) names.emplace(tensor.name, true);
+    for (const Tensor& tensor : content.tensors)
+        if (!names.contains(tensor.name)) return false;
+    return true;
+}
+
+}  // namespace
+
+Draft draft_torch(const Content& content) {
+    if (content.ranks > 1)
+        throw Error{Exit::usage, "a file of torch.save holds whole tensors: give a layout of one rank, such as tp=1"};
+    TorchFile file{content};
+    if (!keeps_names(content)) return file.finish(make_state_tree(content, file));
+    const Catalogue& from = content.source->catalogue;
+    const Archive archive = Archive::open(from.path(0));
+    return in_context([&] { return from.path(0).string(); },
+                      [&] {
+                          return file.finish(SameTree{archive, file}.copy());
+                      });
+}
+
+}  // namespace tpx::formats

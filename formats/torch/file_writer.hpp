@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "formats/torch/archive_writer.hpp"
+#include "formats/torch/value.hpp"
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+namespace tpx::formats {
+
+/// A file of torch.save in the making: each tensor of a content in a storage of its own, in C order, and its views in
+/// those.
+class TorchFile {
+public:
+    explicit TorchFile(const Content& content);
+
+    torch::Document& document() { return document_; }
+    torch::Contents& contents() { return contents_; }
+
+    /// The content's tensor or view `name`. Precondition: has(name).
+    torch::Value tensor(const std::string& name, bool requires_grad = false);
+    bool has(const std::string& name) const { return numbers_.contains(name) || views_.contains(name); }
+
+    /// The draft of the one file, which holds `root`. Throws Error when `root` lacks a tensor of the content.
+    Draft finish(torch::Value root);
+
+private:
+    std::uint64_t elements(std::uint32_t number) const;
+
+    const Content& content_;
+    torch::Document document_;
+    torch::Contents contents_;
+    std::unordered_map<std::string, std::uint32_t> numbers_;
+    std::unordered_map<std::string, const View*> views_;
+};
+
+}  // namespace tpx::formats

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/torch/state_tree.hpp"
+
+#include "formats/state/carried.hpp"
+#include "formats/torch/nest.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace tpx::formats {
+namespace {
+
+using torch::Entry;
+using torch::Kind;
+using torch::Nest;
+using torch::Value;
+
+using Path = std::vector<Nest::Key>;
+
+/// A tensor's name where optimizer state is kept apart from weights.
+struct Place {
+    std::string parameter;
+    std::string state;  ///< empty: it is a weight
+};
+
+Place place_of(const Content& content, std::uint32_t number) {
+    constexpr std::string_view megatron = "optimizer.state.";
+    const std::string& name = content.tensors[number].name;
+    const auto& roles = content.source == nullptr ? std::vector<std::string_view>{} : content.source->roles;
+    const std::string_view role = content.reading == nullptr ? "weight" : content.reading->meanings[number].role;
+    const std::size_t slash = name.rfind('/');
+    if (!roles.empty() && role != "weight" && slash != name.npos)
+        return {name.substr(0, slash), name.substr(slash + 1)};
+    const std::size_t dot = name.find('.', megatron.size());
+    if (name.starts_with(megatron) && dot != name.npos)
+        return {name.substr(dot + 1), name.substr(megatron.size(), dot - megatron.size())};
+    return {name, ""};
+}
+
+/// The path that planner data tells: a tuple of keys and indices.
+std::optional<Path> path_of(Value value) {
+    if (!value.is(Kind::tuple) || value.items().empty()) return std::nullopt;
+    Path path;
+    for (const Value key : value.items()) {
+        if (key.is(Kind::string))
+            path.push_back({std::string{key.as_string()}, false});
+        else if (key.is(Kind::integer) && key.as_int() >= 0)
+            path.push_back({std::to_string(key.as_int()), true});
+        else
+            return std::nullopt;
+    }
+    return path;
+}
+
+class Maker {
+public:
+    Maker(const Content& content, TorchFile& file) : content_{content}, file_{file} {}
+
+    Value make() {
+        carried_ = carried_state(content_, file_.document(), file_.contents());
+        if (content_.source != nullptr && content_.source->planner_data)
+            if (const auto nested = by_planner_data()) return *nested;
+        return by_role();
+    }
+
+private:
+    template <class Each>
+    void for_each_name(Each&& each) const {
+        for (const Tensor& tensor : content_.tensors) each(tensor.name);
+        for (const View& view : content_.views) each(view.name);
+    }
+
+    /// Nothing when it does not know every tensor, as after a change of names.
+    std::optional<Value> by_planner_data() {
+        std::unordered_map<std::string_view, Value> paths;
+        for (const auto& [name, path] : content_.source->planner_data->entries())
+            if (name.is(Kind::string)) paths[name.as_string()] = path;
+        Nest nest;
+        bool known = true;
+        const auto put = [&](const std::string& name, Value value) {
+            const auto found = paths.find(name);
+            const auto path = found == paths.end() ? std::nullopt : path_of(found->second);
+            known &= path.has_value();
+            if (path) in_context([&] { return fmt::format("tensor '{}'", name); }, [&] { nest.put(*path, value); });
+        };
+        for_each_name([&](const std::string& name) { put(name, file_.tensor(name)); });
+        for (const auto& [name, value] : carried_.objects) put(name, value);
+        return known ? std::optional{nest.build(file_.document())} : std::nullopt;
+    }
+
+    Value by_role() {
+        Nest model;
+        Nest states;
+        bool has_states = false;
+        for (std::uint32_t t = 0; t < content_.tensors.size(); ++t) {
+            const std::string& name = content_.tensors[t].name;
+            const Place place = place_of(content_, t);
+            const Value tensor = file_.tensor(name);
+            if (place.state.empty())
+                model.put(Path{{name}}, tensor);
+            else
+                states.put(Path{{place.parameter}, {place.state}}, tensor);
+            has_states |= !place.state.empty();
+        }
+        for (const View& view : content_.views) model.put(Path{{view.name}}, file_.tensor(view.name));
+        add_shared(model);
+        const bool more = has_states || !carried_.common.empty() || !carried_.optimizer.empty();
+        torch::Document& document = file_.document();
+        const Value weights = model.build(document);
+        if (!more && carried_.objects.empty()) return weights;
+        std::vector<Entry> root{{document.string("model"), weights}};
+        if (has_states || !carried_.optimizer.empty()) {
+            std::vector<Entry> optimizer{{document.string("state"), states.build(document)}};
+            optimizer.insert(optimizer.end(), carried_.optimizer.begin(), carried_.optimizer.end());
+            root.push_back({document.string("optimizer"), document.dict(optimizer)});
+        }
+        root.insert(root.end(), carried_.common.begin(), carried_.common.end());
+        for (const auto& [name, value] : carried_.objects) root.push_back({document.string(name), value});
+        return document.dict(root);
+    }
+
+    /// Names that the source keeps under others get the same storage.
+    void add_shared(Nest& model) {
+        if (content_.source == nullptr) return;
+        for (const auto& [name, kept] : content_.source->shared) {
+            if (!file_.has(kept) || file_.has(name)) continue;
+            model.put(Path{{name}}, file_.tensor(kept));
+        }
+    }
+
+    const Content& content_;
+    TorchFile& file_;
+    CarriedState carried_;
+};
+
+}  // namespace
+
+Value make_state_tree(const Content& content, TorchFile& file) { return Maker{content, file}.make(); }
+
+}  // namespace tpx::formats
