@@ -218,6 +218,13 @@ void add_verify(Cli& cli) {
         .details("A later verify of A compares with them.");
     command.flag("--dtype", &options->dtype, "Compare values across element types")
         .details("B is compared with A as a conversion to the element type of B would have left it.");
+    command.flag("--masters", &options->masters, "Check that the optimizer is that of the weights")
+        .details(
+            "Master weights, rounded to the element type of the weights, must equal them; moments must be there for "
+            "the same parameters, with their shapes, finite, and squares not negative; all must be at one step. An "
+            "optimizer of another model, or one whose parameters were mixed up, is found so. Tensors that do not fit "
+            "are named, with the first element. Digests are not taken, unless B is given.");
+    command.exclusive({"--masters", "--write"});
     command.flag("--tensors", &options->tensors, "List every tensor with its digest");
     add_read_options(command, *options);
     command.common_options();

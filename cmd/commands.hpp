@@ -77,6 +77,7 @@ struct VerifyOptions : ReadOptions {
     std::string first;
     std::string second;
     bool write = false;
+    bool masters = false;
     bool dtype = false;
     bool tensors = false;
 };

@@ -2,11 +2,14 @@
 #include "cmd/commands.hpp"
 #include "cmd/compare.hpp"
 #include "cmd/digesting.hpp"
+#include "cmd/masters.hpp"
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
+
+#include <algorithm>
 
 namespace tpx::cli {
 namespace {
@@ -96,6 +99,47 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     return differences.empty() ? Exit::success : Exit::no;
 }
 
+Json masters_json(const MastersReport& report) {
+    return {{"parameters", report.parameters},
+            {"masters", report.masters},
+            {"moments", report.moments},
+            {"elements", report.elements},
+            {"step", report.step},
+            {"faults", report.faults},
+            {"notes", report.notes}};
+}
+
+void print_masters(const std::string& checkpoint, const MastersReport& report, Output& out) {
+    for (const std::string& line : report.faults) out.result("{}\n", line);
+    const std::string step = report.step.empty() ? "" : fmt::format(", step {}", report.step);
+    if (report.faults.empty())
+        out.result("the optimizer fits  {}, {} parameters: {} masters, {} moments{}\n", checkpoint, report.parameters,
+                   report.masters, report.moments, step);
+    else
+        out.result("the optimizer does not fit  {}, {} faults, {} parameters: {} masters, {} moments{}\n", checkpoint,
+                   report.faults.size(), report.parameters, report.masters, report.moments, step);
+}
+
+/// Whether the optimizers of A and of B, if it is given, are those of their weights; in JSON, a list in `list`.
+Exit verify_masters(const mpi::Comm& comm, const VerifyOptions& options, Output& out, Json& list) {
+    bool fit = true;
+    list = Json::array();
+    for (const std::string& path : {options.first, options.second}) {
+        if (path.empty()) continue;
+        Opened opened;
+        mpi::all_or_none(comm, [&] { opened = open_checkpoint(path, options); });
+        const MastersReport report = check_masters(comm, opened.source);
+        fit &= report.faults.empty();
+        for (const std::string& note : report.notes) out.note("{}: {}", path, note);
+        Json json{{"checkpoint", path}, {"fits", report.faults.empty()}};
+        json.update(masters_json(report));
+        list.push_back(std::move(json));
+        if (!out.json()) print_masters(path, report, out);
+    }
+    if (out.json() && options.second.empty()) out.object("tpx.verify/1", {{"fits", fit}, {"masters", list}});
+    return fit ? Exit::success : Exit::no;
+}
+
 Json differences_json(const Comparison& comparison) {
     Json list = Json::array();
     for (const Comparison::Difference& difference : comparison.differences)
@@ -106,7 +150,7 @@ Json differences_json(const Comparison& comparison) {
     return list;
 }
 
-Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out) {
+Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out, const Json& masters) {
     Opened a;
     Opened b;
     mpi::all_or_none(comm, [&] { a = open_checkpoint(options.first, options); });
@@ -115,14 +159,16 @@ Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     const bool equal = comparison.differences.empty();
     for (const std::string& note : comparison.notes) out.note("{}", note);
     if (out.json()) {
-        out.object("tpx.verify/1", {{"a", options.first},
-                                    {"b", options.second},
-                                    {"equal", equal},
-                                    {"digest_a", comparison.state_a},
-                                    {"digest_b", comparison.state_b},
-                                    {"compared", comparison.compared},
-                                    {"differences", differences_json(comparison)},
-                                    {"notes", comparison.notes}});
+        Json json{{"a", options.first},
+                  {"b", options.second},
+                  {"equal", equal},
+                  {"digest_a", comparison.state_a},
+                  {"digest_b", comparison.state_b},
+                  {"compared", comparison.compared},
+                  {"differences", differences_json(comparison)},
+                  {"notes", comparison.notes}};
+        if (!masters.is_null()) json["masters"] = masters;
+        out.object("tpx.verify/1", json);
     } else {
         for (const Comparison::Difference& difference : comparison.differences)
             out.result("tensor '{}': {}\n", difference.tensor, difference.cause);
@@ -139,7 +185,13 @@ Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out
 
 void run_verify(const VerifyOptions& options, Output& out) {
     in_ranks([&](const mpi::Comm& comm) {
-        const Exit exit = options.second.empty() ? verify_one(comm, options, out) : verify_two(comm, options, out);
+        Exit exit = Exit::success;
+        Json masters;
+        if (options.masters) exit = verify_masters(comm, options, out, masters);
+        if (!options.second.empty())
+            exit = std::max(exit, verify_two(comm, options, out, masters));
+        else if (!options.masters)
+            exit = verify_one(comm, options, out);
         out.finish();
         return exit;
     });

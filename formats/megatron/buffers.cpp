@@ -17,7 +17,7 @@ Index round_up(Index value, Index multiple) { return (value + multiple - 1) / mu
 /// Walks over a buffer as Megatron does, in positions of the padded one, and counts what stays without padding.
 class Walk {
 public:
-    Walk(std::optional<Index> limit, int ranks) : limit_{limit}, multiple_{std::lcm<Index>(ranks, bucket_alignment)} {}
+    Walk(std::optional<Index> limit, int ranks) : limit_{limit}, multiple_{padding_multiple(ranks)} {}
 
     Index place(const BufferParameter& parameter) {
         at_ = round_up(at_, parameter_alignment);
@@ -51,6 +51,8 @@ private:
 };
 
 }  // namespace
+
+Index padding_multiple(int ranks) { return std::lcm<Index>(ranks, bucket_alignment); }
 
 BufferLayout lay_out(std::span<const BufferParameter> parameters, std::optional<Index> bucket_size, int ranks) {
     BufferLayout layout{.begin = std::vector<Index>(parameters.size())};

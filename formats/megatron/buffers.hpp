@@ -32,6 +32,9 @@ struct BufferLayout {
 /// and the next one begins at a multiple of 128 of the padded buffer.
 BufferLayout lay_out(std::span<const BufferParameter> parameters, std::optional<Index> bucket_size, int ranks);
 
+/// What the sizes of buckets are rounded up to where `ranks` share a buffer out.
+Index padding_multiple(int ranks);
+
 /// The bucket size of model chunk `chunk` of stage `stage`: unset where buckets are unlimited.
 std::optional<Index> bucket_size(const Config& args, const Layout& layout, int stage, int chunk);
 

@@ -9,7 +9,10 @@
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_parts.hpp"
+#include "formats/megatron/shifted.hpp"
+#include "formats/megatron/stage_buffers.hpp"
 #include "formats/megatron/stages.hpp"
+#include "formats/torch/value.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
@@ -95,22 +98,6 @@ private:
     std::vector<StoredPiece> pieces_;
 };
 
-/// The parameters of one buffer in module order.
-using Buffer = std::vector<const RankParameter*>;
-
-std::vector<Buffer> buffers_of(const std::vector<RankParameter>& all, bool split, bool experts) {
-    std::vector<Buffer> buffers;
-    for (const RankParameter& parameter : all) {
-        const bool expert = parameter.name.find("mlp.experts.") != std::string::npos;
-        if (is_buffer(parameter.name) || (split && expert != experts)) continue;
-        const auto buffer = std::ranges::find_if(buffers, [&](const Buffer& list) {
-            return list[0]->chunk == parameter.chunk && list[0]->dtypes.at("weight") == parameter.dtypes.at("weight");
-        });
-        buffer == buffers.end() ? buffers.push_back({&parameter}) : buffer->push_back(&parameter);
-    }
-    return buffers;
-}
-
 class Unpacker {
 public:
     Unpacker(Checkpoint& checkpoint, const Config& args) : checkpoint_{checkpoint}, args_{args}, made_{checkpoint} {}
@@ -170,13 +157,7 @@ private:
         if (found->second.size() != buffers.size())
             throw failure("{} buffers, where the model has {}", found->second.size(), buffers.size());
         for (std::size_t b = 0; b < buffers.size(); ++b) {
-            std::vector<BufferParameter> laid;
-            for (const RankParameter* parameter : buffers[b])
-                laid.push_back(
-                    {volume(parameter->shape), is_shared_embedding(args_, content_.layout, parameter->name)});
-            const BufferLayout places =
-                lay_out(laid, bucket_size(args_, content_.layout, directory.pp, buffers[b][0]->chunk),
-                        sharing_ranks(content_.layout, experts));
+            const BufferLayout places = places_of(buffers[b], args_, content_.layout, directory.pp, experts);
             const auto vectors = found->second.find(static_cast<int>(b));
             if (vectors == found->second.end()) throw failure("no buffer {}", b);
             for (const BucketVector& vector : vectors->second) add_vector(vector, buffers[b], places);
@@ -238,12 +219,27 @@ private:
     std::set<std::pair<std::uint32_t, Box>> placed_;
 };
 
+bool is_fully_reshardable(const Checkpoint& checkpoint) {
+    const auto metadata = checkpoint.common ? checkpoint.common->find("content_metadata") : std::nullopt;
+    const auto type =
+        metadata && metadata->is(torch::Kind::dict) ? metadata->find("distrib_optim_sharding_type") : std::nullopt;
+    return type && type->is(torch::Kind::string) && type->as_string() == "fully_reshardable";
+}
+
 }  // namespace
 
 void unpack_optimizer(Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
     drop_chain_prefixes(checkpoint);
     unpack_cells(checkpoint);
-    if (!has_buckets(checkpoint)) return;
+    if (!has_buckets(checkpoint)) {
+        if (!is_fully_reshardable(checkpoint)) return;
+        try {
+            if (const std::string note = shifted_by_padding(checkpoint, families, config); !note.empty())
+                checkpoint.notes.push_back(note);
+        } catch (const Error&) {  // args that tell no layout tell of no buckets either
+        }
+        return;
+    }
     try {
         Unpacker{checkpoint, config}.run(families);
     } catch (const Error& error) {

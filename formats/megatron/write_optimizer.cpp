@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/buffers.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/rank_writer.hpp"
+#include "formats/megatron/stage_buffers.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 
@@ -149,12 +149,7 @@ private:
 };
 
 /// The vectors of one buffer.
-Value buffer_value(ArchiveDraft& file, const Parameters& parameters, std::optional<Index> limit, int ranks,
-                   const Config& args, const Layout& layout) {
-    std::vector<BufferParameter> laid;
-    for (const RankParameter* parameter : parameters)
-        laid.push_back({volume(parameter->shape), is_shared_embedding(args, layout, parameter->name)});
-    const BufferLayout places = lay_out(laid, limit, ranks);
+Value buffer_value(ArchiveDraft& file, const Buffer& parameters, const BufferLayout& places) {
     Document& document = file.document();
     Value vectors = document.dict();
     static constexpr std::array<std::pair<const char*, const char*>, 3> keys{
@@ -173,20 +168,6 @@ Value buffer_value(ArchiveDraft& file, const Parameters& parameters, std::option
         vectors = document.with_key(vectors, key, file.tensor(dtype, {places.size}, parts));
     }
     return document.with_key(vectors, "numel_unpadded", document.integer(places.size));
-}
-
-std::vector<Parameters> buffers_of(const Parameters& parameters) {
-    std::vector<Parameters> buffers;
-    for (const RankParameter* parameter : parameters) {
-        const auto buffer = std::ranges::find_if(buffers, [&](const Parameters& list) {
-            return list[0]->chunk == parameter->chunk && list[0]->dtypes.at("weight") == parameter->dtypes.at("weight");
-        });
-        if (buffer == buffers.end())
-            buffers.push_back({parameter});
-        else
-            buffer->push_back(parameter);
-    }
-    return buffers;
 }
 
 }  // namespace
@@ -225,17 +206,15 @@ Value distributed_value(ArchiveDraft& file, const RankDirectory& directory,
             all.emplace_back();  // another directory's rank leads the dense data-parallel group
             continue;
         }
-        const int ranks = sharing_ranks(layout, experts);
         Value one = document.with_key(document.dict(), "buckets_coalesced", Value::boolean(true));
         std::vector<Entry> buffers;
-        for (const Parameters& list : buffers_of(parameters_of(parameters, split, experts))) {
+        for (const Buffer& list : buffers_of(parameters, split, experts)) {
             const DType dtype = list[0]->dtypes.at("weight");
             const bool as_f32 = !args.contains("accumulate_allreduce_grads_in_fp32") ||
                                 holds(args, "accumulate_allreduce_grads_in_fp32");
             const std::array<Value, 2> key{document.global("torch", info(dtype).torch),
                                            document.global("torch", info(as_f32 ? gradients : dtype).torch)};
-            const Value value =
-                buffer_value(file, list, bucket_size(args, layout, directory.pp, list[0]->chunk), ranks, args, layout);
+            const Value value = buffer_value(file, list, places_of(list, args, layout, directory.pp, experts));
             const std::array<Entry, 1> by_dtype{{{document.tuple(key), value}}};
             buffers.push_back({document.integer(static_cast<std::int64_t>(buffers.size())), document.dict(by_dtype)});
         }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/shifted.hpp"
+
+#include "formats/megatron/rank_grid.hpp"
+#include "formats/megatron/rank_optimizer.hpp"
+#include "formats/megatron/stage_buffers.hpp"
+#include "formats/megatron/stages.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tpx::formats::megatron {
+namespace {
+
+/// How many parameters of a buffer lie behind a bucket that is padded at its end.
+std::size_t behind_padding(const BufferLayout& places, int ranks) {
+    const Index multiple = padding_multiple(ranks);
+    Index end = 0;
+    for (Index size : places.buckets) {
+        end += size;
+        if (size % multiple != 0) break;
+    }
+    return static_cast<std::size_t>(std::ranges::count_if(places.begin, [&](Index begin) { return begin >= end; }));
+}
+
+}  // namespace
+
+/// Of tensor and expert ranks, one tells for all.
+std::string shifted_by_padding(const Checkpoint& checkpoint, std::span<const Family> families, const Config& args) {
+    const Layout layout = layout_of_args(args, {});
+    const bool tied = is_shared_embedding(args, layout, "embedding.word_embeddings.weight");
+    if (!bucket_size(args, layout, 0, 0) && !tied) return "";
+    Content content{.layout = layout};
+    for (const Tensor& tensor : checkpoint.catalogue.tensors) {
+        if (!tensor.name.starts_with("optimizer.")) content.tensors.push_back(tensor);
+    }
+    const Reading reading = read(content.tensors, families, args);
+    if (!reading.family) return "";
+    set_stages(args, layers(reading, content.tensors), content.layout);
+    content.reading = &reading;
+    RankParts parts{content, args};
+    const bool split = two_optimizers(args, layout);
+    std::size_t shifted = 0;
+    std::size_t all = 0;
+    for (const RankDirectory& directory : rank_directories(content.layout)) {
+        if (directory.tp > 0 || directory.ep > 0) continue;
+        const std::vector<RankParameter> parameters = parts.of(directory);
+        for (const bool experts : {false, true}) {
+            if (experts && !split) break;
+            for (const Buffer& buffer : buffers_of(parameters, split, experts)) {
+                shifted += behind_padding(places_of(buffer, args, content.layout, directory.pp, experts),
+                                          sharing_ranks(layout, experts));
+                all += buffer.size();
+            }
+        }
+    }
+    if (shifted == 0) return "";
+    return fmt::format(
+        "by its args, {} of {} parameters of a rank's optimizer lie behind a padded bucket; Megatron-core 0.15 and "
+        "0.16 "
+        "write such ones wrongly as fully_reshardable: tpx verify --masters tells whether these are",
+        shifted, all);
+}
+
+}  // namespace tpx::formats::megatron

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/stage_buffers.hpp"
+
+#include "formats/megatron/rank_optimizer.hpp"
+
+#include <algorithm>
+
+namespace tpx::formats::megatron {
+
+std::vector<Buffer> buffers_of(const std::vector<RankParameter>& all, bool split, bool experts) {
+    std::vector<Buffer> buffers;
+    for (const RankParameter& parameter : all) {
+        const bool expert = parameter.name.find("mlp.experts.") != std::string::npos;
+        if (is_buffer(parameter.name) || (split && expert != experts)) continue;
+        const auto buffer = std::ranges::find_if(buffers, [&](const Buffer& list) {
+            return list[0]->chunk == parameter.chunk && list[0]->dtypes.at("weight") == parameter.dtypes.at("weight");
+        });
+        buffer == buffers.end() ? buffers.push_back({&parameter}) : buffer->push_back(&parameter);
+    }
+    return buffers;
+}
+
+BufferLayout places_of(const Buffer& buffer, const Config& args, const Layout& layout, int stage, bool experts) {
+    std::vector<BufferParameter> laid;
+    for (const RankParameter* parameter : buffer)
+        laid.push_back({volume(parameter->shape), is_shared_embedding(args, layout, parameter->name)});
+    return lay_out(laid, bucket_size(args, layout, stage, buffer[0]->chunk), sharing_ranks(layout, experts));
+}
+
+}  // namespace tpx::formats::megatron

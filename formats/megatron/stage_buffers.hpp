@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/megatron/buffers.hpp"
+#include "formats/megatron/rank_parts.hpp"
+#include "lib/layout/config.hpp"
+#include "lib/layout/layout.hpp"
+
+#include <vector>
+
+namespace tpx::formats::megatron {
+
+/// The parameters of one buffer in module order.
+using Buffer = std::vector<const RankParameter*>;
+
+/// The buffers of a rank's parameters, which must outlive them: one for each model chunk and dtype. Where optimizers
+/// are `split`, of experts or of all others.
+std::vector<Buffer> buffers_of(const std::vector<RankParameter>& all, bool split, bool experts);
+
+/// Where the parameters of a buffer of stage `stage` lie.
+BufferLayout places_of(const Buffer& buffer, const Config& args, const Layout& layout, int stage, bool experts);
+
+}  // namespace tpx::formats::megatron

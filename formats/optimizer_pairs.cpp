@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/optimizer_pairs.hpp"
+
+#include "formats/megatron/rank_state.hpp"
+#include "formats/roles.hpp"
+#include "formats/torch/value.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+namespace tpx::formats {
+namespace {
+
+bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+/// The parameter that each canonical tensor is, or is state of.
+class Keys {
+public:
+    Keys(const Source& source, const Canonical& canonical) : source_{source}, canonical_{canonical} {
+        const auto& tensors = source.checkpoint.catalogue.tensors;
+        for (std::size_t t = 0; t < tensors.size(); ++t) stored_.emplace(tensors[t].name, t);
+    }
+
+    std::string operator()(std::size_t t) const {
+        const std::string& role = canonical_.roles[t];
+        const std::string& name = canonical_.tensors[t].name;
+        const std::string prefix = role + ".";
+        const bool weight = role == "weight";
+        const Meaning& meaning = source_.reading.meanings[stored_.at(canonical_.stored_names[t])];
+        if (!source_.checkpoint.roles.empty() && name == canonical_.stored_names[t])
+            return std::string{weight ? name : parameter_of(name)};
+        if (!weight && name.starts_with(prefix)) return name.substr(prefix.size());
+        if (meaning.rule == nullptr || name != canonical_.stored_names[t]) return name;
+        // Not taken apart for want of sizes: a rule and its numbers are a parameter.
+        return fmt::format("{} {} {}", fmt::join(meaning.rule->expression.parts, "+"),
+                           meaning.indices.layer.value_or(-1), meaning.indices.expert.value_or(-1));
+    }
+
+private:
+    const Source& source_;
+    const Canonical& canonical_;
+    std::unordered_map<std::string_view, std::size_t> stored_;
+};
+
+/// The steps of the groups of parameters in Megatron's common state.
+std::vector<std::string> common_steps(const Checkpoint& checkpoint) {
+    std::set<std::int64_t> steps;
+    if (!checkpoint.common) return {};
+    for (const megatron::OptimizerState& optimizer : megatron::optimizers_of(*checkpoint.common)) {
+        for (const torch::Value group : optimizer.groups) {
+            const auto step = group.is(torch::Kind::dict) ? group.find("step") : std::nullopt;
+            if (step && step->is(torch::Kind::integer)) steps.insert(step->as_int());
+        }
+    }
+    std::vector<std::string> texts;
+    for (std::int64_t step : steps) texts.push_back(std::to_string(step));
+    return texts;
+}
+
+class Pairer {
+public:
+    Pairer(const Source& source, const Canonical& canonical) : source_{source}, canonical_{canonical} {}
+
+    OptimizerPairs pair() {
+        collect();
+        bool weights = false;
+        for (const auto& [name, parameter] : all_) {
+            weights |= !parameter.states.empty() && parameter.weight >= 0;
+            for (const auto& [role, t] : parameter.states) ++roles_[role];
+        }
+        for (auto& [name, parameter] : all_) {
+            if (parameter.states.empty()) {
+                result_.stateless.push_back(stored(static_cast<std::size_t>(parameter.weight)));
+                continue;
+            }
+            check(parameter, weights);
+            result_.parameters.push_back(std::move(parameter));
+        }
+        result_.steps = common_steps(source_.checkpoint);
+        return std::move(result_);
+    }
+
+private:
+    const std::string& stored(std::size_t t) const { return canonical_.stored_names[t]; }
+
+    void collect() {
+        const Keys keys{source_, canonical_};
+        for (std::size_t t = 0; t < canonical_.tensors.size(); ++t) {
+            const std::string& role = canonical_.roles[t];
+            if (stored(t).find("optimizer.distributed.") != std::string::npos)
+                throw failure("tensor '{}': optimizer state in buckets that args do not explain", stored(t));
+            if (role == "extra") continue;
+            const std::string name = keys(t);
+            StateOfParameter& parameter = all_[name];
+            parameter.name = name;
+            if (role == "weight")
+                parameter.weight = static_cast<std::int64_t>(t);
+            else
+                parameter.states[role] = static_cast<std::uint32_t>(t);
+        }
+    }
+
+    void check(const StateOfParameter& parameter, bool weights) {
+        const std::uint32_t any = parameter.states.begin()->second;
+        if (parameter.weight < 0) {
+            if (weights && !source_.checkpoint.shared.contains(parameter.name))
+                fault(any, "state of a parameter that is not there");
+            return;
+        }
+        const auto w = static_cast<std::size_t>(parameter.weight);
+        const Tensor& weight = canonical_.tensors[w];
+        for (const auto& [role, t] : parameter.states) {
+            const Tensor& state = canonical_.tensors[t];
+            if (role != "step" && state.shape != weight.shape)
+                fault(t,
+                      fmt::format("has shape {}, its parameter {}", to_string(state.shape), to_string(weight.shape)));
+        }
+        for (const auto& [role, count] : roles_) {
+            if (parameter.states.contains(role) || (role == "master" && !is_half(weight.dtype))) continue;
+            fault(w, fmt::format("has no {}, as {} others have", role, count));
+        }
+    }
+
+    void fault(std::size_t t, const std::string& cause) {
+        result_.faults.push_back(fmt::format("tensor '{}': {}", stored(t), cause));
+    }
+
+    const Source& source_;
+    const Canonical& canonical_;
+    std::map<std::string, StateOfParameter> all_;
+    std::map<std::string, std::size_t> roles_;
+    OptimizerPairs result_;
+};
+
+}  // namespace
+
+OptimizerPairs pair_states(const Source& source, const Canonical& canonical) {
+    return Pairer{source, canonical}.pair();
+}
+
+}  // namespace tpx::formats

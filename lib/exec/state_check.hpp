@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/exec/mpi.hpp"
+#include "lib/exec/options.hpp"
+#include "lib/plan/plan.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// What is asked of a tensor of optimizer state, whose elements are floating-point numbers.
+struct StateCheck {
+    std::uint32_t tensor = 0;
+    std::optional<std::uint32_t> weight;  ///< of the same shape: rounded to its dtype, elements must equal its own
+    bool squares = false;                 ///< no element may be negative
+};
+
+/// What was found in a tensor of optimizer state.
+struct StateFacts {
+    static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
+
+    std::uint64_t elements = 0;
+    std::uint64_t misses = 0;      ///< that do not round to the weight's
+    std::uint64_t negative = 0;    ///< where squares were asked for
+    std::uint64_t not_finite = 0;  ///< infinities and NaN
+    std::uint64_t first = none;    ///< row-major position of the first of these
+    double value = 0;              ///< there
+    double weight = 0;             ///< there, of the weight
+    double farthest = 0;           ///< from its weight, of all misses
+    double largest = 0;            ///< absolute value among the weights, or, without a weight, among its own elements
+};
+
+/// Reads the tensors that `checks` name, each once, and their weights, in slabs, so that memory stays within
+/// `options.memory`. Collective; all ranks get the result. Precondition: dtypes are f64, f32, f16 or bf16.
+std::vector<StateFacts> check_states(const mpi::Comm& comm, const Side& side,
+                                     std::span<const std::filesystem::path> files, std::span<const StateCheck> checks,
+                                     const ExecOptions& options);
+
+}  // namespace tpx
