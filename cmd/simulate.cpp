@@ -9,7 +9,6 @@
 #include "lib/cluster/simulation.hpp"
 #include "lib/cluster/speed.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -42,12 +41,6 @@ std::vector<const PolicyInfo*> policies_of(std::string_view text) {
     }
     add(yardstick);
     return chosen;
-}
-
-formats::SpeedBook speeds_of(const std::string& path, const Cluster& cluster) {
-    constexpr std::uint64_t longest = std::uint64_t{64} << 20;
-    if (path.empty()) return {};
-    return formats::parse_speeds(read_file(path, longest), path, cluster);
 }
 
 // Says which rows cannot be jobs: as an error, or as notes where they may be left out.
@@ -100,7 +93,9 @@ void run_simulate(const SimulateOptions& options, Output& out) {
     const std::vector<const PolicyInfo*> chosen = policies_of(options.policies);
     const Rules rules = rules_of(options);
     const Cluster cluster = formats::read_cluster(options.cluster);
-    const formats::Trace trace = formats::read_trace(options.trace, cluster, speeds_of(options.speeds, cluster));
+    const formats::SpeedBook speeds =
+        options.speeds.empty() ? formats::SpeedBook{} : formats::read_speeds(options.speeds, cluster);
+    const formats::Trace trace = formats::read_trace(options.trace, cluster, speeds);
     report_bad(trace, options.skip_bad, out);
     if (trace.jobs.empty()) throw failure("{}: no jobs in it", options.trace);
     std::vector<Played> played;

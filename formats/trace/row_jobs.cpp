@@ -65,7 +65,17 @@ TraceJob rubick_job(const Row& row, const TraceContext& context) {
     ask_for(job, row.whole("num_gpus", 1, most_gpus));
     job.cpus = row.number("num_cpus", 0, 1e6) / job.gpus;
     job.guaranteed = !row.has("is_sla") || row.truth("is_sla");
-    set_duration(job, context, row.time("duration"), 1);
+    const Time duration = row.time("duration");
+    const auto table = context.speeds.plans_.find(job.model);
+    if (table == context.speeds.plans_.end()) {
+        set_duration(job, context, duration, 1);
+        return job;
+    }
+    const double steps = row.number("steps", 0, 1e15);
+    job.work = steps * 1e6;
+    const double own_rate = duration > 0 ? steps / seconds_of(duration) : 0;
+    job.speed = std::make_shared<PlanSpeed>(table->second, table->second->find(job.plan), job.gpus, own_rate);
+    if (!(full_rate(job, context.cluster) > 0)) throw row.bad("exec_plan", "'{}' has no rate", job.plan);
     return job;
 }
 

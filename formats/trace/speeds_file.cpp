@@ -2,10 +2,12 @@
 #include "formats/trace/speeds_file.hpp"
 
 #include "formats/trace/rows.hpp"
+#include "lib/core/file.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <charconv>
+#include <filesystem>
 
 namespace tpx::formats {
 namespace {
@@ -62,6 +64,28 @@ void add_row(SpeedBook& book, const Row& row, const Cluster& cluster) {
     entry.speed->add(kind, gpus, rate);
 }
 
+// One digit for each host: its GPUs.
+Shape shape_in(const Row& row) {
+    Shape shape;
+    for (const char digit : row.text("placement")) {
+        if (digit < '1' || digit > '9')
+            throw row.bad("placement", "'{}' has not one digit a host", row.text("placement"));
+        shape.push_back(digit - '0');
+    }
+    if (shape.empty()) throw row.bad("placement", "it is empty");
+    return shape;
+}
+
+std::shared_ptr<PlanTable> parse_plan_table(const Table& table) {
+    auto plans = std::make_shared<PlanTable>();
+    for (const Table::Row& cells : table.rows) {
+        const Row row{table, cells};
+        if (!row.has("exec_plan")) throw row.bad("exec_plan", "it is empty");
+        plans->add(std::string{row.text("exec_plan")}, shape_in(row), row.number("iter_time", 0, longest_time));
+    }
+    return plans;
+}
+
 }  // namespace
 
 const SpeedBook::Entry* SpeedBook::find(const std::string& job, const std::string& model) const {
@@ -80,6 +104,20 @@ SpeedBook parse_speeds(std::string_view text, std::string_view file, const Clust
     const Table table = parse_table(text, file);
     SpeedBook book;
     for (const Table::Row& row : table.rows) add_row(book, {table, row}, cluster);
+    return book;
+}
+
+SpeedBook read_speeds(const std::string& path, const Cluster& cluster) {
+    constexpr std::uint64_t longest = std::uint64_t{64} << 20;
+    if (!std::filesystem::is_directory(path)) return parse_speeds(read_file(path, longest), path, cluster);
+    SpeedBook book;
+    for (const auto& file : std::filesystem::directory_iterator{path}) {
+        if (file.path().extension() != ".csv") continue;
+        const Table table = parse_table(read_file(file.path().string(), longest), file.path().string());
+        if (table.find("exec_plan") != Table::npos && table.find("iter_time") != Table::npos)
+            book.plans_[file.path().stem().string()] = parse_plan_table(table);
+    }
+    if (book.plans_.empty()) throw failure("{}: no file with columns exec_plan, placement and iter_time in it", path);
     return book;
 }
 

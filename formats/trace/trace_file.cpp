@@ -128,6 +128,8 @@ Trace parse_trace(std::string_view text, std::string_view file, const Cluster& c
     }
     const std::size_t prefix = file.size() + 1;
     std::ranges::stable_sort(trace.bad, {}, [&](const std::string& said) { return line_of(said, prefix); });
+    if (format.name == "rubick" && std::ranges::none_of(trace.jobs, &TraceJob::guaranteed))
+        for (TraceJob& job : trace.jobs) job.guaranteed = true;  // the column means nothing there
     if (format.name == "philly") count_from_first(trace.jobs);
     std::ranges::stable_sort(trace.jobs, {}, &TraceJob::arrival);
     return trace;

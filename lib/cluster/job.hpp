@@ -34,6 +34,13 @@ public:
     virtual ~Speed() = default;
     /// Units of work a second on `grant` of `cluster`, which is not empty; 0 where the job cannot run so.
     virtual double rate(const Grant& grant, const Cluster& cluster) const = 0;
+    /// The fastest plan on the GPUs of `grant`, of those that differ from the job's own only in data parallelism where
+    /// `own_kind`; 0, the job's own, where there is no choice.
+    virtual int best_plan(const Grant& /*grant*/, const Cluster& /*cluster*/, bool /*own_kind*/) const { return 0; }
+    /// True for a job that data parallelism alone is used for.
+    virtual bool data_parallel() const { return true; }
+    /// What jobs with the same rates share; null where this one is alone.
+    virtual const void* family() const { return nullptr; }
 };
 
 /// One job of a trace.

@@ -7,13 +7,20 @@
 namespace tpx {
 
 std::span<const PolicyInfo> policies() {
-    static constexpr std::array<PolicyInfo, 6> all{{
+    static constexpr std::array<PolicyInfo, 13> all{{
         {"fifo", "In order of arrival", make_fifo},
         {"fifo-backfill", "In order of arrival, gaps filled without delaying the first", make_fifo_backfill},
         {"srtf", "Shortest remaining time first, others are stopped", make_srtf},
         {"priority", "By priority, then arrival; nobody is stopped", make_priority},
         {"las", "Least attained service first, in levels", make_las},
         {"wfs", "Elastic weighted fair sharing: jobs grow and shrink", make_wfs},
+        {"rubick", "Plans and GPUs by what they bring each job", make_rubick},
+        {"rubick-e", "Rubick that changes execution plans alone", make_rubick_e},
+        {"rubick-r", "Rubick that changes resources alone", make_rubick_r},
+        {"rubick-n", "Rubick that changes neither", make_rubick_n},
+        {"synergy", "In order of arrival, who does not fit is passed over", make_synergy},
+        {"antman", "Guaranteed jobs stop best-effort ones", make_antman},
+        {"sia", "Numbers of GPUs by goodput, every minute", make_sia},
     }};
     return all;
 }

@@ -30,5 +30,12 @@ std::unique_ptr<Policy> make_srtf();
 std::unique_ptr<Policy> make_priority();
 std::unique_ptr<Policy> make_las();
 std::unique_ptr<Policy> make_wfs();
+std::unique_ptr<Policy> make_rubick();
+std::unique_ptr<Policy> make_rubick_e();
+std::unique_ptr<Policy> make_rubick_r();
+std::unique_ptr<Policy> make_rubick_n();
+std::unique_ptr<Policy> make_synergy();
+std::unique_ptr<Policy> make_antman();
+std::unique_ptr<Policy> make_sia();
 
 }  // namespace tpx

@@ -47,6 +47,8 @@ public:
     Time finish_of(int id) const { return states_[id].finish; }
     /// Running jobs by the time at which they finish if nothing is changed.
     const std::set<std::pair<Time, int>>& finishes() const { return finishes_; }
+    /// For how long a change stops a job, where that is the same for all.
+    Time change_delay() const { return rules_.delays.change; }
     /// From the start of a waiting job with `grant` until its last step is done, nothing being changed.
     Time time_needed(int id, const Grant& grant) const;
     const JobResult& result(int id) const { return results_.jobs[id]; }

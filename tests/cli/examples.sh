@@ -16,7 +16,7 @@ for page in "$man"/*.1.in; do
     cp -R "$testdata/llama-small/megatron-tp2pp2" ckpt && cp -R "$testdata/llama-small/hf" hf || exit
     cp -R ckpt/iter_* iter_0001000 && cp -R "$testdata/deepspeed/zero2-roundrobin-dp4" zero || exit
     cp "$testdata"/profile/rubick/*.toml . && cp "$testdata/profile/rubick/gpt2.csv" runs.csv || exit
-    cp -R "$testdata/simulate/." . || exit
+    cp -R "$testdata/simulate/." . && cp -R "$testdata/profile/rubick" rubick || exit
     for gpu in v100 p100 k80; do cp "$testdata/profile/virtualflow/$gpu-resnet.txt" "$gpu.txt" || exit; done
     sed -n -e 's/^\.Dl \$ //p' -e '/^\$ /{:more
 /\\$/{N

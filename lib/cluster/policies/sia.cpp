@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/policies.hpp"
+#include "lib/cluster/sensitivity.hpp"
+#include "lib/cluster/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace tpx {
+namespace {
+
+// As Jayaram Subramanya et al., "Sia" (SOSP 2023), chooses numbers of GPUs, on one kind of GPU: every minute the choice
+// of one configuration a job, or none, with the least sum of (r g)^-0.5, where g is the rate in units of the job's
+// slowest configuration and r what a restart leaves of it, and 1.1 for a job without GPUs. The sum is exactly the least
+// one, by dynamic programming over GPUs, where Sia asks an integer program. Jobs with tensor or pipeline parallelism
+// have one configuration, what they ask for.
+class Sia final : public Policy {
+public:
+    void schedule(Simulation& simulation) override {
+        if (simulation.now() >= next_) {
+            decide(simulation);
+            next_ = simulation.now() + round;
+        }
+        start_wanted(simulation);
+        simulation.wake(next_);
+    }
+
+private:
+    static constexpr Time round = 60 * second;
+    static constexpr double power = -0.5;
+    static constexpr double without = 1.1;
+
+    struct Choice {
+        int gpus;
+        double cost;
+    };
+
+    // The configurations of a job, without any first.
+    std::vector<Choice> choices(const Simulation& simulation, int id) {
+        const TraceJob& job = simulation.job(id);
+        std::vector<Choice> all{{0, without}};
+        const auto worth = [&](int gpus, double relative) {
+            const bool same = simulation.grant(id).gpus() == gpus;
+            all.push_back({gpus, std::pow(relative * (same ? 1 : restart_factor(simulation, id)), power)});
+        };
+        if (!job.speed->data_parallel()) {
+            worth(job.gpus, 1);
+            return all;
+        }
+        const auto found = curves_.try_emplace(id, job, simulation.cluster(), Freedom::none, job.most).first;
+        const Sensitivity& is = found->second;
+        double slowest = 0;
+        for (int gpus = 1; gpus <= is.most(); ++gpus) {
+            if (is.useful(gpus) != gpus) continue;
+            if (slowest == 0) slowest = is.rate(gpus);
+            worth(gpus, is.rate(gpus) / slowest);
+        }
+        return all;
+    }
+
+    // What a change leaves of a running job's progress: (age - lost) / (age + restart).
+    static double restart_factor(const Simulation& simulation, int id) {
+        if (simulation.grant(id).parts.empty()) return 1;
+        const JobResult& is = simulation.result(id);
+        const auto age = static_cast<double>(simulation.now() - is.start);
+        const auto restart = static_cast<double>(simulation.change_delay());
+        const double lost = restart * (1 + is.changes + is.stops);
+        return std::max(0.01, (age - lost) / (age + restart + 1));
+    }
+
+    // least[i][g]: the least cost of the first i jobs with at most g GPUs.
+    void decide(Simulation& simulation) {
+        std::vector<int> ids = simulation.running();
+        ids.insert(ids.end(), simulation.waiting().begin(), simulation.waiting().end());
+        std::ranges::sort(ids);
+        const int gpus = simulation.cluster().gpus();
+        std::vector<std::vector<Choice>> all;
+        std::vector<std::vector<double>> least{std::vector<double>(gpus + 1)};
+        for (const int id : ids) {
+            all.push_back(choices(simulation, id));
+            std::vector<double> next(gpus + 1, HUGE_VAL);
+            for (int has = 0; has <= gpus; ++has)
+                for (const Choice& choice : all.back())
+                    if (choice.gpus <= has)
+                        next[has] = std::min(next[has], least.back()[has - choice.gpus] + choice.cost);
+            least.push_back(std::move(next));
+        }
+        wanted_.clear();
+        int left = gpus;
+        for (std::size_t i = ids.size(); i-- > 0;) {
+            const auto chosen = std::ranges::find_if(all[i], [&](const Choice& choice) {
+                return choice.gpus <= left && least[i + 1][left] == least[i][left - choice.gpus] + choice.cost;
+            });
+            wanted_[ids[i]] = chosen->gpus;
+            left -= chosen->gpus;
+        }
+        free_unwanted(simulation);
+    }
+
+    void free_unwanted(Simulation& simulation) {
+        const std::vector<int> running = simulation.running();
+        for (const int id : running) {
+            const int has = simulation.grant(id).gpus(), wants = wanted_[id];
+            if (wants == 0)
+                simulation.stop(id);
+            else if (wants < has)
+                simulation.change(id, GpuPool::part_of(simulation.grant(id), wants));
+        }
+    }
+
+    // Starts and grows who is to have more, as far as it is free.
+    void start_wanted(Simulation& simulation) {
+        for (const auto& [id, wants] : wanted_) {
+            if (simulation.result(id).finish != never || wants == 0) continue;
+            const Grant& held = simulation.grant(id);
+            if (wants <= held.gpus() || !simulation.within_quota(id, wants)) continue;
+            if (held.parts.empty()) {
+                if (auto grant = simulation.place(id, wants)) simulation.start(id, std::move(*grant));
+            } else if (auto grant = simulation.pool().place_more(simulation.job(id), held, wants - held.gpus())) {
+                simulation.change(id, std::move(*grant));
+            }
+        }
+    }
+
+    std::map<int, Sensitivity> curves_;
+    std::map<int, int> wanted_;
+    Time next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_sia() { return std::make_unique<Sia>(); }
+
+}  // namespace tpx

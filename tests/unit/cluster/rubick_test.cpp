@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/trace/cluster_file.hpp"
+#include "formats/trace/trace_file.hpp"
+#include "lib/cluster/metrics.hpp"
+#include "lib/cluster/plan_table.hpp"
+#include "lib/cluster/policies.hpp"
+#include "lib/cluster/simulation.hpp"
+#include "tests/unit/cluster/random_trace.hpp"
+
+#include <doctest/doctest.h>
+
+namespace tpx {
+namespace {
+
+struct Replay {
+    Cluster cluster = formats::read_cluster("8x8");
+    formats::Trace trace;
+    Rules rules;
+
+    // The paper's rules: decisions when something happens, 78 s for each start and change.
+    explicit Replay(const std::string& name) {
+        const formats::SpeedBook speeds = formats::read_speeds("testdata/profile/rubick", cluster);
+        trace = formats::read_trace("testdata/simulate/rubick-" + name + ".csv", cluster, speeds);
+        REQUIRE(trace.jobs.size() == 406);
+        rules.delays.start = rules.delays.single = rules.delays.change = 78 * second;
+    }
+
+    Results play(std::string_view policy) const {
+        return Simulation{cluster, trace.jobs, rules}.run(*find_policy(policy)->make());
+    }
+    double hours(std::string_view policy) const { return summarise(cluster, trace.jobs, play(policy)).mean_jct / 3600; }
+};
+
+TEST_CASE("on its own trace Rubick is ahead of what changes less, as its paper reports") {
+    for (const char* name : {"base", "bp"}) {
+        const Replay replay{name};
+        const double rubick = replay.hours("rubick");
+        CHECK(rubick < replay.hours("rubick-e"));
+        CHECK(rubick < replay.hours("rubick-r"));
+        CHECK(replay.hours("rubick-e") < replay.hours("rubick-n"));
+        CHECK(replay.hours("rubick-r") < replay.hours("rubick-n"));
+        CHECK(rubick < replay.hours("synergy"));
+        CHECK(rubick < replay.hours("fifo-backfill"));
+    }
+}
+
+// The paper's Table 4 has 0.96, 7.1 and 15.3 hours for the base trace, 1.1, 11.4 and 17.9 for two tenants.
+TEST_CASE("Rubick's mean completion times are near those of the paper") {
+    const Replay base{"base"};
+    CHECK(base.hours("rubick") == doctest::Approx(0.96).epsilon(0.1));
+    const Replay tenants{"mt"};
+    CHECK(tenants.hours("rubick") == doctest::Approx(1.1).epsilon(0.05));
+    CHECK(tenants.hours("rubick") < tenants.hours("antman"));
+}
+
+TEST_CASE("guaranteed jobs never have less than they need, best-effort jobs may") {
+    std::mt19937 random{6};
+    for (int round = 0; round < 20; ++round) {
+        std::vector<TraceJob> jobs = test::random_jobs(random, 40, 16);
+        for (TraceJob& job : jobs) job.guaranteed = random() % 2;
+        Rules rules;
+        rules.segments = true;
+        for (const std::string_view policy : {"rubick", "rubick-e", "rubick-r", "rubick-n", "antman"}) {
+            CAPTURE(policy);
+            const Cluster cluster = test::simple_cluster(4, 4);
+            const Results results = Simulation{cluster, jobs, rules}.run(*find_policy(policy)->make());
+            for (const Segment& segment : results.segments)
+                if (jobs[segment.job].guaranteed) CHECK(segment.grant.gpus() >= jobs[segment.job].gpus);
+            for (std::size_t id = 0; id < jobs.size(); ++id)
+                if (jobs[id].guaranteed) CHECK(results.jobs[id].stops == 0);
+        }
+    }
+}
+
+TEST_CASE("a table of plans knows what was measured, and what lies between") {
+    PlanTable table;
+    table.add("ga", {2}, 4);
+    table.add("ga", {4}, 2);
+    table.add("ga", {2, 2}, 2.5);
+    table.add("ga", {8, 8}, 0);  // does not fit
+    table.add("121", {2}, 3);
+    const int ga = table.find("ga"), cut = table.find("121");
+    CHECK(table.rate(ga, {2}) == 0.25);
+    CHECK(table.rate(ga, {2, 2}) == 0.4);
+    CHECK(table.rate(ga, {2, 1, 1}) == 0.4);  // the nearest number of hosts
+    CHECK(table.rate(ga, {3}) == 0.375);
+    CHECK(table.rate(ga, {1}) == 0);
+    CHECK(table.rate(ga, {16}) == 0.5);  // more are of no use
+    CHECK(table.rate(cut, {2}) == doctest::Approx(1.0 / 3));
+    CHECK(table.rate(cut, {3}) == 0);
+    CHECK(table.find("zero-dp") == any);
+}
+
+}  // namespace
+}  // namespace tpx
