@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
 
+#include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/missing_weights.hpp"
 #include "formats/join.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/unpack.hpp"
@@ -137,28 +139,19 @@ std::set<std::string> spelling(const Target& target, const Config& config) {
 /// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
 Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+    if (is_deepspeed(target.format)) return {.reading = source.reading, .tensors = tensors};
     if (dialect) return express(source.reading, tensors, *dialect, config, target.layout.tp, spelling(target, config));
     if (source.layout && source.layout->tp == target.layout.tp) return {.reading = source.reading, .tensors = tensors};
     return repad(source.reading, tensors, config, target.layout.tp);
 }
 
-/// DeepSpeed's model files are taken over as they are, so that only optimizer state is moved. Its steps stand beside
-/// the partitions, but for universal checkpoints below ZeRO 3.
-void keep_states(const Source& source, const Target& target, Expressed& expressed) {
+/// DeepSpeed's files keep the module's names, whatever the layout; `made` are weights that are made of their masters.
+void keep_names(const Target& target, const std::map<std::string, DType>& made, Expressed& expressed) {
     if (!is_deepspeed(target.format)) return;
     if (target.dtype) throw Error{Exit::usage, "--dtype: {} keeps the types of its source", name(target.format)};
-    const bool steps =
-        target.format == Format::universal && source.checkpoint.layout && source.checkpoint.layout->zero != 3;
-    std::size_t kept = 0;
-    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
-        const std::string_view role = expressed.reading.meanings[t].role;
-        if (role == "weight" || (role == "step" && !steps)) continue;
-        expressed.tensors[kept] = expressed.tensors[t];
-        expressed.reading.meanings[kept++] = expressed.reading.meanings[t];
-    }
-    expressed.tensors.resize(kept);
-    expressed.reading.meanings.resize(kept);
     expressed.reading.unknown.clear();
+    for (Tensor& tensor : expressed.tensors)
+        if (const auto found = made.find(tensor.name); found != made.end()) tensor.dtype = found->second;
 }
 
 /// Tensors of a file of torch.save that lie in the bytes of others need none of their own in another such file.
@@ -218,7 +211,10 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
         out.content.args["use_dist_ckpt"] = true;
     }
     out.content.reading = &out.expressed.reading;
-    Draft made = draft(target.format, out.content);
+    if (is_deepspeed(target.format)) out.content.args = target.config;
+    Draft made = target.format == Format::deepspeed   ? draft_deepspeed(out.content, out.notes)
+                 : target.format == Format::universal ? draft_universal(out.content, out.notes)
+                                                      : draft(target.format, out.content);
     out.content.reading = nullptr;
     if (megatron || target.format == Format::torch) return made;
     std::string config_json = target_config_json(source, target, out.expressed, config, dialect != nullptr);
@@ -299,8 +295,10 @@ Conversion convert(Source& source, const Target& target) {
     // Without rules nothing is cut anew, so what is not asked to change need not be judged.
     const bool same_cuts =
         source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp;
-    if (source.reading.family || !same_cuts) check_layout(source.reading, target.layout);
-    check_unknown(source, target);
+    const bool own_cuts = is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format);
+    if (!own_cuts && (source.reading.family || !same_cuts)) check_layout(source.reading, target.layout);
+    if (!own_cuts) check_unknown(source, target);
+    const auto made = own_cuts ? add_missing_weights(source) : std::map<std::string, DType>{};
     if ((target.format == Format::torch_dist || target.format == Format::megatron) && target.layout.fsdp > 1)
         throw Error{Exit::usage,
                     "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
@@ -312,7 +310,7 @@ Conversion convert(Source& source, const Target& target) {
         spell_masters(source.checkpoint, holds(target.config, "use_distributed_optimizer"));
     out.expressed = target_tensors(source, target, dialect, config);
     set_dtype(out.expressed, target.dtype);
-    keep_states(source, target, out.expressed);
+    keep_names(target, made, out.expressed);
     check_states(source, target, dialect);
     std::vector<View> views = take_views(source, target, dialect, out.expressed);
     out.content = {.tensors = out.expressed.tensors,

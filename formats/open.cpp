@@ -69,6 +69,7 @@ void locate(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces) {
 }
 
 Draft draft(Format format, const Content& content) {
+    std::vector<std::string> notes;  // of no interest here
     switch (format) {
         case Format::safetensors:
             return draft_safetensors(content);
@@ -79,9 +80,9 @@ Draft draft(Format format, const Content& content) {
         case Format::megatron:
             return draft_rank_files(content);
         case Format::deepspeed:
-            return draft_deepspeed(content);
+            return draft_deepspeed(content, notes);
         case Format::universal:
-            return draft_universal(content);
+            return draft_universal(content, notes);
         case Format::torch:
             return draft_torch(content);
     }

@@ -7,7 +7,7 @@ venv=${TPX_INTEROP_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/tpx-interop}
 cuda=${CUDA_HOME:-/usr/local/cuda}
 torch=2.15.0
 
-if [ -e "$venv/complete" ]; then
+if [ -e "$venv/complete-2" ]; then
     exit 0
 fi
 python3 -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' || {
@@ -26,5 +26,6 @@ else
 fi
 pip install numpy safetensors==0.8.0 typing_extensions filelock sympy networkx jinja2 fsspec packaging pyyaml setuptools \
     huggingface_hub tokenizers regex tqdm
-pip install --no-deps megatron-core==0.16.1 transformers==5.23.0
-touch "$venv/complete"
+pip install psutil pydantic hjson einops msgpack py-cpuinfo ninja
+pip install --no-deps megatron-core==0.16.1 transformers==5.23.0 deepspeed==0.19.8
+touch "$venv/complete-2"

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tpx::formats {
 
@@ -25,12 +26,14 @@ DeepSpeedStep find_deepspeed(const std::filesystem::path& path);
 Checkpoint open_deepspeed(const std::filesystem::path& path);
 
 /// A universal checkpoint of a DeepSpeed one, as ds_to_universal makes it but for the copies of what is no parameter of
-/// the optimizer, which nothing reads. Throws Error when the content's source is not DeepSpeed's.
-Draft draft_universal(const Content& content);
+/// the optimizer, which nothing reads. Adds to `notes` what a person should know. Throws Error when the content's
+/// source is not DeepSpeed's.
+Draft draft_universal(const Content& content, std::vector<std::string>& notes);
 
-/// A DeepSpeed checkpoint for the data ranks (and ZeRO stage, 1 or 2) of the content's layout: model files and settings
-/// are those of its source, which must be DeepSpeed's of the same tensor and pipeline parallelism; partitions are cut
-/// anew. Throws Error (exit 2) for other changes.
-Draft draft_deepspeed(const Content& content);
+/// A DeepSpeed checkpoint of the content's layout, with its ZeRO stage (0: the source's): settings are those of its
+/// source, which must be DeepSpeed's or universal; tensors and partitions are cut anew. The content's args may tell
+/// what pads a vocabulary (make_vocab_size_divisible_by). Adds to `notes` what a person should know. Throws Error (exit
+/// 2) for layouts that cannot be made.
+Draft draft_deepspeed(const Content& content, std::vector<std::string>& notes);
 
 }  // namespace tpx::formats

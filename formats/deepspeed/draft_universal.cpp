@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/grid.hpp"
-#include "formats/deepspeed/optimizer.hpp"
+#include "formats/deepspeed/optimizer_tree.hpp"
+#include "formats/deepspeed/origin.hpp"
 #include "formats/deepspeed/step_draft.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/tensor_value.hpp"
@@ -22,16 +23,19 @@ namespace fs = std::filesystem;
 
 class UniversalDraft {
 public:
-    UniversalDraft(const Content& content, const DeepSpeedStep& source)
+    UniversalDraft(const Content& content, const DeepSpeedStep& source, std::vector<std::string>& notes)
         : content_{content},
+          notes_{notes},
+          universal_{source.universal},
           grid_{read_grid(source.step)},
-          folder_{source.step.filename().string() + "_universal"},
+          folder_{source.step.filename().string() + (source.universal ? "" : "_universal")},
           draft_{content} {}
 
     Draft make() {
         check();
         for (std::uint32_t t = 0; t < content_.tensors.size(); ++t)
-            in_context([&] { return fmt::format("tensor '{}'", content_.tensors[t].name); }, [&] { add_state(t); });
+            if (is_state(content_.tensors[t].name))
+                in_context([&] { return fmt::format("tensor '{}'", content_.tensors[t].name); }, [&] { add_state(t); });
         add_optimizer_state();
         for (const auto& [key, path] : grid_.files.models) draft_.add_copy(folder_ / path.filename(), path);
         draft_.add_text("latest_universal", folder_.string());
@@ -40,12 +44,17 @@ public:
 
 private:
     void check() const {
-        if (grid_.files.optimizers.empty())
+        if (grid_.files.optimizers.empty() && !universal_)
             throw failure("holds no optimizer state, so nothing is to be made universal");
         for (const auto& [name, parameter] : grid_.parameters) {
             if (name.find(".deepspeed_experts.") != name.npos)
                 throw failure("tensor '{}': universal checkpoints do not hold experts of DeepSpeed's MoE layers", name);
         }
+    }
+
+    /// ZeRO 3 keeps steps beside the partitions.
+    bool is_state(const std::string& name) const {
+        return name.find('/') != name.npos && !(grid_.zero3 && name.ends_with("/step"));
     }
 
     /// ZeRO 3 without tensor parallelism is kept flat, without anything beside it.
@@ -69,7 +78,6 @@ private:
                                    .box = whole(tensor.shape),
                                    .strides = row_major(tensor.shape),
                                    .rank = 0});
-        draft_.add_crcs(storage);
     }
 
     /// The tensor with what DeepSpeed asks for when it slices the parameter for other ranks.
@@ -88,31 +96,42 @@ private:
         return document.dict(entries);
     }
 
-    /// What the first rank's optimizer keeps beside its partitions, and its groups' settings.
+    /// What the first rank's optimizer keeps beside its partitions, and its groups' settings. Where these are unknown,
+    /// groups without any make DeepSpeed keep those that its optimizer was made with.
     void add_optimizer_state() {
-        const fs::path& path = grid_.files.optimizers.begin()->second;
-        const torch::Archive archive = torch::Archive::open(path);
-        const Value optimizer = archive.root().at("optimizer_state_dict");
-        constexpr std::array sharded{"base_optimizer_state", "param_slice_mappings", "single_partition_of_fp32_groups"};
+        const Origin origin = read_origin(grid_, 0, universal_);
         Document document;
+        constexpr std::array left{"base_optimizer_state", "param_slice_mappings", "single_partition_of_fp32_groups",
+                                  "param_groups"};
         std::vector<Entry> entries;
-        for (const Entry& entry : optimizer.entries()) {
-            const bool left = !grid_.zero3 && entry.key.is(Kind::string) &&
-                              std::ranges::find(sharded, entry.key.as_string()) != sharded.end();
-            if (!left) entries.push_back(entry);
+        for (const Entry& entry : origin.tree.entries())
+            if (!entry.key.is(Kind::string) || std::ranges::find(left, entry.key.as_string()) == left.end())
+                entries.push_back(entry);
+        if (origin.elastic)
+            notes_.push_back(
+                "elastic_checkpoint leaves out the groups' settings (lr, weight decay): DeepSpeed keeps those of the "
+                "optimizer that it loads into");
+        entries.push_back({document.string("param_groups"), settings(origin, document)});
+        draft_.add(folder_ / "zero/optimizer_state.pt", document.dict(entries), &origin.archive, origin.path);
+    }
+
+    Value settings(const Origin& origin, Document& document) const {
+        const Value base =
+            origin.tree.find(grid_.zero3 ? "optimizer_state_dict" : "base_optimizer_state").value_or(Value{});
+        const auto own = base.is(Kind::dict) ? base.find("param_groups") : origin.tree.find("param_groups");
+        if (own) return *own;
+        std::vector<const OriginGroup*> groups;
+        std::vector<int> experts;
+        for (const OriginGroup& group : origin.groups) {
+            groups.push_back(&group);
+            experts.push_back(group.expert_ranks);
         }
-        const Value base = optimizer.at(grid_.zero3 ? "optimizer_state_dict" : "base_optimizer_state");
-        const auto groups = base.is(Kind::dict) ? base.find("param_groups") : std::nullopt;
-        if (!groups)
-            throw failure(
-                "{}: has no param_groups (elastic_checkpoint leaves them out), which a universal checkpoint "
-                "must have",
-                path.string());
-        entries.push_back({document.string("param_groups"), *groups});
-        draft_.add(folder_ / "zero/optimizer_state.pt", document.dict(entries), &archive, path);
+        return group_settings(groups, experts, std::vector<std::size_t>(groups.size(), 1), document);
     }
 
     const Content& content_;
+    std::vector<std::string>& notes_;
+    bool universal_;
     Grid grid_;
     fs::path folder_;
     StepDraft draft_;
@@ -120,11 +139,11 @@ private:
 
 }  // namespace
 
-Draft draft_universal(const Content& content) {
+Draft draft_universal(const Content& content, std::vector<std::string>& notes) {
     const DeepSpeedStep source = find_deepspeed(content.source->catalogue.directory);
-    if (content.source->format != Format::deepspeed)
+    if (!is_deepspeed(content.source->format))
         throw failure("universal checkpoints are made of DeepSpeed's only, for they hold its own model files");
-    return UniversalDraft{content, source}.make();
+    return UniversalDraft{content, source, notes}.make();
 }
 
 }  // namespace tpx::formats

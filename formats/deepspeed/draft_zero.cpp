@@ -1,322 +1,151 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/deepspeed/deepspeed.hpp"
-#include "formats/deepspeed/grid.hpp"
+#include "formats/deepspeed/draft_model.hpp"
 #include "formats/deepspeed/optimizer.hpp"
-#include "formats/deepspeed/optimizer_tree.hpp"
-#include "formats/deepspeed/regroup.hpp"
-#include "formats/deepspeed/step_draft.hpp"
-#include "formats/torch/tensor_value.hpp"
+#include "formats/deepspeed/step_job.hpp"
+#include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 
-#include <algorithm>
+#include <map>
+#include <set>
 
 namespace tpx::formats {
 namespace {
 
 using namespace deepspeed;
 using torch::Document;
-using torch::Entry;
-using torch::Kind;
-using torch::Value;
 namespace fs = std::filesystem;
 
-/// "zero_pp_rank_0_mp_rank_00_..." for data rank `d`.
-fs::path of_rank(const fs::path& first, int d) {
-    constexpr std::string_view zero = "zero_pp_rank_0_";
-    std::string name = first.filename().string();
-    const auto at = name.find(zero);
-    if (at == name.npos) throw failure("{}: is not of data rank 0", first.string());
-    return name.replace(at, zero.size(), fmt::format("zero_pp_rank_{}_", d));
+/// "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", of which old files tell the beginning.
+std::string optimizer_file(const StepJob& job, int mp, int d) {
+    const std::string old = job.universal ? (training_dtype(job.grid.models[0]) == DType::bf16 ? "bf16_zero" : "zero")
+                                          : job.grid.files.optimizers.begin()->second.filename().string();
+    return fmt::format("{}zero_pp_rank_{}_mp_rank_{:02}_optim_states.pt", old.substr(0, old.find("zero")), d, mp);
 }
 
-class ZeroDraft {
+class OptimizerDraft {
 public:
-    ZeroDraft(const Content& content, const DeepSpeedStep& source)
-        : layout_{content.layout},
-          old_layout_{*content.source->layout},
-          grid_{read_grid(source.step)},
-          folder_{source.step.filename()},
-          draft_{content} {}
+    explicit OptimizerDraft(StepJob& job) : job_{job} { find_cuts(); }
 
-    Draft make() {
-        check();
-        for (int mp = 0; mp < static_cast<int>(grid_.models.size()); ++mp) {
-            in_context([&] { return grid_.models[mp].path.string(); },
-                       [&] {
-                           find_groups(mp);
-                           for (int d = 0; d < (grid_.zero3 ? layout_.dp : 1); ++d) add_model(mp, d);
-                       });
-            const fs::path& path = grid_.files.optimizers.at({mp, 0});
-            const torch::Archive old = torch::Archive::open(path);
-            in_context([&] { return path.string(); },
-                       [&] {
-                           for (int d = 0; d < layout_.dp; ++d)
-                               grid_.zero3 ? add_subgroups(old, path, mp, d) : add_partitions(old, path, mp, d);
-                       });
-        }
-        for (const auto& [key, path] : grid_.files.layers) draft_.add_copy(folder_ / path.filename(), path);
-        for (const auto& [key, path] : grid_.files.experts) draft_.add_copy(folder_ / path.filename(), path);
-        draft_.add_text("latest", folder_.string());
-        return draft_.finish();
+    void add(int stage, int t, int d) {
+        const Origin& origin = job_.origins[job_.old_stage(stage)];
+        const std::vector<RankGroup> groups = job_.rank_groups(stage, t, d);
+        Document document;
+        const ModelFile& model = job_.old_model(stage, t);
+        const NewOptimizer made = in_context(
+            [&] { return origin.path.string(); },
+            [&] {
+                return job_.zero3() ? subgrouped(origin, model, groups, all_groups(stage), job_.layout.dp, document)
+                                    : partitioned(origin, model, groups, job_.layout.zero, document);
+            });
+        const int mp = stage * job_.layout.tp + t;
+        const StepDraft::Placed placed = job_.draft.add(job_.folder / optimizer_file(job_, mp, d), made.root,
+                                                        &origin.archive, origin.path, made.small);
+        for (const NewFlat& flat : made.flats)
+            job_.zero3() ? fill_subgroup(groups[flat.group], flat, placed, stage, t, d)
+                         : fill_partition(groups[flat.group], flat, placed, stage, t, d);
     }
 
 private:
-    void check() {
-        if (grid_.files.optimizers.empty()) throw failure("there is no ZeRO state to partition anew");
-        if (layout_.tp != grid_.tp || layout_.pp != grid_.pp)
-            throw Error{Exit::usage,
-                        "layout: a DeepSpeed checkpoint keeps its tp={} and pp={} when it stays one; --format "
-                        "universal makes one that DeepSpeed loads under others",
-                        grid_.tp, grid_.pp};
-        if (layout_.cp > 1 || layout_.ep > 1 || layout_.vpp > 1 || layout_.fsdp > 1)
-            throw Error{Exit::usage, "layout: of a DeepSpeed checkpoint only dp and zero can change"};
-        if (layout_.zero == 0) layout_.zero = old_layout_.zero;
-        if ((layout_.zero == 3) != grid_.zero3 || layout_.zero > 3)
-            throw Error{Exit::usage, "layout: zero={} cannot be made of zero={}: {}", layout_.zero, old_layout_.zero,
-                        "only stages 1 and 2 have files alike"};
+    /// Copies on several stages are cut by each stage's partitions. All of them are cut at all of these places, so that
+    /// their pieces are the same.
+    void find_cuts() {
+        std::map<std::string, int> stages;
+        for (int stage = 0; stage < job_.layout.pp; ++stage)
+            for (const TargetGroup& group : job_.target.groups(stage))
+                for (const std::string& name : group.names) ++stages[name];
+        for (int stage = 0; stage < job_.layout.pp && job_.layout.pp > 1; ++stage)
+            for (int t = 0; t < job_.layout.tp; ++t)
+                for (const RankGroup& group : job_.rank_groups(stage, t, 0)) add_cuts(group, stages);
     }
 
-    // Groups of ZeRO 1 and 2
-
-    /// The groups of a model-parallel rank for the new number of data ranks.
-    void find_groups(int mp) {
-        const ModelFile& model = grid_.models[mp];
-        groups_ = model.groups;
-        counts_.assign(groups_.size(), layout_.dp);
-        gaps_.assign(groups_.size(), {});
-        const torch::Archive first = torch::Archive::open(grid_.files.optimizers.at({mp, 0}));
-        const Value optimizer = first.root().at("optimizer_state_dict");
-        if (grid_.zero3) return find_subgroups(model, optimizer);
-        if (layout_.zero != old_layout_.zero && !optimizer.find("zero_stage"))
-            throw Error{Exit::usage, "layout: BF16_Optimizer's state cannot become that of zero={}", layout_.zero};
-        const Value count = optimizer.at("partition_count");
-        const auto paddings = optimizer.find("param_alignment_paddings");
-        for (std::size_t g = 0; g < groups_.size(); ++g) {
-            const auto old = static_cast<int>(count.is(Kind::integer) ? count.as_int() : count.items()[g].as_int());
-            const int experts = grid_.dp / old;
-            if (layout_.dp % experts != 0)
-                throw Error{Exit::usage, "layout: dp={} is no multiple of the {} expert ranks", layout_.dp, experts};
-            counts_[g] = layout_.dp / experts;
-            if (paddings && !paddings->is_none())
-                for (const Value gap : paddings->items()[g].items()) gaps_[g].push_back(gap.as_int());
-            if (is_round_robin()) reorder(model, g, old);
-        }
-    }
-
-    /// Where sub-groups end depends on the number of ranks.
-    void find_subgroups(const ModelFile& model, Value optimizer) {
-        constexpr Index usual = 1'000'000'000;
-        const auto given = model.zero_setting("sub_group_size");
-        Index largest = usual;
-        if (given && given->is(Kind::integer)) largest = given->as_int();
-        if (given && given->is(Kind::real)) largest = static_cast<Index>(std::clamp(given->as_real(), 0.0, 1e18));
-        std::vector<std::size_t> counts;
-        std::int64_t next = 0;
-        for (const Value group : optimizer.at("optimizer_state_dict").at("param_groups").items()) {
-            const auto numbers = group.at("params").items();
-            counts.push_back(numbers.size());
-            for (const Value number : numbers)
-                if (number.as_int() != next++) throw failure("param_groups number sub-groups out of order");
-        }
-        cut_ = regroup(model.groups, counts, largest, grid_.dp, layout_.dp);
-        groups_ = cut_.groups;
-    }
-
-    bool is_round_robin() const {
-        const auto setting = grid_.models[0].zero_setting("round_robin_gradients");
-        return setting && setting->is(Kind::boolean) && setting->as_bool();
-    }
-
-    void reorder(const ModelFile& model, std::size_t g, int old) {
-        if (std::ranges::any_of(gaps_[g], [](Index gap) { return gap > 0; }))
-            throw failure("round-robin partitions with alignment gaps cannot be cut anew");
-        std::vector<std::string> names;
-        for (const Entry& entry : model.root().at("module").entries()) names.emplace_back(entry.key.as_string());
-        groups_[g] = deal_again(groups_[g], names, old, counts_[g]);
-    }
-
-    PartitionView view_of(int d) const {
-        PartitionView view{.groups = groups_, .stage = layout_.zero};
-        for (std::size_t g = 0; g < groups_.size(); ++g) {
-            view.layouts.push_back(lay_group(numels(groups_[g]), gaps_[g], counts_[g]));
-            view.partition.push_back(d / (layout_.dp / counts_[g]));
-        }
-        return view;
-    }
-
-    void add_partitions(const torch::Archive& old, const fs::path& path, int mp, int d) {
-        Document document;
-        const PartitionView view = view_of(d);
-        const NewOptimizer made = repartition(old, view, document);
-        const StepDraft::Placed placed = draft_.add(folder_ / of_rank(path, d), made.root, &old, path);
-        for (const NewFlat& flat : made.flats) {
-            const Group& group = groups_[flat.group];
-            const GroupLayout& layout = view.layouts[flat.group];
-            const Interval held = layout.partition(view.partition[flat.group]);
-            const Index expert_rank = d % (layout_.dp / counts_[flat.group]);
-            for (std::size_t p = 0; p < group.size(); ++p) {
-                const auto& [name, shape] = group[p];
-                const Interval own{layout.starts[p], layout.starts[p] + volume(shape)};
-                const Interval here = intersect(own, held);
-                const std::string global = global_expert_name(name, expert_rank, local_experts(group, name));
-                add_pieces(placed, flat, name, global, mp, d, here.begin - held.begin, shift(here, -own.begin));
+    void add_cuts(const RankGroup& group, const std::map<std::string, int>& stages) {
+        for (std::size_t p = 0; p < group.parameters.size(); ++p) {
+            const auto& [name, shape] = group.parameters[p];
+            if (stages.at(name) < 2) continue;
+            for (int k = 1; k < group.layout.partitions; ++k) {
+                const Index at = k * group.layout.part - group.layout.starts[p];
+                if (at > 0 && at < volume(shape)) cuts_[name].insert(at);
             }
         }
     }
 
-    void add_subgroups(const torch::Archive& old, const fs::path& path, int mp, int d) {
-        std::vector<Index> lengths;
-        for (const Group& group : groups_) {
-            lengths.push_back(0);
-            for (const Index numel : numels(group)) lengths.back() += part_of_parameter(numel, layout_.dp);
-        }
-        Document document;
-        const NewOptimizer made = repartition3(old, lengths, cut_, layout_.dp, document);
-        const StepDraft::Placed placed = draft_.add(folder_ / of_rank(path, d), made.root, &old, path);
-        for (const NewFlat& flat : made.flats) {
-            Index at = 0;
-            for (const auto& [name, shape] : groups_[flat.group]) {
-                const Index part = part_of_parameter(volume(shape), layout_.dp);
-                const Interval here = intersect({d * part, (d + 1) * part}, {0, volume(shape)});
-                add_pieces(placed, flat, name, name, mp, d, at, here);
-                at += part;
-            }
+    std::vector<const OriginGroup*> all_groups(int stage) const {
+        std::vector<const OriginGroup*> all;
+        for (const TargetGroup& group : job_.target.groups(stage)) all.push_back(group.like);
+        return all;
+    }
+
+    void fill_partition(const RankGroup& group, const NewFlat& flat, const StepDraft::Placed& placed, int stage, int t,
+                        int d) {
+        const Interval held = group.layout.partition(group.partition);
+        for (std::size_t p = 0; p < group.parameters.size(); ++p) {
+            const auto& [name, shape] = group.parameters[p];
+            const Interval own{group.layout.starts[p], group.layout.starts[p] + volume(shape)};
+            const Interval here = intersect(own, held);
+            const std::string global =
+                global_expert_name(name, d % group.expert_ranks, local_experts(group.parameters, name));
+            put(flat, placed, name, global, here.begin - held.begin, shift(here, -own.begin), t,
+                job_.rank(stage, t, d));
         }
     }
 
-    /// Elements `range` of the rank's slice of parameter `name` go to place `at` of a flat vector.
-    void add_pieces(const StepDraft::Placed& placed, const NewFlat& flat, const std::string& name,
-                    const std::string& global, int mp, int d, Index at, Interval range) {
+    void fill_subgroup(const RankGroup& group, const NewFlat& flat, const StepDraft::Placed& placed, int stage, int t,
+                       int d) {
+        Index at = 0;
+        for (const auto& [name, shape] : group.parameters) {
+            const Index part = part_of_parameter(volume(shape), job_.layout.dp);
+            put(flat, placed, name, name, at, intersect({d * part, (d + 1) * part}, {0, volume(shape)}), t,
+                job_.rank(stage, t, d));
+            at += part;
+        }
+    }
+
+    /// Elements `range` of a rank's slice of parameter `name`, `global` in the whole model, go to place `at` of a
+    /// vector.
+    void put(const NewFlat& flat, const StepDraft::Placed& placed, const std::string& name, const std::string& global,
+             Index at, Interval range, int t, int rank) {
         if (range.empty()) return;
-        const Parameter& parameter = grid_.parameters.find(name)->second;
-        const std::uint32_t tensor = draft_.tensor(fmt::format("{}/{}", global, flat.state));
-        if (draft_[tensor].dtype != flat.dtype)
-            throw failure("tensor '{}': is {} in some files and {} in others", draft_[tensor].name,
-                          tpx::name(draft_[tensor].dtype), tpx::name(flat.dtype));
-        const int size = itemsize(flat.dtype);
-        const int t = mp % grid_.tp;
-        append_range(draft_.pieces(),
-                     {.tensor = tensor,
-                      .file = placed.file,
-                      .offset = placed.storages.at(flat.key).offset +
-                                static_cast<std::uint64_t>(at) * static_cast<std::uint64_t>(size),
-                      .rank = (mp / grid_.tp * layout_.dp + d) * grid_.tp + t},
-                     size, range, parameter.locals[t], parameter.slicing.blocks[parameter.slicing.replicated ? 0 : t]);
-    }
-
-    // Model files
-
-    void add_model(int mp, int d) {
-        const ModelFile& model = grid_.models[mp];
-        Document document;
-        Value root = document.with_key(model.root(), "dp_world_size", document.integer(layout_.dp));
-        if (groups_ != model.groups) root = document.with_key(root, "param_shapes", shapes(document));
-        if (!grid_.zero3) {
-            root = with_stage(model, root, document);
-            draft_.add(folder_ / model.path.filename(), root, &model.archive, model.path);
-            return;
-        }
-        if (d > 0 && root.find("shared_params"))  // only the first rank tells them
-            root = document.with_key(root, "shared_params", document.dict());
-        if (model.frozen.empty()) {
-            draft_.add(folder_ / of_rank(model.path, d), root, &model.archive, model.path);
-            return;
-        }
-        std::vector<NewFlat> flats;
-        root = document.with_key(root, "frozen_param_fragments", fragments(model, document, flats));
-        const auto placed = draft_.add(folder_ / of_rank(model.path, d), root, &model.archive, model.path);
-        for (std::size_t p = 0; p < flats.size(); ++p) copy_frozen(placed, flats[p], model.frozen[p], mp, d);
-    }
-
-    Value shapes(Document& document) const {
-        std::vector<Value> items;
-        for (const Group& group : groups_) {
-            const Value dict = torch::make_ordered_dict(document);
-            for (const auto& [name, shape] : group) {
-                const Entry entry{document.string(name), document.size({shape.begin(), std::size_t(shape.size())})};
-                document.insert(dict, {&entry, 1});
-            }
-            items.push_back(dict);
-        }
-        return document.list(items);
-    }
-
-    /// ZeRO 1 keeps frozen parameters in the module only, ZeRO 2 names them once more.
-    Value with_stage(const ModelFile& model, Value root, Document& document) const {
-        if (layout_.zero == old_layout_.zero) return root;
-        if (const auto config = root.find("ds_config"); config && config->is(Kind::dict)) {
-            if (const auto zero = config->find("zero_optimization"); zero && zero->is(Kind::dict)) {
-                const Value staged = document.with_key(*zero, "stage", document.integer(layout_.zero));
-                root = document.with_key(root, "ds_config", document.with_key(*config, "zero_optimization", staged));
-            }
-        }
-        if (layout_.zero == 1 || model.frozen.empty())
-            return layout_.zero == 1 ? document.with_key(root, "frozen_param_fragments", {}) : root;
-        const Value fragments = torch::make_ordered_dict(document);
-        for (const auto& [name, shape] : model.frozen) {
-            const Entry entry{document.string(name), model.root().at("module").at(name)};
-            document.insert(fragments, {&entry, 1});
-        }
-        return document.with_key(root, "frozen_param_fragments", fragments);
-    }
-
-    /// New fragments of the frozen parameters, in the order of frozen_param_shapes.
-    Value fragments(const ModelFile& model, Document& document, std::vector<NewFlat>& flats) const {
-        const Value old = model.root().at("frozen_param_fragments");
-        const Value made = torch::make_ordered_dict(document);
-        NewKeys keys{&model.archive};
-        for (const auto& [name, shape] : model.frozen) {
-            const DType dtype = plain_tensor(model.archive, old.at(name)).dtype;
-            flats.push_back({0, name, keys.next(), dtype});
-            const Index part = part_of_parameter(volume(shape), layout_.dp);
-            const Entry entry{document.string(name), torch::make_tensor(document, dtype, {part}, flats.back().key)};
-            document.insert(made, {&entry, 1});
-        }
-        return made;
-    }
-
-    /// Fills a fragment from those of the old ranks, byte by byte.
-    void copy_frozen(const StepDraft::Placed& placed, const NewFlat& flat,
-                     const std::pair<std::string, Shape>& parameter, int mp, int d) {
-        const Index numel = volume(parameter.second);
-        const Index part = part_of_parameter(numel, layout_.dp);
-        const Index old_part = part_of_parameter(numel, grid_.dp);
-        const Interval here = intersect({d * part, (d + 1) * part}, {0, numel});
-        const auto size = static_cast<std::uint64_t>(itemsize(flat.dtype));
-        for (Index k = old_part == 0 ? grid_.dp : here.begin / old_part; k < grid_.dp; ++k) {
-            const Interval shared = intersect(here, {k * old_part, (k + 1) * old_part});
-            if (shared.empty()) break;
-            const fs::path& path = grid_.files.models.at({mp, static_cast<int>(k)});
-            const torch::Archive archive = torch::Archive::open(path);
-            const torch::StoredTensor stored =
-                plain_tensor(archive, archive.root().at("frozen_param_fragments").at(parameter.first));
-            if (stored.shape != Shape{old_part} || stored.dtype != flat.dtype)
-                throw failure("{}: tensor '{}': a frozen fragment of shape {}", path.string(), parameter.first,
-                              to_string(stored.shape));
-            draft_.copy_bytes(
-                placed.file, placed.storages.at(flat.key).offset + std::uint64_t(shared.begin - d * part) * size, path,
-                stored.offset + std::uint64_t(shared.begin - k * old_part) * size, std::uint64_t(shared.size()) * size);
+        const std::string tensor = fmt::format("{}/{}", global, flat.state);
+        const DType dtype = job_.draft[job_.draft.tensor(tensor)].dtype;
+        if (dtype != flat.dtype)
+            throw failure("tensor '{}': is {}, but others of its group {}", tensor, tpx::name(dtype),
+                          tpx::name(flat.dtype));
+        std::set<Index> ends{range.end};
+        if (const auto cuts = cuts_.find(name); cuts != cuts_.end())
+            ends.insert(cuts->second.begin(), cuts->second.end());
+        const std::uint64_t start = placed.storages.at(flat.key).offset;
+        for (Index begin = range.begin; const Index end : ends) {
+            if (end <= begin || end > range.end) continue;
+            const auto before = static_cast<std::uint64_t>(at + begin - range.begin);
+            job_.add_pieces(tensor, name, t, placed.file, start + before * std::uint64_t(itemsize(dtype)), {begin, end},
+                            rank);
+            begin = end;
         }
     }
 
-    Layout layout_;
-    Layout old_layout_;
-    Grid grid_;
-    fs::path folder_;
-    StepDraft draft_;
-    // Of the model-parallel rank at work:
-    std::vector<Group> groups_;
-    std::vector<int> counts_;               // partitions of each group
-    std::vector<std::vector<Index>> gaps_;  // behind its parameters
-    Subgroups cut_;                         // ZeRO 3
+    StepJob& job_;
+    std::map<std::string, std::set<Index>> cuts_;  // places in a parameter that is on several stages
 };
 
 }  // namespace
 
-Draft draft_deepspeed(const Content& content) {
-    if (content.source->format != Format::deepspeed)
+Draft draft_deepspeed(const Content& content, std::vector<std::string>& notes) {
+    if (!is_deepspeed(content.source->format))
         throw failure("DeepSpeed's own files are made of DeepSpeed checkpoints only, of which they keep the settings");
-    return ZeroDraft{content, find_deepspeed(content.source->catalogue.directory)}.make();
+    StepJob job{content, find_deepspeed(content.source->catalogue.directory)};
+    ModelDraft models{job};
+    OptimizerDraft optimizers{job};
+    for (int stage = 0; stage < job.layout.pp; ++stage) {
+        for (int t = 0; t < job.layout.tp; ++t) {
+            for (int d = 0; d < (job.zero3() ? job.layout.dp : 1); ++d) models.add(stage, t, d);
+            for (int d = 0; d < job.layout.dp; ++d) optimizers.add(stage, t, d);
+        }
+    }
+    models.add_layers();
+    models.add_experts();
+    job.draft.add_text("latest", job.folder.string());
+    notes.insert(notes.end(), job.target.notes().begin(), job.target.notes().end());
+    return job.draft.finish();
 }
 
 }  // namespace tpx::formats

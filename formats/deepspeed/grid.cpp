@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace tpx::formats::deepspeed {
 namespace {
@@ -105,6 +106,21 @@ void add_parameters(Grid& grid, int stage, bool frozen) {
     }
 }
 
+/// ZeRO 1 tells of frozen parameters by nothing: they are what a module has beside trained ones, shared ones and
+/// buffers.
+void find_frozen(ModelFile& model) {
+    const auto module = model.root().find("module");
+    if (model.groups.empty() || !model.frozen.empty() || !module || module->is_none()) return;
+    std::set<std::string, std::less<>> known{model.buffers.begin(), model.buffers.end()};
+    for (const Group& group : model.groups)
+        for (const auto& [name, shape] : group) known.insert(name);
+    for (const auto& [key, value] : module->entries()) {
+        const std::string_view name = key.as_string();
+        if (known.contains(name) || model.shared.contains(std::string{name}) || !value.is(Kind::object)) continue;
+        if (const auto tensor = model.archive.tensor(value)) model.frozen.emplace_back(name, tensor->shape);
+    }
+}
+
 void read_info(Grid& grid) {
     const ModelFile& first = grid.models[0];
     const auto info = first.root().find("universal_checkpoint_info");
@@ -122,6 +138,10 @@ Grid read_grid(const std::filesystem::path& folder) {
     for (int mp = 0; mp < count; ++mp)
         grid.models.push_back(read_model_file(grid.files.models.at({mp, grid.zero3 ? 0 : -1})));
     read_degrees(grid, count);
+    read_info(grid);
+    for (ModelFile& model : grid.models)
+        if (!grid.zero3 && (grid.tp == 1 || grid.info.given()))
+            in_context([&] { return model.path.string(); }, [&] { find_frozen(model); });
     for (const auto& [key, path] : grid.files.models) {
         if ((key.second >= 0) != grid.zero3)
             throw failure("{}: stands beside {}, which another ZeRO stage writes", path.string(),
@@ -133,7 +153,6 @@ Grid read_grid(const std::filesystem::path& folder) {
                 throw failure("{}: the model file of data rank {} and model-parallel rank {} is missing",
                               folder.string(), d, mp);
     }
-    read_info(grid);
     for (int stage = 0; stage < grid.pp; ++stage) {
         add_parameters(grid, stage, false);
         add_parameters(grid, stage, true);

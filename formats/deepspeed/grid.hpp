@@ -26,6 +26,7 @@ struct Grid {
     int tp = 1;
     int pp = 1;
     int dp = 1;
+    int ep = 1;  ///< over how many data ranks experts are spread; known once the optimizer has been read
     bool zero3 = false;
     std::vector<ModelFile> models;  ///< by model-parallel rank, stages slowest; under ZeRO 3 those of data rank 0
     UniversalInfo info;

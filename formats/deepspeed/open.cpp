@@ -53,7 +53,7 @@ bool is_step(const fs::path& folder) {
 
 Layout layout_of(const Grid& grid, bool universal) {
     if (universal) return {};
-    Layout layout{.tp = grid.tp, .pp = grid.pp, .dp = grid.dp};
+    Layout layout{.tp = grid.tp, .pp = grid.pp, .dp = grid.dp, .ep = grid.ep};
     const auto stage = grid.models[0].zero_setting("stage");
     if (grid.zero3)
         layout.zero = 3;

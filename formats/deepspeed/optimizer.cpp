@@ -90,6 +90,7 @@ private:
         const Group& group = groups(source)[g];
         const int partitions = partition_count(source, g);
         const int expert_ranks = grid_.dp / partitions;
+        grid_.ep = std::max(grid_.ep, expert_ranks);
         for (const auto& [name, shape] : group)
             if (expert_ranks > 1 && local_experts(group, name) == 0)
                 throw failure("tensor '{}': is no expert's, but has {} partitions over {} data ranks", name, partitions,

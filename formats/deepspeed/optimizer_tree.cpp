@@ -6,7 +6,8 @@
 #include "formats/torch/tensor_value.hpp"
 #include "lib/core/error.hpp"
 
-#include <map>
+#include <algorithm>
+#include <array>
 
 namespace tpx::formats::deepspeed {
 namespace {
@@ -17,173 +18,260 @@ using torch::Entry;
 using torch::Kind;
 using torch::Value;
 
-/// Copies parts of the old tree with new flat vectors in the place of the old ones.
-class Replacer {
+/// Makes the parts of a tree, and remembers the storages of its tensors.
+class Maker {
 public:
-    Replacer(const torch::Archive& old, Document& document) : old_{old}, document_{document}, keys_{&old} {}
+    Maker(const Origin& origin, Document& document)
+        : origin_{origin}, document_{document}, keys_{&origin.archive}, entries_{kept_entries(origin)} {}
 
-    Value flat(std::size_t group, std::string_view state, Value old, Index length) {
-        const torch::StoredTensor tensor = plain_tensor(old_, old);
-        flats_.push_back({group, std::string{state}, keys_.next(), tensor.dtype});
-        return torch::make_tensor(document_, tensor.dtype, {length}, flats_.back().key);
+    void set(std::string_view key, Value value) { entries_.push_back({document_.string(key), value}); }
+
+    void set_if_missing(std::string_view key, Value value) {
+        const auto has = [&](const Entry& entry) { return entry.key.is(Kind::string) && entry.key.as_string() == key; };
+        if (std::ranges::none_of(entries_, has)) set(key, value);
     }
 
-    /// The states of one group: flat vectors anew, the rest as it was.
-    Value states(std::size_t group, Value old, Index length) {
+    Value flat(std::size_t group, const std::string& state, DType dtype, Index length) {
+        made_.flats.push_back({group, state, keys_.next(), dtype});
+        return torch::make_tensor(document_, dtype, {length}, made_.flats.back().key);
+    }
+
+    /// What a torch optimizer has for one group: scalars and flat vectors of `length`, the master weights aside.
+    Value states(std::size_t number, const RankGroup& group, Index length) {
         std::vector<Entry> entries;
-        for (Entry entry : old.entries()) {
-            const auto tensor = entry.value.is(Kind::object) ? old_.tensor(entry.value) : std::nullopt;
-            if (tensor && !tensor->shape.empty()) entry.value = flat(group, entry.key.as_string(), entry.value, length);
-            entries.push_back(entry);
-        }
+        for (const Scalar& scalar : group.like->scalars)
+            entries.push_back(
+                {document_.string(scalar.name), scalar_value(scalar, keys_.next(), made_.small, document_)});
+        for (const auto& [state, dtype] : group.states)
+            if (state != "fp32") entries.push_back({document_.string(state), flat(number, state, dtype, length)});
         return document_.dict(entries);
     }
 
-    /// A torch optimizer's state, by the numbers of its groups.
     template <class Length>
-    Value numbered(Value old, Length length) {
-        std::vector<Entry> entries;
-        for (Entry entry : old.at("state").entries()) {
-            const auto group = static_cast<std::size_t>(entry.key.as_int());
-            entry.value = states(group, entry.value, length(group));
-            entries.push_back(entry);
-        }
-        return document_.with_key(old, "state", document_.dict(entries));
-    }
-
-    template <class Length>
-    Value list(std::string_view state, Value old, Length length) {
+    Value masters(const std::vector<RankGroup>& groups, Length length) {
         std::vector<Value> items;
-        for (std::size_t g = 0; g < old.items().size(); ++g) items.push_back(flat(g, state, old.items()[g], length(g)));
+        for (std::size_t g = 0; g < groups.size(); ++g) {
+            const auto master = std::ranges::find(groups[g].states, "fp32", &FlatStates::value_type::first);
+            if (master == groups[g].states.end()) throw failure("group {}: has no master weights", g);
+            items.push_back(flat(g, master->first, master->second, length(groups[g])));
+        }
         return document_.list(items);
     }
 
-    std::vector<NewFlat> take() { return std::move(flats_); }
+    template <class Length>
+    Value numbered(const std::vector<RankGroup>& groups, Length length) {
+        std::vector<Entry> entries;
+        for (std::size_t g = 0; g < groups.size(); ++g)
+            entries.push_back(
+                {document_.integer(static_cast<std::int64_t>(g)), states(g, groups[g], length(groups[g]))});
+        return document_.dict(entries);
+    }
+
+    /// The whole file: what is not the optimizer's is that of the old file, or of the model's.
+    NewOptimizer finish(const ModelFile& model) {
+        const Value optimizer = document_.dict(entries_);
+        if (!origin_.root.is_none()) {
+            made_.root = document_.with_key(origin_.root, "optimizer_state_dict", optimizer);
+            return std::move(made_);
+        }
+        std::vector<Entry> root{{document_.string("optimizer_state_dict"), optimizer}};
+        for (const std::string_view key : {"ds_config", "ds_version"})
+            if (const auto value = model.root().find(key)) root.push_back({document_.string(key), *value});
+        made_.root = document_.dict(root);
+        return std::move(made_);
+    }
+
+    Document& document() { return document_; }
 
 private:
-    const torch::Archive& old_;
+    const Origin& origin_;
     Document& document_;
     NewKeys keys_;
-    std::vector<NewFlat> flats_;
+    std::vector<Entry> entries_;
+    NewOptimizer made_;
 };
 
-Value slice_maps(const PartitionView& view, Document& document) {
+Value slice_map(const RankGroup& group, Document& document) {
     const Value type = document.global("deepspeed.utils.tensor_fragment", "fragment_address");
-    std::vector<Value> maps;
-    for (std::size_t g = 0; g < view.groups.size(); ++g) {
-        const Value map = torch::make_ordered_dict(document);
-        const Interval held = view.layouts[g].partition(view.partition[g]);
-        for (std::size_t p = 0; p < view.groups[g].size(); ++p) {
-            const auto& [name, shape] = view.groups[g][p];
-            const Index start = view.layouts[g].starts[p];
-            const Interval here = intersect({start, start + volume(shape)}, held);
-            if (here.empty()) continue;
-            const Entry address[]{
-                {document.string("numel"), document.integer(here.size())},
-                {document.string("start"), document.integer(here.begin - view.partition[g] * view.layouts[g].part)}};
-            const Value fragment = document.object(type, document.tuple({}), Construction::allocate);
-            document.set_state(fragment, document.dict(address));
-            const Entry entry{document.string(name), fragment};
-            document.insert(map, {&entry, 1});
-        }
-        maps.push_back(map);
+    const Value map = torch::make_ordered_dict(document);
+    const Interval held = group.layout.partition(group.partition);
+    for (std::size_t p = 0; p < group.parameters.size(); ++p) {
+        const auto& [name, shape] = group.parameters[p];
+        const Index start = group.layout.starts[p];
+        const Interval here = intersect({start, start + volume(shape)}, held);
+        if (here.empty()) continue;
+        const Entry address[]{
+            {document.string("numel"), document.integer(here.size())},
+            {document.string("start"), document.integer(here.begin - group.partition * group.layout.part)}};
+        const Value fragment = document.object(type, document.tuple({}), Construction::allocate);
+        document.set_state(fragment, document.dict(address));
+        const Entry entry{document.string(name), fragment};
+        document.insert(map, {&entry, 1});
     }
-    return document.list(maps);
+    return map;
 }
 
-/// The settings of each group of parameters, with the numbers of its sub-groups.
-Value numbered_groups(Value base, const std::vector<std::size_t>& counts, Document& document) {
-    std::vector<Value> groups;
-    std::int64_t number = 0;
-    for (std::size_t g = 0; g < counts.size(); ++g) {
-        std::vector<Value> numbers;
-        for (std::size_t k = 0; k < counts[g]; ++k) numbers.push_back(document.integer(number++));
-        groups.push_back(document.with_key(base.at("param_groups").items()[g], "params", document.list(numbers)));
-    }
-    return document.list(groups);
-}
-
-Value paddings(const PartitionView& view, bool on_last_rank, Document& document) {
+/// A list with what `make` makes of each group.
+template <class Make>
+Value list_of(const std::vector<RankGroup>& groups, Document& document, Make make) {
     std::vector<Value> items;
-    for (std::size_t g = 0; g < view.groups.size(); ++g) {
-        const GroupLayout& layout = view.layouts[g];
-        const int k = view.partition[g];
-        Index padding = layout.part - layout.partition(k).size();
-        if (on_last_rank) padding = k == layout.partitions - 1 ? layout.part * layout.partitions - layout.total : 0;
-        items.push_back(document.integer(padding));
-    }
+    for (const RankGroup& group : groups) items.push_back(make(group));
     return document.list(items);
 }
 
-Value partition_counts(Value old, const PartitionView& view, Document& document) {
-    if (old.is(Kind::integer)) return document.integer(view.layouts[0].partitions);
+Value gap_list(const RankGroup& group, Document& document) {
     std::vector<Value> items;
-    for (const GroupLayout& layout : view.layouts) items.push_back(document.integer(layout.partitions));
+    for (std::size_t p = 0; p < group.parameters.size(); ++p)
+        items.push_back(document.integer(group.gaps.empty() ? 0 : group.gaps[p]));
     return document.list(items);
 }
 
-Value stage_value(Value old, int stage, Document& document) {
-    if (old.is(Kind::integer)) return document.integer(stage);
+/// BF16_Optimizer tells the padding of the whole group on its last rank, other optimizers each rank's own.
+Index padding(const RankGroup& group, bool on_last_rank) {
+    const GroupLayout& layout = group.layout;
+    if (!on_last_rank) return layout.part - layout.partition(group.partition).size();
+    return group.partition == layout.partitions - 1 ? layout.part * layout.partitions - layout.total : 0;
+}
+
+Value stage_value(const Origin& origin, int stage, Document& document) {
     const Value number = document.integer(stage);
+    const auto old = origin.tree.find("zero_stage");
+    if (old && old->is(Kind::integer)) return number;
     return document.object(document.global("deepspeed.runtime.zero.config", "ZeroStageEnum"),
                            document.tuple({&number, 1}));
 }
 
-}  // namespace
-
-NewOptimizer repartition(const torch::Archive& old, const PartitionView& view, Document& document) {
-    Value optimizer = old.root().at("optimizer_state_dict");
-    Replacer replacer{old, document};
-    const auto padded = [&](std::size_t g) { return view.layouts.at(g).part; };
-    const auto stripped = [&](std::size_t g) { return view.layouts.at(g).partition(view.partition[g]).size(); };
-    // BF16_Optimizer, which tells no stage, keeps master weights with their padding.
-    const auto stage = optimizer.find("zero_stage");
-    const Value masters = optimizer.at("single_partition_of_fp32_groups");
-    const auto set = [&](std::string_view key, Value value) { optimizer = document.with_key(optimizer, key, value); };
-    set("single_partition_of_fp32_groups",
-        stage ? replacer.list("fp32", masters, stripped) : replacer.list("fp32", masters, padded));
-    const Value base = optimizer.at("base_optimizer_state");
-    if (base.is(Kind::list)) {
-        std::vector<Value> items;
-        for (std::size_t g = 0; g < base.items().size(); ++g)
-            items.push_back(replacer.states(g, base.items()[g], stripped(g)));
-        set("base_optimizer_state", document.list(items));
-    } else if (!base.is_none()) {
-        set("base_optimizer_state", replacer.numbered(base, padded));
-    }
-    set("group_paddings", paddings(view, !stage, document));
-    set("partition_count", partition_counts(optimizer.at("partition_count"), view, document));
-    if (const auto maps = optimizer.find("param_slice_mappings"); maps && !maps->is_none())
-        set("param_slice_mappings", slice_maps(view, document));
-    if (stage) set("zero_stage", stage_value(*stage, view.stage, document));
-    return {document.with_key(old.root(), "optimizer_state_dict", optimizer), replacer.take()};
+/// The largest norm that gradients are clipped to, which ZeRO 1 and 2 keep and ZeRO 3 does not.
+Value clipping(const ModelFile& model, Document& document) {
+    const auto config = model.root().find("ds_config");
+    const auto norm = config && config->is(Kind::dict) ? config->find("gradient_clipping") : std::nullopt;
+    return norm && (norm->is(Kind::real) || norm->is(Kind::integer)) ? document.real(norm->as_real())
+                                                                     : document.real(0);
 }
 
-NewOptimizer repartition3(const torch::Archive& old, const std::vector<Index>& lengths, const Subgroups& cut, int dp,
-                          Document& document) {
-    Value optimizer = old.root().at("optimizer_state_dict");
-    if (const auto groups = optimizer.find("ds_zero_partition_groups"); groups && !groups->is_none())
-        throw failure("has ds_zero_partition_groups, which tpx does not make anew");
-    Replacer replacer{old, document};
-    std::map<std::int64_t, Value> states;
-    const Value base = optimizer.at("optimizer_state_dict");
-    for (const Entry& entry : base.at("state").entries()) states[entry.key.as_int()] = entry.value;
-    const auto masters = optimizer.at("fp32_flat_groups").items();
-    std::vector<Value> flats;
-    std::vector<Entry> entries;
-    for (std::size_t g = 0; g < lengths.size(); ++g) {
-        flats.push_back(replacer.flat(g, "fp32", masters[cut.like[g]], lengths[g]));
-        const auto known = states.find(static_cast<std::int64_t>(cut.like[g]));
-        if (known == states.end()) continue;
-        entries.push_back(
-            {document.integer(static_cast<std::int64_t>(g)), replacer.states(g, known->second, lengths[g])});
+Index padded(const RankGroup& group) { return group.layout.part; }
+Index stripped(const RankGroup& group) { return group.layout.partition(group.partition).size(); }
+
+/// A list of the groups' states without padding and settings, as elastic_checkpoint keeps them.
+Value elastic_states(Maker& maker, const std::vector<RankGroup>& groups, Document& document) {
+    std::vector<Value> items;
+    for (std::size_t g = 0; g < groups.size(); ++g) items.push_back(maker.states(g, groups[g], stripped(groups[g])));
+    return document.list(items);
+}
+
+/// What a torch optimizer keeps, by the numbers of the groups.
+Value numbered_states(Maker& maker, const std::vector<RankGroup>& groups, Document& document) {
+    std::vector<int> experts;
+    std::vector<const OriginGroup*> like;
+    for (const RankGroup& group : groups) {
+        experts.push_back(group.expert_ranks);
+        like.push_back(group.like);
     }
-    const auto set = [&](std::string_view key, Value value) { optimizer = document.with_key(optimizer, key, value); };
-    set("fp32_flat_groups", document.list(flats));
-    const Value counted = document.with_key(base, "param_groups", numbered_groups(base, cut.counts, document));
-    set("optimizer_state_dict", document.with_key(counted, "state", document.dict(entries)));
-    set("partition_count", document.integer(dp));
-    return {document.with_key(old.root(), "optimizer_state_dict", optimizer), replacer.take()};
+    const Entry base[]{{document.string("state"), maker.numbered(groups, padded)},
+                       {document.string("param_groups"),
+                        group_settings(like, experts, std::vector<std::size_t>(groups.size(), 1), document)}};
+    return document.dict(base);
+}
+
+Value partition_counts(const Origin& origin, const std::vector<RankGroup>& groups, Document& document) {
+    const auto old = origin.tree.find("partition_count");
+    const bool was3 = origin.tree.find("fp32_flat_groups").has_value();
+    if (!was3 && old && old->is(Kind::integer) && !groups.empty()) return document.integer(groups[0].layout.partitions);
+    return list_of(groups, document, [&](const RankGroup& group) { return document.integer(group.layout.partitions); });
+}
+
+}  // namespace
+
+std::vector<Entry> kept_entries(const Origin& origin) {
+    constexpr std::array partitioned{"base_optimizer_state",
+                                     "single_partition_of_fp32_groups",
+                                     "zero_stage",
+                                     "group_paddings",
+                                     "param_alignment_paddings",
+                                     "partition_count",
+                                     "param_slice_mappings",
+                                     "fp32_flat_groups",
+                                     "optimizer_state_dict",
+                                     "param_groups",
+                                     "ds_zero_partition_groups"};
+    std::vector<Entry> kept;
+    for (const Entry& entry : origin.tree.entries()) {
+        const bool known =
+            entry.key.is(Kind::string) && std::ranges::find(partitioned, entry.key.as_string()) != partitioned.end();
+        if (!known) kept.push_back(entry);
+    }
+    return kept;
+}
+
+Value scalar_value(const Scalar& scalar, const std::string& key, std::map<std::string, std::string>& small,
+                   Document& document) {
+    if (const auto* number = std::get_if<std::int64_t>(&scalar.value)) return document.integer(*number);
+    if (const auto* number = std::get_if<double>(&scalar.value)) return document.real(*number);
+    const auto& element = std::get<OneElement>(scalar.value);
+    small.emplace(key, element.bytes);
+    return torch::make_tensor(document, element.dtype, {}, key);
+}
+
+Value group_settings(const std::vector<const OriginGroup*>& groups, const std::vector<int>& expert_ranks,
+                     const std::vector<std::size_t>& numbers, Document& document) {
+    std::vector<Value> items;
+    std::int64_t next = 0;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+        std::vector<Value> params;
+        for (std::size_t k = 0; k < numbers[g]; ++k) params.push_back(document.integer(next++));
+        Value settings = groups[g]->settings.is_none() ? document.dict() : groups[g]->settings;
+        settings = document.with_key(settings, "params", document.list(params));
+        if (expert_ranks[g] != groups[g]->expert_ranks && settings.find("name"))
+            settings = document.with_key(settings, "name", document.string(fmt::format("ep_size_{}", expert_ranks[g])));
+        items.push_back(settings);
+    }
+    return document.list(items);
+}
+
+NewOptimizer partitioned(const Origin& origin, const ModelFile& model, const std::vector<RankGroup>& groups, int stage,
+                         Document& document) {
+    Maker maker{origin, document};
+    const bool was3 = origin.tree.find("fp32_flat_groups").has_value();
+    const bool was12 = !origin.root.is_none() && !was3;
+    const auto had = [&](std::string_view key) { return origin.tree.find(key).has_value(); };
+    maker.set("base_optimizer_state",
+              origin.elastic ? elastic_states(maker, groups, document) : numbered_states(maker, groups, document));
+    // BF16_Optimizer, which tells no stage, keeps master weights with their padding.
+    maker.set("single_partition_of_fp32_groups", maker.masters(groups, origin.staged ? stripped : padded));
+    if (origin.staged) maker.set("zero_stage", stage_value(origin, stage, document));
+    maker.set("group_paddings", list_of(groups, document, [&](const RankGroup& group) {
+                  return document.integer(padding(group, !origin.staged));
+              }));
+    if (had("param_alignment_paddings") || was3)
+        maker.set("param_alignment_paddings",
+                  list_of(groups, document, [&](const RankGroup& group) { return gap_list(group, document); }));
+    maker.set("partition_count", partition_counts(origin, groups, document));
+    if (!was12 || had("param_slice_mappings"))
+        maker.set("param_slice_mappings",
+                  list_of(groups, document, [&](const RankGroup& group) { return slice_map(group, document); }));
+    if (was3) maker.set_if_missing("clip_grad", clipping(model, document));
+    if (was3) maker.set_if_missing("ds_version", document.string(model.version()));
+    return maker.finish(model);
+}
+
+NewOptimizer subgrouped(const Origin& origin, const ModelFile& model, const std::vector<RankGroup>& groups,
+                        const std::vector<const OriginGroup*>& all, int dp, Document& document) {
+    if (const auto old = origin.tree.find("ds_zero_partition_groups"); old && !old->is_none())
+        throw failure("has ds_zero_partition_groups, which tpx does not make anew");
+    if (origin.elastic) throw failure("keeps no param_groups (elastic_checkpoint), which ZeRO 3 must have");
+    Maker maker{origin, document};
+    const auto length = [](const RankGroup& group) { return group.length; };
+    std::vector<std::size_t> numbers;
+    for (const OriginGroup* group : all)
+        numbers.push_back(static_cast<std::size_t>(std::ranges::count(groups, group, &RankGroup::like)));
+    maker.set("zero_stage", stage_value(origin, 3, document));
+    maker.set("partition_count", document.integer(dp));
+    const Entry base[]{
+        {document.string("state"), maker.numbered(groups, length)},
+        {document.string("param_groups"), group_settings(all, std::vector<int>(all.size(), 1), numbers, document)}};
+    maker.set("optimizer_state_dict", document.dict(base));
+    maker.set("fp32_flat_groups", maker.masters(groups, length));
+    return maker.finish(model);
 }
 
 }  // namespace tpx::formats::deepspeed

@@ -13,18 +13,6 @@ Index elements_of_rank(const Group& group, int partitions) {
     return count;
 }
 
-/// Adds the sub-groups of one group of parameters, whose old sub-groups are `old`, the first of them number `first`.
-void add_subgroups(const std::vector<Group>& old, std::size_t first, Index largest, int from, int to, Subgroups& out) {
-    Group whole;
-    for (const Group& part : old) whole.insert(whole.end(), part.begin(), part.end());
-    if (cut_subgroups(whole, largest, from) != old)
-        throw failure("sub-group {} and those behind it are not cut by sub_group_size {}", first, largest);
-    for (Group& part : cut_subgroups(whole, largest, to)) {
-        out.groups.push_back(std::move(part));
-        out.like.push_back(first);
-    }
-}
-
 }  // namespace
 
 Group deal(const Group& group, int partitions) {
@@ -60,23 +48,6 @@ std::vector<Group> cut_subgroups(const Group& group, Index largest, int partitio
         full = length >= largest;
     }
     return parts;
-}
-
-Subgroups regroup(const std::vector<Group>& old, const std::vector<std::size_t>& counts, Index largest, int from,
-                  int to) {
-    Subgroups result;
-    std::size_t first = 0;
-    for (const std::size_t count : counts) {
-        if (count > old.size() - first) throw failure("param_groups name more than {} sub-groups", old.size());
-        const auto begin = old.begin() + static_cast<std::ptrdiff_t>(first);
-        const std::size_t before = result.groups.size();
-        if (count > 0)
-            add_subgroups({begin, begin + static_cast<std::ptrdiff_t>(count)}, first, largest, from, to, result);
-        result.counts.push_back(result.groups.size() - before);
-        first += count;
-    }
-    if (first != old.size()) throw failure("param_groups name {} of {} sub-groups", first, old.size());
-    return result;
 }
 
 }  // namespace tpx::formats::deepspeed

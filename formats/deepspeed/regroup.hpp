@@ -20,16 +20,4 @@ Group deal_again(const Group& group, const std::vector<std::string>& module, int
 /// `largest` elements.
 std::vector<Group> cut_subgroups(const Group& group, Index largest, int partitions);
 
-/// Sub-groups for another number of ranks.
-struct Subgroups {
-    std::vector<Group> groups;
-    std::vector<std::size_t> like;    ///< the old sub-group of the same group of parameters whose settings each takes
-    std::vector<std::size_t> counts;  ///< how many each group of parameters has
-};
-
-/// Joins `old` sub-groups, which were cut for `from` ranks out of groups of parameters that have `counts` of them, and
-/// cuts them for `to`. Throws Error when they were not cut so.
-Subgroups regroup(const std::vector<Group>& old, const std::vector<std::size_t>& counts, Index largest, int from,
-                  int to);
-
 }  // namespace tpx::formats::deepspeed

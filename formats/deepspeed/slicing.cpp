@@ -5,7 +5,6 @@
 #include "lib/core/flat.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace tpx::formats::deepspeed {
 namespace {
@@ -38,31 +37,6 @@ std::vector<Index> indices(Value list) {
     return all;
 }
 
-/// Lays the slices along `dim`: of each of several sub-parameters one after the other, `widths[s][rank]` wide.
-Slicing lay(std::span<const Shape> locals, int dim, const std::vector<std::vector<Index>>& widths) {
-    Slicing result{.whole = locals[0]};
-    result.blocks.resize(locals.size());
-    std::vector<Index> taken(locals.size(), 0);
-    Index end = 0;
-    for (const std::vector<Index>& of_rank : widths) {
-        for (std::size_t rank = 0; rank < locals.size(); ++rank) {
-            Block block{.local = whole(locals[rank]), .shift = Tuple<Index>(locals[rank].size())};
-            block.local[dim] = {taken[rank], taken[rank] + of_rank[rank]};
-            block.shift[dim] = end - taken[rank];
-            if (!block.local[dim].empty()) result.blocks[rank].push_back(block);
-            taken[rank] += of_rank[rank];
-            if (__builtin_add_overflow(end, of_rank[rank], &end)) throw failure("its parts are too large");
-        }
-    }
-    for (std::size_t rank = 0; rank < locals.size(); ++rank) {
-        if (taken[rank] != locals[rank][dim])
-            throw failure("tensor rank {} has {} of axis {}, its parts {}", rank, locals[rank][dim], dim, taken[rank]);
-    }
-    result.whole[dim] = end;
-    if (checked_volume(result.whole) < 0) throw failure("shape {} is too large", to_string(result.whole));
-    return result;
-}
-
 void check_alike(std::span<const Shape> locals, int dim) {
     for (const Shape& shape : locals) {
         bool fits = shape.size() == locals[0].size() && dim < shape.size();
@@ -73,33 +47,20 @@ void check_alike(std::span<const Shape> locals, int dim) {
     }
 }
 
-std::vector<std::vector<Index>> one_width(std::span<const Shape> locals, int dim) {
+Widths one_width(std::span<const Shape> locals, int dim) {
     std::vector<Index> widths;
     for (const Shape& shape : locals) widths.push_back(shape[dim]);
     return {widths};
 }
 
 /// Each slice is two halves, the first the longer one when they differ.
-std::vector<std::vector<Index>> half_widths(std::span<const Shape> locals) {
-    std::vector<std::vector<Index>> widths(2);
+Widths half_widths(std::span<const Shape> locals) {
+    Widths widths(2);
     for (const Shape& shape : locals) {
         widths[0].push_back((shape[0] + 1) / 2);
         widths[1].push_back(shape[0] / 2);
     }
     return widths;
-}
-
-void cut_rows(Slicing& slicing, Index rows) {
-    if (slicing.whole.empty() || slicing.whole[0] < rows)
-        throw failure("shape {} has fewer rows than the vocabulary of {}", to_string(slicing.whole), rows);
-    slicing.whole[0] = rows;
-    for (auto& blocks : slicing.blocks) {
-        for (Block& block : blocks) {
-            const Interval global = intersect(shift(block.local[0], block.shift[0]), {0, rows});
-            block.local[0] = shift(global, -block.shift[0]);
-        }
-        std::erase_if(blocks, [](const Block& block) { return empty(block.local); });
-    }
 }
 
 }  // namespace
@@ -151,8 +112,8 @@ bool UniversalInfo::pipeline_replicated(std::string_view name) const {
     return name.starts_with("tied_modules.") || any_match(pipeline_, name);
 }
 
-std::vector<std::vector<Index>> UniversalInfo::widths_of(const SubParameters& subs, const std::string& pattern,
-                                                         std::span<const Shape> locals) const {
+Widths UniversalInfo::widths_of(const SubParameters& subs, const std::string& pattern,
+                                std::span<const Shape> locals) const {
     const auto ranks = static_cast<Index>(locals.size());
     const auto known = widths_.find(pattern);
     if (known != widths_.end()) {
@@ -168,7 +129,7 @@ std::vector<std::vector<Index>> UniversalInfo::widths_of(const SubParameters& su
             throw failure("{} sub-parameters in {} rows", subs.count, all);
         sizes.assign(static_cast<std::size_t>(subs.count), all / subs.count);
     }
-    std::vector<std::vector<Index>> widths;
+    Widths widths;
     for (const Index size : sizes) {
         if (size % ranks != 0) throw failure("a sub-parameter of {} over {} tensor ranks", size, ranks);
         widths.emplace_back(locals.size(), size / ranks);
@@ -221,8 +182,59 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
     return result;
 }
 
-Slicing unsliced(const Shape& shape) {
-    return {.whole = shape, .blocks = {{{.local = whole(shape), .shift = Tuple<Index>(shape.size())}}}};
+bool UniversalInfo::is_vocabulary(std::string_view name) const { return any_match(vocabulary_, name); }
+
+Widths UniversalInfo::cut_widths(const std::string& name, const Shape& whole, int ranks, int& dim) const {
+    const auto even = [&](Index size) {
+        if (size % ranks != 0)
+            throw Error{Exit::usage,
+                        "layout: tp={} does not divide axis {} of tensor '{}', {} of shape {}",
+                        ranks,
+                        dim,
+                        name,
+                        size,
+                        to_string(whole)};
+        return std::vector<Index>(static_cast<std::size_t>(ranks), size / ranks);
+    };
+    const auto subs = std::ranges::find_if(subs_, [&](const SubParameters& s) { return any_match(s.patterns, name); });
+    dim = subs != subs_.end() ? subs->dim : !any_match(halved_, name) && any_match(by_row_, name) ? 1 : 0;
+    if (dim >= whole.size()) throw failure("tensor '{}': shape {} has no axis {} to cut", name, to_string(whole), dim);
+    const Index size = whole[dim];
+    if (any_match(halved_, name)) return {even((size + 1) / 2), even(size / 2)};
+    if (subs == subs_.end()) return {even(size)};
+    for (const std::string& text : subs->texts)
+        if (ranks > 1 && widths_.contains(text))
+            throw Error{Exit::usage, "layout: tensor '{}' is cut unevenly (sub_param_shard_widths), for tp={} unknown",
+                        name, ranks};
+    std::vector<Index> sizes = subs->sizes;
+    if (sizes.empty() && subs->count > 0) sizes.assign(static_cast<std::size_t>(subs->count), size / subs->count);
+    Widths widths;
+    for (const Index part : sizes) widths.push_back(even(part));
+    return widths;
+}
+
+std::pair<Slicing, std::vector<Shape>> UniversalInfo::cut(const std::string& name, const Shape& whole, int ranks,
+                                                          Index rows) const {
+    Shape padded = whole;
+    const bool vocabulary = is_vocabulary(name);
+    if (vocabulary) padded[0] = rows;
+    std::vector<Shape> locals(static_cast<std::size_t>(ranks), padded);
+    Slicing result;
+    if (ranks == 1 || any_match(replicated_, name) || any_match(averaged_, name)) {
+        result = unsliced(padded);
+        result.blocks.resize(locals.size(), result.blocks[0]);
+        result.replicated = ranks > 1;
+    } else {
+        int dim = 0;
+        const Widths widths = cut_widths(name, padded, ranks, dim);
+        for (std::size_t rank = 0; rank < locals.size(); ++rank) {
+            locals[rank][dim] = 0;
+            for (const auto& of_rank : widths) locals[rank][dim] += of_rank[rank];
+        }
+        result = lay(locals, dim, widths);
+    }
+    if (vocabulary) cut_rows(result, whole[0]);
+    return {std::move(result), std::move(locals)};
 }
 
 }  // namespace tpx::formats::deepspeed

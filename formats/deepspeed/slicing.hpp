@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "formats/deepspeed/blocks.hpp"
 #include "formats/deepspeed/pattern.hpp"
 #include "formats/torch/value.hpp"
 #include "lib/core/box.hpp"
@@ -13,25 +14,6 @@
 #include <vector>
 
 namespace tpx::formats::deepspeed {
-
-/// A box of a rank's own tensor, and by how much it is shifted in the whole one.
-struct Block {
-    Box local;
-    Tuple<Index> shift;
-};
-
-/// How the tensor-parallel ranks' slices of a parameter make the whole.
-struct Slicing {
-    Shape whole;
-    std::vector<std::vector<Block>> blocks;  ///< by tensor rank; none where a rank adds nothing
-
-    // What ds_to_universal writes beside a parameter that was sliced so.
-    std::optional<int> cat_dim;
-    bool halves = false;          ///< two sub-parameters one after the other, each sliced (gate and up)
-    bool replicated = false;      ///< all ranks have all of it, and the first one's counts
-    bool sub_parameters = false;  ///< several of sizes that the pattern tells
-    bool vocabulary = false;      ///< rows beyond the vocabulary were padding and are cut off
-};
 
 /// What universal_checkpoint_info, which trainers add to their checkpoints, tells of tensor and pipeline parallelism.
 class UniversalInfo {
@@ -49,6 +31,17 @@ public:
     /// not fit together, or nothing says how they do.
     Slicing slicing(const std::string& name, std::span<const Shape> locals) const;
 
+    /// The slices that `ranks` tensor ranks are to have of parameter `name`: its whole self has shape `whole`, without
+    /// the padding of a vocabulary, which shall have `rows` rows in all where it is one. Every rank's blocks say what
+    /// of the whole it has, replicas included. Throws Error (exit 2) when the parameter cannot be cut so.
+    std::pair<Slicing, std::vector<Shape>> cut(const std::string& name, const Shape& whole, int ranks,
+                                               Index rows) const;
+
+    /// Whether it tells how a run of one tensor rank would be cut: which tensors are replicas, or cut along axis 1.
+    bool knows_slices() const { return given_ && (!replicated_.empty() || !by_row_.empty() || !subs_.empty()); }
+    bool is_vocabulary(std::string_view name) const;
+    std::optional<Index> vocabulary_size() const { return vocabulary_size_; }
+
 private:
     struct SubParameters {
         std::vector<Pattern> patterns;
@@ -59,8 +52,8 @@ private:
         Index count = 0;
     };
 
-    std::vector<std::vector<Index>> widths_of(const SubParameters& subs, const std::string& pattern,
-                                              std::span<const Shape> locals) const;
+    Widths cut_widths(const std::string& name, const Shape& whole, int ranks, int& dim) const;
+    Widths widths_of(const SubParameters& subs, const std::string& pattern, std::span<const Shape> locals) const;
 
     bool given_ = false;
     std::vector<Pattern> replicated_, averaged_, halved_, by_row_, vocabulary_, pipeline_;
@@ -68,8 +61,5 @@ private:
     std::map<std::string, std::vector<std::vector<Index>>> widths_;  ///< by pattern: of each sub-parameter, by rank
     std::optional<Index> vocabulary_size_;
 };
-
-/// The slicing of a tensor that is not sliced.
-Slicing unsliced(const Shape& shape);
 
 }  // namespace tpx::formats::deepspeed

@@ -1,12 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/step_draft.hpp"
+
+#include "formats/roles.hpp"
 #include "formats/torch/storage.hpp"
+#include "formats/torch/zip.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <optional>
+#include <span>
 
 namespace tpx::formats::deepspeed {
+namespace {
+
+/// The CRC-32s that an archive tells of its storages; none when the path is empty, or is that of a legacy stream.
+class SourceCrcs {
+public:
+    explicit SourceCrcs(const std::filesystem::path& path) {
+        if (path.empty()) return;
+        fd_ = open_file(path, O_RDONLY);
+        std::string start(2, '\0');
+        read_at(fd_, 0, std::as_writable_bytes(std::span{start}), path);
+        if (start == "PK") zip_.emplace(torch::FileRange{&fd_, path, 0, size_of_file(path)});
+    }
+    std::uint32_t operator()(const std::string& key) const {
+        const torch::ZipEntry* entry = zip_ ? zip_->find("data/" + key) : nullptr;
+        return entry == nullptr ? 0 : entry->crc;
+    }
+
+private:
+    Fd fd_;
+    std::optional<torch::Zip> zip_;
+};
+
+}  // namespace
 
 std::string NewKeys::next() {
     for (;;) {
@@ -31,16 +61,37 @@ std::uint32_t StepDraft::add_file(const std::filesystem::path& path, std::uint64
     return static_cast<std::uint32_t>(draft_.files.size() - 1);
 }
 
+bool StepDraft::is_scalar(const std::string& name) const {
+    if (name.ends_with("/step")) return true;
+    const std::string_view parameter = parameter_of(name);
+    const auto master = numbers_.find(std::string{parameter} + "/fp32");
+    const auto own = numbers_.find(name);
+    return draft_.tensors[own->second].shape.empty() && master != numbers_.end() &&
+           !draft_.tensors[master->second].shape.empty();
+}
+
+FlatStates StepDraft::states(const std::string& parameter) const {
+    FlatStates found;
+    const std::string prefix = parameter + "/";
+    for (auto next = numbers_.lower_bound(prefix); next != numbers_.end() && next->first.starts_with(prefix); ++next) {
+        const std::string state = next->first.substr(prefix.size());
+        if (state.find('/') == state.npos && !is_scalar(draft_.tensors[next->second].name))
+            found.emplace_back(state, draft_.tensors[next->second].dtype);
+    }
+    return found;
+}
+
 StepDraft::Placed StepDraft::add(const std::filesystem::path& path, torch::Value root, const torch::Archive* from,
-                                 const std::filesystem::path& source) {
+                                 const std::filesystem::path& source, const std::map<std::string, std::string>& small) {
     torch::Holes holes;
     for (const torch::StorageId& id : torch::storages_of(root)) {
-        if (id.location == "meta") continue;
+        if (id.location == "meta" || small.contains(std::string{id.key})) continue;
         std::uint64_t& bytes = holes[std::string{id.key}];
         bytes = std::max(bytes, id.bytes);
     }
-    const torch::ArchiveFrame frame = torch::frame_archive(root, holes);
+    const torch::ArchiveFrame frame = torch::frame_archive(root, holes, {small.begin(), small.end()});
     Placed placed{.file = add_file(path, frame.size)};
+    const SourceCrcs crcs{from == nullptr ? std::filesystem::path{} : source};
     std::vector<std::uint64_t> starts{0};
     for (const auto& [key, hole] : frame.holes) starts.push_back(hole.offset + hole.bytes);
     std::ranges::sort(starts);
@@ -49,13 +100,24 @@ StepDraft::Placed StepDraft::add(const std::filesystem::path& path, torch::Value
         const torch::Storage* known = from == nullptr ? nullptr : from->find_storage(key);
         if (known == nullptr) {
             placed.storages.emplace(key, storage);
+            for (const std::uint64_t crc : storage.crcs)
+                if (storage.bytes > 0) draft_.crc_slots.push_back({0, placed.file, crc, storage.offset, storage.bytes});
         } else if (known->compressed) {
             draft_.fixed.push_back({placed.file, storage.offset, from->storage(key).substr(0, storage.bytes)});
         } else {
             copy_bytes(placed.file, storage.offset, source, known->offset, storage.bytes);
+            if (storage.bytes == known->bytes) add_crc(placed.file, storage, crcs(key));
         }
     }
     return placed;
+}
+
+/// A CRC-32 that is known, where a zip archive keeps it: little-endian.
+void StepDraft::add_crc(std::uint32_t file, const torch::ArchiveFrame::Hole& storage, std::uint32_t crc) {
+    std::string bytes;
+    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<char>(crc >> shift & 0xff));
+    for (const std::uint64_t at : storage.crcs)
+        if (at > 0) draft_.fixed.push_back({file, at, bytes});
 }
 
 void StepDraft::copy_bytes(std::uint32_t file, std::uint64_t offset, const std::filesystem::path& source,
@@ -68,14 +130,27 @@ void StepDraft::add_copy(const std::filesystem::path& path, const std::filesyste
     copy_bytes(add_file(path, size), 0, source, 0, size);
 }
 
+Draft StepDraft::finish() {
+    std::vector<bool> used(draft_.tensors.size(), false);
+    for (const Piece& piece : draft_.pieces) used[piece.tensor] = true;
+    std::vector<std::uint32_t> number(draft_.tensors.size());
+    std::vector<Tensor> kept;
+    for (std::size_t t = 0; t < used.size(); ++t) {
+        const Tensor& tensor = draft_.tensors[t];
+        if (!used[t] && tensor.name.find('/') != tensor.name.npos && volume(tensor.shape) > 0 &&
+            !is_scalar(tensor.name))
+            throw failure("tensor '{}': has no place among the partitions", tensor.name);
+        number[t] = static_cast<std::uint32_t>(kept.size());
+        if (used[t]) kept.push_back(tensor);
+    }
+    draft_.tensors = std::move(kept);
+    for (Piece& piece : draft_.pieces) piece.tensor = number[piece.tensor];
+    return std::move(draft_);
+}
+
 void StepDraft::add_text(const std::filesystem::path& path, std::string text) {
     const std::uint32_t file = add_file(path, text.size());
     draft_.fixed.push_back({file, 0, std::move(text)});
-}
-
-void StepDraft::add_crcs(const torch::ArchiveFrame::Hole& storage) {
-    const auto piece = static_cast<std::uint32_t>(draft_.pieces.size() - 1);
-    for (const std::uint64_t crc : storage.crcs) draft_.crc_slots.push_back({piece, draft_.pieces[piece].file, crc});
 }
 
 }  // namespace tpx::formats::deepspeed

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
+#include "formats/deepspeed/optimizer_tree.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/archive_writer.hpp"
 
 #include <filesystem>
 #include <map>
 #include <string>
-#include <unordered_map>
 
 namespace tpx::formats::deepspeed {
 
@@ -20,6 +20,11 @@ public:
     /// A tensor to be stored; throws Error when the content has none of this name.
     std::uint32_t tensor(const std::string& name) const;
     const Tensor& operator[](std::uint32_t tensor) const { return draft_.tensors[tensor]; }
+    bool has(const std::string& name) const { return numbers_.contains(name); }
+
+    /// The kinds of state that the content has of each element of a parameter, with their types; "fp32" is the master
+    /// weight.
+    FlatStates states(const std::string& parameter) const;
 
     /// A file, and where its new storages begin in it, by key.
     struct Placed {
@@ -27,10 +32,10 @@ public:
         std::map<std::string, torch::ArchiveFrame::Hole, std::less<>> storages;
     };
 
-    /// Adds an archive of `root`. Storages that `from`, the archive in file `source`, has are copied; the others are
-    /// left to pieces.
+    /// Adds an archive of `root`. Storages of `small` have their bytes, those that `from`, the archive in file
+    /// `source`, has are copied; the others are left to pieces, and zero where there are none.
     Placed add(const std::filesystem::path& path, torch::Value root, const torch::Archive* from,
-               const std::filesystem::path& source);
+               const std::filesystem::path& source, const std::map<std::string, std::string>& small = {});
     void add_copy(const std::filesystem::path& path, const std::filesystem::path& source);
     void add_text(const std::filesystem::path& path, std::string text);
 
@@ -39,16 +44,18 @@ public:
                     std::uint64_t length);
 
     std::vector<Piece>& pieces() { return draft_.pieces; }
-    /// The newest piece fills a whole storage, so that its CRC-32 can be told.
-    void add_crcs(const torch::ArchiveFrame::Hole& storage);
 
-    Draft finish() { return std::move(draft_); }
+    /// The draft, without the tensors that no piece is of: weights that are copied with their files, and scalars.
+    /// Throws Error for optimizer state that has no place.
+    Draft finish();
 
 private:
+    void add_crc(std::uint32_t file, const torch::ArchiveFrame::Hole& storage, std::uint32_t crc);
+    bool is_scalar(const std::string& name) const;
     std::uint32_t add_file(const std::filesystem::path& path, std::uint64_t size);
 
     Draft draft_;
-    std::unordered_map<std::string, std::uint32_t> numbers_;
+    std::map<std::string, std::uint32_t, std::less<>> numbers_;
 };
 
 /// Keys for storages that `from` does not have, none twice.

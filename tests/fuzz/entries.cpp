@@ -96,10 +96,22 @@ void member(std::string_view bytes) {
     read_checkpoint(scratch.path());
 }
 
+/// The same, and what could be read is cut for other ranks of DeepSpeed's, and made universal.
+template <const auto& folder, const auto& file>
+void recut(std::string_view bytes) {
+    static Scratch scratch;
+    scratch.like(fs::path{"testdata"} / folder).write(file, bytes);
+    for (const auto& [format, layout] :
+         {std::pair{formats::Format::deepspeed, "dp=3"}, {formats::Format::universal, "tp=1"}}) {
+        formats::Source source = formats::open_source(scratch.path(), {}, {});
+        convert(source, {.layout = parse_layout(layout), .format = format});
+    }
+}
+
 constexpr char indexed[] = "safetensors/good/indexed", hf[] = "llama-small/hf", dcp[] = "llama-rope/dcp-fsdp2",
                torch_dist[] = "llama-small/megatron-tp2pp2", rank_files[] = "llama-opt/legacy-tp2-dp2",
                zero2[] = "deepspeed/zero2-roundrobin-dp4", zero3[] = "deepspeed/zero3-subgroups-dp2",
-               mpu[] = "deepspeed/mpu-tp2-dp2";
+               mpu[] = "deepspeed/mpu-tp2-dp2", universal[] = "deepspeed/universal-part";
 constexpr char index[] = "model.safetensors.index.json", config[] = "config.json", metadata[] = ".metadata",
                distcp[] = "__0_0.distcp", iteration_metadata[] = "iter_0000010/.metadata",
                iteration_distcp[] = "iter_0000010/__0_0.distcp", common[] = "iter_0000010/common.pt",
@@ -108,7 +120,9 @@ constexpr char index[] = "model.safetensors.index.json", config[] = "config.json
                module[] = "global_step2/mp_rank_00_model_states.pt",
                module3[] = "global_step2/zero_pp_rank_0_mp_rank_00_model_states.pt",
                partition[] = "global_step2/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt",
-               tracker[] = "latest_checkpointed_iteration.txt";
+               tracker[] = "latest_checkpointed_iteration.txt",
+               state[] = "global_step2_universal/zero/language_model.encoder.final_layernorm.weight/fp32.pt",
+               universal_module[] = "global_step2_universal/mp_rank_00_model_states.pt";
 
 void plan(std::string_view bytes) {
     static const Scratch scratch;
@@ -173,6 +187,11 @@ std::span<const Entry> entries() {
         Entry{"deepspeed-model3", member<zero3, module3>},
         Entry{"deepspeed-optimizer", member<zero2, partition>},
         Entry{"deepspeed-optimizer3", member<zero3, partition>},
+        Entry{"deepspeed-universal", member<universal, state>},
+        Entry{"deepspeed-universal-model", member<universal, universal_module>},
+        Entry{"deepspeed-recut", recut<zero2, partition>},
+        Entry{"deepspeed-recut3", recut<zero3, partition>},
+        Entry{"deepspeed-recut-model", recut<zero2, module>},
         Entry{"plan", plan},
         Entry{"hosts", hosts},
         Entry{"layout", layout},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """run.py TPX FORMAT: reshards checkpoints of the real frameworks with TPX, and loads the result with a real framework;
-with "families" in place of a format, models of all families that transformers makes on the spot.
+with "families" in place of a format, models of all families that transformers makes on the spot; with "deepspeed", what
+DeepSpeed trains on the spot.
 
 The checkpoints of testdata/ are always used; those under $TPX_FIXTURES (default: ../shared/fixtures beside the source
 tree) too, where that folder exists.
@@ -154,6 +155,10 @@ def main():
         import rank_files
 
         return rank_files.main(tpx)
+    if kind == "deepspeed":
+        import engine
+
+        return engine.main(tpx)
     if kind == "families":
         import families
 

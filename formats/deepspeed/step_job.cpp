@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/deepspeed/step_job.hpp"
+
+#include "formats/deepspeed/builder.hpp"
+#include "formats/deepspeed/optimizer.hpp"
+#include "formats/deepspeed/regroup.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <variant>
+
+namespace tpx::formats::deepspeed {
+namespace {
+
+using torch::Kind;
+
+std::vector<Origin> read_origins(const Grid& grid, bool universal) {
+    if (!universal && grid.files.optimizers.empty()) throw failure("there is no ZeRO state to partition anew");
+    std::vector<Origin> origins;
+    for (int stage = 0; stage < grid.pp; ++stage) origins.push_back(read_origin(grid, stage, universal));
+    return origins;
+}
+
+int zero_of(const Grid& grid) {
+    if (grid.zero3) return 3;
+    const auto stage = grid.models[0].zero_setting("stage");
+    return stage && stage->is(Kind::integer) && stage->as_int() == 2 ? 2 : 1;
+}
+
+Layout checked(Layout layout, const Grid& grid, const std::vector<Origin>& origins) {
+    if (layout.cp > 1 || layout.vpp > 1 || layout.fsdp > 1 || layout.etp > 0)
+        throw Error{Exit::usage, "layout: DeepSpeed's files know tp, pp, dp, ep and zero only"};
+    if (layout.zero == 0) layout.zero = zero_of(grid);
+    if (layout.zero > 3) throw Error{Exit::usage, "layout: zero={}: DeepSpeed has stages 1 to 3", layout.zero};
+    const bool changes = layout.zero != zero_of(grid);
+    for (const Origin& origin : origins) {
+        if (changes && !origin.staged)
+            throw Error{Exit::usage, "layout: BF16_Optimizer's state cannot become that of zero={}", layout.zero};
+        for (const OriginGroup& group : origin.groups)
+            if (changes && group.expert_ranks > 1 && layout.zero == 3)
+                throw Error{Exit::usage, "layout: zero=3 knows no experts of DeepSpeed's MoE layers"};
+    }
+    if (layout.zero == 3 && layout.pp > 1) throw Error{Exit::usage, "layout: zero=3 knows no pipelines"};
+    if (layout.zero == 3 && changes && !grid.files.layers.empty())
+        throw Error{Exit::usage, "layout: zero=3 cannot be made of a PipelineModule"};
+    return layout;
+}
+
+/// "--set make_vocab_size_divisible_by=N".
+Index vocabulary_unit(const Content& content) {
+    const auto found = content.args.find("make_vocab_size_divisible_by");
+    if (found == content.args.end()) return 0;
+    const auto* number = std::get_if<std::int64_t>(&found->second);
+    return number != nullptr && *number > 0 ? *number : 0;
+}
+
+/// Behind each parameter but the last, what fills it up to 16 bytes of the type of training.
+std::vector<Index> alignment_gaps(const Group& group, DType training) {
+    const Index unit = 16 / itemsize(training);
+    std::vector<Index> gaps;
+    for (const Index numel : numels(group)) gaps.push_back((unit - numel % unit) % unit);
+    if (!gaps.empty()) gaps.back() = 0;
+    return gaps;
+}
+
+Index subgroup_size(const ModelFile& model) {
+    constexpr Index usual = 1'000'000'000;
+    const auto given = model.zero_setting("sub_group_size");
+    if (given && given->is(Kind::integer)) return given->as_int();
+    if (given && given->is(Kind::real)) return static_cast<Index>(std::clamp(given->as_real(), 0.0, 1e18));
+    return usual;
+}
+
+/// Where sub-groups end depends on the number of ranks, so the old ones must have been cut as the new ones will be.
+void check_subgroups(const Grid& grid, const std::vector<Origin>& origins) {
+    for (int stage = 0; grid.zero3 && stage < grid.pp; ++stage) {
+        const ModelFile& model = grid.model(stage, 0);
+        std::size_t next = 0;
+        for (const OriginGroup& group : origins[stage].groups) {
+            Group parameters;
+            for (std::size_t k = next; parameters.size() < group.names.size(); ++k)
+                parameters.insert(parameters.end(), model.groups[k].begin(), model.groups[k].end());
+            for (const Group& part : cut_subgroups(parameters, subgroup_size(model), grid.dp)) {
+                if (part.empty()) continue;
+                if (next == model.groups.size() || model.groups[next] != part)
+                    throw failure("{}: sub-group {} is not cut by sub_group_size {}", origins[stage].path.string(),
+                                  next, subgroup_size(model));
+                ++next;
+            }
+        }
+    }
+}
+
+}  // namespace
+
+StepJob::StepJob(const Content& content, const DeepSpeedStep& source)
+    : universal{source.universal},
+      grid{read_grid(source.step)},
+      origins{read_origins(grid, universal)},
+      layout{checked(content.layout, grid, origins)},
+      old_zero{zero_of(grid)},
+      target{grid, origins, layout, vocabulary_unit(content)},
+      draft{content} {
+    check_subgroups(grid, origins);
+    std::string name = source.step.filename().string();
+    constexpr std::string_view ending = "_universal";
+    if (universal && name.ends_with(ending) && name.size() > ending.size()) name.resize(name.size() - ending.size());
+    folder = name;
+}
+
+std::vector<RankGroup> StepJob::rank_groups(int stage, int t, int d) const {
+    std::vector<RankGroup> result;
+    const ModelFile& model = old_model(stage, t);
+    for (const TargetGroup& group : target.groups(stage)) {
+        RankGroup made{.like = group.like, .expert_ranks = group.expert_ranks};
+        made.parameters = target.local_group(group, t);
+        if (!group.names.empty())
+            made.states =
+                draft.states(global_expert_name(group.names[0], 0, local_experts(made.parameters, group.names[0])));
+        if (zero3()) {
+            for (Group& part : cut_subgroups(made.parameters, subgroup_size(model), layout.dp)) {
+                RankGroup sub = made;
+                sub.length = 0;
+                for (const Index numel : numels(part)) sub.length += part_of_parameter(numel, layout.dp);
+                sub.parameters = std::move(part);
+                if (!sub.parameters.empty()) result.push_back(std::move(sub));
+            }
+            continue;
+        }
+        const int partitions = layout.dp / group.expert_ranks;
+        if (origins[0].round_robin) made.parameters = deal(made.parameters, partitions);
+        if (origins[0].aligned) made.gaps = alignment_gaps(made.parameters, training_dtype(model));
+        made.layout = lay_group(numels(made.parameters), made.gaps, partitions);
+        made.partition = d / group.expert_ranks;
+        result.push_back(std::move(made));
+    }
+    return result;
+}
+
+void StepJob::add_pieces(const std::string& name, const std::string& parameter, int t, std::uint32_t file,
+                         std::uint64_t offset, Interval range, int rank) {
+    if (range.empty()) return;
+    const TargetParameter& slices = target.parameter(parameter);
+    const std::uint32_t tensor = draft.tensor(name);
+    append_range(draft.pieces(), {.tensor = tensor, .file = file, .offset = offset, .rank = rank},
+                 itemsize(draft[tensor].dtype), range, slices.locals[t], slices.slicing.blocks[t]);
+}
+
+}  // namespace tpx::formats::deepspeed

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/deepspeed/target.hpp"
+
+#include "formats/deepspeed/optimizer.hpp"
+#include "formats/deepspeed/pipeline.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace tpx::formats::deepspeed {
+namespace {
+
+/// The layers of a pipeline, by the names of its parameters; shared ones stand before all others.
+std::map<int, PipelineLayer> pipeline_layers(const Grid& grid) {
+    std::map<int, PipelineLayer> layers;
+    Index tied = 0;
+    for (const auto& [name, parameter] : grid.parameters) {
+        const auto number = layer_of(name);
+        const Index elements = volume(parameter.slicing.whole);
+        if (is_tied(name)) tied += elements;
+        if (!number) continue;
+        layers[*number].weight += elements;
+        layers[*number].content.insert(name.substr(name.find('.')) + to_string(parameter.slicing.whole));
+    }
+    if (tied > 0 && !layers.empty() && layers.begin()->first > 0) layers[layers.begin()->first - 1].weight = tied;
+    return layers;
+}
+
+/// The stages that stages=, first= and last= give: blocks count, and what stands before one goes with the one before
+/// it.
+std::map<int, int> given_stages(const Layout& layout, const std::map<int, PipelineLayer>& layers) {
+    const std::vector<int> blocks = blocks_of(layers);
+    const std::vector<int> stages = stages_of_layers(layout, static_cast<int>(blocks.size()));
+    std::map<int, int> result;
+    int stage = 0;
+    for (const auto& [number, layer] : layers) {
+        const auto block = std::ranges::find(blocks, number);
+        if (block != blocks.end()) stage = stages[static_cast<std::size_t>(block - blocks.begin())];
+        result[number] = stage;
+    }
+    return result;
+}
+
+/// What a vocabulary is padded to a multiple of, over tp: a power of two, as trainers choose it, and 128, Megatron's
+/// own choice, where it could be that.
+Index vocabulary_unit(Index vocabulary, Index padded, int tp) {
+    const auto could_be = [&](Index unit) { return (vocabulary + unit * tp - 1) / (unit * tp) * unit * tp == padded; };
+    constexpr Index usual = 128;
+    if (could_be(usual)) return usual;
+    for (Index unit = Index{1} << 20; unit > 1; unit /= 2)
+        if (could_be(unit)) return unit;
+    return 1;
+}
+
+/// The number of an expert in a parameter's name with what stands before it, and behind it.
+struct ExpertPlace {
+    std::string before;
+    std::string after;
+    Index number = 0;
+};
+
+std::optional<ExpertPlace> expert_place(const std::string& name) {
+    constexpr std::string_view word = ".deepspeed_experts.";
+    const auto at = name.find(word);
+    if (at == name.npos) return std::nullopt;
+    const auto begin = at + word.size();
+    const auto end = name.find_first_not_of("0123456789", begin);
+    if (end == begin || end == name.npos || end - begin > 7) return std::nullopt;
+    return ExpertPlace{name.substr(0, begin), name.substr(end), std::stoll(name.substr(begin, end - begin))};
+}
+
+}  // namespace
+
+Target::Target(const Grid& grid, const std::vector<Origin>& origins, const Layout& layout, Index unit)
+    : layout_{layout} {
+    if (layout_.pp == grid.pp && layout_.stages.empty() && !layout_.first && !layout_.last)
+        for (const Origin& origin : origins) {
+            stages_.emplace_back();
+            for (const OriginGroup& group : origin.groups)
+                stages_.back().push_back({group.names, &group, group.expert_ranks});
+        }
+    else
+        join_groups(grid, origins);
+    find_rows(grid, unit);
+    for (const auto& [name, parameter] : grid.parameters)
+        in_context([&, &key = name] { return fmt::format("tensor '{}'", key); },
+                   [&, &key = name, &old = parameter] { cut(grid, key, old); });
+    for (auto& groups : stages_)
+        for (TargetGroup& group : groups) spread_experts(group);
+}
+
+const TargetParameter* Target::find(const std::string& name) const {
+    const auto found = parameters_.find(name);
+    return found == parameters_.end() ? nullptr : &found->second;
+}
+
+Group Target::local_group(const TargetGroup& group, int t) const {
+    Group result;
+    for (const std::string& name : group.names) result.emplace_back(name, parameters_.at(name).locals[t]);
+    return result;
+}
+
+int Target::stage_of(const std::string& name) const {
+    const auto layer = layer_of(name);
+    const auto found = layer ? stage_of_layer_.find(*layer) : stage_of_layer_.end();
+    return found == stage_of_layer_.end() ? 0 : found->second;
+}
+
+/// Deals the layers of a pipeline out to the new stages. Groups keep the order that a single stage would give them.
+void Target::join_groups(const Grid& grid, const std::vector<Origin>& origins) {
+    stage_layers(grid, origins);
+    stages_.resize(static_cast<std::size_t>(layout_.pp));
+    for (std::size_t g = 0; g < origins[0].groups.size(); ++g) {
+        for (auto& groups : stages_) groups.push_back({{}, &origins[0].groups[g], 1});
+        std::set<std::string> met;
+        for (const Origin& origin : origins) {
+            if (origin.groups.size() != origins[0].groups.size())
+                throw failure("pipeline stages have {} and {} groups of parameters", origins[0].groups.size(),
+                              origin.groups.size());
+            for (const std::string& name : origin.groups[g].names) {
+                if (!met.insert(name).second) continue;
+                stages_[stage_of(name)][g].names.push_back(name);
+                if (is_tied(name) && layout_.pp > 1) stages_.back()[g].names.push_back(name);
+            }
+        }
+    }
+}
+
+void Target::stage_layers(const Grid& grid, const std::vector<Origin>& origins) {
+    const std::map<int, PipelineLayer> layers = pipeline_layers(grid);
+    if (layers.empty())
+        throw Error{Exit::usage, "layout: pp can change only for the layers of a PipelineModule, which have numbers"};
+    std::map<int, int> known;
+    for (const auto& [number, layer] : layers) known[number] = 0;
+    for (std::size_t stage = 0; stage < origins.size(); ++stage)
+        for (const OriginGroup& group : origins[stage].groups)
+            for (const std::string& name : group.names)
+                if (const auto layer = layer_of(name)) known[*layer] = static_cast<int>(stage);
+    if (!layout_.stages.empty() || layout_.first || layout_.last) {
+        stage_of_layer_ = given_stages(layout_, layers);
+        return;
+    }
+    const auto rule = rule_of(layers, known, grid.pp);
+    if (!rule)
+        throw Error{Exit::usage,
+                    "layout: none of DeepSpeed's partition methods makes the stages that there are; stages= gives the "
+                    "numbers of transformer blocks of the new ones"};
+    stage_of_layer_ = rule->stages(layers, layout_.pp);
+    if (layout_.pp > 1)
+        notes_.push_back(fmt::format(
+            "stages of the pipeline have {}, as far as the old ones tell; stages= gives others", rule->name()));
+    if (layout_.pp > 1 && std::ranges::any_of(grid.parameters, [](const auto& p) { return is_tied(p.first); }))
+        notes_.emplace_back("modules that layers share (tied_modules) go to the first and the last stage");
+}
+
+void Target::find_rows(const Grid& grid, Index unit) {
+    const auto size = grid.info.vocabulary_size();
+    if (!size) return;
+    for (const auto& [name, parameter] : grid.parameters) {
+        if (!grid.info.is_vocabulary(name) || parameter.locals[0].empty()) continue;
+        Index padded = 0;
+        for (const Shape& local : parameter.locals) padded += local[0];
+        if (grid.tp == layout_.tp && unit == 0) {
+            rows_ = padded;
+            return;
+        }
+        const bool guessed = unit == 0;
+        const Index least = guessed ? vocabulary_unit(*size, padded, grid.tp) : unit;
+        const Index multiple = least * layout_.tp;
+        rows_ = (*size + multiple - 1) / multiple * multiple;
+        if (guessed)
+            notes_.push_back(
+                fmt::format("the vocabulary of {} is padded to {} rows, a multiple of {} times tp; --set "
+                            "make_vocab_size_divisible_by=N gives another",
+                            *size, *rows_, least));
+        return;
+    }
+}
+
+void Target::cut(const Grid& grid, const std::string& name, const Parameter& old) {
+    TargetParameter& made = parameters_[name];
+    if (layout_.tp == grid.tp && !(grid.info.is_vocabulary(name) && rows_)) {
+        made = {old.slicing, old.locals};
+        if (old.slicing.replicated) std::ranges::fill(made.slicing.blocks, old.slicing.blocks[0]);
+        return;
+    }
+    if (grid.tp == 1 && layout_.tp > 1 && !grid.info.knows_slices())
+        throw Error{Exit::usage,
+                    "layout: tp={}: what a run of tp=1 stored does not say how tensors are cut, for "
+                    "universal_checkpoint_info has no patterns of replicated and row-parallel ones",
+                    layout_.tp};
+    std::tie(made.slicing, made.locals) = grid.info.cut(name, old.slicing.whole, layout_.tp, rows_.value_or(0));
+}
+
+/// Names the experts of one rank of the new number of expert ranks.
+void Target::spread_experts(TargetGroup& group) {
+    const int old = group.expert_ranks;
+    std::map<std::string, Index> experts;  // of each layer, on one old rank
+    for (const std::string& name : group.names)
+        if (const auto place = expert_place(name))
+            experts[place->before] = std::max(experts[place->before], place->number + 1);
+    if (experts.empty()) return;
+    group.expert_ranks = layout_.ep > 1 ? layout_.ep : old;
+    if (layout_.dp % group.expert_ranks != 0)
+        throw Error{Exit::usage, "layout: dp={} is no multiple of the {} expert ranks", layout_.dp, group.expert_ranks};
+    if (group.expert_ranks == old) return;
+    std::map<std::string, std::vector<std::string>> of_first;  // parameters of each layer's first expert
+    for (const std::string& name : group.names)
+        if (const auto place = expert_place(name); place && place->number == 0) of_first[place->before].push_back(name);
+    std::vector<std::string> names;
+    std::set<std::string> done;
+    for (const std::string& name : group.names) {
+        const auto place = expert_place(name);
+        if (!place) throw failure("tensor '{}': is no expert's, but in a group of experts", name);
+        if (!done.insert(place->before).second) continue;
+        const Index all = experts[place->before] * old;
+        if (all % group.expert_ranks != 0)
+            throw Error{Exit::usage, "layout: ep={} does not divide the {} experts of '{}'", group.expert_ranks, all,
+                        place->before.substr(0, place->before.size() - 1)};
+        for (Index e = 0; e < all / group.expert_ranks; ++e) {
+            for (const std::string& first : of_first[place->before]) {
+                names.push_back(fmt::format("{}{}{}", place->before, e, expert_place(first)->after));
+                parameters_.emplace(names.back(), parameters_.at(first));
+            }
+        }
+    }
+    group.names = std::move(names);
+}
+
+}  // namespace tpx::formats::deepspeed

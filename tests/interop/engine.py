@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeepSpeed's engine trains a small model, and goes on with what tpx made of its checkpoints.
+
+All ranks get the same batch, there is no clipping, and the numbers of ranks are powers of two, so that a step makes the
+same bits whatever the number of ranks: each run that goes on must have the same loss, master weights and moments as the
+run whose checkpoint was not converted.
+"""
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+SKIPPED = 77
+VOCABULARY, WIDTH, EXPERTS = 61, 23, 4
+
+
+@dataclass
+class Run:
+    """An engine under a layout: perhaps loads a checkpoint, makes steps, perhaps saves."""
+
+    name: str
+    dp: int
+    zero: int
+    load: str = ""  # a folder
+    universal: bool = False
+    steps: int = 1
+    save: str = ""
+    options: dict = field(default_factory=dict)  # of zero_optimization
+    dtype: str = "bf16"
+    accumulate: str = ""  # "fp32" makes bf16 and ZeRO 1 use BF16_Optimizer
+    ep: int = 0  # over how many ranks EXPERTS experts are spread; 0: there are none
+
+
+def model(ep):
+    import torch
+    from torch import nn
+
+    class Experts(nn.Module):
+        def __init__(self):
+            from deepspeed.moe.layer import MoE
+
+            super().__init__()
+            self.moe = MoE(WIDTH, nn.Sequential(nn.Linear(WIDTH, 9), nn.Tanh(), nn.Linear(9, WIDTH)), num_experts=EXPERTS, ep_size=ep, k=1, use_rts=False)
+
+        def forward(self, x):
+            return x + self.moe(x)[0]
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 31), nn.Linear(31, WIDTH)
+            self.register_buffer("scale", torch.tensor([0.5]))
+
+        def forward(self, x):
+            return x + self.scale.to(x.dtype) * self.down(torch.tanh(self.up(self.norm(x))))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(VOCABULARY, WIDTH)
+            self.place = nn.Parameter(torch.zeros(7, WIDTH), requires_grad=False)
+            self.blocks = nn.ModuleList([Block(), Experts() if ep else Block()])
+            self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, ids, labels):
+            x = self.embed(ids) + self.place[: ids.shape[1]]
+            for block in self.blocks:
+                x = block(x)
+            return nn.functional.cross_entropy(self.head(x).float().flatten(0, 1), labels.flatten())
+
+    net = Net()
+    with torch.no_grad():
+        for number, value in enumerate(net.parameters()):  # experts of all ranks begin alike, and get other tokens
+            value.copy_(torch.randn(value.shape, generator=torch.Generator().manual_seed(number)) * 0.1 + 0.01)
+    return net
+
+
+def engine_of(run):
+    import deepspeed
+    import torch
+
+    config = {
+        "train_batch_size": 2 * run["dp"],
+        "train_micro_batch_size_per_gpu": 2,
+        "zero_optimization": {"stage": run["zero"], **run["options"]},
+        "zero_allow_untested_optimizer": True,
+    }
+    if run["dtype"] != "f32":
+        config[run["dtype"]] = {"enabled": True}
+    if run["dtype"] == "fp16":
+        from deepspeed.accelerator import get_accelerator
+
+        config["fp16"].update(initial_scale_power=6)
+        type(get_accelerator()).is_fp16_supported = lambda self: True  # CPUs compute it, but the question is denied
+    if run["accumulate"]:
+        config["data_types"] = {"grad_accum_dtype": run["accumulate"]}
+    if run["universal"]:
+        config["checkpoint"] = {"load_universal": True}
+    net = model(run["ep"])
+    trained = [p for p in net.parameters() if p.requires_grad]
+    groups = [{"params": [p for p in trained if p.dim() > 1], "weight_decay": 0.1}, {"params": [p for p in trained if p.dim() == 1], "lr": 2e-3, "weight_decay": 0.0}]
+    if run["ep"]:
+        from deepspeed.moe.utils import split_params_into_different_moe_groups_for_optimizer
+
+        groups = split_params_into_different_moe_groups_for_optimizer({"params": trained, "name": "all"})
+    optimizer = torch.optim.AdamW(groups, lr=1e-2)
+    return deepspeed.initialize(model=net, optimizer=optimizer, config=config, dist_init_required=False)[0]
+
+
+def global_name(name, ep):
+    """Parameters of experts carry their number on the rank."""
+    import torch
+
+    before, word, rest = name.partition("deepspeed_experts.")
+    if not word:
+        return name
+    number, _, after = rest.partition(".")
+    return f"{before}{word}{int(number) + torch.distributed.get_rank() % ep * (EXPERTS // ep)}.{after}"
+
+
+def state(engine, ep):
+    """Digests of master weights and moments, by DeepSpeed's own accessors."""
+    import torch
+    from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+
+    optimizer = engine.optimizer
+    if hasattr(optimizer, "_hp_optimizer_states_linked"):
+        optimizer._hp_optimizer_states_linked = False  # 0.19.8 links the first group only
+        optimizer._lazy_init_hp_params_optimizer_state()
+    found = {}
+    for name, parameter in engine.module.named_parameters():
+        if parameter.requires_grad:
+            found[f"{name}/fp32"] = safe_get_full_fp32_param(parameter)
+            for key in ("exp_avg", "exp_avg_sq"):
+                found[f"{name}/{key}"] = safe_get_full_optimizer_state(parameter, key)
+    found = {global_name(k, ep): hashlib.sha256(v.float().flatten().contiguous().numpy().tobytes()).hexdigest() for k, v in found.items()}
+    if ep:
+        everybodys = [None] * torch.distributed.get_world_size()
+        torch.distributed.all_gather_object(everybodys, found)
+        for others in everybodys:
+            assert all(found.setdefault(key, value) == value for key, value in others.items()), "ranks differ"
+    return found
+
+
+def worker(rank, runs, port, out):
+    import deepspeed
+    import torch
+
+    torch.set_num_threads(1)
+    dp = runs[0]["dp"]
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(dp), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    deepspeed.init_distributed(dist_backend="gloo", verbose=False)
+    results = {}
+    for run in runs:
+        engine = engine_of(run)
+        if run["load"]:
+            path, _ = engine.load_checkpoint(run["load"])
+            assert path is not None, "load_checkpoint found nothing"
+        loaded = state(engine, run["ep"]) if run["load"] else {}
+        losses = []
+        for _ in range(run["steps"]):
+            draw = torch.Generator().manual_seed(engine.global_steps)
+            ids, labels = (torch.randint(0, VOCABULARY, (2, 5), generator=draw) for _ in range(2))
+            loss = engine(ids, labels)
+            engine.backward(loss)
+            engine.step()
+            losses.append(loss.item().hex())
+            if run["save"] and engine.global_steps == 2:
+                engine.save_checkpoint(run["save"])
+                loaded = state(engine, run["ep"])
+        results[run["name"]] = {"loaded": loaded, "state": state(engine, run["ep"]), "loss": losses[-1], "steps": engine.global_steps}
+        engine.destroy()
+        torch.distributed.barrier()
+    if rank == 0:
+        Path(out).write_text(json.dumps(results))
+    torch.distributed.destroy_process_group()
+
+
+def train(runs):
+    """Name -> what was found, of runs of one number of ranks, one after the other in the same processes."""
+    import torch.multiprocessing as multiprocessing
+
+    with socket.socket() as free, tempfile.TemporaryDirectory() as scratch:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        out = Path(scratch, "results.json")
+        multiprocessing.spawn(worker, args=([asdict(run) for run in runs], port, str(out)), nprocs=runs[0].dp)
+        return json.loads(out.read_text())
+
+
+# What is trained: name, ranks, stage, and what is special.
+SOURCES = [
+    Run("zero1", 2, 1, steps=3),
+    Run("zero2", 2, 2, steps=3, dtype="fp16", options={"round_robin_gradients": True}),
+    Run("zero3", 2, 3, steps=3, options={"sub_group_size": 700}),
+    Run("bf16opt", 2, 1, steps=3, accumulate="fp32"),
+    Run("moe", 2, 1, steps=3, ep=2),
+]
+# What tpx makes, of which source, and what loads it; a source may be one that tpx made.
+MADE = [
+    ("a", "zero1", "dp=4,zero=2", "deepspeed", {"dp": 4, "zero": 2}),
+    ("b", "zero1", "dp=1,zero=3", "deepspeed", {"dp": 1, "zero": 3}),
+    ("c", "zero1", "dp=2", "universal", {"dp": 4, "zero": 1, "universal": True}),
+    ("d", "c", "dp=4,zero=3", "deepspeed", {"dp": 4, "zero": 3}),
+    ("e", "zero2", "dp=4", "deepspeed", {"dp": 4, "zero": 2}),
+    ("f", "zero2", "dp=2", "universal", {"dp": 2, "zero": 2, "universal": True}),
+    ("g", "zero3", "dp=4", "deepspeed", {"dp": 4, "zero": 3}),
+    ("h", "zero3", "dp=2,zero=1", "deepspeed", {"dp": 2, "zero": 1}),
+    ("i", "zero3", "dp=2", "universal", {"dp": 4, "zero": 3, "universal": True}),
+    ("j", "i", "dp=1,zero=2", "deepspeed", {"dp": 1, "zero": 2}),
+    ("k", "bf16opt", "dp=4", "deepspeed", {"dp": 4, "zero": 1}),
+    ("l", "bf16opt", "dp=2", "universal", {"dp": 1, "zero": 1, "universal": True}),
+    ("m", "moe", "dp=4,ep=2", "deepspeed", {"dp": 4, "zero": 1, "ep": 2}),
+    ("n", "moe", "dp=4,ep=4,zero=2", "deepspeed", {"dp": 4, "zero": 2, "ep": 4}),
+]
+
+
+def convert(tpx, source, out, layout, kind):
+    done = subprocess.run([tpx, "reshard", source, out, "--to", layout, "--format", kind, "-q"], capture_output=True, text=True)
+    return [] if done.returncode == 0 else [f"exit status {done.returncode}: {done.stderr.strip()}"]
+
+
+def differences(found, wanted, same_stage):
+    """A step of another ZeRO stage, or of experts elsewhere, does not make the same bits, but begins with the same."""
+    lines = [f"{key}: {found[key]} instead of {wanted[key]}" for key in ("loss", "steps") if found[key] != wanted[key]]
+    for when in ["loaded", "state"][: 1 + same_stage]:
+        lines += [f"{when}: {key} differs" for key in wanted[when] if found[when].get(key) != wanted[when][key]]
+    return lines
+
+
+def main(tpx):
+    os.environ["DS_ACCELERATOR"] = "cpu"
+    try:
+        import deepspeed  # noqa: F401
+    except ImportError:
+        print("skipped: DeepSpeed is not here; scripts/interop-venv.sh installs it")
+        return SKIPPED
+    started, failed = time.time(), 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for source in SOURCES:
+            source.save = str(Path(scratch, source.name))
+        wanted = train(SOURCES)
+        sources = {source.name: source for source in SOURCES}
+        loads = {}
+        for name, source, layout, kind, how in MADE:
+            out = Path(scratch, name)
+            faults = convert(tpx, Path(scratch, source), out, layout, kind)
+            first = sources[source]
+            sources[name] = first
+            if faults:
+                print(f"FAIL: {source} as {kind} {layout}: {faults[0]}")
+                failed += 1
+                continue
+            like = {"options": first.options if how["zero"] == first.zero else {}, "dtype": first.dtype, "accumulate": first.accumulate}
+            loads.setdefault(how["dp"], []).append((Run(name, load=str(out), **how, **like), first.name, source, layout, kind))
+        for dp, group in loads.items():
+            found = train([run for run, *_ in group])
+            for run, origin, source, layout, kind in group:
+                faults = differences(found[run.name], wanted[origin], run.zero == sources[origin].zero and not run.ep)
+                failed += bool(faults)
+                print(f"{'FAIL' if faults else 'ok'}: {source} as {kind} {layout}, loaded by {dp} ranks of ZeRO {run.zero}")
+                for line in faults[:8]:
+                    print(f"  {line}")
+    print(f"{time.time() - started:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/conversion.hpp"
+#include "formats/deepspeed/deepspeed.hpp"
+#include "formats/torch/archive.hpp"
+#include "formats/torch/archive_writer.hpp"
+#include "tests/support/chunks.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+using torch::Document;
+using torch::Entry;
+using torch::Value;
+
+/// A copy of a checkpoint that can be damaged.
+class Copy {
+public:
+    explicit Copy(const fs::path& of) { fs::copy(of, scratch_.path(), fs::copy_options::recursive); }
+
+    fs::path file(const std::string& name) const { return scratch_.path() / "global_step2" / name; }
+    const fs::path& path() const { return scratch_.path(); }
+
+    /// What reading it says, which must name the file.
+    void refused(const std::string& name, const std::string& cause) const {
+        const std::string error = test::error_of([&] { open_deepspeed(scratch_.path()); });
+        CAPTURE(error);
+        CHECK(error.find(name) != error.npos);
+        CHECK(error.find(cause) != error.npos);
+    }
+
+    /// Writes a file anew with another tree.
+    void edit(const std::string& name, const std::function<Value(Document&, Value)>& change) const {
+        std::string bytes;
+        {
+            const torch::Archive archive = torch::Archive::open(file(name));
+            Document document;
+            bytes = torch::write_archive(change(document, archive.root()), &archive);
+        }
+        test::write_text(file(name), bytes);
+    }
+
+    /// The same for an entry of the optimizer.
+    void edit_optimizer(const std::string& name, std::string_view key,
+                        const std::function<Value(Document&, Value)>& change) const {
+        edit(name, [&](Document& document, Value root) {
+            const Value optimizer = root.at("optimizer_state_dict");
+            const Value made = document.with_key(optimizer, key, change(document, optimizer.at(key)));
+            return document.with_key(root, "optimizer_state_dict", made);
+        });
+    }
+
+private:
+    test::Scratch scratch_;
+};
+
+const fs::path folder = "testdata/deepspeed";
+const fs::path zero2 = folder / "zero2-roundrobin-dp4", zero3 = folder / "zero3-subgroups-dp2",
+               mpu = folder / "mpu-tp2-dp2";
+const std::string optimizer1 = "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
+                  optimizer11 = "bf16_zero_pp_rank_1_mp_rank_01_optim_states.pt", model = "mp_rank_00_model_states.pt",
+                  model3 = "zero_pp_rank_0_mp_rank_00_model_states.pt";
+
+Value number(Document& document, std::int64_t value) { return document.integer(value); }
+
+}  // namespace
+
+TEST_CASE("missing files of ranks are named") {
+    Copy partitions{zero2};
+    fs::remove(partitions.file(optimizer1));
+    partitions.refused("global_step2", "the optimizer file of data rank 1 and model-parallel rank 0 is missing");
+    Copy last{zero2};
+    fs::remove(last.file("bf16_zero_pp_rank_3_mp_rank_00_optim_states.pt"));
+    last.refused("global_step2", "data rank 3");
+    Copy models{zero3};
+    fs::remove(models.file("zero_pp_rank_1_mp_rank_00_model_states.pt"));
+    models.refused("global_step2", "the model file of data rank 1");
+    Copy slices{mpu};
+    fs::remove(slices.file("mp_rank_01_model_states.pt"));
+    slices.refused(model, "1 model-parallel ranks cannot be of tp=2");
+    Copy all{zero2};
+    for (const auto& entry : fs::directory_iterator{all.path() / "global_step2"})
+        if (entry.path().string().ends_with("optim_states.pt")) fs::remove(entry);
+    all.refused(model, "there is no *_optim_states.pt");
+}
+
+TEST_CASE("files of two runs are told apart") {
+    Copy mixed{zero2};
+    fs::copy_file(zero3 / "global_step2" / optimizer1, mixed.file(optimizer1), fs::copy_options::overwrite_existing);
+    mixed.refused(optimizer1, "single_partition_of_fp32_groups");
+    Copy slices{mpu};
+    fs::copy_file(mpu / "global_step2/bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt", slices.file(optimizer11),
+                  fs::copy_options::overwrite_existing);
+    slices.refused(optimizer11, "param_slice_mappings and param_shapes disagree");
+    Copy ranks{zero2};
+    ranks.edit(model, [](Document& document, Value root) {
+        return document.with_key(root, "dp_world_size", number(document, 2));
+    });
+    ranks.refused(model, "dp_world_size is 2, but there is a file of data rank 3");
+    Copy more{zero2};
+    more.edit(model, [](Document& document, Value root) {
+        return document.with_key(root, "dp_world_size", number(document, 8));
+    });
+    more.refused("bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", "has 4 partitions over 8 data ranks");
+    Copy steps{zero2};
+    steps.edit_optimizer(optimizer1, "base_optimizer_state", [](Document& document, Value base) {
+        const auto archive = torch::Archive::open(zero3 / "global_step2" / optimizer1);
+        std::vector<Entry> states;
+        for (const Entry& entry : base.at("state").entries()) states.push_back(entry);
+        const Value moved = states[0].value.at("exp_avg");
+        states[0].value = document.with_key(states[0].value, "exp_avg", states[1].value.at("exp_avg"));
+        states[1].value = document.with_key(states[1].value, "exp_avg", moved);
+        return document.with_key(base, "state", document.dict(states));
+    });
+    steps.refused(optimizer1, "group 0: state 'exp_avg' of");
+}
+
+TEST_CASE("partitions that do not add up are refused") {
+    Copy count{zero2};
+    count.edit_optimizer(optimizer1, "partition_count", [](Document& document, Value old) {
+        return document.list(std::vector<Value>(old.items().size(), number(document, 3)));
+    });
+    count.refused(optimizer1, "3 partitions over 4 data ranks");
+    Copy few{zero2};
+    few.edit_optimizer(optimizer1, "single_partition_of_fp32_groups",
+                       [](Document& document, Value old) { return document.list(old.items().subspan(1)); });
+    few.refused(optimizer1, "state of parameter 2, but there are 2 groups");
+    Copy padding{zero2};
+    padding.edit_optimizer(optimizer1, "group_paddings", [](Document& document, Value old) {
+        return document.list(std::vector<Value>(old.items().size(), number(document, 7)));
+    });
+    padding.refused(optimizer1, "group_paddings says 7");
+    Copy shapes{zero3};
+    shapes.edit(model3, [](Document& document, Value root) {
+        const Value groups = root.at("param_shapes");
+        return document.with_key(root, "param_shapes", document.list(groups.items().subspan(1)));
+    });
+    shapes.refused("zero_pp_rank_0_mp_rank_00", "");
+    Copy ranks{zero3};
+    ranks.edit_optimizer(optimizer1, "partition_count", [](Document& document, Value) { return number(document, 5); });
+    ranks.refused(optimizer1, "5 partitions over 2 data ranks");
+}
+
+TEST_CASE("slice mappings that point elsewhere are refused") {
+    for (const auto& [key, value, cause] : {std::tuple{"start", std::int64_t{1} << 50, "elements from"},
+                                            {"numel", -1, "gives it -1 elements"},
+                                            {"start", 1, "disagree about where it lies"}}) {
+        CAPTURE(key);
+        Copy copy{mpu};
+        copy.edit_optimizer(optimizer11, "param_slice_mappings",
+                            [&, &k = key, &v = value](Document& document, Value old) {
+                                std::vector<Value> groups(old.items().begin(), old.items().end());
+                                const Entry first = groups[0].entries()[0];
+                                const Value moved = document.with_attribute(first.value, k, number(document, v));
+                                groups[0] = document.with_key(groups[0], first.key.as_string(), moved);
+                                return document.list(groups);
+                            });
+        copy.refused(optimizer11, cause);
+    }
+}
+
+TEST_CASE("a truncated file is refused wherever it ends") {
+    for (const auto& [from, name] : {std::pair{zero2, optimizer1}, {zero2, model}, {zero3, model3}}) {
+        const std::string bytes = read_file(from / "global_step2" / name);
+        for (const std::size_t size : {std::size_t{0}, std::size_t{3}, bytes.size() / 2, bytes.size() - 1}) {
+            CAPTURE(name);
+            CAPTURE(size);
+            Copy copy{from};
+            test::write_text(copy.file(name), bytes.substr(0, size));
+            copy.refused(name, "");
+        }
+    }
+}
+
+TEST_CASE("universal checkpoints say which file is wrong") {
+    const test::Scratch out;
+    const std::string name = "zero/language_model.encoder.final_layernorm.weight";
+    Source source = open_source(mpu, {}, {});
+    const Conversion conversion = convert(source, {.layout = {}, .format = Format::universal});
+    for (std::size_t f = 0; f < conversion.draft.files.size(); ++f) {
+        std::string bytes(conversion.draft.files[f].size, '\0');
+        for (const Draft::Fixed& fixed : conversion.draft.fixed)
+            if (fixed.file == f) bytes.replace(fixed.offset, fixed.bytes.size(), fixed.bytes);
+        for (const Draft::Copy& copy : conversion.draft.copies)
+            if (copy.file == f)
+                bytes.replace(copy.offset, copy.length, read_file(copy.source), copy.source_offset, copy.length);
+        test::write_text(out.path() / conversion.draft.files[f].path, bytes);
+    }
+    const fs::path step = out.path() / "global_step2_universal";
+    const auto error = [&] { return test::error_of([&] { open_deepspeed(out.path()); }); };
+    CHECK(error().empty());
+    const fs::path fp32 = step / name / "fp32.pt", other = step / name / "exp_avg.pt";
+    const std::string good = read_file(fp32);
+    test::write_text(fp32, good.substr(0, good.size() / 2));
+    CHECK(error().find(fp32.string()) != std::string::npos);
+    fs::copy_file(step / "zero/language_model.embedding.word_embeddings.weight/fp32.pt", fp32,
+                  fs::copy_options::overwrite_existing);
+    CHECK(error().find("has shape [101, 36], but [36] in param_shapes") != std::string::npos);
+    test::write_text(fp32, good);
+    fs::create_directory(step / "zero/stranger");
+    fs::copy_file(other, step / "zero/stranger/exp_avg.pt");
+    CHECK(error().find("'stranger': is no trainable parameter") != std::string::npos);
+    fs::remove_all(step / "zero/stranger");
+    fs::remove(other);
+    CHECK(find_holes(open_deepspeed(out.path()).catalogue).size() == 1);
+}
+
+}  // namespace tpx::formats
