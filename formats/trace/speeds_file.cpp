@@ -65,8 +65,8 @@ void add_row(SpeedBook& book, const Row& row, const Cluster& cluster) {
 }
 
 // One digit for each host: its GPUs.
-Shape shape_in(const Row& row) {
-    Shape shape;
+HostShape shape_in(const Row& row) {
+    HostShape shape;
     for (const char digit : row.text("placement")) {
         if (digit < '1' || digit > '9')
             throw row.bad("placement", "'{}' has not one digit a host", row.text("placement"));

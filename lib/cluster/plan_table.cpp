@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-double fastest(const std::map<Shape, double>& times) {
+double fastest(const std::map<HostShape, double>& times) {
     double best = 0;
     for (const auto& [shape, seconds] : times) best = std::max(best, 1 / seconds);
     return best;
@@ -18,8 +18,8 @@ double fastest(const std::map<Shape, double>& times) {
 
 }  // namespace
 
-Shape shape_of(const Grant& grant) {
-    Shape shape;
+HostShape shape_of(const Grant& grant) {
+    HostShape shape;
     for (const GpuShare& share : grant.parts) shape.push_back(share.gpus);
     std::ranges::sort(shape, std::greater{});
     return shape;
@@ -30,7 +30,7 @@ int PlanTable::find(const std::string& name) const {
     return found == plans_.end() ? any : static_cast<int>(found - plans_.begin());
 }
 
-void PlanTable::add(const std::string& plan, Shape shape, double seconds) {
+void PlanTable::add(const std::string& plan, HostShape shape, double seconds) {
     int index = find(plan);
     if (index == any) {
         const bool digits =
@@ -42,7 +42,7 @@ void PlanTable::add(const std::string& plan, Shape shape, double seconds) {
     if (seconds > 0) plans_[index].seconds[std::accumulate(shape.begin(), shape.end(), 0)][shape] = seconds;
 }
 
-double PlanTable::compute(const Plan& plan, const Shape& shape) const {
+double PlanTable::compute(const Plan& plan, const HostShape& shape) const {
     const int gpus = std::accumulate(shape.begin(), shape.end(), 0);
     const auto above = plan.seconds.lower_bound(gpus);
     if (above != plan.seconds.end() && above->first == gpus) {
@@ -60,7 +60,7 @@ double PlanTable::compute(const Plan& plan, const Shape& shape) const {
     return low + way * (fastest(above->second) - low);
 }
 
-double PlanTable::rate(int plan, const Shape& shape) const {
+double PlanTable::rate(int plan, const HostShape& shape) const {
     const auto [entry, is_new] = known_.try_emplace({plan, shape});
     if (is_new) entry->second = compute(plans_[plan], shape);
     return entry->second;
@@ -74,7 +74,7 @@ PlanSpeed::PlanSpeed(std::shared_ptr<const PlanTable> table, int own, int asked,
       own_measured_{own != any && table_->rate(own, {asked}) > 0} {}
 
 double PlanSpeed::rate(const Grant& grant, const Cluster&) const {
-    const Shape shape = shape_of(grant);
+    const HostShape shape = shape_of(grant);
     if (grant.plan > 0) return table_->rate(grant.plan - 1, shape);
     const double measured = own_ == any ? 0 : table_->rate(own_, shape);
     return measured > 0 || grant.gpus() != asked_ ? measured : own_rate_;

@@ -11,16 +11,16 @@
 namespace tpx {
 
 /// GPUs of each host, most first.
-using Shape = std::vector<int>;
+using HostShape = std::vector<int>;
 
-Shape shape_of(const Grant& grant);
+HostShape shape_of(const Grant& grant);
 
 /// Measured seconds of a step of one model by plan and placement. Plans are named as Rubick's artifact does: a word for
 /// data parallelism of some kind, or three digits, the degrees of pipeline, tensor and data parallelism.
 class PlanTable {
 public:
     /// Seconds that are not positive: the plan does not fit there.
-    void add(const std::string& plan, Shape shape, double seconds);
+    void add(const std::string& plan, HostShape shape, double seconds);
 
     int plans() const { return static_cast<int>(plans_.size()); }
     const std::string& name(int plan) const { return plans_[plan].name; }
@@ -33,20 +33,20 @@ public:
 
     /// Steps a second: as measured; where that placement was not, as on the placement of as many GPUs with the nearest
     /// number of hosts; else, for data parallelism, on a straight line between the next numbers of GPUs. 0 otherwise.
-    double rate(int plan, const Shape& shape) const;
+    double rate(int plan, const HostShape& shape) const;
 
 private:
     struct Plan {
         std::string name;
         std::string kind;
         bool data_parallel;
-        std::map<int, std::map<Shape, double>> seconds;  // by number of GPUs
+        std::map<int, std::map<HostShape, double>> seconds;  // by number of GPUs
     };
 
-    double compute(const Plan& plan, const Shape& shape) const;
+    double compute(const Plan& plan, const HostShape& shape) const;
 
     std::vector<Plan> plans_;
-    mutable std::map<std::pair<int, Shape>, double> known_;
+    mutable std::map<std::pair<int, HostShape>, double> known_;
 };
 
 /// A job whose step times are measured. Plan 0 is its own, plan i + 1 the table's plan i.
