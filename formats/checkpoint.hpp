@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "formats/adam.hpp"
 #include "lib/core/catalogue.hpp"
 #include "lib/layout/config.hpp"
 #include "lib/layout/layout.hpp"
@@ -66,6 +67,8 @@ struct Checkpoint {
     std::shared_ptr<const torch::Value> planner_data;  ///< DCP's map from name to path; null when there is none
 
     std::shared_ptr<const RankFiles> rank_files;  ///< of Megatron's legacy format; null for others
+
+    std::optional<Adam> adam;  ///< where the files that tensors are in tell it; see adam_of()
 };
 
 /// Opens the checkpoint at `path` (a directory, or one file), recognised by its content. Throws Error when it is of no
@@ -95,7 +98,8 @@ struct Content {
     Layout layout;  ///< the new layout itself
     std::optional<std::uint64_t> shard_size;  ///< safetensors: largest file in bytes; unset: 5 GB
     Config args;                              ///< Megatron: entries of args to set, as the layout demands
-    const Reading* reading = nullptr;         ///< what the tensors are
+    const Reading* reading = nullptr;         ///< what the tensors are, for Megatron's files and for `adam`
+    std::optional<Adam> adam;                 ///< of optimizer state that came from another framework
     std::vector<View> views;                  ///< torch: tensors beside `tensors` that need no bytes of their own
 };
 

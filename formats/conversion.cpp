@@ -8,7 +8,7 @@
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
-#include "formats/torch/open.hpp"
+#include "formats/target_states.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
 #include "lib/layout/suggest.hpp"
@@ -48,7 +48,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const std::string_view wanted = asked ? std::string_view{target.dialect} : home_dialect(target.format);
     if (!asked && source.checkpoint.format == target.format) return nullptr;
     if (reading.family && reading.dialect->name == wanted) return nullptr;
-    const bool must = asked || target.format == Format::torch_dist || target.format == Format::megatron;
+    const bool must = asked || is_megatron(target.format);
     if (reading.family && (reading.complete || must)) {
         if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
         if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
@@ -114,9 +114,7 @@ std::string target_config_json(const Source& source, const Target& target, const
     const std::string& own = source.checkpoint.config_json;
     if (!own.empty()) return target.dtype ? with_dtype(own, *target.dtype) : own;
     const bool known = expressed.reading.family && expressed.reading.complete;
-    if (!known ||
-        !(renamed || source.checkpoint.format == Format::torch_dist || source.checkpoint.format == Format::megatron))
-        return "";
+    if (!known || !(renamed || is_megatron(source.checkpoint.format))) return "";
     return make_config_json(expressed, config);
 }
 
@@ -130,82 +128,22 @@ void put_file(Draft& draft, const std::filesystem::path& path, std::string text)
     draft.fixed.push_back({number, 0, std::move(text)});
 }
 
-/// Which of several spellings of a dialect the target takes.
-std::set<std::string> spelling(const Target& target, const Config& config) {
-    if (target.format != Format::torch_dist && target.format != Format::megatron) return {};
-    return {"dist", holds(config, "transformer_impl=local") ? "local" : "te"};
-}
-
 /// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
 Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     if (is_deepspeed(target.format)) return {.reading = source.reading, .tensors = tensors};
-    if (dialect) return express(source.reading, tensors, *dialect, config, target.layout.tp, spelling(target, config));
+    if (dialect)
+        return express(source.reading, tensors, *dialect, config, target.layout.tp, spelling(source, target, config));
     if (source.layout && source.layout->tp == target.layout.tp) return {.reading = source.reading, .tensors = tensors};
     return repad(source.reading, tensors, config, target.layout.tp);
 }
 
-/// DeepSpeed's files keep the module's names, whatever the layout; `made` are weights that are made of their masters.
-void keep_names(const Target& target, const std::map<std::string, DType>& made, Expressed& expressed) {
-    if (!is_deepspeed(target.format)) return;
-    if (target.dtype) throw Error{Exit::usage, "--dtype: {} keeps the types of its source", name(target.format)};
-    expressed.reading.unknown.clear();
-    for (Tensor& tensor : expressed.tensors)
-        if (const auto found = made.find(tensor.name); found != made.end()) tensor.dtype = found->second;
-}
-
-/// Tensors of a file of torch.save that lie in the bytes of others need none of their own in another such file.
-std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed) {
-    const bool same = source.checkpoint.format == Format::torch && !dialect && !target.dtype;
-    if (target.format != Format::torch || !same) return {};
-    const std::map<std::uint32_t, View> found = find_views(source.checkpoint);
-    std::vector<std::uint32_t> numbers(expressed.tensors.size());  // of tensors that stay
-    std::uint32_t kept = 0;
-    for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
-        if (found.contains(t)) continue;
-        numbers[t] = kept;
-        expressed.tensors[kept] = expressed.tensors[t];
-        expressed.reading.meanings[kept++] = expressed.reading.meanings[t];
-    }
-    expressed.tensors.resize(kept);
-    expressed.reading.meanings.resize(kept);
-    std::vector<View> views;
-    for (const auto& [t, view] : found) {
-        views.push_back(view);
-        views.back().tensor = numbers[view.tensor];
-    }
-    return views;
-}
-
-/// Optimizer state is left out only when that was asked for.
-void check_states(const Source& source, const Target& target, const Dialect* dialect) {
-    std::vector<std::string_view> states;
-    for (std::size_t t = 0; t < source.reading.meanings.size(); ++t) {
-        const Meaning& meaning = source.reading.meanings[t];
-        if (meaning.kind != Meaning::Kind::extra && meaning.role != "weight")
-            states.push_back(source.checkpoint.catalogue.tensors[t].name);
-    }
-    // Names that tell the role themselves are kept in any format that has names.
-    const bool named = source.checkpoint.roles.empty();
-    if (states.empty() || (!dialect && (named || target.format != Format::safetensors))) return;
-    constexpr std::size_t shown = 3;
-    const std::size_t count = states.size();
-    states.resize(std::min(count, shown));
-    const std::string place = dialect ? fmt::format("{} names", dialect->name) : "safetensors, which hold weights";
-    throw Error{Exit::usage,
-                "{} tensors of optimizer state have no place in {} ('{}'{}); --drop optimizer leaves them out",
-                count,
-                place,
-                fmt::join(states, "', '"),
-                count > shown ? ", ..." : ""};
-}
-
 Draft make_draft(const Source& source, const Target& target, const Dialect* dialect, const Config& config,
                  Conversion& out) {
-    const bool megatron = target.format == Format::torch_dist || target.format == Format::megatron;
+    const bool megatron = is_megatron(target.format);
     if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
-    if (megatron && target.config.contains("use_distributed_optimizer"))
-        out.content.args["use_distributed_optimizer"] = target.config.at("use_distributed_optimizer");
+    if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
+        out.content.args["use_distributed_optimizer"] = config.at("use_distributed_optimizer");
     if (target.format == Format::torch_dist && source.checkpoint.format == Format::megatron) {
         out.content.args["ckpt_format"] = std::string{"torch_dist"};
         out.content.args["use_dist_ckpt"] = true;
@@ -229,7 +167,7 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
                 fmt::format("left out: {} {} ('{}'{})", count, what, example, count > 1 ? ", ..." : ""));
     };
     const auto& left = out.expressed.left_out;
-    say(left.size(), "tensors that are no weights or that the target does not store", left.empty() ? "" : left[0]);
+    say(left.size(), "tensors that are no parameters or that the target does not store", left.empty() ? "" : left[0]);
     const Layout& layout = target.layout;
     const bool same_ranks = source.layout && target.format == source.checkpoint.format &&
                             source.layout->tp == layout.tp && source.layout->pp == layout.pp &&
@@ -240,7 +178,9 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
     if (target.format == Format::torch)
         say(companions.size(), "files for which one file has no place",
             companions.empty() ? "" : companions[0].string());
-    const auto& objects = source.checkpoint.catalogue.objects;
+    std::vector<Object> objects = source.checkpoint.catalogue.objects;
+    if (out.content.adam)
+        std::erase_if(objects, [](const Object& o) { return o.name.find("param_groups.") != std::string::npos; });
     const bool unpacked = target.format == Format::torch && source.checkpoint.format == Format::dcp;
     if (source.checkpoint.format != target.format && !unpacked)
         say(objects.size(), fmt::format("objects that {} cannot hold", name(target.format)),
@@ -264,10 +204,7 @@ void note_unknown(Source& source) {
 
 }  // namespace
 
-Cutting cutting_of(Format format) {
-    const bool megatron = format == Format::torch_dist || format == Format::megatron;
-    return {.equal = megatron, .by_layer = megatron};
-}
+Cutting cutting_of(Format format) { return {.equal = is_megatron(format), .by_layer = is_megatron(format)}; }
 
 Source open_source(const std::filesystem::path& path, std::span<const Family> families, const Config& config) {
     Source source{.checkpoint = open(path)};
@@ -299,19 +236,20 @@ Conversion convert(Source& source, const Target& target) {
     if (!own_cuts && (source.reading.family || !same_cuts)) check_layout(source.reading, target.layout);
     if (!own_cuts) check_unknown(source, target);
     const auto made = own_cuts ? add_missing_weights(source) : std::map<std::string, DType>{};
-    if ((target.format == Format::torch_dist || target.format == Format::megatron) && target.layout.fsdp > 1)
+    if (is_megatron(target.format) && target.layout.fsdp > 1)
         throw Error{Exit::usage,
                     "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
     Config config = source.reading.config;
+    // A distributed optimizer is what comes closest to state that another framework has cut over data ranks.
+    if (dialect && is_megatron(target.format)) config["use_distributed_optimizer"] = true;
     for (const auto& [key, value] : target.config) config[key] = value;
-    const bool from_megatron =
-        source.checkpoint.format == Format::torch_dist || source.checkpoint.format == Format::megatron;
-    if (from_megatron && target.format == Format::torch_dist && target.config.contains("use_distributed_optimizer"))
+    if (is_megatron(source.checkpoint.format) && target.format == Format::torch_dist &&
+        target.config.contains("use_distributed_optimizer"))
         spell_masters(source.checkpoint, holds(target.config, "use_distributed_optimizer"));
+    check_states(source, target, dialect);
     out.expressed = target_tensors(source, target, dialect, config);
     set_dtype(out.expressed, target.dtype);
     keep_names(target, made, out.expressed);
-    check_states(source, target, dialect);
     std::vector<View> views = take_views(source, target, dialect, out.expressed);
     out.content = {.tensors = out.expressed.tensors,
                    .pieces = is_deepspeed(target.format)
@@ -322,6 +260,7 @@ Conversion convert(Source& source, const Target& target) {
                    .layout = target.layout,
                    .shard_size = target.shard_size,
                    .views = std::move(views)};
+    if (dialect) carry_adam(source, target, out);
     out.draft = make_draft(source, target, dialect, config, out);
     out.content.source = nullptr;  // the source may move from here on
     locate_all(source.checkpoint);

@@ -127,17 +127,22 @@ void join_by_name(const Source& source, Conversion& out) {
     }
 }
 
-/// Tensors of different dialects are joined part by part.
+/// Tensors of different dialects are joined part by part. A part of the source may become several.
 void join_by_parts(const Source& source, Conversion& out) {
     NameNumbers names;
+    std::unordered_multimap<std::string, std::uint32_t> wanted;  // by the source's name
     for (std::size_t t = 0; t < out.draft.tensors.size(); ++t) {
         const Tensor& target = out.draft.tensors[t];
         out.target_parts.emplace_back();
         for (Part& part : parts_of(out.expressed.reading, target, out.expressed.reading.meanings[t])) {
             const auto alias = out.expressed.aliases.find(part.name);
-            const std::uint32_t number = names(alias == out.expressed.aliases.end() ? part.name : alias->second);
-            if (number == out.target_tensors.size())
+            const std::string& own = alias == out.expressed.aliases.end() ? part.name : alias->second;
+            const std::uint32_t number = names(own);
+            if (number == out.target_tensors.size()) {
                 out.target_tensors.push_back({part.name, target.dtype, part.shape});
+                const auto copy = out.expressed.copies.find(own);
+                wanted.emplace(copy == out.expressed.copies.end() ? own : copy->second, number);
+            }
             out.target_parts.back().push_back({std::move(part), number});
         }
     }
@@ -147,12 +152,15 @@ void join_by_parts(const Source& source, Conversion& out) {
     out.source_parts.resize(from.size());
     for (std::size_t s : copies_last(source.reading)) {
         for (Part& part : parts_of(source.reading, from[s], source.reading.meanings[s])) {
-            const auto number = names.find(part.name);
-            if (!number || (found[*number] && is_copy(source.reading.meanings[s]))) continue;
-            if (found[*number]) throw failure("tensor '{}': '{}' is stored twice", from[s].name, part.name);
-            found[*number] = true;
-            out.source_tensors[*number] = {part.name, from[s].dtype, part.shape};
-            out.source_parts[s].push_back({std::move(part), *number});
+            const auto [first, last] = wanted.equal_range(part.name);
+            for (auto number = first; number != last; ++number) {
+                const std::uint32_t n = number->second;
+                if (found[n] && is_copy(source.reading.meanings[s])) continue;
+                if (found[n]) throw failure("tensor '{}': '{}' is stored twice", from[s].name, part.name);
+                found[n] = true;
+                out.source_tensors[n] = {out.target_tensors[n].name, from[s].dtype, part.shape};
+                out.source_parts[s].push_back({part, n});
+            }
         }
     }
 }

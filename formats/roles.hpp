@@ -12,6 +12,9 @@ namespace tpx::formats {
 /// Whether a format's files are DeepSpeed's, whose cuts follow its own groups of parameters.
 constexpr bool is_deepspeed(Format format) { return format == Format::deepspeed || format == Format::universal; }
 
+/// Whether tensors are Megatron's: cut equally, by layer, and named in its dialect.
+constexpr bool is_megatron(Format format) { return format == Format::torch_dist || format == Format::megatron; }
+
 /// The name of the parameter that optimizer state PARAMETER/STATE belongs to.
 std::string_view parameter_of(std::string_view name);
 

@@ -19,32 +19,37 @@ struct Kept {
     std::string name;
 };
 
-constexpr std::string_view bucket = "optimizer.distributed.";
-
-bool in_bucket(std::string_view name) { return name.find(bucket) != name.npos; }
+/// How DCP and Megatron's torch_dist name what an optimizer keeps, of which Megatron has several where it says
+/// "chained_0.optimizer.".
+bool of_optimizer(std::string_view name) {
+    return name.starts_with("optimizer.") || name.starts_with("optim.") ||
+           name.find("optimizer.distributed.") != name.npos;
+}
 
 /// By the checkpoint itself, or by its names.
 std::string_view role(const Source& source, std::uint32_t t) {
     const auto& roles = source.checkpoint.roles;
     if (!roles.empty()) return roles[t];
     const Meaning& meaning = source.reading.meanings[t];
-    if (in_bucket(source.checkpoint.catalogue.tensors[t].name)) return "state";
-    return meaning.kind == Meaning::Kind::extra ? "weight" : meaning.role;
+    const bool by_rule = meaning.kind == Meaning::Kind::parameter;
+    if (!by_rule && of_optimizer(source.checkpoint.catalogue.tensors[t].name)) return "state";
+    return by_rule ? meaning.role : "weight";
 }
 
 /// The name of the weight that a master is of.
 std::string weight_of(const Source& source, std::uint32_t t) {
     const std::string_view name = source.checkpoint.catalogue.tensors[t].name;
     if (!source.checkpoint.roles.empty()) return std::string{parameter_of(name)};
-    for (const std::string_view prefix : {"optimizer.state.param.", "optimizer.state.fp32_param."}) {
-        if (name.starts_with(prefix)) return std::string{name.substr(prefix.size())};
+    for (const RolePattern& pattern : source.reading.dialect->roles) {
+        const auto star = star_of(pattern.pattern, name);
+        if (star && pattern.role == "master") return std::string{*star};
     }
     throw Error{Exit::usage, "--masters: tensor '{}': which weight it is of is not known", name};
 }
 
 /// What else belongs to an optimizer: objects, and an entry of Megatron's common state.
 void drop_objects(Checkpoint& checkpoint) {
-    std::erase_if(checkpoint.catalogue.objects, [](const Object& object) { return in_bucket(object.name); });
+    std::erase_if(checkpoint.catalogue.objects, [](const Object& object) { return of_optimizer(object.name); });
     if (!checkpoint.common || !checkpoint.common->find("optimizer")) return;
     torch::Document document;
     checkpoint.common = kept_copy(megatron::without_keys(document, *checkpoint.common, {"optimizer"}));
@@ -127,12 +132,11 @@ private:
 
 }  // namespace
 
-void keep_weights(Source& source, bool masters) {
-    if (source.checkpoint.roles.empty() && !source.reading.family)
-        throw Error{Exit::usage, "--drop optimizer: which tensors are optimizer state is not known: {}",
-                    source.reading.why_not};
+std::size_t keep_weights(Source& source, bool masters) {
+    const std::size_t all = source.checkpoint.catalogue.tensors.size();
     Selection{source, masters}.apply(source);
     drop_objects(source.checkpoint);
+    return all - std::min(all, source.checkpoint.catalogue.tensors.size());
 }
 
 }  // namespace tpx::formats

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/draft.hpp"
 
+#include "formats/dcp/adam_entries.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/write_metadata.hpp"
 #include "formats/torch/archive_writer.hpp"
@@ -55,6 +56,23 @@ public:
         }
     }
 
+    /// Entries whose bytes are known: objects, and tensors without axes.
+    void place_entries(const std::vector<AdamEntry>& entries) {
+        if (entries.empty()) return;
+        if (rank_ != 0) open_file_of(0);
+        for (const AdamEntry& entry : entries) {
+            if (entry.tensor) {
+                scalars_.push_back({static_cast<std::uint32_t>(scalar_tensors_.size()), file_, end_, {}, {}, 0});
+                scalar_tensors_.push_back({entry.name, DType::f32, {}});
+                scalar_lengths_.push_back(entry.archive.size());
+            } else {
+                objects_.push_back({entry.name, file_, end_, entry.archive.size()});
+            }
+            put(entry.archive);
+        }
+        flush();
+    }
+
     void place_pieces() {
         std::vector<std::uint32_t> order(draft_.pieces.size());
         std::iota(order.begin(), order.end(), 0);
@@ -69,8 +87,15 @@ public:
     }
 
     Draft finish(bool planner_data) {
-        MetadataContent metadata{draft_.files, draft_.tensors, draft_.pieces, lengths_,
-                                 objects_,     planner_data,   nullptr};
+        std::vector<Tensor> tensors = draft_.tensors;
+        std::vector<Piece> pieces = draft_.pieces;
+        tensors.insert(tensors.end(), scalar_tensors_.begin(), scalar_tensors_.end());
+        for (Piece piece : scalars_) {
+            piece.tensor += static_cast<std::uint32_t>(draft_.tensors.size());
+            pieces.push_back(piece);
+        }
+        lengths_.insert(lengths_.end(), scalar_lengths_.begin(), scalar_lengths_.end());
+        MetadataContent metadata{draft_.files, tensors, pieces, lengths_, objects_, planner_data, nullptr};
         if (content_.source != nullptr) metadata.known_planner_data = content_.source->planner_data.get();
         add_file(draft_, folder_ / ".metadata", write_metadata(metadata));
         for (std::size_t i = 0; i < draft_.pieces.size(); ++i) draft_.pieces[i].offset += prefixes_[i];
@@ -134,6 +159,9 @@ private:
     std::vector<std::uint64_t> lengths_;   // of the archives
     std::vector<std::uint64_t> prefixes_;  // of their bytes before the payload
     std::vector<Object> objects_;
+    std::vector<Tensor> scalar_tensors_;  // whose bytes are known; tensors of scalars_ are theirs
+    std::vector<Piece> scalars_;
+    std::vector<std::uint64_t> scalar_lengths_;
     std::map<std::pair<DType, Shape>, torch::TensorFrame> frames_;
     std::int32_t rank_ = -1;  // of the file that is open
     std::uint32_t file_ = 0;  // that is open
@@ -152,6 +180,7 @@ void add_file(Draft& draft, const std::filesystem::path& path, std::string bytes
 Draft draft_chunks(const Content& content, const std::filesystem::path& folder, bool planner_data, bool objects) {
     Layout layout{content, folder};
     if (objects && content.source != nullptr) layout.place_objects(*content.source);
+    if (planner_data) layout.place_entries(adam_entries(content));
     layout.place_pieces();
     return layout.finish(planner_data);
 }

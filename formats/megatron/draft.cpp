@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/draft.hpp"
+#include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/bucket_common.hpp"
 #include "formats/megatron/common_state.hpp"
+#include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "formats/torch/value.hpp"
@@ -29,7 +31,9 @@ Value common_state(Document& document, const Content& content, std::int64_t iter
     else
         common =
             document.with_key(document.with_key(common, "args", Value{}), "checkpoint_version", document.real(3.0));
-    return megatron::with_args(document, common, content.args, iteration);
+    common = megatron::with_args(document, common, content.args, iteration);
+    const bool two = megatron::two_optimizers(megatron::args_of(common), content.layout);
+    return megatron::with_adam(document, common, content, two);
 }
 
 /// What Megatron asks a common state beside the tensors of an optimizer: without it, moments of the distributed
@@ -47,13 +51,14 @@ Value with_sharding(Document& document, Value common, const Content& content) {
 
 Draft draft_torch_dist(const Content& content) {
     const bool megatron = content.source != nullptr && content.source->format == Format::torch_dist;
-    const std::int64_t known = content.source != nullptr ? content.source->iteration.value_or(0) : 0;
+    const std::int64_t step = content.adam ? content.adam->step : 0;
+    const std::int64_t known = content.source != nullptr ? content.source->iteration.value_or(step) : 0;
     const std::int64_t iteration = std::max<std::int64_t>(known, 1);
     const std::filesystem::path folder = fmt::format("iter_{:07}", iteration);
     Draft draft = draft_chunks(content, folder, false, megatron);
     Document document;
     Value common = common_state(document, content, iteration);
-    if (content.source != nullptr && (megatron || content.source->format == Format::megatron))
+    if (content.adam || (content.source != nullptr && (megatron || content.source->format == Format::megatron)))
         common = with_sharding(document, common, content);
     add_file(draft, folder / "common.pt", torch::write_archive(common));
     add_file(draft, folder / "metadata.json", std::string{backends});

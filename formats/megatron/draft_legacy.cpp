@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/draft.hpp"
+#include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/rank_grid.hpp"
@@ -35,7 +36,8 @@ std::optional<std::string> extra_state_of(const std::string& name) {
 class Drafter {
 public:
     explicit Drafter(const Content& content) : content_{content} {
-        const std::int64_t known = content.source != nullptr ? content.source->iteration.value_or(0) : 0;
+        const std::int64_t step = content.adam ? content.adam->step : 0;
+        const std::int64_t known = content.source != nullptr ? content.source->iteration.value_or(step) : 0;
         iteration_ = std::max<std::int64_t>(known, 1);
         make_common();
         draft_.tensors = content.tensors;
@@ -64,6 +66,7 @@ private:
         else
             common = document_.with_key(document_.with_key(common, "args", Value{}), "checkpoint_version",
                                         document_.real(3.0));
+        common = with_adam(document_, common, content_, false);
         source_common_ = common;
         Config settings = content_.args;
         const Config known = args_of(common);

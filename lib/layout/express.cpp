@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/occurrences.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/states.hpp"
 #include "lib/layout/suggest.hpp"
 
 #include <algorithm>
@@ -38,12 +39,12 @@ Shape shape_of(const Reading& reading, const Meaning& meaning, const Config& con
     return shape;
 }
 
-/// Makes stored tensors of canonical ones.
+/// Makes stored tensors of canonical ones: weights, or the state that `pattern` names after them.
 class Writer {
 public:
-    Writer(Expressed& out, const Occurrences& have, const Config& config, int tp, const std::set<std::string>& tags,
-           int layers)
-        : out_{out}, have_{have}, config_{config}, tp_{tp}, tags_{tags}, layers_{layers} {
+    Writer(Expressed& out, const Occurrences& have, const RolePattern* pattern, const Config& config, int tp,
+           const std::set<std::string>& tags, int layers)
+        : out_{out}, have_{have}, pattern_{pattern}, config_{config}, tp_{tp}, tags_{tags}, layers_{layers} {
         stacks_ = tags.contains("dist") && std::ranges::all_of(have, [&](const auto& entry) {
                       std::set<int> in;
                       for (Place place : entry.second.places) in.insert(place.layer);
@@ -59,7 +60,7 @@ public:
         std::map<Place, std::set<Place>> groups;  // by what stands in the name
         for (Place place : first->second.places) {
             if (done_[first->first].contains(place) || !chosen(rule, place)) continue;
-            if (!numbers_in(rule.name, indices(place), out_.reading.dims)) continue;
+            if (!numbers_in(rule.name, indices_of(place), out_.reading.dims)) continue;
             Place named = place;
             if (stacks_ && rule.name.optional('l') && place.layer < layers_) named.layer = -1;
             if (!rule.name.has('e')) named.expert = -1;
@@ -80,11 +81,6 @@ public:
     }
 
 private:
-    static NameIndices indices(Place place) {
-        return {place.layer < 0 ? std::nullopt : std::optional{place.layer},
-                place.expert < 0 ? std::nullopt : std::optional{place.expert}};
-    }
-
     bool holds(std::string_view tag, Place place) const {
         const auto part = have_.find(tag);
         return tag == "tied" || tags_.contains(std::string{tag}) ||
@@ -101,9 +97,11 @@ private:
     }
 
     void add(const Rule& rule, const Occurrence& first, Place named, const std::set<Place>& places) {
-        const Meaning meaning{Meaning::Kind::parameter, &rule, "weight", indices(named)};
+        const std::string_view role = pattern_ ? std::string_view{pattern_->role} : "weight";
+        const Meaning meaning{Meaning::Kind::parameter, &rule, role, indices_of(named)};
         const NameIndices numbers = numbers_in(rule.name, meaning.indices, out_.reading.dims).value();
-        const std::string name = rule.name.name(numbers, out_.reading.prefixed);
+        std::string name = rule.name.name(numbers, out_.reading.prefixed);
+        if (pattern_) name = std::string{pattern_->pattern}.replace(pattern_->pattern.find('*'), 1, name);
         in_context([&] { return fmt::format("tensor '{}'", name); },
                    [&] {
                        require_parts(rule, first, named, places);
@@ -132,6 +130,7 @@ private:
 
     Expressed& out_;
     const Occurrences& have_;
+    const RolePattern* pattern_;  // null: of weights
     const Config& config_;
     int tp_;
     const std::set<std::string>& tags_;
@@ -205,6 +204,13 @@ void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have
     }
 }
 
+/// Where the output layer is the embedding and is not written, neither is its state.
+void drop_tied(const Family& family, States& states) {
+    const CanonicalTensor* head = tied_tensor(family);
+    if (!head || states["weight"].contains(head->name)) return;
+    for (auto& [role, occurrences] : states) occurrences.erase(head->name);
+}
+
 }  // namespace
 
 Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
@@ -223,12 +229,19 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
     out.reading.prefixed = !dialect.bare;
     out.reading.meanings.clear();
     out.reading.unknown.clear();
-    Occurrences have = weights_of(source, tensors, out.left_out);
-    require_layers(source, have);
-    settle_tie(source, dialect, have, out);
-    Writer writer{out, have, config, tp, tags, layers(source, tensors)};
-    for (const Rule& rule : dialect.rules) writer.apply(rule);
-    writer.require_all(dialect.name);
+    States states = states_of(source, tensors, dialect, out.left_out);
+    settle_masters(*source.family, dialect, tags.contains("masters"), states, out);
+    Occurrences& weights = states["weight"];
+    require_layers(source, weights);
+    settle_tie(source, dialect, weights, out);
+    drop_tied(*source.family, states);
+    for (const std::string_view role : state_roles) {
+        if (states[role].empty()) continue;
+        const RolePattern* pattern = role == "weight" ? nullptr : &pattern_of(dialect, role, tags);
+        Writer writer{out, states[role], pattern, config, tp, tags, layers(source, tensors)};
+        for (const Rule& rule : dialect.rules) writer.apply(rule);
+        writer.require_all(dialect.name);
+    }
     return out;
 }
 

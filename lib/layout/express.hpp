@@ -18,14 +18,19 @@ struct Expressed {
     std::vector<Tensor> tensors;
     /// Canonical tensors that stand in for others: a tied output layer is the embedding.
     std::map<std::string, std::string> aliases;
+    /// Parts of the new tensors that hold what other parts of the source do: a weight that is kept in full precision is
+    /// the source's master, a new master is the source's weight.
+    std::map<std::string, std::string> copies;
     std::vector<std::string>
         left_out;  ///< stored names of the source that have no place here, and why it is no loss, or that it is
 };
 
-/// The weights of `source` in the names and axes of `dialect`, whole. `config` holds what the source's configuration
-/// lacks (vocabulary divisor); `tp` is the degree that padding depends on; `tags` choose among spellings, and with
-/// "dist" layers that are all alike share a tensor where a name allows it. Throws Error when the dialect cannot hold a
-/// weight, when a required one is missing, or when a factor's size is unknown; the message says how to give it.
+/// The weights of `source` in the names and axes of `dialect`, whole, and its optimizer state if the dialect has names
+/// for that. A dialect without master weights gets them as its weights; with tag "masters" one that has them gets some.
+/// `config` holds what the source's configuration lacks (vocabulary divisor); `tp` is the degree that padding depends
+/// on; `tags` choose among spellings, and with "dist" layers that are all alike share a tensor where a name allows it.
+/// Throws Error when the dialect cannot hold a parameter, when a required one is missing, or when a factor's size is
+/// unknown; the message says how to give it.
 Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
                   int tp, const std::set<std::string>& tags);
 

@@ -44,6 +44,7 @@ struct Rule {
 struct RolePattern {
     std::string role;
     std::string pattern;
+    std::string tag;  ///< written only when it holds; all patterns are read
 };
 
 /// The names by which one framework stores a family's tensors.

@@ -94,6 +94,16 @@ WrittenRule parse_rule(const toml::node& node) {
                       });
 }
 
+/// "PATTERN", or ["PATTERN", "TAG"].
+RolePattern parse_pattern(const std::string& role, const toml::node& node) {
+    const std::vector<std::string> texts =
+        node.is_array() ? texts_of(node, "a role pattern") : std::vector{text_of(node, "a role pattern")};
+    if (texts.empty() || texts.size() > 2 || std::ranges::count(texts[0], '*') != 1)
+        throw failure("line {}: role pattern '{}' must have one '*', and a tag at most", node.source().begin.line,
+                      texts.empty() ? "" : texts[0]);
+    return {role, texts[0], texts.size() > 1 ? texts[1] : ""};
+}
+
 WrittenDialect parse_dialect(const toml::table& table) {
     WrittenDialect dialect;
     dialect.bare = table["bare"].value_or(false);
@@ -105,11 +115,8 @@ WrittenDialect parse_dialect(const toml::table& table) {
         for (const toml::node& rule : *rules) dialect.rules.push_back(parse_rule(rule));
     }
     for_each_in(table, "roles", [&](const std::string& role, const toml::node& node) {
-        for (std::string& pattern : texts_of(node, "a role")) {
-            if (std::ranges::count(pattern, '*') != 1)
-                throw failure("line {}: role pattern '{}' must have one '*'", node.source().begin.line, pattern);
-            dialect.roles[role].push_back({role, std::move(pattern)});
-        }
+        if (!node.is_array()) throw failure("line {}: a role must be a list", node.source().begin.line);
+        for (const toml::node& item : *node.as_array()) dialect.roles[role].push_back(parse_pattern(role, item));
     });
     return dialect;
 }

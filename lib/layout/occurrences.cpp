@@ -28,14 +28,11 @@ void for_each_place(const Reading& reading, const Tensor& tensor, const Meaning&
 
 }  // namespace
 
-Occurrences weights_of(const Reading& source, std::span<const Tensor> tensors, std::vector<std::string>& left_out) {
+Occurrences occurrences_of(const Reading& source, std::span<const Tensor> tensors, std::string_view role) {
     Occurrences found;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.meanings[t];
-        if (meaning.kind != Meaning::Kind::parameter || meaning.role != "weight") {
-            left_out.push_back(tensors[t].name);
-            continue;
-        }
+        if (meaning.kind != Meaning::Kind::parameter || meaning.role != role) continue;
         for (const std::string& part : meaning.rule->expression.parts) {
             Occurrence& occurrence = found[part];
             occurrence.dtype = tensors[t].dtype;

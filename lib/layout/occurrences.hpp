@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx {
@@ -30,8 +31,8 @@ struct Occurrence {
 
 using Occurrences = std::map<std::string, Occurrence, std::less<>>;
 
-/// Where the weights of `source` occur, by canonical name. The names of tensors that are no weights go to `left_out`.
-Occurrences weights_of(const Reading& source, std::span<const Tensor> tensors, std::vector<std::string>& left_out);
+/// Where the parameters of `source` occur in one role, "weight" or a state of the optimizer, by canonical name.
+Occurrences occurrences_of(const Reading& source, std::span<const Tensor> tensors, std::string_view role);
 
 /// Throws Error when a layer lacks a tensor that all layers have, or an expert one that the others of its layer have.
 void require_layers(const Reading& source, const Occurrences& have);

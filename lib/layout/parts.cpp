@@ -82,13 +82,6 @@ std::vector<FactoredAxis> all_factored(const Family& family, const Meaning& mean
     return result;
 }
 
-std::string part_name(std::string_view role, const CanonicalTensor& tensor, const NameIndices& at) {
-    std::string name = role == "weight" ? "" : std::string{role} + ".";
-    if (at.layer && tensor.has('l')) name += fmt::format("layers.{}.", *at.layer);
-    if (at.expert && tensor.is_index('e')) name += fmt::format("experts.{}.", *at.expert);
-    return name + tensor.name;
-}
-
 void check_shape(const Tensor& tensor, const std::vector<FactoredAxis>& axes) {
     Shape expected;
     bool fits = tensor.shape.size() == static_cast<int>(axes.size());
@@ -138,6 +131,13 @@ Part make_part(const Reading& reading, const Meaning& meaning, const std::vector
 }
 
 }  // namespace
+
+std::string part_name(std::string_view role, const CanonicalTensor& tensor, const NameIndices& at) {
+    std::string name = role == "weight" ? "" : std::string{role} + ".";
+    if (at.layer && tensor.has('l')) name += fmt::format("layers.{}.", *at.layer);
+    if (at.expert && tensor.is_index('e')) name += fmt::format("experts.{}.", *at.expert);
+    return name + tensor.name;
+}
 
 std::vector<Axis> stored_axes(const Family& family, const Meaning& meaning) {
     const Expression& expression = meaning.rule->expression;

@@ -5,6 +5,7 @@
 #include "lib/layout/reading.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx {
@@ -53,6 +54,9 @@ std::vector<FactoredAxis> factored_shape(const Family& family, const Meaning& me
 /// The parts of a stored tensor. A tensor that is no parameter, or of a reading that is not complete, is its own only
 /// part. Throws Error "tensor 'NAME': ..." when its shape is not what the rule and the sizes say.
 std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
+
+/// What a canonical tensor is called in one role, of a layer and expert if it has them: "exp_avg.layers.3.q".
+std::string part_name(std::string_view role, const CanonicalTensor& tensor, const NameIndices& at);
 
 /// The whole tensor as its own only part.
 Part own_part(const Tensor& tensor);

@@ -215,6 +215,22 @@ def rank_files(source, layout, ranks):
         return faults + ([] if found == layout else [f"layout {found} instead of {layout}"])
 
 
+def optimizer_abroad(name, like, ranks):
+    """Megatron's moments and masters, through PyTorch's names and DCP and back, are what the distributed optimizer of the
+    same state holds: `like`."""
+    source, facts = fixture("megatron", like)
+    with tempfile.TemporaryDirectory() as scratch:
+        there, back = Path(scratch, "there"), Path(scratch, "back")
+        faults = reshard(fixture("megatron", name)[0], there, "fsdp=3", "dcp", ranks)
+        more = ["--dtype", "bf16", "--set", "make_vocab_size_divisible_by=4"]
+        faults = faults or reshard(there, back, "tp=2,pp=2", "torch_dist", ranks, more)
+        if faults:
+            return faults
+        names = {found for found in reader.read(there)[0] if found.endswith((".exp_avg", ".exp_avg_sq", ".step"))}
+        found = {key: value for key, value in reader.read(back)[0].items() if key.startswith("optimizer.")}
+        return differences(found, facts["optimizer"]) + ([] if len(names) == 63 else [f"{len(names)} names of state"])
+
+
 def jobs():
     groups = [("dcp", "dcp", DCP_LLAMA), ("megatron", "torch_dist", TORCH_DIST_LLAMA), ("dcp", "dcp", TITAN)]
     groups += [("megatron", "torch_dist", TORCH_DIST_GPT2), ("megatron", "torch_dist", TORCH_DIST_MOE)]
@@ -292,6 +308,9 @@ def jobs():
         yield inspect, "safetensors", name, "tp=1"
         yield through, "safetensors", name, f"tp={tp}", "dcp"
         yield through, "safetensors", name, "fsdp=3", "dcp"
+
+    for name in [*PLAIN_ADAM, *DISTRIBUTED_ADAM, *RANK_FILES_ADAM]:
+        yield optimizer_abroad, name, "llama-opt-dist-tp2pp1dp2-fully_reshardable", 1 + ("dp2" in name)
 
     hf_writer = ["hf-a-dcp-fsdp2", "hf-a-sharded-fsdp3", "hf-a-sharded-fsdp2-tp2", "hf-a-consolidated-fsdp2", "hf-a-rank0"]
     for a, b in zip(hf_writer, hf_writer[1:]):

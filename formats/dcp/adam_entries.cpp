@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/dcp/adam_entries.hpp"
+
+#include "formats/torch/archive_writer.hpp"
+#include "formats/torch/tensor_value.hpp"
+#include "lib/layout/states.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace tpx::formats {
+namespace {
+
+using torch::Document;
+using torch::Value;
+
+std::string with_star(const std::string& pattern, const std::string& name) {
+    return std::string{pattern}.replace(pattern.find('*'), 1, name);
+}
+
+/// The archive of a tensor without axes.
+std::string scalar_archive(float value) {
+    Document document;
+    std::string bytes(sizeof value, '\0');
+    static_assert(std::endian::native == std::endian::little);
+    std::memcpy(bytes.data(), &value, sizeof value);
+    const Value tensor = torch::make_tensor(document, DType::f32, {}, "0");
+    const torch::ArchiveFrame frame = torch::frame_archive(tensor, {}, {{"0", bytes}});
+    std::string archive;
+    for (const std::string& run : frame.runs) archive += run;
+    return archive;
+}
+
+/// The settings of a parameter's group, pickled.
+std::vector<std::pair<std::string, std::string>> settings(const Adam& adam, bool decays) {
+    Document document;
+    const std::array betas{document.real(adam.beta1), document.real(adam.beta2)};
+    std::vector<std::pair<std::string, std::string>> pickled;
+    const auto add = [&](const char* key, Value value) { pickled.emplace_back(key, torch::write_archive(value)); };
+    add("lr", document.real(adam.lr));
+    add("betas", document.tuple(betas));
+    add("eps", document.real(adam.eps));
+    add("weight_decay", document.real(decays ? adam.weight_decay : 0));
+    for (const char* key : {"amsgrad", "maximize", "capturable", "differentiable"}) add(key, Value::boolean(false));
+    for (const char* key : {"foreach", "fused"}) add(key, Value{});
+    add("decoupled_weight_decay", Value::boolean(true));
+    add("initial_lr", document.real(adam.initial_lr));
+    return pickled;
+}
+
+}  // namespace
+
+std::vector<AdamEntry> adam_entries(const Content& content) {
+    std::vector<AdamEntry> entries;
+    if (!content.adam) return entries;
+    const Reading& reading = *content.reading;
+    const std::string moments = pattern_of(*reading.dialect, "exp_avg", {}).pattern;
+    const std::string step = pattern_of(*reading.dialect, "step", {}).pattern;
+    const std::string groups = moments.substr(0, moments.find(".state.")) + ".param_groups.";
+    const std::string counted = scalar_archive(static_cast<float>(content.adam->step));
+    const std::array by_decay{settings(*content.adam, false), settings(*content.adam, true)};
+    for (std::size_t t = 0; t < content.tensors.size(); ++t) {
+        if (reading.meanings[t].role != "exp_avg") continue;
+        const std::string& name = content.tensors[t].name;
+        const std::size_t star = moments.find('*');
+        const std::string parameter = name.substr(star, name.size() + 1 - moments.size());
+        entries.push_back({with_star(step, parameter), counted, true});
+        for (const auto& [key, archive] : by_decay[content.tensors[t].shape.size() > 1 ? 1 : 0])
+            entries.push_back({groups + parameter + "." + key, archive, false});
+    }
+    return entries;
+}
+
+}  // namespace tpx::formats

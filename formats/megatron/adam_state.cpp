@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/adam_state.hpp"
+
+#include <array>
+#include <vector>
+
+namespace tpx::formats::megatron {
+namespace {
+
+using torch::Document;
+using torch::Entry;
+using torch::Value;
+
+class AdamState {
+public:
+    AdamState(Document& document, const Adam& adam) : document_{document}, adam_{adam} {}
+
+    /// One optimizer. Experts have matrices only, which all decay.
+    Value optimizer(bool experts) {
+        std::vector<Value> groups{group(experts, true)};
+        if (!experts) groups.push_back(group(experts, false));
+        return dict({{"optimizer", dict({{"param_groups", document_.list(groups)}})}});
+    }
+
+    /// Only a schedule that is overridden can be known; the steps of this one are counted from here.
+    Value schedule() {
+        const Value decay = document_.real(adam_.weight_decay);
+        return dict({{"max_lr", document_.real(adam_.initial_lr)},
+                     {"lr_warmup_steps", document_.integer(0)},
+                     {"num_steps", document_.integer(0)},
+                     {"lr_decay_style", document_.string("constant")},
+                     {"lr_decay_steps", document_.integer(1)},
+                     {"min_lr", document_.real(0)},
+                     {"start_wd", decay},
+                     {"end_wd", decay},
+                     {"wd_incr_style", document_.string("constant")},
+                     {"wd_incr_steps", document_.integer(1)}});
+    }
+
+    Value dict(std::initializer_list<std::pair<const char*, Value>> items) {
+        std::vector<Entry> entries;
+        for (const auto& [key, value] : items) entries.push_back({document_.string(key), value});
+        return document_.dict(entries);
+    }
+
+private:
+    Value group(bool experts, bool decays) {
+        const std::array betas{document_.real(adam_.beta1), document_.real(adam_.beta2)};
+        return dict({{"is_expert_parallel", Value::boolean(experts)},
+                     {"default_config", Value::boolean(true)},
+                     {"wd_mult", document_.real(decays ? 1 : 0)},
+                     {"lr_mult", document_.real(1)},
+                     {"is_decoupled_lr", Value::boolean(false)},
+                     {"max_lr", document_.real(adam_.initial_lr)},
+                     {"min_lr", document_.real(0)},
+                     {"lr", document_.real(adam_.lr)},
+                     {"bias_correction", Value::boolean(true)},
+                     {"betas", document_.tuple(betas)},
+                     {"eps", document_.real(adam_.eps)},
+                     {"weight_decay", document_.real(decays ? adam_.weight_decay : 0)},
+                     {"step", document_.integer(adam_.step)}});
+    }
+
+    Document& document_;
+    const Adam& adam_;
+};
+
+}  // namespace
+
+Value with_adam(Document& document, Value common, const Content& content, bool two) {
+    if (!content.adam) return common;
+    AdamState state{document, *content.adam};
+    Value optimizer = state.optimizer(false);
+    if (two) {
+        const std::array both{Entry{document.integer(0), optimizer}, Entry{document.integer(1), state.optimizer(true)}};
+        optimizer = document.dict(both);
+    }
+    common = document.with_key(common, "optimizer", optimizer);
+    return document.with_key(common, "opt_param_scheduler", state.schedule());
+}
+
+}  // namespace tpx::formats::megatron

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/conversion.hpp"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tpx::formats {
+
+/// Which of several spellings of a dialect the target takes. Megatron has masters of half weights, and its distributed
+/// optimizer of all.
+std::set<std::string> spelling(const Source& source, const Target& target, const Config& config);
+
+/// Throws Error (usage) when the target has no place for optimizer state that the source has: that is left out only
+/// when it was asked for. `dialect` is the one that names are changed to; null: they are kept, and any tensor has its
+/// place, but those that DeepSpeed's files do not name cannot stand among weights.
+void check_states(const Source& source, const Target& target, const Dialect* dialect);
+
+/// DeepSpeed's files keep the module's names, whatever the layout; `made` are weights that are made of their masters.
+void keep_names(const Target& target, const std::map<std::string, DType>& made, Expressed& expressed);
+
+/// Tensors of a file of torch.save that lie in the bytes of others need none of their own in another such file: they
+/// are taken out of `expressed`.
+std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed);
+
+/// Takes the settings along that go with optimizer state into another framework's checkpoint. Throws Error (usage) when
+/// the source does not tell them, or when master weights would be rounded.
+void carry_adam(Source& source, const Target& target, Conversion& out);
+
+}  // namespace tpx::formats

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/states.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/parts.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace tpx {
+namespace {
+
+bool has_role(const Dialect& dialect, std::string_view role) {
+    return std::ranges::find(dialect.roles, role, &RolePattern::role) != dialect.roles.end();
+}
+
+/// Parts of role `to` are filled with those of role `from`, where `places` are.
+void copy_parts(const Family& family, const std::string& tensor, const Occurrence& places, std::string_view from,
+                std::string_view to, Expressed& out) {
+    const CanonicalTensor& canonical = family.tensor(tensor);
+    for (const Place place : places.places)
+        out.copies[part_name(to, canonical, indices_of(place))] = part_name(from, canonical, indices_of(place));
+}
+
+}  // namespace
+
+NameIndices indices_of(Place place) {
+    return {place.layer < 0 ? std::nullopt : std::optional{place.layer},
+            place.expert < 0 ? std::nullopt : std::optional{place.expert}};
+}
+
+const RolePattern& pattern_of(const Dialect& dialect, std::string_view role, const std::set<std::string>& tags) {
+    const RolePattern* found = nullptr;
+    for (const RolePattern& pattern : dialect.roles) {
+        if (pattern.role == role && (pattern.tag.empty() ? !found : tags.contains(pattern.tag))) found = &pattern;
+    }
+    if (!found) throw failure("{} names have no place for {}", dialect.name, role);
+    return *found;
+}
+
+States states_of(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect,
+                 std::vector<std::string>& left_out) {
+    States states;
+    for (const std::string_view role : state_roles) {
+        if (role == "weight" || !dialect.roles.empty()) states[role] = occurrences_of(source, tensors, role);
+    }
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        const Meaning& meaning = source.meanings[t];
+        const bool step = meaning.role == "step" && !dialect.roles.empty();
+        if (meaning.kind != Meaning::Kind::parameter || (!states.contains(meaning.role) && !step))
+            left_out.push_back(tensors[t].name);
+    }
+    return states;
+}
+
+void settle_masters(const Family& family, const Dialect& dialect, bool wanted, States& states, Expressed& out) {
+    if (dialect.roles.empty()) return;
+    Occurrences& weights = states["weight"];
+    Occurrences& masters = states["master"];
+    const bool named = has_role(dialect, "master");
+    for (const auto& [name, master] : masters) {
+        const auto weight = weights.find(name);
+        if (weight != weights.end() && named) continue;
+        if (weight != weights.end() && weight->second.places != master.places)
+            throw failure("tensor '{}': only some layers have master weights", master.stored);
+        weights[name] = master;
+        copy_parts(family, name, master, "master", "weight", out);
+    }
+    if (!named) {
+        masters.clear();
+    } else if (wanted && masters.empty()) {
+        for (const auto& [name, moment] : states["exp_avg"]) {
+            masters[name] = weights[name];
+            masters[name].dtype = DType::f32;
+            copy_parts(family, name, weights[name], "weight", "master", out);
+        }
+    }
+}
+
+}  // namespace tpx
