@@ -142,7 +142,8 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
     if (!single && !given_)
         throw failure(
             "{} tensor ranks hold slices of it, and there is no universal_checkpoint_info that says how they "
-            "join",
+            "join (trainers pass it to save_checkpoint in client_state; Megatron-DeepSpeed with "
+            "--universal-checkpoint)",
             locals.size());
     Slicing result;
     const auto subs = std::ranges::find_if(subs_, [&](const SubParameters& s) { return any_match(s.patterns, name); });

@@ -196,36 +196,42 @@ void Target::cut(const Grid& grid, const std::string& name, const Parameter& old
 /// Names the experts of one rank of the new number of expert ranks.
 void Target::spread_experts(TargetGroup& group) {
     const int old = group.expert_ranks;
-    std::map<std::string, Index> experts;  // of each layer, on one old rank
-    for (const std::string& name : group.names)
-        if (const auto place = expert_place(name))
-            experts[place->before] = std::max(experts[place->before], place->number + 1);
+    std::map<std::string, Index> experts;                      // of each layer, on one old rank
+    std::map<std::string, std::vector<std::string>> of_first;  // parameters of each layer's first expert
+    for (const std::string& name : group.names) {
+        const auto place = expert_place(name);
+        if (!place) continue;
+        experts[place->before] = std::max(experts[place->before], place->number + 1);
+        if (place->number == 0) of_first[place->before].push_back(name);
+    }
     if (experts.empty()) return;
     group.expert_ranks = layout_.ep > 1 ? layout_.ep : old;
     if (layout_.dp % group.expert_ranks != 0)
         throw Error{Exit::usage, "layout: dp={} is no multiple of the {} expert ranks", layout_.dp, group.expert_ranks};
     if (group.expert_ranks == old) return;
-    std::map<std::string, std::vector<std::string>> of_first;  // parameters of each layer's first expert
-    for (const std::string& name : group.names)
-        if (const auto place = expert_place(name); place && place->number == 0) of_first[place->before].push_back(name);
     std::vector<std::string> names;
     std::set<std::string> done;
     for (const std::string& name : group.names) {
         const auto place = expert_place(name);
         if (!place) throw failure("tensor '{}': is no expert's, but in a group of experts", name);
         if (!done.insert(place->before).second) continue;
-        const Index all = experts[place->before] * old;
-        if (all % group.expert_ranks != 0)
-            throw Error{Exit::usage, "layout: ep={} does not divide the {} experts of '{}'", group.expert_ranks, all,
-                        place->before.substr(0, place->before.size() - 1)};
-        for (Index e = 0; e < all / group.expert_ranks; ++e) {
-            for (const std::string& first : of_first[place->before]) {
-                names.push_back(fmt::format("{}{}{}", place->before, e, expert_place(first)->after));
-                parameters_.emplace(names.back(), parameters_.at(first));
-            }
-        }
+        add_experts(place->before, of_first[place->before], experts[place->before] * old, group.expert_ranks, names);
     }
     group.names = std::move(names);
+}
+
+/// Adds the parameters, like `of_first`, of what one of `ranks` has of the `all` experts of a layer.
+void Target::add_experts(const std::string& layer, const std::vector<std::string>& of_first, Index all, int ranks,
+                         std::vector<std::string>& names) {
+    if (all % ranks != 0)
+        throw Error{Exit::usage, "layout: ep={} does not divide the {} experts of '{}'", ranks, all,
+                    layer.substr(0, layer.size() - 1)};
+    for (Index e = 0; e < all / ranks; ++e) {
+        for (const std::string& first : of_first) {
+            names.push_back(fmt::format("{}{}{}", layer, e, expert_place(first)->after));
+            parameters_.emplace(names.back(), parameters_.at(first));
+        }
+    }
 }
 
 }  // namespace tpx::formats::deepspeed

@@ -51,6 +51,8 @@ private:
     void find_rows(const Grid& grid, Index unit);
     void cut(const Grid& grid, const std::string& name, const Parameter& parameter);
     void spread_experts(TargetGroup& group);
+    void add_experts(const std::string& layer, const std::vector<std::string>& of_first, Index all, int ranks,
+                     std::vector<std::string>& names);
 
     Layout layout_;
     std::vector<std::vector<TargetGroup>> stages_;
