@@ -96,6 +96,7 @@ private:
         in_context([&] { return path.string(); },
                    [&] {
                        read_model(directory, archive, file, checkpoint_.config);
+                       files_->spelling.local_norms |= directory.old_names;
                        const std::size_t weights = directory.tensors.size();
                        add_plain_optimizer(directory, archive, file, checkpoint_.config, files_->layout);
                        files_->plain_optimizer |= directory.tensors.size() > weights;

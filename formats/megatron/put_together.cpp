@@ -255,7 +255,33 @@ private:
                 expert * placed.expert_step + (cut >= leading ? before * placed.strides[cut - leading] : 0);
             piece.offset = placed.tensor->offset + static_cast<std::uint64_t>(skipped * itemsize(tensor.dtype));
             if (cut >= 0) before += box[cut].size();
-            if (!empty(piece.box)) checkpoint_.catalogue.pieces.push_back(piece);
+            if (!empty(piece.box)) add_rows(piece, leading, placed.tensor->rows, tensor.name);
+        }
+    }
+
+    /// The piece, or, where its rows are not in today's order, one for each head's queries, keys and values.
+    void add_rows(const Piece& piece, int axis, RowOrder order, const std::string& name) {
+        std::vector<Piece>& pieces = checkpoint_.catalogue.pieces;
+        if (order == RowOrder::by_head) return pieces.push_back(piece);
+        constexpr Index kinds = 3;
+        const Index heads_in_all = integer(config_, "num_attention_heads").value_or(0);
+        const Index hidden = integer(config_, "hidden_size").value_or(0);
+        const Index head = integer(config_, "kv_channels").value_or(heads_in_all > 0 ? hidden / heads_in_all : 0);
+        const Index rows = piece.box[axis].size();
+        if (head <= 0 || rows % (kinds * head) != 0)
+            throw failure("tensor '{}': {} rows are no queries, keys and values of heads of {}", name, rows, head);
+        const Index heads = rows / (kinds * head);
+        const Index step = piece.strides[axis];
+        const DType dtype = checkpoint_.catalogue.tensors[piece.tensor].dtype;
+        for (Index k = 0; k < heads * kinds; ++k) {
+            Piece part = piece;
+            const Index begin = piece.box[axis].begin + k * head;
+            part.box[axis] = {begin, begin + head};
+            const bool first = order == RowOrder::parts_first;
+            const Index row = first ? (k % kinds * heads + k / kinds) * head : k / kinds * kinds * head + k % kinds;
+            part.strides[axis] = first ? step : step * kinds;
+            part.offset += static_cast<std::uint64_t>(row * step * itemsize(dtype));
+            pieces.push_back(part);
         }
     }
 

@@ -14,6 +14,11 @@
 
 namespace tpx::formats {
 
+/// How the rows of queries, keys and values of one fused tensor follow each other: for each head a query, a key and a
+/// value, as today; all queries, all keys, all values (checkpoint_version 0); for each head and each of its rows a
+/// query's, a key's and a value's (1.0).
+enum class RowOrder { by_head, parts_first, parts_last };
+
 /// A tensor of one rank, as its file has it.
 struct RankTensor {
     std::string name;                  ///< layers and experts count from 0 in each model chunk
@@ -24,6 +29,7 @@ struct RankTensor {
     Strides strides;
     std::uint32_t file = 0;
     std::uint64_t offset = 0;  ///< of element 0, in bytes from the start of the file
+    RowOrder rows = RowOrder::by_head;
 };
 
 /// What one directory mp_rank_TT[_PPP][_EEE] holds.
@@ -36,6 +42,7 @@ struct RankDirectory {
     int rank = 0;                     ///< the lowest with these coordinates
     std::vector<RankTensor> tensors;  ///< weights in the file's order, then optimizer state
     std::vector<int> layers;          ///< how many each model chunk has
+    bool old_names = false;           ///< those of Megatron-LM before Megatron-core, which `tensors` no longer have
 };
 
 /// The rank files of Megatron's legacy format before they are put together: that takes a family's rules.

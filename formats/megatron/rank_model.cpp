@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/rank_model.hpp"
 
+#include "formats/megatron/old_names.hpp"
 #include "lib/core/error.hpp"
 
 #include <set>
@@ -28,11 +29,12 @@ public:
 
     void read(Value chunk, int number) {
         layers_.clear();
-        for (const auto& [key, value] : chunk.entries()) {
-            if (!key.is(Kind::string)) throw failure("model: a key is {}", key.describe());
-            const std::string name{key.as_string()};
-            if (name.ends_with("_extra_state") || value.is_none()) continue;  // of TransformerEngine's FP8, not weights
-            in_context([&] { return fmt::format("tensor '{}'", name); }, [&] { add(name, value, number); });
+        for (const ModelEntry& entry : entries_of(chunk)) {
+            // Of TransformerEngine's FP8, not weights.
+            if (entry.name.ends_with("_extra_state") || entry.value.is_none()) continue;
+            in_context([&] { return fmt::format("tensor '{}'", entry.name); },
+                       [&] { add(entry.name, entry.value, number); });
+            if (entry.fused_qkv) directory_.tensors.back().rows = qkv_rows_;
         }
         if (!layers_.empty() && *layers_.rbegin() != static_cast<int>(layers_.size()) - 1)
             throw failure("model chunk {} has {} layers, and one of number {}", number, layers_.size(),
@@ -40,10 +42,30 @@ public:
         directory_.layers.push_back(static_cast<int>(layers_.size()));
     }
 
+    /// What Megatron permutes when it loads old checkpoints; one without a version is of version 0.
+    void read_version() {
+        const auto version = archive_.root().find("checkpoint_version");
+        qkv_rows_ = row_order(version ? version->as_real() : 0);
+    }
+
 private:
+    std::vector<ModelEntry> entries_of(Value chunk) {
+        if (has_old_names(chunk)) {
+            read_version();
+            directory_.old_names = true;
+            return entries_by_old_names(chunk);
+        }
+        std::vector<ModelEntry> entries;
+        for (const auto& [key, value] : chunk.entries()) {
+            if (!key.is(Kind::string)) throw failure("model: a key is {}", key.describe());
+            entries.push_back({std::string{key.as_string()}, value});
+        }
+        return entries;
+    }
+
     void add(const std::string& name, Value value, int chunk) {
         const auto stored = archive_.tensor(value);
-        if (!stored) throw failure("{}, not a tensor; models of before Megatron-core are not read", value.describe());
+        if (!stored) throw failure("{}, not a tensor", value.describe());
         if (stored->compressed || stored->conjugated || stored->negated)
             throw failure("its elements cannot be moved as they are");
         if (itemsize(stored->dtype) == 0) throw failure("elements of dtype {}", tpx::name(stored->dtype));
@@ -62,6 +84,7 @@ private:
     const torch::Archive& archive_;
     std::uint32_t file_;
     std::set<int> layers_;
+    RowOrder qkv_rows_ = RowOrder::by_head;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@ torch.load makes of both must be the same, keys, order, types and bits, but for 
 RNG states, which tpx keeps only for ranks that it finds again."""
 import argparse
 import os
+import shutil
 import subprocess
 import tempfile
 import zipfile
@@ -79,6 +80,52 @@ def check(tpx, source, layout, like):
         return faults
 
 
+# As Megatron-LM named its modules before Megatron-core.
+OLD_NAMES = {
+    ".self_attention.linear_qkv.": ".self_attention.query_key_value.", ".self_attention.linear_proj.": ".self_attention.dense.",
+    ".mlp.linear_fc1.": ".mlp.dense_h_to_4h.", ".mlp.linear_fc2.": ".mlp.dense_4h_to_h.",
+    ".pre_mlp_layernorm.": ".post_attention_layernorm.",
+}  # fmt: skip
+
+
+def as_before(model, version, heads):
+    """A model's state dict in the names, dicts and order of rows of checkpoint_version 0, 1 or 2."""
+    out = {"language_model": {"embedding": {}, "encoder": {}}}
+    for name, value in model.items():
+        if not torch.is_tensor(value):
+            continue
+        if ".linear_qkv." in name and version < 2:
+            parts = value.view(heads, 3, -1, *value.shape[1:])  # for each head a query, a key, a value
+            value = (parts.transpose(0, 1) if version == 0 else parts.transpose(1, 2)).reshape(value.shape).contiguous()
+        for now, before in OLD_NAMES.items():
+            name = name.replace(now, before)
+        path = name.split(".")
+        if name.startswith("embedding."):
+            out["language_model"]["embedding"].setdefault(path[1], {})[path[2]] = value
+        elif name.startswith("decoder."):
+            out["language_model"]["encoder"][name.removeprefix("decoder.")] = value
+        elif len(model) > 1 and name == "output_layer.weight":
+            out["word_embeddings_for_head"] = {"weight": value}  # these models tie their embeddings
+    return out
+
+
+def check_before(tpx, source, version):
+    """Rank files as they were before Megatron-core hold what they hold today."""
+    with tempfile.TemporaryDirectory() as folder:
+        old = Path(folder, "old")
+        shutil.copytree(FIXTURES / source / "ckpt", old)
+        for path in old.rglob("model_optim_rng.pt"):
+            state = torch.load(path, weights_only=False)
+            heads = state["args"].num_attention_heads // state["args"].tensor_model_parallel_size
+            state["model"] = as_before(state["model"], version, heads)
+            state["checkpoint_version"] = float(version)
+            if version == 0:
+                del state["checkpoint_version"]
+            torch.save(state, path)
+        done = subprocess.run([tpx, "verify", old, FIXTURES / source / "ckpt"], capture_output=True, text=True)
+        return [] if done.returncode == 0 else [f"exit status {done.returncode}: {done.stdout} {done.stderr}"]
+
+
 def main(tpx):
     if not FIXTURES.is_dir():
         print(f"skipped: no folder of checkpoints at {FIXTURES}; $TPX_FIXTURES may name one")
@@ -90,4 +137,11 @@ def main(tpx):
         print(f"{'FAIL' if faults else 'ok'}: {source} to {layout}, as {like}")
         for line in faults[:12]:
             print(f"  {line}")
+    for source in ("gpt2-small-legacy-tp1pp1", "gpt2-small-legacy-tp2pp1", "gpt2-small-legacy-tp1pp3"):
+        for version in (0, 1, 2):
+            faults = check_before(tpx, source, version)
+            failed += bool(faults)
+            print(f"{'FAIL' if faults else 'ok'}: {source}, as checkpoint_version {version} had it")
+            for line in faults[:12]:
+                print(f"  {line[:900]}")
     return 1 if failed else 0
