@@ -5,6 +5,7 @@
 #include "formats/deepspeed/missing_weights.hpp"
 #include "formats/join.hpp"
 #include "formats/megatron/legacy.hpp"
+#include "formats/megatron/rng_states.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
@@ -168,12 +169,15 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
     };
     const auto& left = out.expressed.left_out;
     say(left.size(), "tensors that are no parameters or that the target does not store", left.empty() ? "" : left[0]);
-    const Layout& layout = target.layout;
-    const bool same_ranks = source.layout && target.format == source.checkpoint.format &&
-                            source.layout->tp == layout.tp && source.layout->pp == layout.pp &&
-                            source.layout->ep == layout.ep;
-    if (source.checkpoint.rank_files && !same_ranks)
-        out.notes.push_back("left out: the RNG states of ranks, which are others now (Megatron: --no-load-rng)");
+    const bool to_megatron = target.format == Format::torch_dist || target.format == Format::megatron;
+    if (source.checkpoint.rank_files && !to_megatron)
+        out.notes.push_back("left out: the states of random number generators, if there are any");
+    if (to_megatron) {
+        const megatron::RngStates states{source.checkpoint};
+        if (!states.empty() && !states.has_all(target.layout))
+            out.notes.push_back(
+                "ranks that the source has not continue the random numbers of other ranks, with seeds of their own");
+    }
     const auto& companions = source.checkpoint.companions;
     if (target.format == Format::torch)
         say(companions.size(), "files for which one file has no place",
@@ -181,6 +185,14 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
     std::vector<Object> objects = source.checkpoint.catalogue.objects;
     if (out.content.adam)
         std::erase_if(objects, [](const Object& o) { return o.name.find("param_groups.") != std::string::npos; });
+    // Megatron's own formats take over states of random number generators, and extra states without content.
+    constexpr std::uint64_t empty_extra_state = 1500;
+    if (to_megatron)
+        std::erase_if(objects, [](const Object& object) {
+            const bool empty =
+                object.name.find("._extra_state/") != object.name.npos && object.length < empty_extra_state;
+            return empty || object.name.starts_with("rng_state/");
+        });
     const bool unpacked = target.format == Format::torch && source.checkpoint.format == Format::dcp;
     if (source.checkpoint.format != target.format && !unpacked)
         say(objects.size(), fmt::format("objects that {} cannot hold", name(target.format)),

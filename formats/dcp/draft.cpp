@@ -44,15 +44,18 @@ public:
         prefixes_.resize(draft_.pieces.size());
     }
 
-    void place_objects(const Checkpoint& source) {
-        objects_ = source.catalogue.objects;
-        if (objects_.empty()) return;
+    void place_objects(const NewObjects& objects) {
+        if (objects.kept.empty() && objects.made.empty()) return;
         open_file_of(0);
-        for (Object& object : objects_) {
-            draft_.copies.push_back({source.catalogue.path(object.file), object.offset, object.length, file_, end_});
-            object.file = file_;
-            object.offset = end_;
+        for (const Object& object : objects.kept) {
+            draft_.copies.push_back(
+                {content_.source->catalogue.path(object.file), object.offset, object.length, file_, end_});
+            objects_.push_back({object.name, file_, end_, object.length});
             end_ += object.length;
+        }
+        for (const NewObjects::Made& object : objects.made) {
+            objects_.push_back({object.name, file_, end_, object.bytes.size()});
+            put(object.bytes);
         }
     }
 
@@ -177,16 +180,19 @@ void add_file(Draft& draft, const std::filesystem::path& path, std::string bytes
     draft.fixed.push_back({file, 0, std::move(bytes)});
 }
 
-Draft draft_chunks(const Content& content, const std::filesystem::path& folder, bool planner_data, bool objects) {
+Draft draft_chunks(const Content& content, const std::filesystem::path& folder, bool planner_data,
+                   const NewObjects& objects) {
     Layout layout{content, folder};
-    if (objects && content.source != nullptr) layout.place_objects(*content.source);
+    layout.place_objects(objects);
     if (planner_data) layout.place_entries(adam_entries(content));
     layout.place_pieces();
     return layout.finish(planner_data);
 }
 
 Draft draft_dcp(const Content& content) {
-    const bool objects = content.source != nullptr && content.source->format == Format::dcp;
+    NewObjects objects;
+    if (content.source != nullptr && content.source->format == Format::dcp)
+        objects.kept = content.source->catalogue.objects;
     return draft_chunks(content, "", true, objects);
 }
 

@@ -3,7 +3,9 @@
 #include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/bucket_common.hpp"
 #include "formats/megatron/common_state.hpp"
+#include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
+#include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "formats/torch/value.hpp"
@@ -50,15 +52,17 @@ Value with_sharding(Document& document, Value common, const Content& content) {
 }  // namespace
 
 Draft draft_torch_dist(const Content& content) {
-    const bool megatron = content.source != nullptr && content.source->format == Format::torch_dist;
+    const bool same_format = content.source != nullptr && content.source->format == Format::torch_dist;
     const std::int64_t step = content.adam ? content.adam->step : 0;
     const std::int64_t known = content.source != nullptr ? content.source->iteration.value_or(step) : 0;
     const std::int64_t iteration = std::max<std::int64_t>(known, 1);
     const std::filesystem::path folder = fmt::format("iter_{:07}", iteration);
-    Draft draft = draft_chunks(content, folder, false, megatron);
+    Draft draft = draft_chunks(content, folder, false, megatron::new_objects(content));
     Document document;
     Value common = common_state(document, content, iteration);
-    if (content.adam || (content.source != nullptr && (megatron || content.source->format == Format::megatron)))
+    if (!same_format || !megatron::same_ranks(megatron::source_layout(*content.source), content.layout))
+        common = megatron::without_keys(document, common, {"rerun_state_machine"});
+    if (content.adam || (content.source != nullptr && (same_format || content.source->format == Format::megatron)))
         common = with_sharding(document, common, content);
     add_file(draft, folder / "common.pt", torch::write_archive(common));
     add_file(draft, folder / "metadata.json", std::string{backends});

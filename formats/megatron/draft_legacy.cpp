@@ -3,9 +3,11 @@
 #include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/legacy.hpp"
+#include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/rank_writer.hpp"
+#include "formats/megatron/rng_states.hpp"
 #include "formats/torch/archive.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
@@ -40,6 +42,8 @@ public:
         const std::int64_t known = content.source != nullptr ? content.source->iteration.value_or(step) : 0;
         iteration_ = std::max<std::int64_t>(known, 1);
         make_common();
+        places_ = rng_places(content.layout);
+        if (content.source != nullptr) rng_ = RngStates{*content.source};
         draft_.tensors = content.tensors;
     }
 
@@ -72,23 +76,12 @@ private:
         const Config known = args_of(common);
         if (known.contains("ckpt_format")) settings["ckpt_format"] = std::string{"torch"};
         if (known.contains("use_dist_ckpt")) settings["use_dist_ckpt"] = false;
-        common_ = with_args(document_, without_keys(document_, common, {"optimizer", "content_metadata", "model"}),
-                            settings, iteration_);
+        const bool same = content_.source != nullptr && content_.source->rank_files &&
+                          same_ranks(content_.source->rank_files->layout, content_.layout);
+        common = without_keys(document_, common, {"optimizer", "content_metadata", "model"});
+        if (!same) common = without_keys(document_, common, {"rerun_state_machine"});
+        common_ = with_args(document_, common, settings, iteration_);
         args_ = args_of(common_);
-    }
-
-    /// The source's file of the same rank, where ranks mean the same.
-    std::optional<torch::Archive> same_rank(const RankDirectory& directory) const {
-        if (content_.source == nullptr || !content_.source->rank_files) return std::nullopt;
-        const RankFiles& files = *content_.source->rank_files;
-        const Layout& a = files.layout;
-        const Layout& b = content_.layout;
-        if (a.tp != b.tp || a.pp != b.pp || a.ep != b.ep || a.order != b.order) return std::nullopt;
-        const fs::path folder = content_.source->catalogue.directory / directory.path;
-        for (const char* name : {"model_optim_rng.pt", "model_rng.pt"}) {
-            if (fs::exists(folder / name)) return torch::Archive::open(folder / name);
-        }
-        return std::nullopt;
     }
 
     Value chunk_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, int chunk, bool last) const {
@@ -116,9 +109,7 @@ private:
 
     void write_model(const RankDirectory& directory, const std::vector<RankParameter>& parameters,
                      const fs::path& path) {
-        const std::optional<torch::Archive> same = same_rank(directory);
-        const auto rng = same ? same->root().find("rng_state") : std::nullopt;
-        ArchiveDraft file{rng ? &*same : nullptr};
+        ArchiveDraft file;
         Document& document = file.document();
         const Layout& layout = content_.layout;
         Value root = with_args(document, common_, {{"rank", std::int64_t{directory.rank}}}, iteration_);
@@ -130,11 +121,15 @@ private:
         if (has_state(parameters))
             root =
                 document.with_key(root, "optimizer", optimizer_value(file, parameters, source_common_, args_, layout));
-        if (rng) root = document.with_key(root, "rng_state", *rng);
+        if (!rng_.empty())
+            root = document.with_key(root, "rng_state",
+                                     rng_.state(document, file.contents(), places_[directory.rank], layout));
         file.finish(root, path, directory.rank, draft_);
     }
 
     const Content& content_;
+    RngStates rng_;
+    std::vector<RngPlace> places_;  // by rank
     std::int64_t iteration_ = 1;
     Document document_;
     Value source_common_;

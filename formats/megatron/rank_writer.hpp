@@ -19,6 +19,7 @@ public:
     explicit ArchiveDraft(const torch::Archive* carried = nullptr) : carried_{carried} {}
 
     torch::Document& document() { return document_; }
+    torch::Contents& contents() { return contents_; }
 
     /// A tensor of `shape` in C order, in a storage of its own, made of `parts`.
     torch::Value tensor(DType dtype, const Shape& shape, const std::vector<RankPart>& parts);

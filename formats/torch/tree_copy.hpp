@@ -50,9 +50,10 @@ public:
     /// or an array of NumPy; as a number when it is one of NumPy's. Nothing for all else.
     std::optional<Value> carry(const Archive* archive, Value value);
 
-private:
+    /// A tensor of the new archive with these elements.
     Value add(DType dtype, const Shape& shape, std::string bytes);
 
+private:
     Document& document_;
     Contents& contents_;
 };

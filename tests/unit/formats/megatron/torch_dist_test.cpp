@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 namespace tpx::formats {
 namespace {
 
@@ -27,7 +29,12 @@ void check_both_ways(const std::filesystem::path& root, const std::filesystem::p
     CHECK(torch::equal(*again.common, *source.common));
     CHECK(again.config == source.config);
     CHECK(again.iteration == source.iteration);
-    CHECK(again.catalogue.objects.size() == source.catalogue.objects.size());
+    // Of random number states there are those of the new ranks, of which there is one here.
+    const auto others = [](const Checkpoint& checkpoint) {
+        return std::ranges::count_if(checkpoint.catalogue.objects,
+                                     [](const Object& object) { return !object.name.starts_with("rng_state/"); });
+    };
+    CHECK(others(again) == others(source));
     CHECK(!again.planner_data);
 }
 

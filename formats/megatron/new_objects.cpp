@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/new_objects.hpp"
+
+#include "formats/megatron/rank_files.hpp"
+#include "formats/megatron/rank_grid.hpp"
+#include "formats/megatron/rng_states.hpp"
+#include "formats/torch/archive_writer.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace tpx::formats::megatron {
+namespace {
+
+using torch::Document;
+using torch::Value;
+
+/// The names of the objects of random number generators under `layout`, with their places.
+std::map<std::string, RngPlace> rng_objects(const Layout& layout) {
+    std::map<std::string, RngPlace> objects;
+    for (const RngPlace& place : rng_places(layout)) objects.try_emplace(rng_object_name(place, layout), place);
+    return objects;
+}
+
+void add_rng(const Content& content, NewObjects& objects) {
+    const std::map<std::string, RngPlace> wanted = rng_objects(content.layout);
+    std::set<std::string_view> there;
+    for (const Object& object : content.source->catalogue.objects) there.insert(object.name);
+    const bool all = std::ranges::all_of(wanted, [&](const auto& one) { return there.contains(one.first); });
+    if (all) {
+        for (const Object& object : content.source->catalogue.objects)
+            if (wanted.contains(object.name)) objects.kept.push_back(object);
+        return;
+    }
+    const RngStates states{*content.source};
+    if (states.empty()) return;
+    for (const auto& [name, place] : wanted) {
+        Document document;
+        torch::Contents contents;
+        const Value list = states.state(document, contents, place, content.layout);
+        objects.made.push_back(
+            {name, torch::frame_archive(document.list(std::vector<Value>{list}), {}, contents).runs.at(0)});
+    }
+}
+
+/// The module that `name` is the only matrix of, when it is a linear layer; and over how many layers and experts the
+/// tensor is stacked.
+struct Linear {
+    std::string module;
+    std::vector<Index> stack;
+};
+
+std::optional<Linear> linear_of(const Tensor& tensor) {
+    constexpr std::string_view layers = "decoder.layers.";
+    const std::string& name = tensor.name;
+    if (!name.starts_with(layers) || !name.ends_with(".weight")) return std::nullopt;
+    Linear linear{.module = name.substr(0, name.rfind('.')), .stack = {}};
+    const std::string last = linear.module.substr(linear.module.rfind('.') + 1);
+    if (!last.starts_with("linear_")) return std::nullopt;
+    const bool stacked = std::isdigit(static_cast<unsigned char>(name[layers.size()])) == 0;
+    const std::size_t axes = (stacked ? 1u : 0u) + (name.find(".experts.experts.") != name.npos ? 1u : 0u);
+    for (std::size_t k = 0; k < axes; ++k) linear.stack.push_back(tensor.shape[static_cast<int>(k)]);
+    if (linear.stack.empty()) linear.stack.push_back(1);
+    return linear;
+}
+
+void add_extra_states(const Content& content, NewObjects& objects) {
+    Document document;
+    const std::string none = torch::write_archive(document.list(std::vector<Value>{Value{}}));
+    for (const Tensor& tensor : content.tensors) {
+        const auto linear = linear_of(tensor);
+        if (!linear) continue;
+        std::vector<Index> at(linear->stack.size(), 0);
+        while (true) {
+            objects.made.push_back({fmt::format("{}._extra_state/shard_{}_{}", linear->module, fmt::join(at, "."),
+                                                fmt::join(linear->stack, ".")),
+                                    none});
+            std::size_t k = at.size();
+            while (k > 0 && ++at[k - 1] == linear->stack[k - 1]) at[--k] = 0;
+            if (k == 0) break;
+        }
+    }
+}
+
+}  // namespace
+
+Layout source_layout(const Checkpoint& source) {
+    if (source.rank_files) return source.rank_files->layout;
+    return layout_of_args(source.config, {});
+}
+
+bool same_ranks(const Layout& a, const Layout& b) {
+    return a.tp == b.tp && a.pp == b.pp && a.cp == b.cp && a.dp == b.dp && a.ep == b.ep &&
+           expert_tp(a) == expert_tp(b) && a.order == b.order;
+}
+
+NewObjects new_objects(const Content& content) {
+    NewObjects objects;
+    if (content.source == nullptr) return objects;
+    if (content.source->format == Format::torch_dist) {
+        const bool same = same_ranks(source_layout(*content.source), content.layout);
+        for (const Object& object : content.source->catalogue.objects) {
+            const bool of_ranks = object.name.starts_with("rerun_state_machine");
+            if (!object.name.starts_with("rng_state/") && (same || !of_ranks)) objects.kept.push_back(object);
+        }
+    }
+    if (content.source->format == Format::megatron) add_extra_states(content, objects);
+    add_rng(content, objects);
+    return objects;
+}
+
+}  // namespace tpx::formats::megatron

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "formats/dcp/draft.hpp"
+
+namespace tpx::formats::megatron {
+
+/// The layout that a Megatron checkpoint was saved under, as its args tell it.
+Layout source_layout(const Checkpoint& source);
+
+/// Whether ranks mean the same in both layouts, so that what belongs to one of them can be carried over as it is.
+bool same_ranks(const Layout& a, const Layout& b);
+
+/// The byte entries of a new torch_dist checkpoint: those of a torch_dist source, the states of random number
+/// generators keyed for the new ranks, and of rank files the (empty) extra states of linear layers, which a load asks
+/// for. The state of the rerun machine goes along only where ranks stay the same.
+NewObjects new_objects(const Content& content);
+
+}  // namespace tpx::formats::megatron
