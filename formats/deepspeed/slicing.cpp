@@ -188,13 +188,9 @@ bool UniversalInfo::is_vocabulary(std::string_view name) const { return any_matc
 Widths UniversalInfo::cut_widths(const std::string& name, const Shape& whole, int ranks, int& dim) const {
     const auto even = [&](Index size) {
         if (size % ranks != 0)
-            throw Error{Exit::usage,
-                        "layout: tp={} does not divide axis {} of tensor '{}', {} of shape {}",
-                        ranks,
-                        dim,
-                        name,
-                        size,
-                        to_string(whole)};
+            throw Error{Exit::usage, "layout: tp={} does not divide axis {} of it, {} of shape {}",
+                        ranks,       dim,
+                        size,        to_string(whole)};
         return std::vector<Index>(static_cast<std::size_t>(ranks), size / ranks);
     };
     const auto subs = std::ranges::find_if(subs_, [&](const SubParameters& s) { return any_match(s.patterns, name); });
@@ -205,8 +201,8 @@ Widths UniversalInfo::cut_widths(const std::string& name, const Shape& whole, in
     if (subs == subs_.end()) return {even(size)};
     for (const std::string& text : subs->texts)
         if (ranks > 1 && widths_.contains(text))
-            throw Error{Exit::usage, "layout: tensor '{}' is cut unevenly (sub_param_shard_widths), for tp={} unknown",
-                        name, ranks};
+            throw Error{Exit::usage, "layout: it is cut unevenly (sub_param_shard_widths), for tp={} nobody knows how",
+                        ranks};
     std::vector<Index> sizes = subs->sizes;
     if (sizes.empty() && subs->count > 0) sizes.assign(static_cast<std::size_t>(subs->count), size / subs->count);
     Widths widths;
