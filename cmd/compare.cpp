@@ -45,7 +45,7 @@ std::string dtype_cause(const Tensor& a, const Tensor& b) {
 struct Alone {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;
-    std::vector<std::filesystem::path> files;
+    std::vector<SourceFile> files;
 
     Stored stored() const { return {{tensors, pieces}, files}; }
 };

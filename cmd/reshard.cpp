@@ -34,10 +34,10 @@ struct Job {
     Fd zeros;  ///< what stands in for missing pieces, if that was asked for
 };
 
-std::vector<std::filesystem::path> draft_paths(const Draft& draft, const std::filesystem::path& directory) {
-    std::vector<std::filesystem::path> paths;
-    for (const FileEntry& file : draft.files) paths.push_back(directory / file.path);
-    return paths;
+std::vector<SourceFile> draft_files(const Draft& draft, const std::filesystem::path& directory) {
+    std::vector<SourceFile> files;
+    for (const FileEntry& file : draft.files) files.push_back({directory / file.path});
+    return files;
 }
 
 /// The dtype that --dtype names, in tpx's words or PyTorch's; only those that values can be cast to.
@@ -126,7 +126,7 @@ void check_written(const mpi::Comm& comm, const Job& job, const std::filesystem:
     const formats::Conversion& conversion = job.conversion;
     const auto was =
         digests(comm, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue), exec);
-    const auto is = digests(comm, conversion.target_side(), draft_paths(conversion.draft, directory), exec);
+    const auto is = digests(comm, conversion.target_side(), draft_files(conversion.draft, directory), exec);
     for (std::size_t t = 0; t < is.size(); ++t) {
         const bool same_dtype = conversion.source_tensors[t].dtype == conversion.target_tensors[t].dtype;
         if (same_dtype && was[t] != is[t])

@@ -289,9 +289,9 @@ void adopt_dims(Source& source, const Source& other) {
         add_dims(source.reading, other.reading.dims);
 }
 
-std::vector<std::filesystem::path> paths(const Catalogue& catalogue) {
-    std::vector<std::filesystem::path> all;
-    for (const FileEntry& file : catalogue.files) all.push_back(catalogue.directory / file.path);
+std::vector<SourceFile> paths(const Catalogue& catalogue) {
+    std::vector<SourceFile> all;
+    for (const FileEntry& file : catalogue.files) all.push_back({catalogue.directory / file.path, file.coding});
     return all;
 }
 

@@ -87,7 +87,7 @@ Canonical canonical(Source& source);
 /// Takes over from `other` the sizes that `source`'s own configuration lacks, if both are of one family.
 void adopt_dims(Source& source, const Source& other);
 
-/// The paths of a checkpoint's files, in the order of its catalogue.
-std::vector<std::filesystem::path> paths(const Catalogue& catalogue);
+/// A checkpoint's files, in the order of its catalogue.
+std::vector<SourceFile> paths(const Catalogue& catalogue);
 
 }  // namespace tpx::formats

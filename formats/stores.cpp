@@ -75,7 +75,7 @@ std::vector<std::vector<std::uint32_t>> hosts_of_files(const std::string& patter
             if (hosts[h].lost) continue;
             const fs::path file = store_of(pattern, hosts[h]) / inside;
             if (!fs::is_regular_file(file)) continue;
-            if (fs::file_size(file) != catalogue.files[f].size)
+            if (!catalogue.files[f].coding && fs::file_size(file) != catalogue.files[f].size)
                 throw failure("{}: has {} bytes, the checkpoint's has {}", file.string(), fs::file_size(file),
                               catalogue.files[f].size);
             found[f].push_back(h);

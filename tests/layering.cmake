@@ -22,7 +22,7 @@ set(libraries
   "toml\\+\\+/.*|lib/layout formats"
   "hdf5.*|formats"
   "H5.*|formats"
-  "zlib\\.h|formats"
+  "zlib\\.h|formats lib/exec"
   "mpi\\.h|lib/exec"
   "cuda.*|lib/exec"
   "nccl.*|lib/exec"

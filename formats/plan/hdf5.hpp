@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "formats/hdf5/handles.hpp"
 #include "lib/core/file.hpp"
-#include "lib/core/handle.hpp"
-
-#include <hdf5.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -19,20 +17,6 @@
 /// the size of the file and the CRC-64 of all bytes after the block, so that a damaged file is refused before HDF5's
 /// parser sees it.
 namespace tpx::formats::hdf5 {
-
-template <herr_t (*Close)(hid_t)>
-struct IdTraits {
-    using Raw = hid_t;
-    static Raw null() { return H5I_INVALID_HID; }
-    static void free(Raw raw) noexcept { Close(raw); }
-};
-using File = Handle<IdTraits<H5Fclose>>;
-using Group = Handle<IdTraits<H5Gclose>>;
-using Dataset = Handle<IdTraits<H5Dclose>>;
-using Attribute = Handle<IdTraits<H5Aclose>>;
-using Space = Handle<IdTraits<H5Sclose>>;
-using Type = Handle<IdTraits<H5Tclose>>;
-using Properties = Handle<IdTraits<H5Pclose>>;
 
 /// The user block of the file open as `fd`, as its size and its bytes after the block demand.
 inline constexpr std::size_t block_size = 512;

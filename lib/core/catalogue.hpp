@@ -2,10 +2,12 @@
 #pragma once
 
 #include "lib/core/box.hpp"
+#include "lib/core/coding.hpp"
 #include "lib/core/dtype.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,10 +31,18 @@ struct Piece {
     std::int32_t rank = -1;    ///< the rank that wrote or will write it; -1: unknown
 };
 
-/// A file of a checkpoint: its path relative to the checkpoint's directory and its size in bytes.
+/// A file of a checkpoint: its path relative to the checkpoint's directory and its size in bytes. With a coding, it
+/// stands for what a part of that file decodes to: the size and all offsets into it are those of the decoded bytes.
 struct FileEntry {
     std::filesystem::path path;
     std::uint64_t size = 0;
+    std::shared_ptr<const Coding> coding = nullptr;
+};
+
+/// A file to read pieces from: where it is, and how its bytes are decoded if they are not stored as they are.
+struct SourceFile {
+    std::filesystem::path path;
+    std::shared_ptr<const Coding> coding = nullptr;
 };
 
 /// Opaque bytes that a checkpoint stores under a name (DCP byte items, Megatron ShardedObjects); carried over as they

@@ -2,8 +2,7 @@
 #include "lib/exec/difference.hpp"
 
 #include "lib/exec/slabs.hpp"
-
-#include <fcntl.h>
+#include "lib/exec/source_files.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +18,7 @@ constexpr std::uint64_t nowhere = std::numeric_limits<std::uint64_t>::max();
 // One tensor of one side.
 struct Source {
     Source(const Stored& stored, std::uint32_t tensor, std::optional<DType> cast, std::uint64_t memory)
-        : files{stored.files, O_RDONLY},
+        : files{stored.files},
           arena{memory},
           reader{stored.side.tensors[tensor], pieces_of(stored.side, tensor), cast, files, arena} {}
 
@@ -31,7 +30,7 @@ struct Source {
         return pieces;
     }
 
-    OpenFiles files;
+    SourceFiles files;
     Arena arena;
     SlabReader reader;
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/catalogue.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
 #include "lib/plan/plan.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,7 +23,7 @@ struct Difference {
 /// A side and the files its pieces lie in.
 struct Stored {
     Side side;
-    std::span<const std::filesystem::path> files;
+    std::span<const SourceFile> files;
 };
 
 /// Compares tensor `tensor` of `first` and of `second`, which index the same tensors, by bytes; floating-point ones are

@@ -2,12 +2,10 @@
 #include "lib/exec/digest_run.hpp"
 
 #include "lib/exec/kernel.hpp"
-#include "lib/exec/open_files.hpp"
 #include "lib/exec/shares.hpp"
+#include "lib/exec/source_files.hpp"
 #include "lib/exec/tiles.hpp"
 #include "lib/exec/window.hpp"
-
-#include <fcntl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,13 +23,13 @@ struct Job {
     const Plan& plan;  // each piece to itself
     Side stored;
     Side cast;
-    std::span<const std::filesystem::path> files;
+    std::span<const SourceFile> files;
     std::vector<std::uint64_t>& crcs;  // by piece
 };
 
 class Reader {
 public:
-    Reader(const Job& job, std::uint64_t memory) : job_{job}, arena_{memory}, files_{job.files, O_RDONLY} {}
+    Reader(const Job& job, std::uint64_t memory) : job_{job}, arena_{memory}, files_{job.files} {}
 
     void take(Tile& tile) {
         arena_.clear();
@@ -83,7 +81,7 @@ private:
 
     const Job& job_;
     Arena arena_;
-    OpenFiles files_;
+    SourceFiles files_;
 };
 
 std::vector<Tensor> cast_tensors(std::span<const Tensor> tensors, std::optional<DType> cast) {
@@ -111,8 +109,8 @@ std::vector<Digest> sum_up(const Job& job) {
             throw Error{Exit::no,
                         "tensor '{}': {} and {} hold different copies of {}",
                         tensor.name,
-                        job.files[pieces[order[k - 1]].file].string(),
-                        job.files[piece.file].string(),
+                        job.files[pieces[order[k - 1]].file].path.string(),
+                        job.files[piece.file].path.string(),
                         to_string(piece.box)};
         }
         Digest& digest = digests[piece.tensor];
@@ -126,25 +124,27 @@ std::vector<Digest> sum_up(const Job& job) {
 
 }  // namespace
 
-std::vector<Digest> digests(const mpi::Comm& comm, const Side& side, std::span<const std::filesystem::path> files,
+std::vector<Digest> digests(const mpi::Comm& comm, const Side& side, std::span<const SourceFile> files,
                             const ExecOptions& options, std::optional<DType> cast) {
     Plan plan;
     std::vector<Tensor> tensors;
     std::vector<std::uint64_t> crcs(side.pieces.size());
     std::vector<std::unique_ptr<Reader>> readers;
-    const std::uint64_t memory = options.memory / static_cast<std::uint64_t>(options.threads);
+    Fitted fitted;
     for (std::uint32_t k = 0; k < side.pieces.size(); ++k) plan.moves.push_back({k, k, side.pieces[k].box});
     mpi::all_or_none(comm, [&] {
         tensors = cast_tensors(side.tensors, cast);
         check_lengths(comm, side, std::vector<bool>(side.pieces.size(), true), files);
+        fitted = fit(options, files);
     });
     const Job job{plan, side, {tensors, side.pieces}, files, crcs};
     mpi::all_or_none(comm, [&] {
-        for (int k = 0; k < options.threads; ++k) readers.push_back(std::make_unique<Reader>(job, memory));
+        for (int k = 0; k < fitted.options.threads; ++k)
+            readers.push_back(std::make_unique<Reader>(job, fitted.memory));
     });
-    const Tiler tiler{plan, side, job.cast, {memory, preferred_tile}};
+    const Tiler tiler{plan, side, job.cast, {fitted.memory, preferred_tile, decoded(files)}};
     deal(
-        comm, options, tiler, std::min(memory, preferred_tile),
+        comm, fitted.options, tiler, std::min(fitted.memory, preferred_tile),
         [&](int thread, Tile& tile) { readers[static_cast<std::size_t>(thread)]->take(tile); },
         [&] {
             std::uint64_t done = 0;

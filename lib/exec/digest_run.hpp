@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/catalogue.hpp"
 #include "lib/core/digest.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
 #include "lib/plan/plan.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,7 +19,7 @@ namespace tpx {
 /// cast to `cast` first, if it is given. Pieces with equal boxes must hold equal bytes; otherwise throws an
 /// mpi::AgreedError (Exit::no) that names the tensor and both files. A tensor that its pieces do not cover has a digest
 /// of fewer bytes than its own. Collective.
-std::vector<Digest> digests(const mpi::Comm& comm, const Side& side, std::span<const std::filesystem::path> files,
+std::vector<Digest> digests(const mpi::Comm& comm, const Side& side, std::span<const SourceFile> files,
                             const ExecOptions& options, std::optional<DType> cast = {});
 
 }  // namespace tpx

@@ -5,13 +5,11 @@
 #include "lib/exec/draft_files.hpp"
 #include "lib/exec/file_writer.hpp"
 #include "lib/exec/kernel.hpp"
-#include "lib/exec/open_files.hpp"
 #include "lib/exec/payload_crcs.hpp"
 #include "lib/exec/shares.hpp"
+#include "lib/exec/source_files.hpp"
 #include "lib/exec/tiles.hpp"
 #include "lib/exec/window.hpp"
-
-#include <fcntl.h>
 
 #include <array>
 #include <atomic>
@@ -47,7 +45,7 @@ struct Job {
     const Plan& plan;
     Side source;
     Side target;
-    std::span<const std::filesystem::path> source_files;
+    std::span<const SourceFile> source_files;
     std::span<const std::filesystem::path> target_files;
     PayloadCrcs& crcs;
 };
@@ -56,7 +54,7 @@ struct Job {
 class Mover {
 public:
     Mover(const Job& job, std::uint64_t memory)
-        : job_{job}, arena_{memory}, sources_{job.source_files, O_RDONLY}, targets_{job.target_files} {}
+        : job_{job}, arena_{memory}, sources_{job.source_files}, targets_{job.target_files} {}
 
     void carry(Tile& tile) {
         arena_.clear();
@@ -104,7 +102,7 @@ private:
 
     const Job& job_;
     Arena arena_;
-    OpenFiles sources_;
+    SourceFiles sources_;
     FileWriter targets_;
 };
 
@@ -117,8 +115,7 @@ void check_casts(const Side& source, const Side& target) {
 }
 
 // Rank by rank, a share of the files: each source piece that is needed must lie within its file.
-void check_sources(const mpi::Comm& comm, const Plan& plan, const Side& source,
-                   std::span<const std::filesystem::path> files) {
+void check_sources(const mpi::Comm& comm, const Plan& plan, const Side& source, std::span<const SourceFile> files) {
     std::vector<bool> needed(source.pieces.size());
     for (const Move& move : plan.moves) needed[move.source] = true;
     check_lengths(comm, source, needed, files);
@@ -175,25 +172,27 @@ void complete_files(const mpi::Comm& comm, const DraftFiles& files, PayloadCrcs&
 
 }  // namespace
 
-Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source,
-               const std::vector<std::filesystem::path>& source_files, const Side& target, const Draft& draft,
-               const std::filesystem::path& directory, const ExecOptions& options) {
+Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source, std::span<const SourceFile> source_files,
+               const Side& target, const Draft& draft, const std::filesystem::path& directory,
+               const ExecOptions& options) {
     const auto begin = Clock::now();
     const DraftFiles files{comm, draft, directory};
     PayloadCrcs crcs{draft};
     Nanoseconds own{};
     Movers movers;
     const Job job{plan, source, target, source_files, files.paths(), crcs};
-    const std::uint64_t memory = options.memory / static_cast<std::uint64_t>(options.threads);
+    Fitted fitted;
     mpi::all_or_none(comm, [&] {
         check_casts(source, target);
         check_sources(comm, plan, source, source_files);
-        for (int k = 0; k < options.threads; ++k) movers.push_back(std::make_unique<Mover>(job, memory));
+        fitted = fit(options, source_files);
+        for (int k = 0; k < fitted.options.threads; ++k) movers.push_back(std::make_unique<Mover>(job, fitted.memory));
     });
     create_files(comm, files, own[create]);
-    const Tiler tiler{plan, source, target, {memory, preferred_tile}};
+    const Tiler tiler{plan, source, target, {fitted.memory, preferred_tile, decoded(source_files)}};
     const auto carry = [&](int thread, Tile& tile) { movers[static_cast<std::size_t>(thread)]->carry(tile); };
-    deal(comm, options, tiler, std::min(memory, preferred_tile), carry, [&] { return bytes_done(movers); });
+    deal(comm, fitted.options, tiler, std::min(fitted.memory, preferred_tile), carry,
+         [&] { return bytes_done(movers); });
     complete_files(comm, files, crcs, movers, own[syncing]);
     Report report = report_of(comm, movers, own);
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();

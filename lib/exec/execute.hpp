@@ -8,7 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <vector>
+#include <span>
 
 namespace tpx {
 
@@ -36,8 +36,8 @@ struct Report {
 /// mpi::AgreedError that names file and tensor.
 ///
 /// Precondition: the plan's moves tile its target pieces, whose files are the draft's.
-Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source,
-               const std::vector<std::filesystem::path>& source_files, const Side& target, const Draft& draft,
-               const std::filesystem::path& directory, const ExecOptions& options);
+Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source, std::span<const SourceFile> source_files,
+               const Side& target, const Draft& draft, const std::filesystem::path& directory,
+               const ExecOptions& options);
 
 }  // namespace tpx

@@ -2,8 +2,6 @@
 #pragma once
 
 #include "lib/core/file.hpp"
-#include "lib/exec/mpi.hpp"
-#include "lib/plan/plan.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -37,10 +35,5 @@ private:
     std::vector<Fd> fds_;
     std::deque<std::uint32_t> open_;  // oldest first
 };
-
-/// Checks, for this rank's share of the files, that the pieces `wanted` end before their files do. Throws Error
-/// "FILE: tensor 'NAME': ...".
-void check_lengths(const mpi::Comm& comm, const Side& side, const std::vector<bool>& wanted,
-                   std::span<const std::filesystem::path> files);
 
 }  // namespace tpx

@@ -39,7 +39,7 @@ std::uint64_t Slabs::position(const Box& slab) const {
 }
 
 SlabReader::SlabReader(const Tensor& tensor, std::vector<const Piece*> pieces, std::optional<DType> dtype,
-                       OpenFiles& files, Arena& arena)
+                       SourceFiles& files, Arena& arena)
     : tensor_{tensor},
       dtype_{dtype && can_cast(tensor.dtype, *dtype) ? *dtype : tensor.dtype},
       pieces_{std::move(pieces)},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/exec/open_files.hpp"
+#include "lib/exec/source_files.hpp"
 #include "lib/exec/window.hpp"
 
 #include <cstddef>
@@ -35,7 +35,7 @@ private:
 /// are zero; of several copies one counts. What it is given must outlive it.
 class SlabReader {
 public:
-    SlabReader(const Tensor& tensor, std::vector<const Piece*> pieces, std::optional<DType> dtype, OpenFiles& files,
+    SlabReader(const Tensor& tensor, std::vector<const Piece*> pieces, std::optional<DType> dtype, SourceFiles& files,
                Arena& arena);
 
     DType dtype() const { return dtype_; }
@@ -49,7 +49,7 @@ private:
     const Tensor& tensor_;
     DType dtype_;
     std::vector<const Piece*> pieces_;
-    OpenFiles& files_;
+    SourceFiles& files_;
     Arena& arena_;
     std::vector<std::byte> rows_;
 };

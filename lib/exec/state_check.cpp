@@ -3,8 +3,7 @@
 
 #include "lib/exec/kernel.hpp"
 #include "lib/exec/slabs.hpp"
-
-#include <fcntl.h>
+#include "lib/exec/source_files.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -20,8 +19,8 @@ std::span<const double> doubles(const std::vector<std::byte>& bytes) {
 
 class Checker {
 public:
-    Checker(const Side& side, std::span<const std::filesystem::path> files, std::uint64_t memory)
-        : side_{side}, files_{files, O_RDONLY}, arena_{memory / 2}, most_{slab_elements(memory / 2, sizeof(double))} {
+    Checker(const Side& side, std::span<const SourceFile> files, std::uint64_t memory)
+        : side_{side}, files_{files}, arena_{memory / 2}, most_{slab_elements(memory / 2, sizeof(double))} {
         pieces_.resize(side.tensors.size());
         for (const Piece& piece : side.pieces) pieces_[piece.tensor].push_back(&piece);
     }
@@ -91,7 +90,7 @@ private:
     }
 
     Side side_;
-    OpenFiles files_;
+    SourceFiles files_;
     Arena arena_;
     Index most_;
     std::vector<std::vector<const Piece*>> pieces_;  // by tensor
@@ -134,9 +133,8 @@ void join(const mpi::Comm& comm, std::vector<StateFacts>& facts) {
 
 }  // namespace
 
-std::vector<StateFacts> check_states(const mpi::Comm& comm, const Side& side,
-                                     std::span<const std::filesystem::path> files, std::span<const StateCheck> checks,
-                                     const ExecOptions& options) {
+std::vector<StateFacts> check_states(const mpi::Comm& comm, const Side& side, std::span<const SourceFile> files,
+                                     std::span<const StateCheck> checks, const ExecOptions& options) {
     std::vector<StateFacts> facts(checks.size());
     mpi::all_or_none(comm, [&] {
         check_lengths(comm, side, std::vector<bool>(side.pieces.size(), true), files);

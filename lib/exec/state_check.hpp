@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/catalogue.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
 #include "lib/plan/plan.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <span>
@@ -38,8 +38,7 @@ struct StateFacts {
 
 /// Reads the tensors that `checks` name, each once, and their weights, in slabs, so that memory stays within
 /// `options.memory`. Collective; all ranks get the result. Precondition: dtypes are f64, f32, f16 or bf16.
-std::vector<StateFacts> check_states(const mpi::Comm& comm, const Side& side,
-                                     std::span<const std::filesystem::path> files, std::span<const StateCheck> checks,
-                                     const ExecOptions& options);
+std::vector<StateFacts> check_states(const mpi::Comm& comm, const Side& side, std::span<const SourceFile> files,
+                                     std::span<const StateCheck> checks, const ExecOptions& options);
 
 }  // namespace tpx

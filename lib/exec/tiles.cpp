@@ -14,6 +14,14 @@ struct Tiler::Group {
     Strides least;  // over all pieces that take part
     Strides most;
     std::pair<std::uint32_t, std::uint64_t> begin;  // the first byte that is read: file and offset
+    bool decoded = false;                           // piece by piece
+};
+
+// Where a box is cut in two.
+struct Tiler::Place {
+    int axis = -1;  // -1: nowhere
+    Index at = 0;
+    bool gladly = false;  // runs stay as long as they are, pieces that are decoded stay whole
 };
 
 struct Tiler::Walk {
@@ -77,6 +85,7 @@ Tiler::Group Tiler::group_of(std::vector<std::uint32_t> moves) const {
         const Piece& target = target_of(move);
         group.box = bounding(group.box, plan_.moves[move].box);
         group.begin = std::min(group.begin, {source.file, source.offset});
+        group.decoded = group.decoded || (source.file < limits_.decoded.size() && limits_.decoded[source.file]);
         for (int k = 0; k < group.box.size(); ++k) {
             group.least[k] = std::min({group.least[k], source.strides[k], target.strides[k]});
             group.most[k] = std::max({group.most[k], source.strides[k], target.strides[k]});
@@ -88,18 +97,41 @@ Tiler::Group Tiler::group_of(std::vector<std::uint32_t> moves) const {
 
 // The axis whose neighbours lie farthest apart on both sides: parts of it are long runs in the source and in the
 // target. A transposed tensor has none; there the longest axis is cut, so that tiles become squares.
-int Tiler::axis_to_cut(const Group& group, const Box& box, bool& keeps_runs) const {
+Tiler::Place Tiler::place_to_cut(const Group& group, const Box& box) const {
     int axis = -1;
     for (int k = 0; k < box.size(); ++k) {
         if (box[k].size() < 2) continue;
         if (axis < 0 || std::tuple{group.least[k], box[k].size()} > std::tuple{group.least[axis], box[axis].size()})
             axis = k;
     }
-    keeps_runs = true;
+    if (axis < 0) return {};
+    Place place{axis, box[axis].begin + (box[axis].size() + 1) / 2, !group.decoded};
     for (int k = 0; k < box.size(); ++k) {
-        if (k != axis && box[k].size() > 1 && group.most[k] >= group.least[axis]) keeps_runs = false;
+        if (k != axis && box[k].size() > 1 && group.most[k] >= group.least[axis]) place.gladly = false;
     }
-    return axis;
+    return place;
+}
+
+// The edge of a source piece next to the middle of the box, on the axis of the largest strides that has one inside.
+Tiler::Place Tiler::place_between_pieces(const Group& group, const Box& box,
+                                         const std::vector<std::uint32_t>& moves) const {
+    Place best;
+    Index distance = 0;
+    for (int k = 0; k < box.size(); ++k) {
+        if (best.axis >= 0 && group.least[k] <= group.least[best.axis]) continue;
+        const Index middle = box[k].begin + box[k].size() / 2;
+        for (std::uint32_t move : moves) {
+            const Interval side = source_of(move).box[k];
+            for (const Index at : {side.begin, side.end}) {
+                if (at <= box[k].begin || at >= box[k].end) continue;
+                const Index away = std::abs(at - middle);
+                if (best.axis == k && away >= distance) continue;
+                best = {k, at, true};
+                distance = away;
+            }
+        }
+    }
+    return best;
 }
 
 std::uint64_t Tiler::bytes_in(const Box& box, const std::vector<std::uint32_t>& moves) const {
@@ -118,10 +150,10 @@ bool Tiler::cut(Walk& walk, const Group& group, const Box& box, const std::vecto
         walk.done += bytes;
         return true;
     }
-    bool keeps_runs = false;
-    const int axis = axis_to_cut(group, box, keeps_runs);
-    const std::uint64_t limit = keeps_runs ? std::min(limits_.preferred, limits_.most) : limits_.most;
-    const bool can_be_cut = axis >= 0 || moves.size() > 1;
+    Place place = group.decoded ? place_between_pieces(group, box, moves) : Place{};
+    if (place.axis < 0) place = place_to_cut(group, box);
+    const std::uint64_t limit = place.gladly ? std::min(limits_.preferred, limits_.most) : limits_.most;
+    const bool can_be_cut = place.axis >= 0 || moves.size() > 1;
     if (bytes <= limit || !can_be_cut) {
         Tile tile = tile_of(box, moves);
         if (tile.memory <= limit || !can_be_cut) {
@@ -130,16 +162,16 @@ bool Tiler::cut(Walk& walk, const Group& group, const Box& box, const std::vecto
             return !mine || walk.visit(std::move(tile));
         }
     }
-    if (axis < 0) {  // one element that goes to very many places
+    if (place.axis < 0) {  // one element that goes to very many places
         const auto middle = moves.begin() + static_cast<std::ptrdiff_t>(moves.size() / 2);
         return cut(walk, group, box, {moves.begin(), middle}) && cut(walk, group, box, {middle, moves.end()});
     }
     std::pair<Box, Box> halves{box, box};
-    halves.first[axis].end = halves.second[axis].begin = box[axis].begin + (box[axis].size() + 1) / 2;
+    halves.first[place.axis].end = halves.second[place.axis].begin = place.at;
     for (const Box& half : {halves.first, halves.second}) {
         std::vector<std::uint32_t> inside;
         std::ranges::copy_if(moves, std::back_inserter(inside), [&](std::uint32_t move) {
-            return !intersect(plan_.moves[move].box[axis], half[axis]).empty();
+            return !intersect(plan_.moves[move].box[place.axis], half[place.axis]).empty();
         });
         if (!cut(walk, group, half, inside)) return false;
     }

@@ -33,8 +33,10 @@ struct Tile {
 
 /// How large tiles may be.
 struct TileLimits {
-    std::uint64_t most = 0;       ///< memory that no tile exceeds, if it can be cut at all
-    std::uint64_t preferred = 0;  ///< memory above which tiles are cut where that leaves runs as long as they are
+    std::uint64_t most = 0;          ///< memory that no tile exceeds, if it can be cut at all
+    std::uint64_t preferred = 0;     ///< memory above which tiles are cut where that leaves runs as long as they are
+    std::vector<bool> decoded = {};  ///< by source file: whether its pieces should be read whole, as they are decoded
+                                     ///< so; empty: none is
 };
 
 /// Cuts the moves of a plan into tiles, in the order of the source files, and deals them out to ranks in equal,
@@ -56,7 +58,9 @@ private:
     std::vector<Group> groups() const;
     Group group_of(std::vector<std::uint32_t> moves) const;
     bool cut(Walk& walk, const Group& group, const Box& box, const std::vector<std::uint32_t>& moves) const;
-    int axis_to_cut(const Group& group, const Box& box, bool& keeps_runs) const;
+    struct Place;
+    Place place_to_cut(const Group& group, const Box& box) const;
+    Place place_between_pieces(const Group& group, const Box& box, const std::vector<std::uint32_t>& moves) const;
     std::uint64_t bytes_in(const Box& box, const std::vector<std::uint32_t>& moves) const;
     Tile tile_of(const Box& box, const std::vector<std::uint32_t>& moves) const;
     void add_targets(Tile& tile) const;

@@ -76,7 +76,7 @@ void Window::place_together(Arena& arena, std::span<const std::size_t> images, s
     extents_.push_back(extent);
 }
 
-std::uint64_t Window::read(OpenFiles& files) const {
+std::uint64_t Window::read(SourceFiles& files) const {
     std::uint64_t bytes = 0;
     for (const Extent& extent : extents_) {
         files.read(extent.file, extent.begin, {extent.at, extent.end - extent.begin});

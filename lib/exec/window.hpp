@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/exec/image.hpp"
-#include "lib/exec/open_files.hpp"
+#include "lib/exec/source_files.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -44,7 +44,7 @@ public:
     void place_for_writing(Arena& arena);
 
     /// Fills the images from their files; returns how many bytes were read.
-    std::uint64_t read(OpenFiles& files) const;
+    std::uint64_t read(SourceFiles& files) const;
 
     /// Calls `write(file, offset, bytes)` for all images, in as few pieces as there can be.
     using Write = std::function<void(std::uint32_t, std::uint64_t, std::span<const std::byte>)>;

@@ -12,7 +12,7 @@ using namespace tpx;
 
 namespace {
 
-using Paths = std::vector<std::filesystem::path>;
+using Files = std::vector<SourceFile>;
 
 std::string bytes_of(const std::vector<float>& values) {
     return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
@@ -42,7 +42,7 @@ TEST_CASE("the first difference is found whatever the layouts") {
                                     {1, 0, 11 * 600 * 4, {{0, 20}, {0, 30}, {11, 40}}, {1, 20, 600}, -1}};
     scratch.write("one", bytes_of(values));
     scratch.write("two", bytes_of(transposed));
-    const Paths first = {scratch / "one"}, second = {scratch / "two"};
+    const Files first = {{scratch / "one"}}, second = {{scratch / "two"}};
     ExecOptions options;
     options.memory = 256 << 10;
     CHECK_FALSE(first_difference(world, 1, {{tensors, one}, first}, {{tensors, two}, second}, options));
@@ -51,7 +51,7 @@ TEST_CASE("the first difference is found whatever the layouts") {
     transposed[place(17, 4, 2)] = -2.5;
     transposed[place(19, 0, 0)] = -3;
     scratch.write("changed", bytes_of(transposed));
-    const Paths changed = {scratch / "changed"};
+    const Files changed = {{scratch / "changed"}};
     const auto difference = first_difference(world, 1, {{tensors, one}, first}, {{tensors, two}, changed}, options);
     REQUIRE(difference);
     CHECK(difference->index == Tuple<Index>{17, 3, 39});
@@ -66,7 +66,7 @@ TEST_CASE("a scalar and a tensor without elements compare too") {
     const std::vector<Piece> pieces = {{0, 0, 0, {}, {}, -1}};
     scratch.write("a", std::string("\1\0\0\0\0\0\0\0", 8));
     scratch.write("b", std::string("\2\0\0\0\0\0\0\0", 8));
-    const Paths a = {scratch / "a"}, b = {scratch / "b"};
+    const Files a = {{scratch / "a"}}, b = {{scratch / "b"}};
     const auto difference = first_difference(world, 0, {{tensors, pieces}, a}, {{tensors, pieces}, b}, {});
     REQUIRE(difference);
     CHECK(difference->index.empty());
@@ -82,7 +82,7 @@ TEST_CASE("a cast takes away what it cannot tell apart") {
     const std::vector<Piece> pieces = {{0, 0, 0, {{0, 2}}, {1}, -1}};
     scratch.write("wide", bytes_of({1.0000001f, 2.0f}));
     scratch.write("narrow", std::string("\x80\x3f\x00\x40", 4));
-    const Paths a = {scratch / "wide"}, b = {scratch / "narrow"};
+    const Files a = {{scratch / "wide"}}, b = {{scratch / "narrow"}};
     CHECK_FALSE(first_difference(world, 0, {{wide, pieces}, a}, {{narrow, pieces}, b}, {}, DType::bf16));
     CHECK_THROWS_WITH_AS(first_difference(world, 0, {{wide, pieces}, a}, {{narrow, pieces}, b}, {}),
                          "tensor 'w': dtypes differ: f32 and bf16", mpi::AgreedError);

@@ -50,13 +50,13 @@ test::RandomJob job_without_copies(std::uint64_t seed) {
     }
 }
 
-std::vector<std::filesystem::path> write(const test::RandomJob& job, const test::Scratch& scratch) {
-    std::vector<std::filesystem::path> paths;
+std::vector<SourceFile> write(const test::RandomJob& job, const test::Scratch& scratch) {
+    std::vector<SourceFile> files;
     for (std::size_t k = 0; k < job.source.files.size(); ++k) {
         scratch.write(job.source.files[k].path, job.content[k]);
-        paths.push_back(scratch / job.source.files[k].path);
+        files.push_back({scratch / job.source.files[k].path});
     }
-    return paths;
+    return files;
 }
 
 std::string cast(const std::string& bytes, const Tensor& tensor, DType to) {
@@ -99,11 +99,11 @@ TEST_CASE("copies that differ are named with both files") {
     const std::vector<Tensor> tensors = {{"w", DType::u8, {16}}};
     const std::vector<Piece> pieces = {{0, 0, 0, {{0, 16}}, {1}, -1}, {0, 1, 0, {{0, 16}}, {1}, -1}};
     const Side side{tensors, pieces};
-    const std::vector<std::filesystem::path> same = {scratch / "one", scratch / "two"};
+    const std::vector<SourceFile> same = {{scratch / "one"}, {scratch / "two"}};
     CHECK(digests(world, side, same, {})[0] == digest_of("0123456789abcdef"));
-    const std::vector<std::filesystem::path> different = {scratch / "one", scratch / "odd"};
+    const std::vector<SourceFile> different = {{scratch / "one"}, {scratch / "odd"}};
     const std::string expected = fmt::format("tensor 'w': {} and {} hold different copies of [0:16]",
-                                             different[0].string(), different[1].string());
+                                             different[0].path.string(), different[1].path.string());
     try {
         digests(world, side, different, {});
         FAIL("nothing was thrown");
@@ -118,7 +118,7 @@ TEST_CASE("holes show in the length, overlaps and short files are errors") {
     const test::Scratch scratch{world};
     scratch.write("one", "0123456789abcdef");
     const std::vector<Tensor> tensors = {{"w", DType::u8, {16}}};
-    const std::vector<std::filesystem::path> files = {scratch / "one"};
+    const std::vector<SourceFile> files = {{scratch / "one"}};
     std::vector<Piece> pieces = {{0, 0, 0, {{0, 8}}, {1}, -1}};
     CHECK(digests(world, {tensors, pieces}, files, {})[0].bytes == 8);
     pieces.push_back({0, 0, 0, {{0, 16}}, {1}, -1});

@@ -12,13 +12,13 @@ using test::RandomJob;
 
 namespace {
 
-std::vector<std::filesystem::path> write_source(const RandomJob& job, const test::Scratch& scratch) {
-    std::vector<std::filesystem::path> paths;
+std::vector<SourceFile> write_source(const RandomJob& job, const test::Scratch& scratch) {
+    std::vector<SourceFile> files;
     for (std::size_t k = 0; k < job.source.files.size(); ++k) {
         scratch.write(job.source.files[k].path, job.content[k]);
-        paths.push_back(scratch / job.source.files[k].path);
+        files.push_back({scratch / job.source.files[k].path});
     }
-    return paths;
+    return files;
 }
 
 Report run(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scratch, const ExecOptions& options) {

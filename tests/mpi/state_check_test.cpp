@@ -55,7 +55,7 @@ TEST_CASE("state is compared with weights whatever the layouts, in bounded memor
                                        {1, 1, 0, {{0, 41}, {0, columns}}, {columns, 1}, -1},
                                        {1, 1, 41 * columns * 4, {{41, rows}, {0, columns}}, {columns, 1}, -1},
                                        {2, 2, 0, whole({rows, columns}), {columns, 1}, -1}};
-    const std::vector<std::filesystem::path> files = {scratch / "weights", scratch / "masters", scratch / "squares"};
+    const std::vector<SourceFile> files = {{scratch / "weights"}, {scratch / "masters"}, {scratch / "squares"}};
     const std::vector<StateCheck> checks = {{1, 0, false}, {2, {}, true}, {2, {}, false}};
     ExecOptions options;
     options.memory = 1 << 20;

@@ -17,22 +17,22 @@ namespace {
 // A file of the bytes 0, 1, 2, ... that goes away.
 class CountingFile {
 public:
-    explicit CountingFile(std::size_t size) : paths_{std::filesystem::temp_directory_path() / "tpx-window-XXXXXX"} {
-        std::string name = paths_[0].string();
+    explicit CountingFile(std::size_t size) : files_{{std::filesystem::temp_directory_path() / "tpx-window-XXXXXX"}} {
+        std::string name = files_[0].path.string();
         ::close(::mkstemp(name.data()));
-        paths_[0] = name;
+        files_[0].path = name;
         std::string content(size, '\0');
         for (std::size_t k = 0; k < size; ++k) content[k] = static_cast<char>(k);
         std::ofstream{name, std::ios::binary} << content;
     }
-    ~CountingFile() { std::filesystem::remove(paths_[0]); }
+    ~CountingFile() { std::filesystem::remove(files_[0].path); }
     CountingFile(const CountingFile&) = delete;
     CountingFile& operator=(const CountingFile&) = delete;
 
-    OpenFiles open() const { return {paths_, 0}; }
+    SourceFiles open() const { return SourceFiles{files_}; }
 
 private:
-    std::vector<std::filesystem::path> paths_;
+    std::vector<SourceFile> files_;
 };
 
 // Rows of a matrix of bytes of `width` columns that begins at `offset`.
@@ -70,7 +70,7 @@ TEST_CASE("an image is read to where its strides say, stored or packed") {
         Arena arena{1 << 20};
         Window window{images};
         window.place_for_reading(arena);
-        OpenFiles files = file.open();
+        SourceFiles files = file.open();
         // Stored, the two share all that lies between the beginning of the one and the end of the other.
         CHECK(window.read(files) == (pack ? 70 : 4 * 30 + 7 + 10));
         for (std::size_t k = 0; k < 2; ++k) {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/hdf5/driver.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <cstring>
+#include <memory>
+
+namespace tpx::formats::hdf5 {
+namespace {
+
+// What libhdf5 calls a file: its own part comes first.
+struct Opened {
+    H5FD_t common{};
+    Bytes bytes;
+    haddr_t end_of_allocation = 0;
+};
+
+const Opened& opened(const H5FD_t* file) { return *reinterpret_cast<const Opened*>(file); }
+
+H5FD_t* open_driver(const char*, unsigned, hid_t access, haddr_t) {
+    const auto* bytes = static_cast<const Bytes* const*>(H5Pget_driver_info(access));
+    if (bytes == nullptr) return nullptr;
+    auto made = std::make_unique<Opened>();
+    made->bytes = **bytes;
+    return &made.release()->common;
+}
+
+herr_t close_driver(H5FD_t* file) {
+    delete reinterpret_cast<Opened*>(file);
+    return 0;
+}
+
+herr_t query_driver(const H5FD_t*, unsigned long* flags) {
+    *flags = H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_ACCUMULATE_METADATA_READ;
+    return 0;
+}
+
+haddr_t end_of_allocation(const H5FD_t* file, H5FD_mem_t) { return opened(file).end_of_allocation; }
+
+herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t end) {
+    reinterpret_cast<Opened*>(file)->end_of_allocation = end;
+    return 0;
+}
+
+haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t) { return opened(file).bytes.length; }
+
+herr_t read_driver(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t offset, std::size_t size, void* into) {
+    const Bytes& bytes = opened(file).bytes;
+    if (offset > bytes.length || size > bytes.length - offset) return -1;
+    if (bytes.fd == nullptr) {
+        std::memcpy(into, bytes.memory.data() + offset, size);
+        return 0;
+    }
+    try {
+        read_at(*bytes.fd, bytes.offset + offset, {static_cast<std::byte*>(into), size}, bytes.path);
+        return 0;
+    } catch (const Error&) {
+        return -1;
+    }
+}
+
+// libhdf5 wants a function here; nothing is ever written.
+herr_t no_write(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, std::size_t, const void*) { return -1; }
+
+constexpr H5FD_class_t make_driver() {
+    H5FD_class_t driver{};
+    driver.name = "tpx";
+    driver.maxaddr = haddr_t{1} << 62;
+    driver.fc_degree = H5F_CLOSE_STRONG;
+    driver.fapl_size = sizeof(const Bytes*);
+    driver.open = open_driver;
+    driver.close = close_driver;
+    driver.query = query_driver;
+    driver.get_eoa = end_of_allocation;
+    driver.set_eoa = set_end_of_allocation;
+    driver.get_eof = end_of_file;
+    driver.read = read_driver;
+    driver.write = no_write;
+    constexpr H5FD_mem_t map[H5FD_MEM_NTYPES] = H5FD_FLMAP_DICHOTOMY;
+    for (int k = 0; k < H5FD_MEM_NTYPES; ++k) driver.fl_map[k] = map[k];
+    return driver;
+}
+
+constexpr H5FD_class_t driver = make_driver();
+
+}  // namespace
+
+File open_bytes(const Bytes& bytes) {
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    static const hid_t id = H5FDregister(&driver);
+    const Properties access{H5Pcreate(H5P_FILE_ACCESS)};
+    const Bytes* info = &bytes;
+    if (id < 0 || H5Pset_driver(access.get(), id, &info) < 0) return {};
+    return File{H5Fopen("bytes", H5F_ACC_RDONLY, access.get())};
+}
+
+}  // namespace tpx::formats::hdf5

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/hdf5/handles.hpp"
+#include "formats/hdf5/survey.hpp"
+
+namespace tpx::formats::hdf5 {
+
+/// Opens `bytes` for reading with libhdf5, which sees nothing of the file but them. They must outlive the result, and
+/// begin with HDF5's signature. Null when libhdf5 refuses them.
+File open_bytes(const Bytes& bytes);
+
+}  // namespace tpx::formats::hdf5

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/handle.hpp"
+
+#include <hdf5.h>
+
+namespace tpx::formats::hdf5 {
+
+template <herr_t (*Close)(hid_t)>
+struct IdTraits {
+    using Raw = hid_t;
+    static Raw null() { return H5I_INVALID_HID; }
+    static void free(Raw raw) noexcept { Close(raw); }
+};
+using File = Handle<IdTraits<H5Fclose>>;
+using Group = Handle<IdTraits<H5Gclose>>;
+using Dataset = Handle<IdTraits<H5Dclose>>;
+using Object = Handle<IdTraits<H5Oclose>>;
+using Attribute = Handle<IdTraits<H5Aclose>>;
+using Space = Handle<IdTraits<H5Sclose>>;
+using Type = Handle<IdTraits<H5Tclose>>;
+using Properties = Handle<IdTraits<H5Pclose>>;
+
+}  // namespace tpx::formats::hdf5

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// How the bytes that a catalogue speaks of come from those of a file that stores them otherwise: in chunks of equal
+/// size, each of which is decoded for itself. Chunk k holds bytes from k * chunk_size on.
+struct Coding {
+    enum class Filter : std::uint8_t {
+        deflate,      ///< a zlib stream
+        raw_deflate,  ///< a deflate stream without header, as in zip
+        shuffle,      ///< first bytes of all items, then all second ones, ...; a rest shorter than an item as it is
+        fletcher32,   ///< followed by its checksum, as HDF5 computes it
+        swap          ///< items with the other byte order
+    };
+    struct Chunk {
+        std::uint64_t offset = 0;   ///< where it is stored, bytes from the start of the file
+        std::uint64_t length = 0;   ///< stored bytes; 0: it is not stored, but consists of copies of `fill`
+        std::uint32_t skipped = 0;  ///< bit k is set when filter k was not applied
+    };
+
+    std::vector<Filter> filters;  ///< in the order in which they were applied
+    std::uint32_t item = 1;       ///< bytes of an item, for shuffle and swap
+    std::uint64_t chunk_size = 0;
+    std::uint64_t size = 0;  ///< of all chunks together; the last one may be shorter than the others
+    std::vector<Chunk> chunks;
+    std::string fill;  ///< repeated in chunks that are not stored; empty: zeros
+
+    /// Decoded bytes of chunk `k`.
+    std::uint64_t size_of(std::uint64_t k) const { return std::min(chunk_size, size - k * chunk_size); }
+};
+
+}  // namespace tpx

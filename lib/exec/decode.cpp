@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/decode.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <zlib.h>
+
+#include <cstring>
+#include <limits>
+
+namespace tpx {
+namespace {
+
+constexpr std::size_t checksum_size = 4;
+
+struct Inflater {
+    explicit Inflater(int window) {
+        if (inflateInit2(&stream, window) != Z_OK) throw failure("zlib has no memory");
+    }
+    ~Inflater() { inflateEnd(&stream); }
+    Inflater(const Inflater&) = delete;
+    Inflater& operator=(const Inflater&) = delete;
+
+    z_stream stream{};
+};
+
+// zlib counts in 32 bits.
+uInt at_once(std::size_t bytes) {
+    return static_cast<uInt>(std::min<std::size_t>(bytes, std::numeric_limits<uInt>::max()));
+}
+
+/// `into` takes exactly what `from` inflates to.
+void inflate_all(std::span<const std::byte> from, std::span<std::byte> into, bool raw) {
+    Inflater inflater{raw ? -MAX_WBITS : MAX_WBITS};
+    z_stream& stream = inflater.stream;
+    const std::byte* next = from.data();
+    std::byte* out = into.data();
+    std::byte spill{};  // takes a byte too many, should there be one
+    bool full = into.empty();
+    for (int state = Z_OK; state != Z_STREAM_END;) {
+        stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(next));
+        stream.avail_in = at_once(static_cast<std::size_t>(from.data() + from.size() - next));
+        stream.next_out = reinterpret_cast<Bytef*>(full ? &spill : out);
+        stream.avail_out = full ? 1 : at_once(static_cast<std::size_t>(into.data() + into.size() - out));
+        const std::byte* before = next;
+        const uInt room = stream.avail_out;
+        state = inflate(&stream, Z_NO_FLUSH);
+        next = reinterpret_cast<const std::byte*>(stream.next_in);
+        const uInt made = room - stream.avail_out;
+        if (full && made > 0) throw failure("inflates to more than {} bytes", into.size());
+        if (!full) out += made;
+        full = out == into.data() + into.size();
+        if (state != Z_OK && state != Z_STREAM_END && state != Z_BUF_ERROR)
+            throw failure("is no deflate stream: {}", stream.msg != nullptr ? stream.msg : "zlib cannot read it");
+        if (state != Z_STREAM_END && made == 0 && next == before)
+            throw failure("is a deflate stream without its end ({} bytes)", from.size());
+    }
+    if (!full) throw failure("inflates to {} bytes instead of {}", out - into.data(), into.size());
+}
+
+void unshuffle(std::span<const std::byte> from, std::span<std::byte> into, std::size_t item) {
+    const std::size_t items = from.size() / item;
+    for (std::size_t k = 0; k < item; ++k) {
+        const std::byte* column = from.data() + k * items;
+        std::byte* out = into.data() + k;
+        for (std::size_t i = 0; i < items; ++i, out += item) *out = column[i];
+    }
+    if (items * item < from.size())
+        std::memcpy(into.data() + items * item, from.data() + items * item, from.size() - items * item);
+}
+
+void swap_items(std::span<std::byte> bytes, std::size_t item) {
+    for (std::size_t at = 0; at + item <= bytes.size(); at += item)
+        std::reverse(bytes.data() + at, bytes.data() + at + item);
+}
+
+void check_sum(std::span<const std::byte> bytes) {
+    const auto content = bytes.first(bytes.size() - checksum_size);
+    std::uint32_t stored = 0;
+    for (int k = 3; k >= 0; --k) stored = stored << 8 | std::to_integer<std::uint32_t>(bytes[content.size() + k]);
+    const std::uint32_t sum = fletcher32(content);
+    // HDF5 before 1.6.3 swapped the bytes of each half on little-endian machines.
+    const std::uint32_t old = (sum & 0x00ff00ff) << 8 | (sum >> 8 & 0x00ff00ff);
+    if (stored != sum && stored != old) throw failure("checksum {:08x} is stored, its bytes have {:08x}", stored, sum);
+}
+
+}  // namespace
+
+std::uint32_t fletcher32(std::span<const std::byte> bytes) {
+    std::uint32_t low = 0, high = 0;
+    const auto fold = [](std::uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
+    constexpr std::size_t words_at_once = 360;  // as many as leave the sums in 32 bits
+    const std::size_t words = bytes.size() / 2;
+    for (std::size_t word = 0; word < words;) {
+        const std::size_t end = std::min(words, word + words_at_once);
+        for (; word < end; ++word) {
+            low += std::to_integer<std::uint32_t>(bytes[2 * word]) << 8 |
+                   std::to_integer<std::uint32_t>(bytes[2 * word + 1]);
+            high += low;
+        }
+        low = fold(low);
+        high = fold(high);
+    }
+    if (bytes.size() % 2 != 0) {
+        low += std::to_integer<std::uint32_t>(bytes.back()) << 8;
+        high += low;
+        low = fold(low);
+        high = fold(high);
+    }
+    return fold(high) << 16 | fold(low);
+}
+
+std::span<std::byte> Decoder::stored(std::uint64_t length) {
+    if (stored_.size() < length) stored_.resize(length);
+    length_ = length;
+    return std::span{stored_}.first(length);
+}
+
+void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std::byte> into) {
+    using Filter = Coding::Filter;
+    // How long the bytes are after each filter; behind deflate only the length that is stored tells.
+    std::size_t plain = into.size();
+    bool swapped = false;
+    std::vector<std::pair<Filter, std::size_t>> undo;
+    for (std::size_t k = 0; k < coding.filters.size(); ++k) {
+        if (k < 32 && (skipped >> k & 1) != 0) continue;
+        const Filter filter = coding.filters[k];
+        if (filter == Filter::swap) {
+            swapped = true;
+            continue;
+        }
+        undo.emplace_back(filter, plain);
+        if (filter == Filter::fletcher32) plain += checksum_size;
+    }
+    std::span<std::byte> bytes = std::span{stored_}.first(length_);
+    for (std::size_t k = undo.size(); k-- > 0;) {
+        const auto [filter, size] = undo[k];
+        if (filter == Filter::fletcher32) {
+            if (bytes.size() < checksum_size) throw failure("{} bytes have no checksum", bytes.size());
+            check_sum(bytes);
+            bytes = bytes.first(bytes.size() - checksum_size);
+            continue;
+        }
+        if (filter == Filter::shuffle && bytes.size() != size)
+            throw failure("{} bytes are stored of {}", bytes.size(), size);
+        const bool last = k == 0 && size == into.size();
+        std::span<std::byte> to = into;
+        if (!last) {
+            spare_.resize(std::max(spare_.size(), size));
+            to = std::span{spare_}.first(size);
+        }
+        if (filter == Filter::shuffle)
+            unshuffle(bytes, to, coding.item);
+        else
+            inflate_all(bytes, to, filter == Filter::raw_deflate);
+        if (!last) std::swap(stored_, spare_);
+        bytes = to;
+    }
+    if (bytes.size() != into.size()) throw failure("{} bytes are stored of {}", bytes.size(), into.size());
+    if (bytes.data() != into.data()) std::memcpy(into.data(), bytes.data(), bytes.size());
+    if (swapped) swap_items(into, coding.item);
+}
+
+std::uint64_t decoding_memory(const Coding& coding) {
+    std::uint64_t longest = 0;
+    for (const Coding::Chunk& chunk : coding.chunks) longest = std::max(longest, chunk.length);
+    if (longest == 0) return 0;
+    // The chunk itself, and two buffers between which filters go to and fro.
+    return coding.chunk_size + 2 * std::max(longest, coding.chunk_size + checksum_size);
+}
+
+}  // namespace tpx

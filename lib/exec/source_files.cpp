@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/source_files.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/exec/image.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tpx {
+namespace {
+
+std::vector<std::filesystem::path> paths_of(std::span<const SourceFile> files) {
+    std::vector<std::filesystem::path> paths;
+    for (const SourceFile& file : files) paths.push_back(file.path);
+    return paths;
+}
+
+/// `into` are the bytes of a chunk from its byte `begin` on, all of them copies of `pattern`.
+void fill(std::span<std::byte> into, std::uint64_t begin, std::string_view pattern) {
+    if (pattern.empty()) {
+        std::ranges::fill(into, std::byte{0});
+        return;
+    }
+    for (std::size_t k = 0; k < into.size(); ++k)
+        into[k] = static_cast<std::byte>(pattern[(begin + k) % pattern.size()]);
+}
+
+}  // namespace
+
+SourceFiles::SourceFiles(std::span<const SourceFile> files)
+    : files_{files}, paths_{paths_of(files)}, open_{paths_, O_RDONLY} {}
+
+void SourceFiles::read_decoded(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
+    const Coding& coding = *files_[file].coding;
+    if (offset > coding.size || into.size() > coding.size - offset)
+        throw failure("{}: byte {} of {} decoded ones was asked for", paths_[file].string(), offset + into.size(),
+                      coding.size);
+    while (!into.empty()) {
+        const std::uint64_t k = offset / coding.chunk_size;
+        const std::uint64_t begin = offset - k * coding.chunk_size;
+        const std::uint64_t size = coding.size_of(k);
+        const auto part = into.first(std::min<std::uint64_t>(into.size(), size - begin));
+        if (coding.chunks[k].length == 0) {
+            fill(part, begin, coding.fill);
+        } else if (part.size() == size) {
+            decode(file, k, part);
+        } else {
+            if (held_ != std::pair{file, k}) {
+                held_.reset();
+                chunk_.resize(size);
+                decode(file, k, chunk_);
+                held_ = {file, k};
+            }
+            std::memcpy(part.data(), chunk_.data() + begin, part.size());
+        }
+        offset += part.size();
+        into = into.subspan(part.size());
+    }
+}
+
+void SourceFiles::decode(std::uint32_t file, std::uint64_t chunk, std::span<std::byte> into) {
+    const Coding& coding = *files_[file].coding;
+    const Coding::Chunk& stored = coding.chunks[chunk];
+    open_.read(file, stored.offset, decoder_.stored(stored.length));
+    in_context([&] { return fmt::format("{}: {} bytes at {}", paths_[file].string(), stored.length, stored.offset); },
+               [&] { decoder_.decode(coding, stored.skipped, into); });
+}
+
+std::vector<SourceFile> raw_files(std::span<const std::filesystem::path> paths) {
+    std::vector<SourceFile> files;
+    for (const std::filesystem::path& path : paths) files.push_back({path});
+    return files;
+}
+
+std::vector<bool> decoded(std::span<const SourceFile> files) {
+    std::vector<bool> result;
+    const auto costly = [](Coding::Filter filter) {
+        return filter == Coding::Filter::deflate || filter == Coding::Filter::shuffle;
+    };
+    for (const SourceFile& file : files)
+        result.push_back(file.coding && std::ranges::any_of(file.coding->filters, costly));
+    return result;
+}
+
+Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files) {
+    std::uint64_t decoding = 0;
+    for (const SourceFile& file : files) {
+        if (file.coding) decoding = std::max(decoding, decoding_memory(*file.coding));
+    }
+    Fitted fitted{wanted, 0};
+    int& threads = fitted.options.threads;
+    while (threads > 1 && wanted.memory / static_cast<std::uint64_t>(threads) / 2 < decoding) --threads;
+    const std::uint64_t share = wanted.memory / static_cast<std::uint64_t>(threads);
+    if (share / 2 < decoding)
+        throw failure("chunks are decoded in {} bytes, and as many are needed beside them: a larger --memory would do",
+                      decoding);
+    fitted.memory = share - decoding;
+    return fitted;
+}
+
+void check_lengths(const mpi::Comm& comm, const Side& side, const std::vector<bool>& wanted,
+                   std::span<const SourceFile> files) {
+    std::vector<std::optional<std::uint64_t>> lengths(files.size());
+    for (std::size_t k = 0; k < side.pieces.size(); ++k) {
+        const Piece& piece = side.pieces[k];
+        const bool mine = piece.file % static_cast<std::uint32_t>(comm.size()) == std::uint32_t(comm.rank());
+        if (!mine || !wanted[k] || empty(piece.box)) continue;
+        const SourceFile& file = files[piece.file];
+        auto& length = lengths[piece.file];
+        if (!length) length = file.coding ? file.coding->size : size_of_file(file.path);
+        const Tensor& tensor = side.tensors[piece.tensor];
+        const std::uint64_t end = image_of(piece, itemsize(tensor.dtype), piece.box).end;
+        if (end > *length)
+            throw failure("{}: tensor '{}': ends at byte {} of a file of {} bytes", file.path.string(), tensor.name,
+                          end, *length);
+    }
+}
+
+}  // namespace tpx

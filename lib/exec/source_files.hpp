@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/exec/decode.hpp"
+#include "lib/exec/mpi.hpp"
+#include "lib/exec/open_files.hpp"
+#include "lib/exec/options.hpp"
+#include "lib/plan/plan.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace tpx {
+
+/// Files to read from, some of them decoded on the way. For one thread.
+class SourceFiles {
+public:
+    /// `files` must outlive this.
+    explicit SourceFiles(std::span<const SourceFile> files);
+
+    /// Fills `into` with the bytes from `offset` on. Throws Error "FILE: cause".
+    void read(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
+        if (!files_[file].coding) return open_.read(file, offset, into);
+        read_decoded(file, offset, into);
+    }
+
+private:
+    void read_decoded(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into);
+    void decode(std::uint32_t file, std::uint64_t chunk, std::span<std::byte> into);
+
+    std::span<const SourceFile> files_;
+    std::vector<std::filesystem::path> paths_;
+    OpenFiles open_;
+    Decoder decoder_;
+    std::vector<std::byte> chunk_;  // decoded; which one it is
+    std::optional<std::pair<std::uint32_t, std::uint64_t>> held_;
+};
+
+/// Files whose bytes are read as they are.
+std::vector<SourceFile> raw_files(std::span<const std::filesystem::path> paths);
+
+/// By file: whether each chunk should be decoded once, not part by part.
+std::vector<bool> decoded(std::span<const SourceFile> files);
+
+/// The options of `wanted` with fewer threads, if that is what it takes to decode chunks of `files` in its memory; and
+/// what each thread may use beside its decoder. Throws Error when one thread takes too much.
+struct Fitted {
+    ExecOptions options;
+    std::uint64_t memory = 0;
+};
+Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files);
+
+/// Checks, for this rank's share of the files, that the pieces `wanted` end before their files do. Throws Error
+/// "FILE: tensor 'NAME': ...".
+void check_lengths(const mpi::Comm& comm, const Side& side, const std::vector<bool>& wanted,
+                   std::span<const SourceFile> files);
+
+}  // namespace tpx
