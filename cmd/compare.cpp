@@ -79,6 +79,11 @@ public:
         for (const auto& [name, number] : b_.numbers) {
             if (!a_.numbers.contains(name)) missing(b_, a_, number, name, "A");
         }
+        for (const Member* member : {&a_, &b_}) {
+            for (const formats::Quantised& tensor : member->source->checkpoint.quantised)
+                differ(tensor.name, member == &a_ ? tensor.name : "", member == &b_ ? tensor.name : "",
+                       fmt::format("is quantised ({}) and cannot be compared", tensor.type));
+        }
         for (const std::string& line : a_.damaged) result_.notes.push_back("damaged in A: " + line);
         for (const std::string& line : b_.damaged) result_.notes.push_back("damaged in B: " + line);
         for (const auto& [role, count] : not_compared_)

@@ -46,6 +46,15 @@ std::map<std::pair<std::string, std::string>, Total> totals(const formats::Sourc
     return all;
 }
 
+/// The files, each once: a catalogue has one for each dataset of an HDF5 file that is decoded.
+std::vector<const FileEntry*> files_of(const Catalogue& catalogue) {
+    std::vector<const FileEntry*> files;
+    for (const FileEntry& file : catalogue.files) {
+        if (!file.coding || files.empty() || files.back()->path != file.path) files.push_back(&file);
+    }
+    return files;
+}
+
 /// How many pieces hold what an earlier piece of the same tensor holds too.
 std::uint64_t count_replicas(const Catalogue& catalogue) {
     std::uint64_t replicas = 0;
@@ -95,9 +104,12 @@ void print_json(const formats::Source& source, const std::vector<Hole>& holes, b
     for (const Hole& hole : holes)
         json["holes"].push_back({{"tensor", catalogue.tensors[hole.tensor].name}, {"box", to_json(hole.box)}});
     json["files"] = Json::array();
-    for (const FileEntry& file : catalogue.files)
-        json["files"].push_back({{"path", file.path.string()}, {"bytes", file.size}});
+    for (const FileEntry* file : files_of(catalogue))
+        json["files"].push_back({{"path", file->path.string()}, {"bytes", file->size}});
     json["notes"] = checkpoint.notes;
+    if (!checkpoint.quantised.empty()) json["quantised"] = Json::array();
+    for (const formats::Quantised& tensor : checkpoint.quantised)
+        json["quantised"].push_back({{"name", tensor.name}, {"type", tensor.type}, {"shape", to_json(tensor.shape)}});
     if (tensors) {
         const auto counts = pieces_per_tensor(catalogue);
         json["tensor_list"] = Json::array();
@@ -113,6 +125,8 @@ void print_tensors(const formats::Source& source, Output& out) {
     std::size_t width = 0;
     for (const Tensor& tensor : catalogue.tensors) width = std::max(width, tensor.name.size());
     out.result("\n");
+    for (const formats::Quantised& tensor : source.checkpoint.quantised)
+        out.result("{:<{}}  {:<5} {:<18} quantised\n", tensor.name, width, tensor.type, to_string(tensor.shape));
     for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
         const Tensor& tensor = catalogue.tensors[t];
         out.result("{:<{}}  {:<5} {:<18} {:<10} {} {}\n", tensor.name, width, name(tensor.dtype),
@@ -139,7 +153,7 @@ void print_text(const formats::Source& source, const std::vector<Hole>& holes, b
     for (const auto& [key, total] : totals(source))
         out.result("{:<10} {} tensors of {}, {} elements, {}\n", key.first, total.tensors, key.second, total.elements,
                    format_bytes(static_cast<double>(total.bytes)));
-    out.result("pieces     {} in {} files, {} replicas\n", catalogue.pieces.size(), catalogue.files.size(),
+    out.result("pieces     {} in {} files, {} replicas\n", catalogue.pieces.size(), files_of(catalogue).size(),
                count_replicas(catalogue));
     if (!catalogue.objects.empty()) out.result("objects    {}\n", catalogue.objects.size());
     if (holes.empty()) out.result("holes      none\n");

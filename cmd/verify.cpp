@@ -57,6 +57,8 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     mpi::all_or_none(comm, [&] { opened = open_checkpoint(options.first, options); });
     std::vector<std::string> differences = damaged_archives(comm, opened.source);
     const Digested digested = digest_all(comm, opened.source);
+    for (const formats::Quantised& tensor : opened.source.checkpoint.quantised)
+        out.note("tensor '{}': is quantised ({}) and cannot be compared", tensor.name, tensor.type);
     Opened plain;
     Digested recorded = digested;
     if (!options.config.empty() || !options.settings.empty()) {

@@ -22,11 +22,27 @@ struct Value;
 namespace tpx::formats {
 
 struct RankFiles;
+namespace hdf5 {
+struct Tree;
+}
 
-enum class Format { safetensors, dcp, torch_dist, torch, megatron, deepspeed, universal };
+enum class Format {
+    safetensors,
+    dcp,
+    torch_dist,
+    torch,
+    megatron,
+    deepspeed,
+    universal,
+    hdf5,
+    keras,
+    keras_legacy,
+    gguf
+};
 
-/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files), "torch" (a file of torch.save): the
-/// words of --format. "deepspeed" and "universal" are made of "deepspeed" only.
+/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files), "torch" (a file of torch.save),
+/// "hdf5": the words of --format. "deepspeed" and "universal" are made of "deepspeed" only, "keras" (version 3's
+/// weights) and "keras-legacy" (whole models) each of itself; "gguf" is only read.
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
 
@@ -35,6 +51,13 @@ std::optional<Format> format_by_name(std::string_view name);
 struct Inside {
     Index elements = 0;  ///< of the archive's tensor; 0: the piece is all of it
     Index begin = 0;
+};
+
+/// A tensor whose elements are no numbers of their own: ggml's blocks share scales.
+struct Quantised {
+    std::string name;
+    std::string type;  ///< "Q4_K"
+    Shape shape;
 };
 
 /// A checkpoint on disk, opened for reading.
@@ -67,6 +90,9 @@ struct Checkpoint {
     std::shared_ptr<const torch::Value> planner_data;  ///< DCP's map from name to path; null when there is none
 
     std::shared_ptr<const RankFiles> rank_files;  ///< of Megatron's legacy format; null for others
+    std::shared_ptr<const hdf5::Tree> tree;       ///< of HDF5 files: groups and attributes; null for others
+
+    std::vector<Quantised> quantised;  ///< tensors that the catalogue leaves out, as tpx cannot compare or move them
 
     std::optional<Adam> adam;  ///< where the files that tensors are in tell it; see adam_of()
 };

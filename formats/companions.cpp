@@ -18,8 +18,8 @@ constexpr std::uint64_t largest_config = std::uint64_t{16} << 20;
 
 /// Whether `name` is that of weights, of an index of weights or of tpx's own files.
 bool no_companion(const std::string& name) {
-    constexpr std::array endings{".safetensors", ".index.json", ".bin",  ".pt",   ".pth",   ".ckpt", ".distcp",
-                                 ".h5",          ".msgpack",    ".onnx", ".gguf", ".keras", ".npz"};
+    constexpr std::array endings{".safetensors", ".weights.json", ".index.json", ".bin",  ".pt",   ".pth",   ".ckpt",
+                                 ".distcp",      ".h5",           ".msgpack",    ".onnx", ".gguf", ".keras", ".npz"};
     return name.starts_with('.') || name.starts_with("tpx.") ||
            std::ranges::any_of(endings, [&](const char* ending) { return name.ends_with(ending); });
 }

@@ -32,6 +32,10 @@ std::string_view home_dialect(Format format) {
         case Format::torch:
         case Format::deepspeed:
         case Format::universal:
+        case Format::hdf5:
+        case Format::keras:
+        case Format::keras_legacy:
+        case Format::gguf:
             break;
     }
     return "";
@@ -47,6 +51,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
         return nullptr;
     }
     const std::string_view wanted = asked ? std::string_view{target.dialect} : home_dialect(target.format);
+    if (wanted.empty()) return nullptr;
     if (!asked && source.checkpoint.format == target.format) return nullptr;
     if (reading.family && reading.dialect->name == wanted) return nullptr;
     const bool must = asked || is_megatron(target.format);
@@ -239,6 +244,9 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
 
 Conversion convert(Source& source, const Target& target) {
     Conversion out;
+    if (const auto& quantised = source.checkpoint.quantised; !quantised.empty())
+        throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
+                      quantised.size() - 1, quantised[0].type);
     Catalogue& from = source.checkpoint.catalogue;
     const Dialect* dialect = choose_dialect(source, target, out.notes);
     // Without rules nothing is cut anew, so what is not asked to change need not be judged.

@@ -3,6 +3,8 @@
 #include "formats/checkpoint.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/gguf/gguf.hpp"
+#include "formats/hdf5/hdf5.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/recognise.hpp"
@@ -15,16 +17,21 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::array<std::pair<Format, std::string_view>, 7> names{{{Format::safetensors, "safetensors"},
-                                                                    {Format::dcp, "dcp"},
-                                                                    {Format::torch_dist, "torch_dist"},
-                                                                    {Format::torch, "torch"},
-                                                                    {Format::megatron, "megatron"},
-                                                                    {Format::deepspeed, "deepspeed"},
-                                                                    {Format::universal, "universal"}}};
+constexpr std::array<std::pair<Format, std::string_view>, 11> names{{{Format::safetensors, "safetensors"},
+                                                                     {Format::dcp, "dcp"},
+                                                                     {Format::torch_dist, "torch_dist"},
+                                                                     {Format::torch, "torch"},
+                                                                     {Format::megatron, "megatron"},
+                                                                     {Format::deepspeed, "deepspeed"},
+                                                                     {Format::universal, "universal"},
+                                                                     {Format::hdf5, "hdf5"},
+                                                                     {Format::keras, "keras"},
+                                                                     {Format::keras_legacy, "keras-legacy"},
+                                                                     {Format::gguf, "gguf"}}};
 
 constexpr const char* readable =
-    "this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed and single torch.save files";
+    "this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and single "
+    "torch.save files";
 
 }  // namespace
 
@@ -60,6 +67,12 @@ Checkpoint open(const std::filesystem::path& path) {
             return open_deepspeed(found.path);
         case Format::megatron:
             return open_rank_files(found.path);
+        case Format::hdf5:
+        case Format::keras:
+        case Format::keras_legacy:
+            return open_hdf5(found.path);
+        case Format::gguf:
+            return open_gguf(found.path);
     }
     throw failure("{}: is of no format", path.string());
 }
@@ -85,6 +98,13 @@ Draft draft(Format format, const Content& content) {
             return draft_universal(content, notes);
         case Format::torch:
             return draft_torch(content);
+        case Format::hdf5:
+            return draft_hdf5(content);
+        case Format::keras:
+        case Format::keras_legacy:
+            return draft_keras(format, content);
+        case Format::gguf:
+            break;
     }
     throw failure("{} is read, not written; choose another format", name(format));
 }

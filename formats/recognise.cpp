@@ -2,6 +2,7 @@
 #include "formats/recognise.hpp"
 
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/hdf5/hdf5.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/error.hpp"
@@ -47,6 +48,39 @@ bool starts_as_safetensors(std::string_view start, std::uint64_t size) {
     return length <= safetensors::longest_header && length <= size - 8;
 }
 
+constexpr const char* rank_files = "a Megatron legacy checkpoint";
+constexpr const char* gguf_files = "a GGUF checkpoint";
+constexpr const char* orbax =
+    "an Orbax checkpoint, whose arrays lie in TensorStore's own database: restore it with orbax.checkpoint and save "
+    "the "
+    "arrays as safetensors (safetensors.flax.save_file)";
+constexpr const char* zarr =
+    "a Megatron-core checkpoint of the old backend 'zarr': load it with Megatron-core before 0.16 and save it with "
+    "--dist-ckpt-format torch_dist";
+constexpr const char* flax =
+    "a Flax msgpack file: restore it with flax.serialization and save the arrays as safetensors "
+    "(safetensors.flax.save_file)";
+constexpr const char* hdf5_files = "an HDF5 checkpoint";
+
+/// Whether Orbax writes an entry of this name: of an item, of a step, or a step's directory.
+bool is_orbax(const fs::path& entry) {
+    const std::string name = entry.filename().string();
+    for (const char* sign : {"manifest.ocdbt", "_METADATA", "_CHECKPOINT_METADATA", "orbax.checkpoint"}) {
+        if (name == sign || is_there(entry / sign)) return true;
+    }
+    return name.find(".orbax-checkpoint-tmp") != name.npos;
+}
+
+/// Whether a file starts as a map of msgpack, as Flax writes one.
+bool is_msgpack(const fs::path& path) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) == 0) return false;
+    std::string start(1, '\0');
+    read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{start}), path);
+    const auto byte = static_cast<unsigned char>(start[0]);
+    return (byte >= 0x80 && byte <= 0x8f) || byte == 0xde || byte == 0xdf;
+}
+
 Recognised recognise_file(const fs::path& path) {
     const std::string name = path.filename().string();
     std::string start(std::min<std::uint64_t>(size_of_file(path), 16), '\0');
@@ -55,10 +89,12 @@ Recognised recognise_file(const fs::path& path) {
     if (starts_as_safetensors(start, size) || name.ends_with(".safetensors") ||
         name.ends_with(".safetensors.index.json"))
         return {path, Format::safetensors, "a safetensors file"};
-    if (start.starts_with("GGUF")) return {path, {}, "a GGUF file"};
-    if (start.starts_with("\x89HDF\r\n\x1a\n")) return {path, {}, "an HDF5 file"};
-    if (start.starts_with("PK\x03\x04") && name.ends_with(".keras")) return {path, {}, "a Keras archive"};
+    if (start.starts_with("GGUF")) return {path, Format::gguf, "a GGUF file"};
+    if (is_hdf5(path)) return {path, Format::hdf5, "an HDF5 file"};
+    if (start.starts_with("PK\x03\x04") && name.ends_with(".keras")) return {path, Format::keras, "a Keras archive"};
+    if (name.ends_with(".weights.json")) return {path, Format::keras, "sharded Keras weights"};
     if (start.starts_with("PK\x03\x04")) return {path, Format::torch, "a torch.save file"};
+    if (name.ends_with(".msgpack") && is_msgpack(path)) return {path, {}, flax};
     if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5)
         return {path, Format::torch, "a torch.save file"};
     return {path, {}, {}};
@@ -90,8 +126,6 @@ fs::path tracked(const fs::path& root) {
     return root / name;
 }
 
-constexpr const char* rank_files = "a Megatron legacy checkpoint";
-
 /// What torch.save and others leave in a directory; empty when there is nothing of that kind.
 std::string describe_entries(const fs::path& directory) {
     std::string found;
@@ -101,10 +135,11 @@ std::string describe_entries(const fs::path& directory) {
         if (name.starts_with("mp_rank_") &&
             (is_there(entry.path() / "model_optim_rng.pt") || is_there(entry.path() / "model_rng.pt")))
             return rank_files;
-        if (name == "manifest.ocdbt" || name == "_METADATA" || name == "_CHECKPOINT_METADATA")
-            return "an Orbax checkpoint";
-        if (name.ends_with(".gguf")) found = "a GGUF checkpoint";
-        if (name.ends_with(".h5") || name.ends_with(".hdf5") || name.ends_with(".keras")) found = "an HDF5 checkpoint";
+        if (is_orbax(entry.path())) return orbax;
+        if (found.empty() && (name.ends_with(".msgpack") || name == "checkpoint") && is_msgpack(entry.path()))
+            found = flax;
+        if (name.ends_with(".gguf")) found = gguf_files;
+        if (name.ends_with(".h5") || name.ends_with(".hdf5") || name.ends_with(".keras")) found = hdf5_files;
         if (name.ends_with(".bin.index.json") || name.ends_with(".bin") || name.ends_with(".pt") ||
             name.ends_with(".pth"))
             found = "a torch.save checkpoint";
@@ -117,6 +152,7 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
     if (is_there(path / "metadata.json")) {
         const std::string backend = sharded_backend(path / "metadata.json");
         if (backend == "torch_dist") return {path, Format::torch_dist, "a torch_dist checkpoint"};
+        if (backend == "zarr") return {path, {}, zarr};
         if (!backend.empty()) return {path, {}, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
     }
     if (is_there(path / ".metadata")) return {path, Format::dcp, "a DCP checkpoint"};
@@ -130,6 +166,8 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
     if (other == rank_files) return {path, Format::megatron, other};
     // Hugging Face repositories hold the same weights in several formats; safetensors go before all but training state.
     if (holds_safetensors(path)) return {path, Format::safetensors, "a safetensors checkpoint"};
+    if (other == gguf_files) return {path, Format::gguf, other};
+    if (other == hdf5_files) return {path, Format::hdf5, other};
     return {path, {}, other};
 }
 

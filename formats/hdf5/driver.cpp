@@ -3,6 +3,9 @@
 
 #include "lib/core/error.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -14,15 +17,17 @@ struct Opened {
     H5FD_t common{};
     Bytes bytes;
     haddr_t end_of_allocation = 0;
+    bool is_new = false;
 };
 
 const Opened& opened(const H5FD_t* file) { return *reinterpret_cast<const Opened*>(file); }
 
-H5FD_t* open_driver(const char*, unsigned, hid_t access, haddr_t) {
+H5FD_t* open_driver(const char*, unsigned flags, hid_t access, haddr_t) {
     const auto* bytes = static_cast<const Bytes* const*>(H5Pget_driver_info(access));
     if (bytes == nullptr) return nullptr;
     auto made = std::make_unique<Opened>();
     made->bytes = **bytes;
+    made->is_new = (flags & H5F_ACC_CREAT) != 0;
     return &made.release()->common;
 }
 
@@ -47,6 +52,12 @@ haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t) { return opened(file).bytes.
 
 herr_t read_driver(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t offset, std::size_t size, void* into) {
     const Bytes& bytes = opened(file).bytes;
+    if (opened(file).is_new && offset + size > bytes.length) {
+        // What was never written is zero.
+        std::memset(into, 0, size);
+        size = offset < bytes.length ? bytes.length - offset : 0;
+    }
+    if (size == 0) return 0;
     if (offset > bytes.length || size > bytes.length - offset) return -1;
     if (bytes.fd == nullptr) {
         std::memcpy(into, bytes.memory.data() + offset, size);
@@ -60,8 +71,24 @@ herr_t read_driver(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t offset, std::size_t 
     }
 }
 
-// libhdf5 wants a function here; nothing is ever written.
-herr_t no_write(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, std::size_t, const void*) { return -1; }
+herr_t write_driver(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t offset, std::size_t size, const void* from) {
+    Opened& own = *reinterpret_cast<Opened*>(file);
+    if (!own.is_new) return -1;
+    try {
+        write_at(*own.bytes.fd, offset, {static_cast<const std::byte*>(from), size}, own.bytes.path);
+    } catch (const Error&) {
+        return -1;
+    }
+    own.bytes.length = std::max<std::uint64_t>(own.bytes.length, offset + size);
+    return 0;
+}
+
+herr_t truncate_driver(H5FD_t* file, hid_t, hbool_t) {
+    Opened& own = *reinterpret_cast<Opened*>(file);
+    if (!own.is_new) return 0;
+    own.bytes.length = own.end_of_allocation;
+    return ::ftruncate(own.bytes.fd->get(), static_cast<off_t>(own.end_of_allocation)) == 0 ? 0 : -1;
+}
 
 constexpr H5FD_class_t make_driver() {
     H5FD_class_t driver{};
@@ -76,7 +103,8 @@ constexpr H5FD_class_t make_driver() {
     driver.set_eoa = set_end_of_allocation;
     driver.get_eof = end_of_file;
     driver.read = read_driver;
-    driver.write = no_write;
+    driver.write = write_driver;
+    driver.truncate = truncate_driver;
     constexpr H5FD_mem_t map[H5FD_MEM_NTYPES] = H5FD_FLMAP_DICHOTOMY;
     for (int k = 0; k < H5FD_MEM_NTYPES; ++k) driver.fl_map[k] = map[k];
     return driver;
@@ -84,15 +112,26 @@ constexpr H5FD_class_t make_driver() {
 
 constexpr H5FD_class_t driver = make_driver();
 
+hid_t driver_id() {
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    static const hid_t id = H5FDregister(&driver);
+    return id;
+}
+
 }  // namespace
 
 File open_bytes(const Bytes& bytes) {
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    static const hid_t id = H5FDregister(&driver);
     const Properties access{H5Pcreate(H5P_FILE_ACCESS)};
     const Bytes* info = &bytes;
-    if (id < 0 || H5Pset_driver(access.get(), id, &info) < 0) return {};
+    if (H5Pset_driver(access.get(), driver_id(), &info) < 0) return {};
     return File{H5Fopen("bytes", H5F_ACC_RDONLY, access.get())};
+}
+
+File create_bytes(const Fd& file, const Properties& access) {
+    const Bytes bytes{&file, "memory", 0, 0, {}};
+    const Bytes* info = &bytes;
+    if (H5Pset_driver(access.get(), driver_id(), &info) < 0) return {};
+    return File{H5Fcreate("bytes", H5F_ACC_TRUNC, H5P_DEFAULT, access.get())};
 }
 
 }  // namespace tpx::formats::hdf5

@@ -10,4 +10,8 @@ namespace tpx::formats::hdf5 {
 /// begin with HDF5's signature. Null when libhdf5 refuses them.
 File open_bytes(const Bytes& bytes);
 
+/// Makes a new HDF5 file in `file`, which is empty and open for reading and writing, and must outlive the result.
+/// `access` has the properties of its access but for the driver. Null when libhdf5 cannot.
+File create_bytes(const Fd& file, const Properties& access);
+
 }  // namespace tpx::formats::hdf5

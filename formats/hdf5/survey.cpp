@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 namespace tpx::formats::hdf5 {
 namespace {
@@ -24,11 +25,20 @@ constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
 constexpr char went_well = 'y';
 constexpr char went_wrong = 'n';
 
+/// The address space that this process takes, in bytes.
+std::uint64_t memory_in_use() {
+    std::uint64_t pages = 0;
+    std::ifstream{"/proc/self/statm"} >> pages;
+    return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 /// Bounds what libhdf5 may do with a damaged file: seconds of computing, and memory beside what there is already.
 void limit_process(std::uint64_t size) {
     constexpr std::uint64_t mebi = 1 << 20;
     const rlim_t seconds = 10 + size / (16 * mebi);
-    const rlimit cpu{seconds, seconds}, no_core{0, 0};
+    const rlim_t memory = memory_in_use() + 1024 * mebi + 64 * size;
+    const rlimit cpu{seconds, seconds}, space{memory, memory}, no_core{0, 0};
+    ::setrlimit(RLIMIT_AS, &space);
     ::setrlimit(RLIMIT_CPU, &cpu);
     ::setrlimit(RLIMIT_CORE, &no_core);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -42,13 +42,10 @@ bool read_texts(hid_t attribute, hid_t type, hid_t space, std::size_t count, Att
 bool read_content(hid_t attribute, std::size_t count, AttributeValue& value) {
     const Type type{H5Aget_type(attribute)};
     const Space space{H5Aget_space(attribute)};
-    switch (H5Tget_class(type.get())) {
-        case H5T_STRING:
-            value.kind = AttributeValue::Kind::texts;
+    switch (value.kind) {
+        case AttributeValue::Kind::texts:
             return read_texts(attribute, type.get(), space.get(), count, value);
-        case H5T_INTEGER:
-        case H5T_ENUM:
-            value.kind = AttributeValue::Kind::integers;
+        case AttributeValue::Kind::integers:
             value.integers.resize(count);
             if (H5Tget_class(type.get()) == H5T_ENUM) {
                 // Enumerations convert to nothing but themselves; h5py's bool is one.
@@ -58,17 +55,32 @@ bool read_content(hid_t attribute, std::size_t count, AttributeValue& value) {
                 return true;
             }
             return H5Aread(attribute, H5T_NATIVE_INT64, value.integers.data()) >= 0;
-        case H5T_FLOAT:
-            value.kind = AttributeValue::Kind::reals;
+        case AttributeValue::Kind::reals:
             value.reals.resize(count);
             return H5Aread(attribute, H5T_NATIVE_DOUBLE, value.reals.data()) >= 0;
-        default:
+        case AttributeValue::Kind::other:
             return false;
+    }
+    return false;
+}
+
+AttributeValue::Kind kind_of(hid_t attribute) {
+    const Type type{H5Aget_type(attribute)};
+    switch (H5Tget_class(type.get())) {
+        case H5T_STRING:
+            return AttributeValue::Kind::texts;
+        case H5T_INTEGER:
+        case H5T_ENUM:
+            return AttributeValue::Kind::integers;
+        case H5T_FLOAT:
+            return AttributeValue::Kind::reals;
+        default:
+            return AttributeValue::Kind::other;
     }
 }
 
 AttributeValue read_attribute(hid_t attribute, const char* name) {
-    AttributeValue value{.name = name};
+    AttributeValue value{.name = name, .kind = kind_of(attribute)};
     const Space space{H5Aget_space(attribute)};
     const hssize_t count = H5Sget_simple_extent_npoints(space.get());
     const int axes = H5Sget_simple_extent_ndims(space.get());

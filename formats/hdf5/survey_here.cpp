@@ -60,7 +60,9 @@ private:
         if (link.type != H5L_TYPE_HARD && link.type != H5L_TYPE_SOFT)
             throw failure("'{}': is a link of an unknown kind", path);
         const Object object{H5Oopen(parent, link.name.c_str(), H5P_DEFAULT)};
-        if (!object) throw failure("'{}': {}", path, link.type == H5L_TYPE_SOFT ? nowhere : "HDF5 cannot open it");
+        if (!object && link.type == H5L_TYPE_SOFT) throw failure("'{}': {}", path, nowhere);
+        if (!object)
+            throw failure("'{}': libhdf5 {}.{}.{} cannot open it", path, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
         switch (H5Iget_type(object.get())) {
             case H5I_GROUP:
                 return group(object.get(), path);

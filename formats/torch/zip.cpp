@@ -73,7 +73,7 @@ std::string_view zip64_field(std::string_view extra) {
 
 }  // namespace
 
-Zip::Zip(FileRange range) : reader_{std::move(range)} {
+Zip::Zip(FileRange range, Root root) : reader_{std::move(range)}, kind_{root} {
     const Directory directory = find_directory(reader_);
     directory_ = directory.position;
     if (directory.position > directory.end || directory.size > directory.end - directory.position)
@@ -96,14 +96,17 @@ void Zip::add_entry(std::string_view header, std::string_view name, std::string_
     const std::uint64_t method = field(header, 10, 2);
     if ((field(header, 8, 2) & 1) != 0) throw failure("member '{}' is encrypted", name);
     if (method != 0 && method != 8) throw failure("member '{}' has compression method {}", name, method);
-    const auto slash = name.find('/');
-    if (slash == name.npos) throw failure("member '{}' is in no folder", name);
-    if (entries_.empty() && root_.empty()) root_ = name.substr(0, slash);
-    if (name.substr(0, slash) != root_) throw failure("two root folders, '{}' and '{}'", root_, name.substr(0, slash));
-    if (slash + 1 == name.size()) return;  // the folder itself
+    const bool whole = kind_ == Root::none;
+    const auto slash = whole ? std::string_view::npos : name.find('/');
+    if (whole && name.ends_with('/')) return;  // a folder
+    if (!whole && slash == name.npos) throw failure("member '{}' is in no folder", name);
+    if (!whole && entries_.empty() && root_.empty()) root_ = name.substr(0, slash);
+    if (!whole && name.substr(0, slash) != root_)
+        throw failure("two root folders, '{}' and '{}'", root_, name.substr(0, slash));
+    if (!whole && slash + 1 == name.size()) return;  // the folder itself
 
     ZipEntry entry;
-    entry.name = name.substr(slash + 1);
+    entry.name = whole ? name : name.substr(slash + 1);
     std::string_view extra64 = zip64_field(extra);
     entry.size = widen(field(header, 24, 4), extra64);
     entry.stored_size = widen(field(header, 20, 4), extra64);
@@ -120,7 +123,8 @@ void Zip::check_layout() {
     std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) { return a.header < b.header; });
     std::uint64_t free = 0;  // bytes before it belong to members
     for (const ZipEntry& entry : entries_) {
-        const std::uint64_t local = local_size + root_.size() + 1 + entry.name.size();
+        const std::uint64_t folder = kind_ == Root::none ? 0 : root_.size() + 1;
+        const std::uint64_t local = local_size + folder + entry.name.size();
         if (entry.header < free) throw failure("member '{}' overlaps another", entry.name);
         if (entry.header > directory_ || local > directory_ - entry.header ||
             entry.stored_size > directory_ - entry.header - local)

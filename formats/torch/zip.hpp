@@ -52,8 +52,11 @@ struct ZipEntry {
 /// and data descriptors included. Every size is checked against the range before it is used.
 class Zip {
 public:
+    /// Whether all members lie in one folder, as torch.save has it, or in none, where names are kept whole.
+    enum class Root { one, none };
+
     /// Throws Error when the range holds no archive, a malformed one, or one with two root folders.
-    explicit Zip(FileRange range);
+    explicit Zip(FileRange range, Root root = Root::one);
 
     const FileRange& range() const { return reader_.range(); }
     const std::vector<ZipEntry>& entries() const { return entries_; }  ///< sorted by name
@@ -78,6 +81,7 @@ private:
     void check_layout();
 
     RangeReader reader_;
+    Root kind_;
     std::string root_;
     std::vector<ZipEntry> entries_;
     std::uint64_t directory_ = 0;  ///< where the central directory starts

@@ -16,7 +16,7 @@ struct Coding {
         raw_deflate,  ///< a deflate stream without header, as in zip
         shuffle,      ///< first bytes of all items, then all second ones, ...; a rest shorter than an item as it is
         fletcher32,   ///< followed by its checksum, as HDF5 computes it
-        swap          ///< items with the other byte order
+        swap          ///< items with the other byte order; undone last, wherever it stands
     };
     struct Chunk {
         std::uint64_t offset = 0;   ///< where it is stored, bytes from the start of the file
@@ -29,7 +29,8 @@ struct Coding {
     std::uint64_t chunk_size = 0;
     std::uint64_t size = 0;  ///< of all chunks together; the last one may be shorter than the others
     std::vector<Chunk> chunks;
-    std::string fill;  ///< repeated in chunks that are not stored; empty: zeros
+    std::string fill;   ///< repeated in chunks that are not stored; empty: zeros
+    std::string owner;  ///< what is stored so, for messages: "dataset 'w'"; may be empty
 
     /// Decoded bytes of chunk `k`.
     std::uint64_t size_of(std::uint64_t k) const { return std::min(chunk_size, size - k * chunk_size); }

@@ -65,8 +65,11 @@ void SourceFiles::decode(std::uint32_t file, std::uint64_t chunk, std::span<std:
     const Coding& coding = *files_[file].coding;
     const Coding::Chunk& stored = coding.chunks[chunk];
     open_.read(file, stored.offset, decoder_.stored(stored.length));
-    in_context([&] { return fmt::format("{}: {} bytes at {}", paths_[file].string(), stored.length, stored.offset); },
-               [&] { decoder_.decode(coding, stored.skipped, into); });
+    const auto context = [&] {
+        return fmt::format("{}: {}{}{} bytes at {}", paths_[file].string(), coding.owner,
+                           coding.owner.empty() ? "" : ": ", stored.length, stored.offset);
+    };
+    in_context(context, [&] { decoder_.decode(coding, stored.skipped, into); });
 }
 
 std::vector<SourceFile> raw_files(std::span<const std::filesystem::path> paths) {

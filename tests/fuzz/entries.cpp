@@ -82,6 +82,16 @@ void torch_file(std::string_view bytes) {
     archive.check_crcs();
 }
 
+void hdf5(std::string_view bytes) {
+    static const Scratch scratch;
+    read_checkpoint(scratch.write("input.h5", bytes));
+}
+
+void gguf(std::string_view bytes) {
+    static const Scratch scratch;
+    read_checkpoint(scratch.write("input.gguf", bytes));
+}
+
 void safetensors(std::string_view bytes) {
     static const Scratch scratch;
     scratch.write("model.safetensors", bytes);
@@ -192,6 +202,8 @@ std::span<const Entry> entries() {
         Entry{"deepspeed-recut", recut<zero2, partition>},
         Entry{"deepspeed-recut3", recut<zero3, partition>},
         Entry{"deepspeed-recut-model", recut<zero2, module>},
+        Entry{"hdf5", hdf5},
+        Entry{"gguf", gguf},
         Entry{"plan", plan},
         Entry{"hosts", hosts},
         Entry{"layout", layout},

@@ -163,6 +163,10 @@ def main():
         import torch_files
 
         return torch_files.main(tpx)
+    if kind == "hdf5":
+        import hdf5_files
+
+        return hdf5_files.main(tpx)
     if kind == "families":
         import families
 

@@ -3,6 +3,7 @@
 
 #include "lib/core/catalogue.hpp"
 #include "lib/core/file.hpp"
+#include "tests/support/decoded.hpp"
 #include "tests/support/sha256.hpp"
 
 #include <doctest/doctest.h>
@@ -81,6 +82,8 @@ inline std::map<std::string, std::string> assemble(const Catalogue& catalogue) {
     for (const Piece& piece : catalogue.pieces) {
         std::string& file = files[piece.file];
         if (file.empty()) file = read_file(catalogue.path(piece.file));
+        if (const auto& coding = catalogue.files[piece.file].coding; coding && file.size() != coding->size + 1)
+            file = decoded(file, *coding) + '.';  // so marked
         const Tensor& tensor = catalogue.tensors[piece.tensor];
         std::string& whole_one = tensors[tensor.name];
         const std::size_t size = itemsize(tensor.dtype);

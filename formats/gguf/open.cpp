@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/gguf/gguf.hpp"
+#include "formats/gguf/header.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tpx::formats {
+namespace gguf {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// NAME-00002-of-00003.gguf.
+struct PartName {
+    std::string stem;
+    int number = 0;
+    int count = 0;
+};
+
+std::optional<PartName> part_of(const std::string& name) {
+    constexpr std::string_view pattern = "-00000-of-00000.gguf";
+    if (name.size() <= pattern.size()) return std::nullopt;
+    const std::string tail = name.substr(name.size() - pattern.size());
+    for (std::size_t k = 0; k < tail.size(); ++k) {
+        const bool digit = tail[k] >= '0' && tail[k] <= '9';
+        if (pattern[k] == '0' ? !digit : tail[k] != pattern[k]) return std::nullopt;
+    }
+    return PartName{name.substr(0, name.size() - pattern.size()), std::stoi(tail.substr(1, 5)),
+                    std::stoi(tail.substr(10, 5))};
+}
+
+/// All parts of the model that one file, or a directory, belongs to.
+std::vector<fs::path> select(const fs::path& path) {
+    if (fs::is_directory(path)) {
+        std::set<fs::path> files;
+        std::set<std::string> models;
+        for (const fs::directory_entry& entry : fs::directory_iterator{path}) {
+            const std::string name = entry.path().filename().string();
+            if (!name.ends_with(".gguf")) continue;
+            files.insert(entry.path());
+            const auto part = part_of(name);
+            models.insert(part ? part->stem : name);
+        }
+        if (models.size() > 1) throw failure("{}: holds {} models; name a file", path.string(), models.size());
+        return select(*files.begin());
+    }
+    const auto part = part_of(path.filename().string());
+    if (!part) return {path};
+    std::vector<fs::path> files;
+    for (int k = 1; k <= part->count; ++k) {
+        files.push_back(path.parent_path() / fmt::format("{}-{:05}-of-{:05}.gguf", part->stem, k, part->count));
+        if (!fs::exists(files.back())) throw failure("{}: is missing", files.back().string());
+    }
+    return files;
+}
+
+void check_split(const Header& header, const fs::path& file, std::size_t number, std::size_t count) {
+    const auto entry = [&](const char* key) -> std::optional<std::int64_t> {
+        const auto found = header.metadata.find(key);
+        if (found == header.metadata.end()) return std::nullopt;
+        const auto* value = std::get_if<std::int64_t>(&found->second);
+        return value == nullptr ? std::nullopt : std::optional{*value};
+    };
+    const auto own = entry("split.no"), all = entry("split.count");
+    if (all.value_or(0) > 1 && *all != static_cast<std::int64_t>(count))
+        throw failure("{}: is one of {} parts; {} are here (NAME-{:05}-of-{:05}.gguf)", file.string(), *all, count, 1,
+                      *all);
+    if (count > 1 && own && *own != static_cast<std::int64_t>(number))
+        throw failure("{}: is part {}, its name says {}", file.string(), *own + 1, number + 1);
+}
+
+void add(const Header& header, const fs::path& path, Checkpoint& checkpoint, std::set<std::string>& names) {
+    Catalogue& catalogue = checkpoint.catalogue;
+    const auto file = static_cast<std::uint32_t>(catalogue.files.size());
+    catalogue.files.push_back({path.filename(), size_of_file(path)});
+    for (const TensorInfo& info : header.tensors) {
+        if (!names.insert(info.name).second)
+            throw failure("{}: tensor '{}': is in another part too", path.string(), info.name);
+        if (!info.type->dtype) {
+            checkpoint.quantised.push_back({info.name, std::string{info.type->name}, info.shape});
+            continue;
+        }
+        const auto number = static_cast<std::uint32_t>(catalogue.tensors.size());
+        catalogue.tensors.push_back({info.name, *info.type->dtype, info.shape});
+        if (info.bytes == 0) continue;
+        catalogue.pieces.push_back({.tensor = number,
+                                    .file = file,
+                                    .offset = info.offset,
+                                    .box = whole(info.shape),
+                                    .strides = row_major(info.shape),
+                                    .rank = 0});
+    }
+}
+
+void note_quantised(Checkpoint& checkpoint) {
+    if (checkpoint.quantised.empty()) return;
+    std::map<std::string, int> counts;
+    for (const Quantised& tensor : checkpoint.quantised) ++counts[tensor.type];
+    std::string text;
+    for (const auto& [type, count] : counts) text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", count, type);
+    checkpoint.notes.push_back(fmt::format("{} tensors are quantised ({}): they are listed, not compared or moved",
+                                           checkpoint.quantised.size(), text));
+}
+
+}  // namespace
+}  // namespace gguf
+
+Checkpoint open_gguf(const std::filesystem::path& path) {
+    const auto files = gguf::select(path);
+    Checkpoint checkpoint{.format = Format::gguf};
+    checkpoint.catalogue.directory = files[0].parent_path();
+    std::set<std::string> names;
+    for (std::size_t k = 0; k < files.size(); ++k) {
+        gguf::Header header = gguf::read_header(files[k]);
+        gguf::check_split(header, files[k], k, files.size());
+        if (k == 0) checkpoint.config = std::move(header.metadata);
+        gguf::add(header, files[k], checkpoint, names);
+    }
+    gguf::note_quantised(checkpoint);
+    return checkpoint;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+
+namespace tpx::formats {
+
+/// Whether HDF5's signature stands in the file, at its start or behind a user block; tpx's own plan files are none.
+bool is_hdf5(const std::filesystem::path& file);
+
+/// Opens HDF5 files: one, or all of a directory together; plain ones, whose groups are modules and whose datasets are
+/// tensors, tpx's own of several ranks, and those of Keras: weights in one or many files, archives, whole models of
+/// the old kind. Throws Error "FILE: ..." when one is malformed, uses what tpx does not read, or when parts are
+/// missing.
+Checkpoint open_hdf5(const std::filesystem::path& path);
+
+/// model.h5, or rank_RRRRR.h5 for each of several ranks, as tpx-hdf5(5) describes.
+Draft draft_hdf5(const Content& content);
+
+/// model.weights.h5 (Format::keras) or a whole model, model.h5 (Format::keras_legacy), with the groups and attributes
+/// of a source of the same format. Throws Error (usage) for other sources, which do not tell them.
+Draft draft_keras(Format format, const Content& content);
+
+}  // namespace tpx::formats

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/companions.hpp"
+#include "formats/config_file.hpp"
+#include "formats/hdf5/file.hpp"
+#include "formats/hdf5/hdf5.hpp"
+#include "formats/hdf5/keras.hpp"
+#include "formats/hdf5/own.hpp"
+#include "formats/hdf5/tree.hpp"
+#include "lib/core/error.hpp"
+
+#include <fcntl.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace tpx::formats {
+namespace hdf5 {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The files that make up the checkpoint at `path`.
+struct Selection {
+    fs::path directory;
+    std::vector<fs::path> files;
+    bool is_archive = false;
+    bool is_sharded = false;  ///< parts of one tree of Keras
+};
+
+bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> endings) {
+    return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+Selection select_one(const fs::path& path) {
+    const std::string name = path.filename().string();
+    if (name.ends_with(".weights.json")) return {path.parent_path(), keras_shards(path), false, true};
+    return {path.parent_path(), {path.filename()}, name.ends_with(".keras") && !is_hdf5(path), false};
+}
+
+Selection select(const fs::path& path) {
+    if (!fs::is_directory(path)) return select_one(path);
+    std::set<fs::path> files, indices, archives;
+    for (const fs::directory_entry& entry : fs::directory_iterator{path}) {
+        const std::string name = entry.path().filename().string();
+        if (!entry.is_regular_file()) continue;
+        if (name.ends_with(".weights.json")) indices.insert(entry.path());
+        if (name.ends_with(".keras")) archives.insert(entry.path());
+        if (ends_with_any(name, {".h5", ".hdf5"})) files.insert(name);
+    }
+    if (indices.size() > 1 || (indices.empty() && files.empty() && archives.size() > 1))
+        throw failure("{}: holds several checkpoints of Keras; name one of the files", path.string());
+    if (!indices.empty()) return select_one(*indices.begin());
+    if (files.empty()) return select_one(*archives.begin());
+    return {path, {files.begin(), files.end()}, false, false};
+}
+
+void keep_tree(std::span<const OpenedFile> files, std::span<const NamedDataset> datasets, Checkpoint& checkpoint) {
+    auto tree = std::make_shared<Tree>();
+    std::set<std::string> seen;
+    for (const OpenedFile& file : files) {
+        for (const GroupFacts& group : file.survey.groups) {
+            if (seen.insert(group.path).second) tree->groups.push_back(group);
+        }
+    }
+    for (const NamedDataset& dataset : datasets)
+        tree->datasets[dataset.name] = {dataset.facts->path, dataset.facts->attributes};
+    checkpoint.tree = std::move(tree);
+}
+
+/// What the root's attributes tell of the state around the weights.
+void read_root(const Survey& survey, Checkpoint& checkpoint) {
+    const Attributes& attributes = survey.groups.at(0).attributes;
+    for (const char* name : {"iteration", "step"}) {
+        if (!checkpoint.iteration) checkpoint.iteration = number_of(attributes, name);
+    }
+    const std::string* config = text_of(attributes, "config");
+    if (config == nullptr || !checkpoint.config_json.empty()) return;
+    if (!nlohmann::json::parse(*config, nullptr, false).is_object()) return;
+    checkpoint.config = parse_config_json(*config);
+    checkpoint.config_json = *config;
+}
+
+void note_left_aside(std::span<const OpenedFile> files, std::span<const NamedDataset> datasets,
+                     Checkpoint& checkpoint) {
+    std::set<const DatasetFacts*> taken;
+    for (const NamedDataset& dataset : datasets) taken.insert(dataset.facts);
+    for (const OpenedFile& file : files) {
+        for (const DatasetFacts& facts : file.survey.datasets) {
+            if (taken.contains(&facts)) continue;
+            checkpoint.notes.push_back(fmt::format("{}: dataset '{}': left aside ({})",
+                                                   checkpoint.catalogue.files[file.number].path.string(), facts.path,
+                                                   facts.kind.empty() ? "no attribute lists it" : facts.kind));
+        }
+    }
+}
+
+/// Whether several ranks wrote the pieces; chunks say nothing of a layout.
+bool has_ranks(const Catalogue& catalogue) {
+    return std::ranges::any_of(catalogue.pieces, [](const Piece& piece) { return piece.rank > 0; });
+}
+
+void note_unwritten(std::span<const NamedDataset> datasets, Checkpoint& checkpoint) {
+    for (const NamedDataset& dataset : datasets) {
+        const DatasetFacts& facts = *dataset.facts;
+        const bool never = (facts.storage == Storage::contiguous && !facts.written) ||
+                           (facts.storage == Storage::chunked && facts.chunks.empty());
+        if (never && std::ranges::count(facts.shape, 0u) == 0)
+            checkpoint.notes.push_back(
+                fmt::format("tensor '{}': was never written, and reads as its fill value", dataset.name));
+    }
+}
+
+std::vector<NamedDataset> name_datasets(std::span<const OpenedFile> files, Checkpoint& checkpoint,
+                                        const Selection& selection) {
+    std::set<Keras> kinds;
+    for (const OpenedFile& file : files) kinds.insert(keras_kind(file.survey, selection.files[0]));
+    const bool is_keras = selection.is_archive || selection.is_sharded || !kinds.contains(Keras::no);
+    if (is_keras && files.size() > 1 && !selection.is_sharded)
+        throw failure("{}: holds several files of Keras and no index; name one of the files",
+                      selection.directory.string());
+    checkpoint.format = Format::hdf5;
+    if (!is_keras) return own_datasets(files, checkpoint);
+    const bool is_legacy = kinds.contains(Keras::legacy);
+    checkpoint.format = is_legacy ? Format::keras_legacy : Format::keras;
+    if (!is_legacy) return keras_weights(files);
+    return in_context([&] { return checkpoint.catalogue.path(0).string(); }, [&] { return keras_legacy(files[0]); });
+}
+
+}  // namespace
+}  // namespace hdf5
+
+bool is_hdf5(const std::filesystem::path& file) {
+    constexpr std::string_view plan = "tpx.plan/";
+    const std::uint64_t size = size_of_file(file);
+    const Fd fd = open_file(file, O_RDONLY);
+    std::string start(std::min<std::uint64_t>(size, plan.size()), '\0');
+    read_at(fd, 0, std::as_writable_bytes(std::span{start}), file);
+    return start != plan && hdf5::find_signature({&fd, file, 0, size, {}}).has_value();
+}
+
+Checkpoint open_hdf5(const std::filesystem::path& path) {
+    const hdf5::Selection selection = hdf5::select(path);
+    Checkpoint checkpoint;
+    Catalogue& catalogue = checkpoint.catalogue;
+    catalogue.directory = selection.directory;
+    std::vector<hdf5::OpenedFile> files;
+    for (const std::filesystem::path& name : selection.files)
+        files.push_back(selection.is_archive ? hdf5::open_archive(catalogue, name) : hdf5::open_file(catalogue, name));
+    if (std::filesystem::is_directory(path)) {
+        read_config(path, checkpoint);
+        checkpoint.companions = find_companions(path);
+    }
+    hdf5::read_root(files.at(0).survey, checkpoint);
+    const auto datasets = hdf5::name_datasets(files, checkpoint, selection);
+    hdf5::add_tensors(datasets, checkpoint);
+    if (!hdf5::has_ranks(checkpoint.catalogue)) checkpoint.layout = Layout{};
+    hdf5::keep_tree(files, datasets, checkpoint);
+    hdf5::note_left_aside(files, datasets, checkpoint);
+    hdf5::note_unwritten(datasets, checkpoint);
+    return checkpoint;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/hdf5/survey.hpp"
+
+#include <map>
+
+namespace tpx::formats::hdf5 {
+
+/// What an HDF5 checkpoint has around its tensors.
+struct Tree {
+    /// A tensor's dataset.
+    struct Origin {
+        std::string path;
+        Attributes attributes;
+    };
+
+    std::vector<GroupFacts> groups;
+    std::map<std::string, Origin> datasets;  ///< by tensor
+};
+
+}  // namespace tpx::formats::hdf5

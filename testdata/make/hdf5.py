@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hdf5.py FOLDER: small HDF5 checkpoints with every kind of type and storage, as h5py writes them, and files that must be
+refused. Beside good/ lies a JSON file of what they hold. Needs h5py and numpy."""
+
+import hashlib
+import json
+import os
+import sys
+
+import h5py
+import numpy as np
+
+NAMES = {"f": "f", "i": "i", "u": "u", "c": "c"}
+
+
+class Maker:
+    def __init__(self, path):
+        self.tensors = {}
+        self.file = h5py.File(path, "w")
+        self.random = np.random.default_rng(3)
+
+    def put(self, path, values, dtype=None, named=None, **storage):
+        data = self.file.create_dataset(path, data=values, **storage)
+        if named:
+            data.attrs["dtype"] = named
+        little = values.astype(values.dtype.newbyteorder("<"))
+        kind = dtype or ("bool" if values.dtype.kind == "b" else f"{values.dtype.kind}{values.dtype.itemsize * 8}")
+        self.tensors[path.replace("/", ".")] = {"dtype": kind, "shape": list(values.shape),
+                                                "sha256": hashlib.sha256(little.tobytes()).hexdigest()}
+        return data
+
+    def real(self, *shape, dtype="<f4"):
+        return self.random.standard_normal(shape).astype(dtype)
+
+    def whole(self, *shape, dtype="<i4"):
+        return self.random.integers(0, 100, shape).astype(dtype)
+
+
+def make_types(path):
+    m = Maker(path)
+    m.file.attrs["step"] = 12
+    m.file.attrs["config"] = json.dumps({"hidden_size": 6})
+    for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"):
+        m.put("whole/" + kind, m.whole(3, 2, dtype="<" + kind))
+        m.put("whole/big_" + kind, m.whole(3, 2, dtype=">" + kind))
+    for kind in ("f2", "f4", "f8", "c8", "c16"):
+        m.put("real/" + kind, m.real(5, dtype="<" + kind))
+        m.put("real/big_" + kind, m.real(5, dtype=">" + kind))
+    m.put("mask", m.whole(3, 3) % 2 == 1)
+    m.put("scalar", np.array(7, "<i8"))
+    m.put("none", np.zeros((0, 3), "<f4"))
+    m.put("half/by_attribute", m.whole(4, 3, dtype="<u2"), "bf16", "bfloat16")
+    m.put("half/big", m.whole(4, 3, dtype=">u2"), "bf16", "bfloat16")
+    m.put("half/opaque", m.whole(4, 3, dtype="<u2").view("V2"), "bf16")
+    m.put("quarter/e4m3", m.whole(4, dtype="u1"), "f8_e4m3", "float8_e4m3fn")
+    m.put("quarter/e5m2", m.whole(4, dtype="u1"), "f8_e5m2", "float8_e5m2")
+    m.file.create_dataset("words", data=["these", "are", "texts"])
+    link = m.file["scalar"]
+    m.file["hard"] = link
+    m.file["soft"] = h5py.SoftLink("/scalar")
+    for name in ("hard", "soft"):
+        m.tensors[name] = m.tensors["scalar"]
+    m.file.close()
+    return m.tensors
+
+
+def make_storage(path):
+    m = Maker(path)
+    m.put("chunked", m.real(7, 5), chunks=(3, 2))
+    m.put("gzip", m.real(7, 5), chunks=(3, 2), compression="gzip")
+    m.put("shuffled", m.real(9, 11), chunks=(4, 4), compression="gzip", shuffle=True)
+    m.put("summed", m.real(9, 3, dtype="<f8"), chunks=(4, 2), fletcher32=True)
+    m.put("all", m.real(6, 5, 4), chunks=(4, 2, 3), compression="gzip", shuffle=True, fletcher32=True)
+    m.put("big", m.real(6, 5, dtype=">f8"), chunks=(4, 2), compression="gzip", shuffle=True)
+    m.put("one_chunk", m.whole(40), chunks=(64,), maxshape=(None,), compression="gzip")
+    m.put("odd_bytes", m.whole(9, dtype="u1"), chunks=(5,), fletcher32=True)
+    # Never written: the fill value counts.
+    m.put("unwritten", np.full((5, 2), 2.5, "<f4"))
+    del m.file["unwritten"]
+    m.file.create_dataset("unwritten", (5, 2), "<f4", fillvalue=2.5)
+    some = np.full((6, 6), -1, ">i4")
+    m.put("partly", some, chunks=(2, 2))
+    del m.file["partly"]
+    data = m.file.create_dataset("partly", (6, 6), ">i4", chunks=(2, 2), fillvalue=-1, compression="gzip")
+    data[2:4, 2:4] = some[2:4, 2:4] = 5
+    m.tensors["partly"]["sha256"] = hashlib.sha256(some.astype("<i4").tobytes()).hexdigest()
+    # Compact, by the low-level interface.
+    values = m.whole(4, 2, dtype=">i2")
+    m.put("compact", values)
+    del m.file["compact"]
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_layout(h5py.h5d.COMPACT)
+    space = h5py.h5s.create_simple(values.shape)
+    made = h5py.h5d.create(m.file.id, b"compact", h5py.h5t.py_create(values.dtype), space, plist)
+    made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    # A chunk to which the filters were not applied.
+    values = m.real(4)
+    m.put("unfiltered_chunk", values, chunks=(4,), compression="gzip")
+    m.file["unfiltered_chunk"].id.write_direct_chunk((0,), values.tobytes(), filter_mask=1)
+    m.file.close()
+    return m.tensors
+
+
+def make_corrupt(folder):
+    refusals = {}
+
+    def file(name, cause, **options):
+        refusals[name] = cause
+        return h5py.File(os.path.join(folder, name), "w", **options)
+
+    with file("lzf.h5", "dataset 'w': is stored with the filter 'lzf'") as f:
+        f.create_dataset("w", data=np.zeros(9), compression="lzf")
+    with file("scaleoffset.h5", "dataset 'w': is stored with the filter") as f:
+        f.create_dataset("w", data=np.zeros(9, "i4"), scaleoffset=0)
+    with file("external_link.h5", "'w': is a link to another file") as f:
+        f["w"] = h5py.ExternalLink("other.h5", "/w")
+    with file("soft_to_external.h5", "is a link") as f:
+        f["v"] = h5py.SoftLink("/w")
+        f["w"] = h5py.ExternalLink("external_link.h5", "/w")
+    with file("external_storage.h5", "dataset 'w': is stored in other files") as f:
+        f.create_dataset("w", (4,), "<f4", external=[("/etc/hostname", 0, 16)])
+    with file("virtual.h5", "dataset 'w': is a virtual dataset", libver=("v110", "v110")) as f:
+        layout = h5py.VirtualLayout((4,), "<f4")
+        layout[:] = h5py.VirtualSource("storage.h5", "chunked", (4,))
+        f.create_virtual_dataset("w", layout)
+    with file("soft_circle.h5", "'a': is a link that leads nowhere, or in a circle") as f:
+        f["a"] = h5py.SoftLink("/b")
+        f["b"] = h5py.SoftLink("/a")
+    with file("group_circle.h5", "group 'g/again': contains itself") as f:
+        g = f.create_group("g")
+        g["again"] = g
+    with file("two_names.h5", "a second tensor is called 'a.b'") as f:
+        f["a/b"] = np.zeros(2)
+        f["a.b"] = np.zeros(2)
+    with file("flipped_chunk.h5", "") as f:
+        f.create_dataset("w", data=np.arange(64.0), chunks=(64,), compression="gzip")
+        offset = f["w"].id.get_chunk_info(0).byte_offset
+    refusals.pop("flipped_chunk.h5")
+    path = os.path.join(folder, "flipped_chunk.h5")
+    content = bytearray(open(path, "rb").read())
+    content[offset + 20] ^= 0xFF
+    open(path, "wb").write(content)
+    whole = open(os.path.join(folder, "two_names.h5"), "rb").read()
+    open(os.path.join(folder, "truncated.h5"), "wb").write(whole[: len(whole) // 2])
+    refusals["truncated.h5"] = "is no whole HDF5 file"
+    return refusals
+
+
+def main(folder):
+    good, corrupt = os.path.join(folder, "hdf5/good"), os.path.join(folder, "hdf5/corrupt")
+    for place in (good, corrupt):
+        os.makedirs(place, exist_ok=True)
+    for name, make in (("types", make_types), ("storage", make_storage)):
+        tensors = make(os.path.join(good, name + ".h5"))
+        with open(os.path.join(good, name + ".json"), "w", encoding="utf-8") as out:
+            json.dump({"tensors": tensors}, out, indent=1, sort_keys=True)
+            out.write("\n")
+    with open(os.path.join(folder, "hdf5/corrupt.json"), "w", encoding="utf-8") as out:
+        json.dump(make_corrupt(corrupt), out, indent=1, sort_keys=True)
+        out.write("\n")
+    # Behind a user block addresses count from somewhere else.
+    with h5py.File(os.path.join(good, "types.h5"), "r") as source, \
+            h5py.File(os.path.join(good, "user_block.h5"), "w", userblock_size=1024) as out:
+        for name in ("whole/i4", "scalar"):
+            out[name] = source[name][()]
+        out.create_dataset("chunked", data=source["whole/i4"][()], chunks=(2, 2), compression="gzip")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
