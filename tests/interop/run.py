@@ -167,6 +167,10 @@ def main():
         import hdf5_files
 
         return hdf5_files.main(tpx)
+    if kind == "megatron-steps":
+        import megatron_steps
+
+        return megatron_steps.main(tpx)
     if kind == "families":
         import families
 
