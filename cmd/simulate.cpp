@@ -91,17 +91,24 @@ ordered_json to_json(const SimulateOptions& options, const formats::Trace& trace
 void run_simulate(const SimulateOptions& options, Output& out) {
     if (!is_first_rank()) return;
     const std::vector<const PolicyInfo*> chosen = policies_of(options.policies);
-    const Rules rules = rules_of(options);
+    Rules rules = rules_of(options);
+    const TraceFilter filter = filter_of(options);
     const Cluster cluster = formats::read_cluster(options.cluster);
     const formats::SpeedBook speeds =
         options.speeds.empty() ? formats::SpeedBook{} : formats::read_speeds(options.speeds, cluster);
-    const formats::Trace trace = formats::read_trace(options.trace, cluster, speeds);
+    formats::Trace trace = formats::read_trace(options.trace, cluster, speeds);
     report_bad(trace, options.skip_bad, out);
+    trace.jobs = filtered(std::move(trace.jobs), filter);
     if (trace.jobs.empty()) throw failure("{}: no jobs in it", options.trace);
+    add_outages(options, cluster, trace.jobs, rules);
+    rules.segments = !options.timeline.empty() || !options.report.empty();
     std::vector<Played> played;
     for (const PolicyInfo* info : chosen) played.push_back(play(*info, cluster, trace.jobs, rules));
     if (!options.jobs.empty()) write_text(options.jobs, jobs_csv(played, trace.jobs));
-    if (out.json()) return out.object("tpx.simulate/1", to_json(options, trace, cluster, played));
+    if (!options.timeline.empty()) write_text(options.timeline, timeline_json(played, trace.jobs, cluster));
+    const ordered_json json = to_json(options, trace, cluster, played);
+    if (!options.report.empty()) write_text(options.report, simulation_report(json, played, trace.jobs, cluster));
+    if (out.json()) return out.object("tpx.simulate/1", json);
     const auto plural = [](std::size_t count, std::string_view noun) {
         return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
     };

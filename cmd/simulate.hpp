@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cmd/cli.hpp"
+#include "lib/cluster/filter.hpp"
 #include "lib/cluster/metrics.hpp"
 #include "lib/cluster/rules.hpp"
 
@@ -15,7 +16,9 @@ namespace tpx::cli {
 struct SimulateOptions {
     std::string trace, cluster, policies, speeds;
     std::string quantum, reconfig, delays;
-    std::string jobs;
+    std::string window, load, sample, seed;
+    std::string mtbf, repair, checkpoint;
+    std::string jobs, timeline, report;
     bool skip_bad = false;
 };
 
@@ -33,6 +36,21 @@ void add_simulate(Cli& cli);
 
 /// How the options say that a trace is played.
 Rules rules_of(const SimulateOptions& options);
+
+/// Which part of the trace the options ask for.
+TraceFilter filter_of(const SimulateOptions& options);
+
+/// Adds the outages that the options ask for, until well after the last of `jobs` should be done.
+void add_outages(const SimulateOptions& options, const Cluster& cluster, const std::vector<TraceJob>& jobs,
+                 Rules& rules);
+
+/// What jobs held when, in the format that Perfetto and chrome://tracing read.
+std::string timeline_json(const std::vector<Played>& played, const std::vector<TraceJob>& jobs, const Cluster& cluster);
+
+/// A page for browsers that needs no other file: `summary`, which --json prints, distributions, GPUs over time, and
+/// jobs on hosts where they are few enough to be seen.
+std::string simulation_report(const nlohmann::ordered_json& summary, const std::vector<Played>& played,
+                              const std::vector<TraceJob>& jobs, const Cluster& cluster);
 
 /// The numbers of one policy.
 nlohmann::ordered_json summary_json(const Played& played);

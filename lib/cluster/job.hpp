@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tpx {
@@ -34,9 +35,13 @@ public:
     virtual ~Speed() = default;
     /// Units of work a second on `grant` of `cluster`, which is not empty; 0 where the job cannot run so.
     virtual double rate(const Grant& grant, const Cluster& cluster) const = 0;
+    /// True where every number of GPUs will do.
+    virtual bool any_number() const { return false; }
     /// The fastest plan on the GPUs of `grant`, of those that differ from the job's own only in data parallelism where
     /// `own_kind`; 0, the job's own, where there is no choice.
     virtual int best_plan(const Grant& /*grant*/, const Cluster& /*cluster*/, bool /*own_kind*/) const { return 0; }
+    /// How many GPUs of one kind a job uses that asks for `asked`, and its rate there; 0 where it cannot run.
+    virtual std::pair<int, double> on_kind(int /*kind*/, int asked) const { return {asked, 1}; }
     /// True for a job that data parallelism alone is used for.
     virtual bool data_parallel() const { return true; }
     /// What jobs with the same rates share; null where this one is alone.

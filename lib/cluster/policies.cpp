@@ -7,7 +7,7 @@
 namespace tpx {
 
 std::span<const PolicyInfo> policies() {
-    static constexpr std::array<PolicyInfo, 13> all{{
+    static constexpr std::array<PolicyInfo, 14> all{{
         {"fifo", "In order of arrival", make_fifo},
         {"fifo-backfill", "In order of arrival, gaps filled without delaying the first", make_fifo_backfill},
         {"srtf", "Shortest remaining time first, others are stopped", make_srtf},
@@ -21,6 +21,7 @@ std::span<const PolicyInfo> policies() {
         {"synergy", "In order of arrival, who does not fit is passed over", make_synergy},
         {"antman", "Guaranteed jobs stop best-effort ones", make_antman},
         {"sia", "Numbers of GPUs by goodput, every minute", make_sia},
+        {"gavel", "Max-min fair shares of kinds of GPUs, in rounds", make_gavel},
     }};
     return all;
 }

@@ -37,5 +37,6 @@ std::unique_ptr<Policy> make_rubick_n();
 std::unique_ptr<Policy> make_synergy();
 std::unique_ptr<Policy> make_antman();
 std::unique_ptr<Policy> make_sia();
+std::unique_ptr<Policy> make_gavel();
 
 }  // namespace tpx

@@ -8,8 +8,9 @@ namespace {
 
 constexpr double least_gain = 1.01;  // what more GPUs must bring to be of use
 
-// `gpus` GPUs on the first hosts of the job's kind; nothing where they are not there.
-Grant packed(const TraceJob& job, const Cluster& cluster, int gpus) {
+}  // namespace
+
+Grant packed_grant(const TraceJob& job, const Cluster& cluster, int gpus) {
     Grant grant;
     const int kind = job.kind == any ? cluster.hosts[0].kind : job.kind;
     for (std::size_t host = 0; host < cluster.hosts.size() && gpus > 0; ++host) {
@@ -21,8 +22,6 @@ Grant packed(const TraceJob& job, const Cluster& cluster, int gpus) {
     return gpus > 0 ? Grant{} : grant;
 }
 
-}  // namespace
-
 int plan_for(const TraceJob& job, const Grant& grant, const Cluster& cluster, Freedom freedom) {
     return freedom == Freedom::none ? 0 : job.speed->best_plan(grant, cluster, freedom == Freedom::resources);
 }
@@ -32,7 +31,7 @@ Sensitivity::Sensitivity(const TraceJob& job, const Cluster& cluster, Freedom fr
     for (int gpus = 1; gpus <= most; ++gpus) {
         rates_[gpus] = rates_[gpus - 1];
         useful_[gpus] = useful_[gpus - 1];
-        Grant grant = packed(job, cluster, gpus);
+        Grant grant = packed_grant(job, cluster, gpus);
         if (grant.parts.empty()) continue;
         grant.plan = plan_for(job, grant, cluster, freedom);
         const double rate = job.speed->rate(grant, cluster);

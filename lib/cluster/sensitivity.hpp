@@ -34,6 +34,9 @@ private:
     std::vector<int> useful_;
 };
 
+/// `gpus` GPUs on the first hosts of the job's kind, or of the first kind; empty where there are not so many.
+Grant packed_grant(const TraceJob& job, const Cluster& cluster, int gpus);
+
 /// The plan for `grant`, and with which rate.
 int plan_for(const TraceJob& job, const Grant& grant, const Cluster& cluster, Freedom freedom);
 

@@ -49,6 +49,10 @@ public:
     const std::set<std::pair<Time, int>>& finishes() const { return finishes_; }
     /// For how long a change stops a job, where that is the same for all.
     Time change_delay() const { return rules_.delays.change; }
+    /// From several GPUs to the first step with them.
+    Time start_delay() const { return rules_.delays.start; }
+    /// What policies decide at multiples of; 0: they decide whenever something happens.
+    Time quantum() const { return rules_.quantum; }
     /// From the start of a waiting job with `grant` until its last step is done, nothing being changed.
     Time time_needed(int id, const Grant& grant) const;
     const JobResult& result(int id) const { return results_.jobs[id]; }

@@ -28,6 +28,14 @@ double TableSpeed::rate(int kind, int gpus) const {
     return below->second + way * (above->second - below->second);
 }
 
+std::pair<int, double> TableSpeed::on_kind(int kind, int asked) const {
+    auto table = rates_.find(kind);
+    if (table == rates_.end()) table = rates_.find(any);
+    if (table == rates_.end() || table->second.empty()) return {0, 0};
+    const int gpus = std::max(asked, table->second.begin()->first);
+    return {gpus, rate(kind, gpus)};
+}
+
 double TableSpeed::rate(const Grant& grant, const Cluster& cluster) const {
     const int gpus = grant.gpus();
     double slowest = rate(cluster.hosts[grant.parts[0].host].kind, gpus);

@@ -12,6 +12,7 @@ namespace tpx {
 class PowerSpeed final : public Speed {
 public:
     PowerSpeed(int asked, double exponent) : asked_{asked}, exponent_{exponent} {}
+    bool any_number() const override { return true; }
     double rate(const Grant& grant, const Cluster& cluster) const override;
 
 private:
@@ -26,6 +27,8 @@ public:
     /// `kind` may be `any`: of kinds that have no rates of their own.
     void add(int kind, int gpus, double rate) { rates_[kind][gpus] = rate; }
     double rate(const Grant& grant, const Cluster& cluster) const override;
+    /// As many as it asks for; where there is no rate for so few, the fewest that have one.
+    std::pair<int, double> on_kind(int kind, int asked) const override;
     /// The rate of `gpus` GPUs of one kind.
     double rate(int kind, int gpus) const;
 

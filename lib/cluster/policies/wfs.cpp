@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/fair_shares.hpp"
 #include "lib/cluster/policies.hpp"
+#include "lib/cluster/sensitivity.hpp"
 #include "lib/cluster/simulation.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace tpx {
 namespace {
@@ -63,12 +66,31 @@ private:
         return false;
     }
 
+    // Whether every job can use its share: those that are cut by tensors or stages need a certain number.
+    bool all_can_run(const Simulation& simulation, const std::vector<int>& ids, const std::vector<int>& shares) {
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            const TraceJob& job = simulation.job(ids[i]);
+            if (job.speed->any_number()) continue;
+            const auto [known, is_new] = can_run_.try_emplace({ids[i], shares[i]});
+            if (is_new) {
+                const Grant grant = packed_grant(job, simulation.cluster(), shares[i]);
+                known->second = !grant.parts.empty() && job.speed->rate(grant, simulation.cluster()) > 0;
+            }
+            if (!known->second) return false;
+        }
+        return true;
+    }
+
     // Who has how many from now on; false when all stays as it is.
     bool decide(Simulation& simulation) {
         const int gpus = usable(simulation);
         std::vector<int> ids = simulation.running();
         std::vector<Claim> claims = claims_of(simulation, ids);
         std::vector<int> shares = weighted_fair_shares(claims, gpus);
+        if (!all_can_run(simulation, ids, shares)) {
+            shares.clear();
+            for (const int id : ids) shares.push_back(simulation.grant(id).gpus());
+        }
         std::vector<int> waiting = simulation.waiting();
         std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
         for (const int id : waiting) {
@@ -77,8 +99,13 @@ private:
             claims.push_back({simulation.job(id).priority, simulation.job(id).gpus});
             const std::vector<int> with = weighted_fair_shares(claims, gpus);
             if (costs_others(claims, shares, with, claims.back().priority)) break;
-            shares = with;
             ids.push_back(id);
+            if (all_can_run(simulation, ids, with)) {
+                shares = with;
+                continue;
+            }
+            ids.pop_back();
+            claims.pop_back();
         }
         return apply(simulation, ids, shares);
     }
@@ -105,7 +132,8 @@ private:
         return gpus;
     }
 
-    std::vector<Wish> wishes_;  // that GPUs are still needed for
+    std::vector<Wish> wishes_;                     // that GPUs are still needed for
+    std::map<std::pair<int, int>, bool> can_run_;  // by job and GPUs
 };
 
 }  // namespace

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// What came of a trace under each policy.
+"use strict";
+
+const {policies} = data;
+const dashes = ["", "7 3", "2 3", "9 3 2 3", "1 5", "12 4"];
+const strokes = ["var(--accent)", "var(--other-host)", "var(--good)", "var(--storage)", "var(--muted)", "var(--same-host)"];
+const style = (index) => `stroke:${strokes[index % 6]};stroke-dasharray:${dashes[Math.floor(index / 6 + index) % 6]}`;
+const share = (value) => `${(100 * value).toFixed(2)} %`;
+const shareNumber = (pointer) =>
+    element("span", {class: "number", "data-at": pointer, "data-value": at(pointer), "data-unit": "share"}, share(at(pointer)));
+
+function showPolicies() {
+    const cell = (key, show) => (index) => show(`/policies/${index}/${key}`);
+    const time = (title, key) =>
+        ({title, numeric: true, value: (index) => policies[index][key], cell: cell(key, seconds)});
+    const tally = (title, key) =>
+        ({title, numeric: true, value: (index) => policies[index][key], cell: cell(key, count)});
+    const part = (title, key) =>
+        ({title, numeric: true, value: (index) => policies[index][key], cell: cell(key, shareNumber)});
+    const head = {title: "policy", cell: (index) => name(policies[index].policy)};
+    const rows = policies.map((policy, index) => index);
+    put("policies", table({caption: "Times", rows, columns: [head, time("mean", "mean_jct"), time("median", "median_jct"),
+        time("99th percentile", "p99_jct"), time("mean wait", "mean_queueing"), time("makespan", "makespan")]}));
+    put("gpus", table({caption: "GPUs", rows, columns: [head, part("held", "held"), part("working", "worked"),
+        part("training", "trained"), tally("changes", "changes"), tally("stops", "stops")]}));
+}
+
+const frame = {left: 48, right: 12, top: 10, bottom: 28};
+
+// Marks of time below a chart.
+function timeAxis(width, height, place, marks) {
+    return marks.map((value) => [
+        drawn("line", {class: "grid", x1: place(value), x2: place(value), y1: frame.top, y2: height - frame.bottom}),
+        drawn("text", {x: place(value), y: height - 8, "text-anchor": "middle"}, timeText(value)),
+    ]);
+}
+
+// The share of jobs that are done within a time, on a logarithmic scale.
+function drawTimes(width) {
+    const height = 300;
+    const all = policies.flatMap(({distribution}) => distribution).map((value) => Math.max(value, 1));
+    const low = Math.log10(all.reduce((least, value) => Math.min(least, value), Infinity));
+    const high = Math.max(low + 1e-6, Math.log10(largest(all)));
+    const inner = width - frame.left - frame.right;
+    const x = (value) => frame.left + (inner * (Math.log10(Math.max(value, 1)) - low)) / (high - low);
+    const y = (part) => frame.top + (height - frame.top - frame.bottom) * (1 - part);
+    const steps = [1, 10, 60, 600, 3600, 36000, 360000, 3600000].filter((value) => x(value) >= frame.left && x(value) <= width - 30);
+    const marks = width < 500 ? steps.filter((value, index) => index % 2 === 0) : steps;
+    const curves = policies.map(({distribution}, index) => {
+        const last = Math.max(1, distribution.length - 1);
+        const points = distribution.map((value, rank) => `${x(value).toFixed(1)},${y(rank / last).toFixed(1)}`);
+        return drawn("polyline", {class: "curve", style: style(index), points: points.join(" ")});
+    });
+    const levels = [0, 0.5, 1].map((part) => [
+        drawn("line", {class: "grid", x1: frame.left, x2: width - frame.right, y1: y(part), y2: y(part)}),
+        drawn("text", {x: frame.left - 6, y: y(part) + 4, "text-anchor": "end"}, `${100 * part} %`),
+    ]);
+    return pictureOf(width, height, timeAxis(width, height, x, marks), levels, curves);
+}
+
+function showTimes() {
+    const box = element("div");
+    const key = policies.map((policy, index) => element("li", {},
+        drawn("svg", {width: 28, height: 8, "aria-hidden": "true"},
+            drawn("line", {x1: 0, x2: 28, y1: 4, y2: 4, class: "curve", style: style(index)})), name(policy.policy)));
+    put("times", figureOf("Share of jobs done within a time", box), element("ul", {class: "key"}, key));
+    drawToWidth(box, drawTimes);
+    put("times-caption", "The scale of time is logarithmic; jobs of less than a second count as one.");
+}
+
+const span = data.end - data.begin;
+
+function timeMarks(width) {
+    const number = Math.max(2, Math.floor(width / 160));
+    return Array.from({length: number}, (unused, index) => data.begin + (span * index) / number);
+}
+
+const timeScale = (width) => (value) =>
+    frame.left + ((width - frame.left - frame.right) * (value - data.begin)) / span;
+
+function drawUsage(policy, width) {
+    const height = 110;
+    const {held, training} = policy.usage;
+    const x = timeScale(width);
+    const y = (gpus) => height - frame.bottom - ((height - frame.top - frame.bottom) * gpus) / data.gpus;
+    const area = (values, kind) => {
+        const step = span / values.length;
+        const path = values.map((value, index) =>
+            `V${y(value).toFixed(1)}H${x(data.begin + (index + 1) * step).toFixed(1)}`);
+        return drawn("path", {class: kind, d: `M${x(data.begin).toFixed(1)} ${y(0)}${path.join("")}V${y(0)}Z`});
+    };
+    return pictureOf(width, height, timeAxis(width, height, x, timeMarks(width)), area(held, "held"),
+        area(training, "training"),
+        [0, data.gpus].map((gpus) => drawn("text", {x: frame.left - 6, y: y(gpus) + 4, "text-anchor": "end"}, countText(gpus))));
+}
+
+function showUsage() {
+    put("usage", policies.map((policy) => {
+        const box = element("div");
+        queueMicrotask(() => drawToWidth(box, (width) => drawUsage(policy, width)));
+        return element("div", {class: "series"}, element("h3", {}, name(policy.policy)),
+            figureOf(`GPUs over time under ${shown(policy.policy)}`, box));
+    }));
+}
+
+// Each slice of each host with the lanes, one a GPU, that it is drawn in: a job keeps its lanes where it can.
+function lanesOf(policy) {
+    const hosts = data.places.map(([, gpus]) => Array.from({length: gpus}, () => ({until: -Infinity, job: -1})));
+    const boxes = [];
+    for (const [job, begin, end, training, parts] of [...policy.slices].sort((a, b) => a[1] - b[1])) {
+        for (const [host, gpus] of parts) {
+            const free = hosts[host].map((lane, index) => ({lane, index})).filter(({lane}) => lane.until <= begin + 1e-9);
+            free.sort((a, b) => (b.lane.job === job) - (a.lane.job === job) || a.index - b.index);
+            let box;
+            for (const {lane, index} of free.slice(0, gpus).sort((a, b) => a.index - b.index)) {
+                lane.until = end;
+                lane.job = job;
+                if (box && box.index + box.lanes === index) ++box.lanes;
+                else boxes.push(box = {job, begin, end, training, host, index, lanes: 1});
+            }
+        }
+    }
+    return boxes;
+}
+
+const colourOf = (job) => `hsl(${(job * 137.5) % 360} 45% 55%)`;
+
+function drawHosts(policy, width) {
+    const boxes = lanesOf(policy);
+    const lane = Math.max(2, Math.min(9, Math.floor(600 / data.gpus)));
+    const tops = [];
+    let height = frame.top;
+    for (const [, gpus] of data.places) {
+        tops.push(height);
+        height += gpus * lane + 4;
+    }
+    height += frame.bottom;
+    const x = timeScale(width);
+    const rects = boxes.map(({job, begin, end, training, host, index, lanes}) => drawn("rect", {
+        x: x(begin).toFixed(1), width: Math.max(0.5, x(end) - x(begin)).toFixed(1),
+        y: tops[host] + index * lane, height: lanes * lane - (lane > 3 ? 1 : 0),
+        style: `fill:${colourOf(job)};opacity:${training ? 1 : 0.4}`,
+    }, drawn("title", {}, shown(data.names[job]))));
+    const labels = data.places.map(([host], index) =>
+        drawn("text", {x: frame.left - 6, y: tops[index] + 10, "text-anchor": "end"}, shortened(shown(host), 6)));
+    const picture = pictureOf(width, height, timeAxis(width, height, x, timeMarks(width)), labels, rects);
+    return picture;
+}
+
+function showHosts() {
+    const seen = policies.filter(({slices}) => slices.length > 0);
+    const hidden = policies.length - seen.length;
+    put("hosts-words", seen.length > 0 ? "A lane for each GPU, a colour for each job, paler while it does not train. " : "",
+        hidden > 0 ? `${hidden} of ${policies.length} policies made more slices than can be seen here; --timeline writes all.` : "");
+    put("hosts", seen.map((policy) => {
+        const box = element("div");
+        queueMicrotask(() => drawToWidth(box, (width) => drawHosts(policy, width)));
+        return element("div", {class: "series"}, element("h3", {}, name(policy.policy)),
+            figureOf(`Jobs on hosts under ${shown(policy.policy)}`, box));
+    }));
+}
+
+put("name", name(data.trace));
+put("words", count("/jobs"), " jobs on ", count("/gpus"), " GPUs of ", count("/hosts"), " hosts");
+showPolicies();
+showTimes();
+showUsage();
+showHosts();
+queueMicrotask(() => queueMicrotask(() => { document.documentElement.dataset.ready = "true"; }));

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/html_page.hpp"
+#include "cmd/simulate.hpp"
+#include "lib/cluster/usage.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace tpx::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t most_slices = 4000;  // of a chart of hosts
+constexpr std::size_t most_points = 400;   // of a distribution
+constexpr int stretches = 240;             // of GPUs over time
+
+// Values at evenly spaced ranks of the sorted ones, the least and the largest among them.
+ordered_json distribution(std::vector<double> values) {
+    std::ranges::sort(values);
+    auto points = ordered_json::array();
+    const std::size_t count = std::min(values.size(), most_points);
+    for (std::size_t i = 0; i < count; ++i)
+        points.push_back(values[count == 1 ? 0 : i * (values.size() - 1) / (count - 1)]);
+    return points;
+}
+
+ordered_json usage_json(const Played& played, Time begin, Time end) {
+    ordered_json held = ordered_json::array(), training = ordered_json::array();
+    for (const Usage& usage : usage_over_time(played.results.segments, begin, end, stretches)) {
+        held.push_back(usage.held);
+        training.push_back(usage.training);
+    }
+    return {{"held", std::move(held)}, {"training", std::move(training)}};
+}
+
+// [job, begin, end, training, [[host, GPUs], ...]], times in seconds; nothing where they are too many to be seen.
+ordered_json slices_json(const Played& played) {
+    auto slices = ordered_json::array();
+    std::size_t count = 0;
+    for (const Segment& segment : played.results.segments) count += segment.grant.parts.size();
+    if (count > most_slices) return slices;
+    for (const Segment& segment : played.results.segments) {
+        auto parts = ordered_json::array();
+        for (const GpuShare& share : segment.grant.parts) parts.push_back({share.host, share.gpus});
+        slices.push_back({segment.job, seconds_of(segment.begin), seconds_of(segment.end), segment.training ? 1 : 0,
+                          std::move(parts)});
+    }
+    return slices;
+}
+
+}  // namespace
+
+std::string simulation_report(const ordered_json& summary, const std::vector<Played>& played,
+                              const std::vector<TraceJob>& jobs, const Cluster& cluster) {
+    ordered_json data = summary;
+    for (const TraceJob& job : jobs) data["names"].push_back(job.name);
+    for (const ClusterHost& host : cluster.hosts) data["places"].push_back({host.name, host.gpus});
+    Time end = 1;
+    for (const Played& one : played) end = std::max(end, one.results.end);
+    data["begin"] = seconds_of(jobs.front().arrival);
+    data["end"] = seconds_of(end);
+    for (std::size_t i = 0; i < played.size(); ++i) {
+        std::vector<double> times;
+        for (const JobResult& job : played[i].results.jobs) times.push_back(seconds_of(job.finish - job.arrival));
+        ordered_json& policy = data["policies"][i];
+        policy["distribution"] = distribution(std::move(times));
+        policy["usage"] = usage_json(played[i], jobs.front().arrival, end);
+        policy["slices"] = slices_json(played[i]);
+    }
+    const HtmlPage page{.title = "tpx simulate",
+                        .body = "simulate.html",
+                        .styles = {"base.css", "simulate.css"},
+                        .scripts = {"base.js", "table.js", "figure.js", "simulate.js"}};
+    return html_page(page, data);
+}
+
+}  // namespace tpx::cli

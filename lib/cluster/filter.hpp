@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/job.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace tpx {
+
+/// Which part of a trace is played.
+struct TraceFilter {
+    std::optional<std::pair<Time, Time>> window;  ///< jobs that arrive from the first time up to, not at, the second
+    double load = 1;                              ///< how many times as fast jobs arrive
+    double sample = 1;                            ///< share of the jobs that is kept
+    std::uint64_t seed = 1;                       ///< which ones: the same seed keeps the same ones
+};
+
+/// The jobs that `filter` leaves, in their order; the window's begin becomes time 0.
+std::vector<TraceJob> filtered(std::vector<TraceJob> jobs, const TraceFilter& filter);
+
+}  // namespace tpx

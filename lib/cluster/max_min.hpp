@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/linear_program.hpp"
+
+#include <span>
+
+namespace tpx {
+
+/// A job of Gavel's: by kind of GPU, how fast it is and how many GPUs it takes there; 0: it cannot run there.
+struct KindUse {
+    double weight = 1;
+    std::vector<double> rates;
+    std::vector<int> gpus;
+};
+
+/// The linear program whose optimum is the least share of Gavel's max-min fairness ("least attained service" in
+/// Narayanan et al., "Heterogeneity-Aware Cluster Scheduling", OSDI 2020): variable j kinds + t is the share of time of
+/// job j on kind t, the last one the least of all jobs' GPUs times rate / mean rate / weight. `counts` has the GPUs of
+/// each kind.
+LinearProgram max_min_program(std::span<const KindUse> jobs, std::span<const int> counts);
+
+/// The shares of time, by job and kind.
+std::vector<std::vector<double>> max_min_shares(std::span<const KindUse> jobs, std::span<const int> counts);
+
+}  // namespace tpx
