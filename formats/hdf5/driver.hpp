@@ -10,6 +10,19 @@ namespace tpx::formats::hdf5 {
 /// begin with HDF5's signature. Null when libhdf5 refuses them.
 File open_bytes(const Bytes& bytes);
 
+/// While one lives, libhdf5's reads of payloads read nothing, but are noted: this is how to ask it where a chunk is
+/// stored, which it finds quickly only in order to read it. For one thread.
+class PayloadProbe {
+public:
+    PayloadProbe();
+    ~PayloadProbe();
+    PayloadProbe(const PayloadProbe&) = delete;
+    PayloadProbe& operator=(const PayloadProbe&) = delete;
+
+    std::uint64_t offset = 0;  ///< of the last read, from the signature on
+    std::uint64_t length = 0;
+};
+
 /// Makes a new HDF5 file in `file`, which is empty and open for reading and writing, and must outlive the result.
 /// `access` has the properties of its access but for the driver. Null when libhdf5 cannot.
 File create_bytes(const Fd& file, const Properties& access);

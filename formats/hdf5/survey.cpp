@@ -35,7 +35,7 @@ std::uint64_t memory_in_use() {
 /// Bounds what libhdf5 may do with a damaged file: seconds of computing, and memory beside what there is already.
 void limit_process(std::uint64_t size) {
     constexpr std::uint64_t mebi = 1 << 20;
-    const rlim_t seconds = 10 + size / (16 * mebi);
+    const rlim_t seconds = 20 + size / mebi;
     const rlim_t memory = memory_in_use() + 1024 * mebi + 64 * size;
     const rlimit cpu{seconds, seconds}, space{memory, memory}, no_core{0, 0};
     ::setrlimit(RLIMIT_AS, &space);

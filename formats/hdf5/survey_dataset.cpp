@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/element_type.hpp"
 #include "formats/hdf5/survey_here.hpp"
 #include "lib/core/box.hpp"
@@ -54,6 +55,43 @@ void read_filters(hid_t properties, DatasetFacts& facts) {
     if (std::ranges::count(facts.filters, Coding::Filter::deflate) > 1) facts.refusal = "is compressed twice";
 }
 
+// libhdf5 1.10 counts through all chunks to find the k-th one. More are asked for by where they stand.
+constexpr hsize_t few_chunks = 256;
+
+/// Finds all chunks of the grid. Returns false, and leaves `facts` as they were, when the grid is much larger than what
+/// is stored, or not all of that was found.
+bool probe_chunks(hid_t dataset, std::uint64_t base, hsize_t count, DatasetFacts& facts) {
+    const std::size_t axes = facts.chunk_shape.size();
+    hsize_t places = 1;
+    for (std::size_t k = 0; k < axes; ++k) {
+        if (facts.chunk_shape[k] == 0 || facts.shape[k] == 0) return false;
+        if (__builtin_mul_overflow(places, (facts.shape[k] - 1) / facts.chunk_shape[k] + 1, &places)) return false;
+    }
+    if (places > 64 * count + 65536) return false;
+    std::vector<std::uint64_t> found;
+    std::vector<hsize_t> first(axes, 0);
+    for (hsize_t k = 0; k < places; ++k) {
+        hsize_t length = 0;
+        if (H5Dget_chunk_storage_size(dataset, first.data(), &length) >= 0 && length > 0) {
+            PayloadProbe probe;
+            std::uint32_t skipped = 0;
+            std::byte nothing{};
+            if (H5Dread_chunk(dataset, H5P_DEFAULT, first.data(), &skipped, &nothing) < 0 || probe.length != length)
+                return false;
+            found.insert(found.end(), first.begin(), first.end());
+            found.insert(found.end(), {probe.offset + base, length, skipped});
+        }
+        for (std::size_t axis = axes; axis-- > 0;) {
+            first[axis] += facts.chunk_shape[axis];
+            if (first[axis] < facts.shape[axis]) break;
+            first[axis] = 0;
+        }
+    }
+    if (found.size() != count * (axes + 3)) return false;
+    facts.chunks = std::move(found);
+    return true;
+}
+
 void read_chunks(hid_t dataset, hid_t properties, std::uint64_t base, DatasetFacts& facts) {
     const int axes = H5Pget_chunk(properties, 0, nullptr);
     check(axes > 0, "chunks");
@@ -66,6 +104,7 @@ void read_chunks(hid_t dataset, hid_t properties, std::uint64_t base, DatasetFac
     const Space space{H5Dget_space(dataset)};
     hsize_t count = 0;
     check(H5Dget_num_chunks(dataset, space.get(), &count) >= 0, "chunks");
+    if (count > few_chunks && probe_chunks(dataset, base, count, facts)) return;
     std::vector<hsize_t> first(sizes.size());
     for (hsize_t k = 0; k < count; ++k) {
         unsigned skipped = 0;
