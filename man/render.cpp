@@ -2,6 +2,7 @@
 // render_man TEMPLATE PAGE: writes a manual page, with the words of the command it is about filled in.
 #include "cmd/commands.hpp"
 #include "cmd/help.hpp"
+#include "formats/format_map.hpp"
 #include "lib/core/error.hpp"
 
 #include <fmt/format.h>
@@ -127,6 +128,36 @@ std::string command_list(const Cli& cli) {
     return out + ".El\n";
 }
 
+// `CODE` in a title becomes a literal.
+std::string literals(std::string_view title) {
+    std::string out;
+    bool code = false;
+    for (const char c : title) {
+        if (c == '`')
+            out += (code = !code) ? "\\fB" : "\\fP";
+        else
+            out += c;
+    }
+    return out;
+}
+
+std::string format_list() {
+    std::string out;
+    for (const formats::FormatEntry& entry : formats::format_map()) {
+        std::vector<std::string> facts;
+        const std::string_view written = text(entry.written);
+        facts.push_back(written.empty()    ? "only read"
+                        : written == "yes" ? "written from any"
+                                           : fmt::format("written {} only", written));
+        if (entry.optimizer) facts.emplace_back("optimizer");
+        if (entry.state) facts.emplace_back("state");
+        if (entry.resharded) facts.emplace_back("resharded");
+        out += fmt::format(".It Cm {}\n{}.\n.br\n{}.\n", name(entry.format), literals(entry.title),
+                           fmt::join(facts, ", "));
+    }
+    return out;
+}
+
 std::string lower_first(std::string text) {
     text[0] = char(std::tolower(static_cast<unsigned char>(text[0])));
     return text;
@@ -134,6 +165,7 @@ std::string lower_first(std::string text) {
 
 // The line that stands in for a placeholder, or the line itself.
 std::string fill(const std::string& line, Cli& cli, const std::string& command) {
+    if (line == "@FORMATS@") return format_list();
     if (line == "@COMMANDS@") return command_list(cli);
     if (line.starts_with("@OPTIONS ") || line.starts_with("@SYNOPSIS ")) {  // "@OPTIONS fit@": of a command's command
         const std::size_t blank = line.find(' ');
