@@ -57,7 +57,7 @@ void add_inspect(Cli& cli) {
     command.flag("--tensors", &options->tensors, "List every tensor");
     command.option("--where", &options->where, "TENSOR", "Say which file and offset holds which part of TENSOR")
         .details("The name may be stored in the checkpoint, or be the family's own name of the tensor.");
-    command.flag("--state", &options->state, "Show what is no tensor: args, schedulers, RNG, ...")
+    command.flag("--state", &options->state, "Show what is no tensor: args, schedulers, RNG states")
         .details(
             "Everything that the checkpoint keeps beside its tensors, as an indented tree. Long texts and lists are "
             "abbreviated, except with --json.");
@@ -104,7 +104,7 @@ void add_plan_hosts(Command& command, PlanOptions& options) {
     command.option("--lost", &options.lost, "NAMES", "Hosts that are gone, as in n3,n[7-9]").rare();
     command.option("--spare", &options.spare, "NAMES", "Hosts that take ranks only if the others are too few").rare();
     command.flag("--pin", &options.pin, "Keep the order of ranks and hosts").rare();
-    command.option("--state", &options.state, "S", "Where the state lies")
+    command.option("--state-in", &options.state, "S", "Where the state lies")
         .rare()
         .choices({"memory", "stores", "shared"})
         .details(

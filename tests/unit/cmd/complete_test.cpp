@@ -34,8 +34,9 @@ TEST_CASE("commands, options, choices and files are offered where they can stand
     CHECK(offered({"help", "re"}) == Words{"reshard"});
     CHECK(offered({"--v"}) == Words{"--version"});
     CHECK(offered({"plan", "--form"}) == Words{"--format"});
-    CHECK(offered({"plan", "--format", ""}) ==
-          Words{"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal"});
+    const Words choices{"safetensors", "dcp",   "torch_dist", "megatron", "deepspeed",
+                        "universal",   "torch", "hdf5",       "keras",    "keras-legacy"};
+    CHECK(offered({"plan", "--format", ""}) == choices);
     CHECK(offered({"plan", "--format=d"}) == Words{"--format=dcp", "--format=deepspeed"});
     CHECK(offered({"plan", ""}) == Words{":file"});
     CHECK(offered({"reshard", "a", ""}) == Words{":file"});

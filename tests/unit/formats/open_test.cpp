@@ -54,14 +54,18 @@ TEST_CASE("a safetensors file needs no suffix, and its suffix is believed when i
 
 TEST_CASE("formats of others are named") {
     const std::string ending =
-        "; this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed and single torch.save "
-        "files";
+        "; this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and "
+        "single torch.save files";
     const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases{
-        {{{"metadata.json", R"({"sharded_backend": "zarr"})"}}, "a Megatron-core checkpoint of backend 'zarr'"},
+        {{{"metadata.json", R"({"sharded_backend": "zarr"})"}},
+         "a Megatron-core checkpoint of the old backend 'zarr': load it with Megatron-core before 0.16 and save it "
+         "with "
+         "--dist-ckpt-format torch_dist"},
         {{{"pytorch_model.bin", "PK"}}, "a torch.save checkpoint"},
-        {{{"_METADATA", "{}"}}, "an Orbax checkpoint"},
-        {{{"model.gguf", "GGUF"}}, "a GGUF checkpoint"},
-        {{{"model.weights.h5", ""}}, "an HDF5 checkpoint"},
+        {{{"_METADATA", "{}"}},
+         "an Orbax checkpoint, whose arrays lie in TensorStore's own database: restore it with orbax.checkpoint and "
+         "save "
+         "the arrays as safetensors (safetensors.flax.save_file)"},
         {{{"__0.metadata", ""}}, "a DCP checkpoint with a metadata file for each rank"},
     };
     for (const auto& [files, what] : cases) {
@@ -69,12 +73,10 @@ TEST_CASE("formats of others are named") {
         for (const auto& [name, text] : files) test::write_text(scratch.path() / name, text);
         CHECK(refusal(scratch.path()) == scratch.path().string() + ": is " + what + ending);
     }
-    const std::vector<std::pair<std::string, std::string>> files{{"GGUF\3", "a GGUF file"},
-                                                                 {"\x89HDF\r\n\x1a\n....", "an HDF5 file"}};
-    for (const auto& [text, what] : files) {
+    for (const std::string text : {"GGUF\3", "\x89HDF\r\n\x1a\n...."}) {  // known, and broken
         test::Scratch scratch;
         test::write_text(scratch.path() / "x", text);
-        CHECK(refusal(scratch.path() / "x") == (scratch.path() / "x").string() + ": is " + what + ending);
+        CHECK(refusal(scratch.path() / "x").starts_with((scratch.path() / "x").string() + ": "));
     }
 }
 
