@@ -2,7 +2,9 @@
 #include "formats/adam.hpp"
 
 #include "formats/conversion.hpp"
+#include "formats/deepspeed/adam.hpp"
 #include "formats/megatron/rank_state.hpp"
+#include "formats/roles.hpp"
 #include "formats/torch/archive.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -20,29 +22,26 @@ namespace {
 using torch::Kind;
 using torch::Value;
 
-/// Sets what a framework calls `key`; others are passed over.
-void set(Adam& adam, std::string_view key, Value value) {
-    if (key == "lr") adam.lr = value.as_real();
-    if (key == "initial_lr" || key == "max_lr") adam.initial_lr = value.is_none() ? 0 : value.as_real();
-    if (key == "eps") adam.eps = value.as_real();
-    if (key == "weight_decay") adam.weight_decay = std::max(adam.weight_decay, value.as_real());
-    if (key == "step" && value.is(Kind::integer)) adam.step = value.as_int();
-    if (key != "betas") return;
-    const auto betas = value.items();
-    if (betas.size() != 2) throw failure("param_groups: betas of {} values", betas.size());
-    adam.beta1 = betas[0].as_real();
-    adam.beta2 = betas[1].as_real();
-}
-
+/// The groups with weight decay speak for matrices, those without for vectors.
 std::optional<Adam> of_common(Value common) {
     const auto states = megatron::optimizers_of(common);
     if (states.empty()) return std::nullopt;
     Adam adam;
+    std::array<bool, 2> seen{};
     for (const Value group : states[0].groups) {
+        const auto mult = group.find("wd_mult");
+        const bool decays = !mult || mult->as_real() != 0;
+        AdamSettings& settings = decays ? adam.matrices : adam.vectors;
+        seen[decays ? 0 : 1] = true;
         for (const torch::Entry& entry : group.entries()) {
-            if (entry.key.is(Kind::string)) set(adam, entry.key.as_string(), entry.value);
+            if (!entry.key.is(Kind::string)) continue;
+            set(settings, entry.key.as_string(), entry.value);
+            if (entry.key.as_string() == "step" && entry.value.is(Kind::integer)) adam.step = entry.value.as_int();
         }
     }
+    if (!seen[0]) adam.matrices = adam.vectors;
+    if (!seen[1]) adam.vectors = adam.matrices;
+    adam.vectors.weight_decay = 0;
     return adam;
 }
 
@@ -66,49 +65,106 @@ std::int64_t step_in(const torch::Archive& archive) {
     return std::llround(value);
 }
 
-std::optional<Adam> of_objects(const Source& source) {
+std::int64_t stored_step(const Source& source) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
-    static constexpr std::array<std::string_view, 5> keys{"lr", "initial_lr", "betas", "eps", "weight_decay"};
-    std::optional<Adam> adam;
-    std::array<bool, keys.size()> seen{};
+    std::int64_t step = 0;
+    for (std::size_t p = 0; p < catalogue.pieces.size(); ++p) {
+        const Piece& piece = catalogue.pieces[p];
+        const std::string& name = catalogue.tensors[piece.tensor].name;
+        const bool is_step = source.reading.meanings[piece.tensor].role == "step" ||
+                             (name.find(".state.") != name.npos && name.ends_with(".step"));
+        if (!is_step || source.checkpoint.archives.empty()) continue;
+        with_archive(catalogue, piece.file, piece.offset, source.checkpoint.archives[p],
+                     [&](const torch::Archive& archive) { step = step_in(archive); });
+        break;
+    }
+    return step;
+}
+
+/// DCP keeps an object for each setting of each parameter: "optimizer.param_groups.PARAMETER.lr".
+std::optional<Adam> of_objects(const Source& source) {
+    constexpr std::string_view groups = ".param_groups.";
+    constexpr std::array<std::string_view, 5> keys{"lr", "initial_lr", "betas", "eps", "weight_decay"};
+    const Catalogue& catalogue = source.checkpoint.catalogue;
+    Adam adam;
     for (const Object& object : catalogue.objects) {
         const std::size_t dot = object.name.rfind('.');
-        const auto key = std::ranges::find(keys, std::string_view{object.name}.substr(dot + 1));
-        if (dot == std::string::npos || key == keys.end() || object.name.find("param_groups.") == std::string::npos)
-            continue;
-        const auto k = static_cast<std::size_t>(key - keys.begin());
-        if (seen[k] && (*key != "weight_decay" || adam->weight_decay > 0)) continue;
-        seen[k] = true;
-        if (!adam) adam.emplace();
+        const std::size_t at = object.name.find(groups);
+        if (at == object.name.npos || dot < at + groups.size()) continue;
+        const std::string key = object.name.substr(dot + 1);
+        if (std::ranges::find(keys, key) == keys.end()) continue;
+        const std::string parameter = object.name.substr(at + groups.size(), dot - at - groups.size());
+        AdamSettings& settings =
+            adam.own[fmt::format("{}.state.{}.exp_avg", std::string_view{object.name}.substr(0, at), parameter)];
         in_context([&] { return fmt::format("object '{}'", object.name); },
                    [&] {
                        with_archive(catalogue, object.file, object.offset, object.length,
-                                    [&](const torch::Archive& archive) { set(*adam, *key, archive.root()); });
+                                    [&](const torch::Archive& archive) { set(settings, key, archive.root()); });
                    });
     }
-    if (!adam) return std::nullopt;
-    for (std::size_t p = 0; p < catalogue.pieces.size(); ++p) {
-        const Piece& piece = catalogue.pieces[p];
-        if (source.reading.meanings[piece.tensor].role != "step" || source.checkpoint.archives.empty()) continue;
-        with_archive(catalogue, piece.file, piece.offset, source.checkpoint.archives[p],
-                     [&](const torch::Archive& archive) { adam->step = step_in(archive); });
-        break;
-    }
+    if (adam.own.empty()) return std::nullopt;
+    adam.step = stored_step(source);
     return adam;
+}
+
+void default_initial(AdamSettings& settings) {
+    if (settings.initial_lr == 0) settings.initial_lr = settings.lr;
+}
+
+/// What most say: the settings of the first matrix, and of the first vector. Names go where these tell all.
+void settle(Adam& adam, const Source& source) {
+    if (!adam.own.empty()) {
+        std::array<const AdamSettings*, 2> first{};
+        std::map<std::string_view, int> axes;
+        for (const Tensor& tensor : source.checkpoint.catalogue.tensors)
+            if (adam.own.contains(tensor.name)) axes.emplace(tensor.name, tensor.shape.size());
+        for (const auto& [name, settings] : adam.own) {
+            const auto found = axes.find(name);
+            const AdamSettings*& known = first[found != axes.end() && found->second < 2 ? 1 : 0];
+            if (known == nullptr) known = &settings;
+        }
+        adam.matrices = *(first[0] != nullptr ? first[0] : first[1]);
+        adam.vectors = *(first[1] != nullptr ? first[1] : first[0]);
+        const bool told = std::ranges::all_of(adam.own, [&](const auto& entry) {
+            const auto found = axes.find(entry.first);
+            return entry.second == (found != axes.end() && found->second < 2 ? adam.vectors : adam.matrices);
+        });
+        if (told) adam.own.clear();
+    }
+    default_initial(adam.matrices);
+    default_initial(adam.vectors);
+    for (auto& [name, settings] : adam.own) default_initial(settings);
 }
 
 }  // namespace
 
+const AdamSettings& Adam::of(std::string_view moment, int axes) const {
+    const auto found = own.find(moment);
+    return found != own.end() ? found->second : axes > 1 ? matrices : vectors;
+}
+
+void set(AdamSettings& settings, std::string_view key, Value value) {
+    if (key == "lr") settings.lr = value.as_real();
+    if (key == "initial_lr" || key == "max_lr") settings.initial_lr = value.is_none() ? 0 : value.as_real();
+    if (key == "eps") settings.eps = value.as_real();
+    if (key == "weight_decay") settings.weight_decay = value.as_real();
+    if (key != "betas") return;
+    const auto betas = value.items();
+    if (betas.size() != 2) throw failure("param_groups: betas of {} values", betas.size());
+    settings.beta1 = betas[0].as_real();
+    settings.beta2 = betas[1].as_real();
+}
+
 std::optional<Adam> adam_of(Source& source) {
     const Checkpoint& checkpoint = source.checkpoint;
     std::optional<Adam> adam;
-    if (checkpoint.adam)
-        adam = checkpoint.adam;
-    else if (checkpoint.common)
+    if (checkpoint.common)
         adam = of_common(*checkpoint.common);
     else if (checkpoint.format == Format::dcp)
         adam = of_objects(source);
-    if (adam && adam->initial_lr == 0) adam->initial_lr = adam->lr;
+    else if (is_deepspeed(checkpoint.format))
+        adam = deepspeed::adam_of_step(checkpoint.catalogue.directory);
+    if (adam) settle(*adam, source);
     return adam;
 }
 

@@ -2,26 +2,50 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
+
+namespace tpx::torch {
+struct Value;
+}
 
 namespace tpx::formats {
 
 struct Source;
 
-/// What an optimizer of Adam's kind keeps beside tensors, as far as all frameworks tell it. Weight decay is that of the
-/// parameters that have any.
-struct Adam {
+/// What an optimizer of Adam's kind is told for a group of parameters.
+struct AdamSettings {
     double lr = 0;
     double initial_lr = 0;  ///< that the scheduler began with, or the largest; lr where nothing tells
     double beta1 = 0.9;
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0;
-    std::int64_t step = 0;
+
+    friend bool operator==(const AdamSettings&, const AdamSettings&) = default;
 };
 
-/// The optimizer of `source`, read from Megatron's common state, or from the param_groups and steps of a DCP
-/// checkpoint; nothing when it tells none. Throws Error when what it tells is malformed.
+/// What an optimizer of Adam's kind keeps beside tensors, as far as all frameworks tell it.
+struct Adam {
+    AdamSettings matrices;
+    AdamSettings vectors;  ///< of parameters of one axis, which mostly do not decay
+    std::int64_t step = 0;
+
+    /// By the name of a parameter's exp_avg: its own settings. Empty where `matrices` and `vectors` tell all.
+    std::map<std::string, AdamSettings, std::less<>> own;
+
+    /// Of a parameter with `axes` axes whose exp_avg is called `moment`.
+    const AdamSettings& of(std::string_view moment, int axes) const;
+};
+
+/// Sets what an entry `key` of param_groups says; others are passed over. Throws Error for a malformed one.
+void set(AdamSettings& settings, std::string_view key, torch::Value value);
+
+/// The optimizer of `source`: by Megatron's common state, by the param_groups and steps of a DCP checkpoint, or by those
+/// of DeepSpeed's optimizer files; nothing when it tells none. Names are those of `source`. Throws Error when what it
+/// tells is malformed.
 std::optional<Adam> adam_of(Source& source);
 
 }  // namespace tpx::formats

@@ -93,8 +93,6 @@ struct Checkpoint {
     std::shared_ptr<const hdf5::Tree> tree;       ///< of HDF5 files: groups and attributes; null for others
 
     std::vector<Quantised> quantised;  ///< tensors that the catalogue leaves out, as tpx cannot compare or move them
-
-    std::optional<Adam> adam;  ///< where the files that tensors are in tell it; see adam_of()
 };
 
 /// Opens the checkpoint at `path` (a directory, or one file), recognised by its content. Throws Error when it is of no

@@ -4,6 +4,7 @@
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/missing_weights.hpp"
 #include "formats/join.hpp"
+#include "formats/kept_names.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/rng_states.hpp"
 #include "formats/megatron/unpack.hpp"
@@ -23,6 +24,7 @@ namespace {
 std::string_view home_dialect(Format format) {
     switch (format) {
         case Format::safetensors:
+        case Format::universal:
             return "hf";
         case Format::dcp:
             return "titan";
@@ -31,7 +33,6 @@ std::string_view home_dialect(Format format) {
             return "mcore";
         case Format::torch:
         case Format::deepspeed:
-        case Format::universal:
         case Format::hdf5:
         case Format::keras:
         case Format::keras_legacy:
@@ -46,7 +47,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const Reading& reading = source.reading;
     const bool asked = !target.dialect.empty();
     if (target.dialect == "keep" || (target.format == Format::torch && !asked)) return nullptr;
-    if (is_deepspeed(target.format)) {
+    if (is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format)) {
         if (asked) throw Error{Exit::usage, "--dialect: {} keeps the module's names", name(target.format)};
         return nullptr;
     }
@@ -137,7 +138,9 @@ void put_file(Draft& draft, const std::filesystem::path& path, std::string text)
 /// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
 Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
-    if (is_deepspeed(target.format)) return {.reading = source.reading, .tensors = tensors};
+    if (respells_states(source, target, dialect)) return with_states_respelt(source, target);
+    if (is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format))
+        return {.reading = source.reading, .tensors = tensors};
     if (dialect)
         return express(source.reading, tensors, *dialect, config, target.layout.tp, spelling(source, target, config));
     if (source.layout && source.layout->tp == target.layout.tp) return {.reading = source.reading, .tensors = tensors};
@@ -156,9 +159,11 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     }
     out.content.reading = &out.expressed.reading;
     if (is_deepspeed(target.format)) out.content.args = target.config;
-    Draft made = target.format == Format::deepspeed   ? draft_deepspeed(out.content, out.notes)
-                 : target.format == Format::universal ? draft_universal(out.content, out.notes)
-                                                      : draft(target.format, out.content);
+    const bool own = is_deepspeed(source.checkpoint.format);
+    Draft made = target.format == Format::deepspeed          ? draft_deepspeed(out.content, out.notes)
+                 : target.format == Format::universal && own ? draft_universal(out.content, out.notes)
+                 : target.format == Format::universal        ? make_universal(out.content, out.notes)
+                                                             : draft(target.format, out.content);
     out.content.reading = nullptr;
     if (megatron || target.format == Format::torch) return made;
     std::string config_json = target_config_json(source, target, out.expressed, config, dialect != nullptr);
@@ -242,8 +247,9 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
     return source;
 }
 
-Conversion convert(Source& source, const Target& target) {
+Conversion convert(Source& source, const Target& given) {
     Conversion out;
+    Target target = given;
     if (const auto& quantised = source.checkpoint.quantised; !quantised.empty())
         throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
                       quantised.size() - 1, quantised[0].type);
@@ -253,9 +259,13 @@ Conversion convert(Source& source, const Target& target) {
     const bool same_cuts =
         source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp;
     const bool own_cuts = is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format);
+    check_deepspeed(source, target);
+    if (dialect) dialect = (out.dialect = std::make_shared<const Dialect>(with_roles_of(target.format, *dialect))).get();
     if (!own_cuts && (source.reading.family || !same_cuts)) check_layout(source.reading, target.layout);
     if (!own_cuts) check_unknown(source, target);
-    const auto made = own_cuts ? add_missing_weights(source) : std::map<std::string, DType>{};
+    const bool weightless = own_cuts || (is_deepspeed(source.checkpoint.format) && is_megatron(target.format));
+    const auto made = weightless ? add_missing_weights(source) : std::map<std::string, DType>{};
+    if (!own_cuts && !made.empty() && !target.dtype) target.dtype = made.begin()->second;
     if (is_megatron(target.format) && target.layout.fsdp > 1)
         throw Error{Exit::usage,
                     "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
@@ -269,7 +279,7 @@ Conversion convert(Source& source, const Target& target) {
     check_states(source, target, dialect);
     out.expressed = target_tensors(source, target, dialect, config);
     set_dtype(out.expressed, target.dtype);
-    keep_names(target, made, out.expressed);
+    if (own_cuts) keep_names(target, made, out.expressed);
     std::vector<View> views = take_views(source, target, dialect, out.expressed);
     out.content = {.tensors = out.expressed.tensors,
                    .pieces = is_deepspeed(target.format)
@@ -280,7 +290,7 @@ Conversion convert(Source& source, const Target& target) {
                    .layout = target.layout,
                    .shard_size = target.shard_size,
                    .views = std::move(views)};
-    if (dialect) carry_adam(source, target, out);
+    if (dialect || respells_states(source, target, dialect)) carry_adam(source, target, out);
     out.draft = make_draft(source, target, dialect, config, out);
     out.content.source = nullptr;  // the source may move from here on
     locate_all(source.checkpoint);

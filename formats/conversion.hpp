@@ -9,6 +9,7 @@
 #include "lib/plan/plan.hpp"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,6 +59,7 @@ struct Conversion {
     std::vector<Piece> source_pieces;
     std::vector<Piece> target_pieces;
     std::vector<std::string> notes;  ///< what the user should know: names kept, tensors and objects left out
+    std::shared_ptr<const Dialect> dialect;  ///< that the names are written in; null where they are kept
 
     Side source_side() const { return {source_tensors, source_pieces}; }
     Side target_side() const { return {target_tensors, target_pieces}; }

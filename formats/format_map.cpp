@@ -21,7 +21,7 @@ constexpr std::array<FormatEntry, 11> entries{{
      true},
     {Format::deepspeed, "DeepSpeed: ZeRO 1 to 3, BF16 optimizer, pipelines, tensor parallel, experts, from any to any",
      from_deepspeed, true, true, true},
-    {Format::universal, "DeepSpeed universal", from_deepspeed, true, true, false},
+    {Format::universal, "DeepSpeed universal, for ZeRO 1 to 3; of others with their optimizer", from_any, true, true, false},
     {Format::torch, "a file of `torch.save`, zip or legacy stream; written as zip", from_any, true, true, false},
     {Format::hdf5, "HDF5: modules as groups, a file a rank", from_any, true, false, true},
     {Format::keras, "Keras 3: `.weights.h5`, sharded, `.keras`", from_itself, false, false, false},

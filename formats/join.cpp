@@ -108,7 +108,8 @@ std::vector<std::size_t> copies_last(const Reading& reading) {
 
 }  // namespace
 
-/// A tensor that keeps its name on both sides is canonical itself; where padding differs, what both sides have of it.
+/// A tensor that keeps its name on both sides, or becomes a copy, is canonical itself; where padding differs, what both
+/// sides have of it.
 void join_by_name(const Source& source, Conversion& out) {
     const std::vector<Tensor>& from = source.checkpoint.catalogue.tensors;
     NameNumbers names;
@@ -116,7 +117,8 @@ void join_by_name(const Source& source, Conversion& out) {
     out.source_parts.resize(from.size());
     for (std::uint32_t t = 0; t < out.draft.tensors.size(); ++t) {
         const Tensor& target = out.draft.tensors[t];
-        const std::uint32_t s = names.find(target.name).value();
+        const auto copy = out.expressed.copies.find(target.name);
+        const std::uint32_t s = names.find(copy == out.expressed.copies.end() ? target.name : copy->second).value();
         Part part = own_part(in_bytes(target));
         const Tensor stored = in_bytes(from[s]);
         for (int k = 0; k < part.shape.size(); ++k) part.shape[k] = std::min(part.shape[k], stored.shape[k]);

@@ -5,6 +5,7 @@
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
+#include "lib/layout/parts.hpp"
 
 #include <fmt/ranges.h>
 
@@ -20,9 +21,74 @@ bool has_state(const Reading& reading) {
     return std::ranges::any_of(reading.meanings, [](const Meaning& meaning) { return meaning.role != "weight"; });
 }
 
+/// The settings of parameters under the names that their exp_avg has in `expressed`. Parameters that are fused must
+/// agree in them.
+void rename_settings(const Source& source, const Expressed& expressed, const Target& target, Adam& adam) {
+    if (adam.own.empty() || is_megatron(target.format)) return;
+    std::map<std::string, const AdamSettings*, std::less<>> of_parts;
+    const auto& stored = source.checkpoint.catalogue.tensors;
+    for (std::size_t t = 0; t < stored.size(); ++t) {
+        const auto own = adam.own.find(stored[t].name);
+        if (own == adam.own.end()) continue;
+        of_parts.emplace(own->first, &own->second);
+        for (const Part& part : parts_of(source.reading, stored[t], source.reading.meanings[t]))
+            of_parts.emplace(part.name, &own->second);
+    }
+    std::map<std::string, AdamSettings, std::less<>> renamed;
+    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
+        const Tensor& tensor = expressed.tensors[t];
+        if (expressed.reading.meanings[t].role != "exp_avg") continue;
+        const auto copy = expressed.copies.find(tensor.name);
+        std::vector<std::string> parts{copy == expressed.copies.end() ? tensor.name : copy->second};
+        if (!of_parts.contains(parts[0])) {
+            parts.clear();
+            for (const Part& part : parts_of(expressed.reading, tensor, expressed.reading.meanings[t]))
+                parts.push_back(part.name);
+        }
+        for (const std::string& part : parts) {
+            const auto found = of_parts.find(part);
+            if (found == of_parts.end()) continue;
+            const auto [known, added] = renamed.emplace(tensor.name, *found->second);
+            if (!added && known->second != *found->second)
+                throw Error{Exit::usage,
+                            "tensor '{}': the parameters that it is made of are in groups with other settings (lr {} "
+                            "and {}, weight_decay {} and {}); --drop optimizer leaves its state out",
+                            tensor.name, known->second.lr, found->second->lr, known->second.weight_decay,
+                            found->second->weight_decay};
+        }
+    }
+    adam.own = std::move(renamed);
+}
+
+/// Megatron has one group of matrices and one of vectors, which do not decay.
+void check_groups(const Adam& adam, std::vector<std::string>& notes) {
+    if (!adam.own.empty())
+        throw Error{Exit::usage,
+                    "parameters of one kind are in groups with other settings (the first: lr {}, weight_decay {}), but "
+                    "Megatron has one group of matrices and one of vectors; --drop optimizer leaves its state out",
+                    adam.own.begin()->second.lr, adam.own.begin()->second.weight_decay};
+    if (adam.vectors.weight_decay != 0)
+        notes.push_back(fmt::format(
+            "norms and biases, which decay in the source (weight_decay {}), do not in Megatron", adam.vectors.weight_decay));
+}
+
 }  // namespace
 
+void check_deepspeed(const Source& source, const Target& target) {
+    if (!is_deepspeed(target.format) || is_deepspeed(source.checkpoint.format)) return;
+    if (target.format == Format::deepspeed)
+        throw Error{Exit::usage,
+                    "--format deepspeed: the order in which DeepSpeed's engine lays parameters flat is not known of {}; "
+                    "write --format universal, which names them, and load that (\"checkpoint\": "
+                    "{{\"load_universal\": true}})",
+                    name(source.checkpoint.format)};
+    const Layout& layout = target.layout;
+    if (layout.tp > 1 || layout.pp > 1 || layout.ep > 1 || layout.fsdp > 1)
+        throw Error{Exit::usage, "layout: universal checkpoints are not cut: --to tp=1, or zero=3 for engines of ZeRO 3"};
+}
+
 std::set<std::string> spelling(const Source& source, const Target& target, const Config& config) {
+    if (target.format == Format::universal) return {"masters"};
     if (!is_megatron(target.format)) return {};
     std::set<std::string> tags{"dist", holds(config, "transformer_impl=local") ? "local" : "te"};
     if (!has_state(source.reading)) return tags;
@@ -95,19 +161,22 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
                                              [](const Meaning& meaning) { return meaning.role == "exp_avg"; });
     if (!moments) return;
     out.content.adam = adam_of(source);
+    if (out.content.adam) rename_settings(source, out.expressed, target, *out.content.adam);
     if (!out.content.adam)
         throw Error{Exit::usage,
                     "the optimizer's groups of parameters (lr, betas, ...) are not known; --drop optimizer leaves its "
                     "state out"};
     if (is_megatron(target.format)) {
+        check_groups(*out.content.adam, out.notes);
         out.notes.push_back("the schedule of learning rates starts anew (Megatron: --override-opt-param-scheduler)");
         return;
     }
-    if (out.expressed.copies.empty()) return;
+    if (out.expressed.copies.empty() || target.format == Format::universal) return;
     if (target.dtype && *target.dtype != DType::f32)
         throw Error{Exit::usage,
-                    "--dtype {} would round the master weights, which are the only ones that {} names keep",
-                    name(*target.dtype), out.expressed.reading.dialect->name};
+                    "--dtype {} would round the master weights, which are the only ones that {} keep",
+                    name(*target.dtype),
+                    out.dialect ? out.dialect->name + " names" : "a DCP checkpoint"};
     out.notes.push_back("weights are the master weights, in full precision");
 }
 

@@ -19,6 +19,9 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
 /// place, but those that DeepSpeed's files do not name cannot stand among weights.
 void check_states(const Source& source, const Target& target, const Dialect* dialect);
 
+/// Throws Error (usage) for what of DeepSpeed's cannot be made of `source`.
+void check_deepspeed(const Source& source, const Target& target);
+
 /// DeepSpeed's files keep the module's names, whatever the layout; `made` are weights that are made of their masters.
 void keep_names(const Target& target, const std::map<std::string, DType>& made, Expressed& expressed);
 

@@ -3,8 +3,8 @@
 
 #include "formats/torch/archive_writer.hpp"
 #include "formats/torch/tensor_value.hpp"
-#include "lib/layout/states.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -33,7 +33,7 @@ std::string scalar_archive(float value) {
 }
 
 /// The settings of a parameter's group, pickled.
-std::vector<std::pair<std::string, std::string>> settings(const Adam& adam, bool decays) {
+std::vector<std::pair<std::string, std::string>> settings(const AdamSettings& adam) {
     Document document;
     const std::array betas{document.real(adam.beta1), document.real(adam.beta2)};
     std::vector<std::pair<std::string, std::string>> pickled;
@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, std::string>> settings(const Adam& adam, bool
     add("lr", document.real(adam.lr));
     add("betas", document.tuple(betas));
     add("eps", document.real(adam.eps));
-    add("weight_decay", document.real(decays ? adam.weight_decay : 0));
+    add("weight_decay", document.real(adam.weight_decay));
     for (const char* key : {"amsgrad", "maximize", "capturable", "differentiable"}) add(key, Value::boolean(false));
     for (const char* key : {"foreach", "fused"}) add(key, Value{});
     add("decoupled_weight_decay", Value::boolean(true));
@@ -55,18 +55,22 @@ std::vector<AdamEntry> adam_entries(const Content& content) {
     std::vector<AdamEntry> entries;
     if (!content.adam) return entries;
     const Reading& reading = *content.reading;
-    const std::string moments = pattern_of(*reading.dialect, "exp_avg", {}).pattern;
-    const std::string step = pattern_of(*reading.dialect, "step", {}).pattern;
+    const bool own = reading.dialect != nullptr && !reading.dialect->roles.empty();
+    const std::span<const RolePattern> roles = own ? std::span{reading.dialect->roles} : torch_roles();
+    const auto pattern_of = [&](std::string_view role) {
+        return std::ranges::find(roles, role, &RolePattern::role)->pattern;
+    };
+    const std::string moments = pattern_of("exp_avg");
+    const std::string step = pattern_of("step");
     const std::string groups = moments.substr(0, moments.find(".state.")) + ".param_groups.";
     const std::string counted = scalar_archive(static_cast<float>(content.adam->step));
-    const std::array by_decay{settings(*content.adam, false), settings(*content.adam, true)};
     for (std::size_t t = 0; t < content.tensors.size(); ++t) {
         if (reading.meanings[t].role != "exp_avg") continue;
         const std::string& name = content.tensors[t].name;
         const std::size_t star = moments.find('*');
         const std::string parameter = name.substr(star, name.size() + 1 - moments.size());
         entries.push_back({with_star(step, parameter), counted, true});
-        for (const auto& [key, archive] : by_decay[content.tensors[t].shape.size() > 1 ? 1 : 0])
+        for (const auto& [key, archive] : settings(content.adam->of(name, content.tensors[t].shape.size())))
             entries.push_back({groups + parameter + "." + key, archive, false});
     }
     return entries;

@@ -16,8 +16,7 @@ struct AdamEntry {
 };
 
 /// For each parameter of `content` that has moments its step, and the settings of its group as torch's AdamW and its
-/// schedulers name them, flattened: "optimizer.param_groups.PARAMETER.lr". Parameters of one axis do not decay, which
-/// is how Megatron groups them. Empty without `content.adam`.
+/// schedulers name them, flattened: "optimizer.param_groups.PARAMETER.lr". Empty without `content.adam`.
 std::vector<AdamEntry> adam_entries(const Content& content);
 
 }  // namespace tpx::formats

@@ -30,6 +30,12 @@ Checkpoint open_deepspeed(const std::filesystem::path& path);
 /// source is not DeepSpeed's.
 Draft draft_universal(const Content& content, std::vector<std::string>& notes);
 
+/// A universal checkpoint of another framework's state, of which the content has weights, NAME/fp32, NAME/exp_avg and
+/// NAME/exp_avg_sq, and `adam`: for engines of ZeRO 1 and 2 and BF16_Optimizer, or with zero=3 in the content's layout
+/// for those of ZeRO 3. Groups of parameters are those of equal settings, decaying ones first. Adds to `notes` what a
+/// person should know. Throws Error (exit 2) where there is no optimizer state.
+Draft make_universal(const Content& content, std::vector<std::string>& notes);
+
 /// A DeepSpeed checkpoint of the content's layout, with its ZeRO stage (0: the source's): settings are those of its
 /// source, which must be DeepSpeed's or universal; tensors and partitions are cut anew. The content's args may tell
 /// what pads a vocabulary (make_vocab_size_divisible_by). Adds to `notes` what a person should know. Throws Error (exit

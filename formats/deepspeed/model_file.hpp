@@ -17,6 +17,9 @@ namespace tpx::formats::deepspeed {
 /// which they are flattened.
 using Group = std::vector<std::pair<std::string, Shape>>;
 
+/// The entry of a model file by which tpx tells of what other framework's checkpoint it made a universal one.
+constexpr const char* made_from_key = "tpx_made_from";
+
 /// What a *_model_states.pt file tells beside its tensors.
 struct ModelFile {
     std::filesystem::path path;

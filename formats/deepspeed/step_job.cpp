@@ -91,6 +91,15 @@ void check_subgroups(const Grid& grid, const std::vector<Origin>& origins) {
     }
 }
 
+/// Partitions are flat, so the order of parameters must be the engine's own.
+void check_order(const Grid& grid) {
+    if (const auto from = grid.models[0].root().find(made_from_key))
+        throw Error{Exit::usage,
+                    "the order in which DeepSpeed's engine lays parameters flat is not known, for this universal "
+                    "checkpoint was made of {}; let the engine load it (\"checkpoint\": {{\"load_universal\": true}})",
+                    from->as_string()};
+}
+
 }  // namespace
 
 StepJob::StepJob(const Content& content, const DeepSpeedStep& source)
@@ -101,6 +110,7 @@ StepJob::StepJob(const Content& content, const DeepSpeedStep& source)
       old_zero{zero_of(grid)},
       target{grid, origins, layout, vocabulary_unit(content)},
       draft{content} {
+    check_order(grid);
     check_subgroups(grid, origins);
     std::string name = source.step.filename().string();
     constexpr std::string_view ending = "_universal";

@@ -24,8 +24,8 @@ public:
 
     /// Only a schedule that is overridden can be known; the steps of this one are counted from here.
     Value schedule() {
-        const Value decay = document_.real(adam_.weight_decay);
-        return dict({{"max_lr", document_.real(adam_.initial_lr)},
+        const Value decay = document_.real(adam_.matrices.weight_decay);
+        return dict({{"max_lr", document_.real(adam_.matrices.initial_lr)},
                      {"lr_warmup_steps", document_.integer(0)},
                      {"num_steps", document_.integer(0)},
                      {"lr_decay_style", document_.string("constant")},
@@ -45,19 +45,20 @@ public:
 
 private:
     Value group(bool experts, bool decays) {
-        const std::array betas{document_.real(adam_.beta1), document_.real(adam_.beta2)};
+        const AdamSettings& settings = decays ? adam_.matrices : adam_.vectors;
+        const std::array betas{document_.real(settings.beta1), document_.real(settings.beta2)};
         return dict({{"is_expert_parallel", Value::boolean(experts)},
                      {"default_config", Value::boolean(true)},
                      {"wd_mult", document_.real(decays ? 1 : 0)},
                      {"lr_mult", document_.real(1)},
                      {"is_decoupled_lr", Value::boolean(false)},
-                     {"max_lr", document_.real(adam_.initial_lr)},
+                     {"max_lr", document_.real(settings.initial_lr)},
                      {"min_lr", document_.real(0)},
-                     {"lr", document_.real(adam_.lr)},
+                     {"lr", document_.real(settings.lr)},
                      {"bias_correction", Value::boolean(true)},
                      {"betas", document_.tuple(betas)},
-                     {"eps", document_.real(adam_.eps)},
-                     {"weight_decay", document_.real(decays ? adam_.weight_decay : 0)},
+                     {"eps", document_.real(settings.eps)},
+                     {"weight_decay", document_.real(decays ? settings.weight_decay : 0)},
                      {"step", document_.integer(adam_.step)}});
     }
 

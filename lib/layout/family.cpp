@@ -183,6 +183,17 @@ bool CanonicalTensor::has(char letter) const {
 
 bool Rule::tagged(std::string_view tag) const { return std::ranges::find(tags, tag) != tags.end(); }
 
+std::span<const RolePattern> torch_roles() {
+    static const std::vector<RolePattern> roles = [] {
+        std::vector<RolePattern> made;
+        for (const char* state : {"exp_avg", "exp_avg_sq", "step"})
+            for (const char* prefix : {"optimizer", "optim"})
+                made.push_back({state, fmt::format("{}.state.*.{}", prefix, state), ""});
+        return made;
+    }();
+    return roles;
+}
+
 const Dialect* Family::dialect(std::string_view wanted) const {
     const auto found = std::ranges::find(dialects, wanted, &Dialect::name);
     return found == dialects.end() ? nullptr : &*found;

@@ -47,6 +47,10 @@ struct RolePattern {
     std::string tag;  ///< written only when it holds; all patterns are read
 };
 
+/// How torch's distributed checkpoints name what an optimizer keeps, whatever the model's names are: these are read of
+/// every dialect that says nothing of roles itself, and the first pattern of each role is written.
+std::span<const RolePattern> torch_roles();
+
 /// The names by which one framework stores a family's tensors.
 struct Dialect {
     std::string name;

@@ -26,7 +26,7 @@ public:
     Meaning meaning_of(std::string_view name, const std::string& folded) const {
         Meaning meaning = by_rule(name, folded);
         if (meaning.kind != Meaning::Kind::unknown) return meaning;
-        for (const RolePattern& pattern : dialect_.roles) {
+        for (const RolePattern& pattern : dialect_.roles.empty() ? torch_roles() : std::span{dialect_.roles}) {
             const auto parameter = star_of(pattern.pattern, name);
             if (!parameter) continue;
             meaning = by_rule(*parameter, fold_numbers(*parameter));

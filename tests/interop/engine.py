@@ -35,6 +35,21 @@ class Run:
     dtype: str = "bf16"
     accumulate: str = ""  # "fp32" makes bf16 and ZeRO 1 use BF16_Optimizer
     ep: int = 0  # over how many ranks EXPERTS experts are spread; 0: there are none
+    llama: bool = False  # transformers' Llama is trained
+
+
+LLAMA = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, vocab_size=VOCABULARY, tie_word_embeddings=False)
+
+
+def llama():
+    import transformers
+    from torch import nn
+
+    class Llama(transformers.LlamaForCausalLM):
+        def forward(self, ids, labels):
+            return nn.functional.cross_entropy(super().forward(input_ids=ids).logits.float().flatten(0, 1), labels.flatten())
+
+    return Llama(transformers.LlamaConfig(**LLAMA))
 
 
 def model(ep):
@@ -75,9 +90,15 @@ def model(ep):
                 x = block(x)
             return nn.functional.cross_entropy(self.head(x).float().flatten(0, 1), labels.flatten())
 
-    net = Net()
+    return Net()
+
+
+def begin(net):
+    """Experts of all ranks begin alike, and get other tokens."""
+    import torch
+
     with torch.no_grad():
-        for number, value in enumerate(net.parameters()):  # experts of all ranks begin alike, and get other tokens
+        for number, value in enumerate(net.parameters()):
             value.copy_(torch.randn(value.shape, generator=torch.Generator().manual_seed(number)) * 0.1 + 0.01)
     return net
 
@@ -103,7 +124,7 @@ def engine_of(run):
         config["data_types"] = {"grad_accum_dtype": run["accumulate"]}
     if run["universal"]:
         config["checkpoint"] = {"load_universal": True}
-    net = model(run["ep"])
+    net = begin(llama() if run["llama"] else model(run["ep"]))
     trained = [p for p in net.parameters() if p.requires_grad]
     groups = [{"params": [p for p in trained if p.dim() > 1], "weight_decay": 0.1}, {"params": [p for p in trained if p.dim() == 1], "lr": 2e-3, "weight_decay": 0.0}]
     if run["ep"]:

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/deepspeed/adam.hpp"
+
+#include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/grid.hpp"
+#include "formats/deepspeed/optimizer.hpp"
+#include "formats/deepspeed/origin.hpp"
+#include "lib/core/error.hpp"
+
+#include <cmath>
+#include <cstring>
+
+namespace tpx::formats::deepspeed {
+namespace {
+
+using torch::Kind;
+
+/// The number of steps that a group tells; nothing when it tells none. FusedAdam tells it among the settings.
+std::optional<std::int64_t> step_of(const OriginGroup& group) {
+    for (const Scalar& scalar : group.scalars) {
+        if (scalar.name != "step") continue;
+        if (const auto* number = std::get_if<std::int64_t>(&scalar.value)) return *number;
+        if (const auto* number = std::get_if<double>(&scalar.value)) return std::llround(*number);
+        const auto& element = std::get<OneElement>(scalar.value);
+        float value = -1;
+        if (element.dtype == DType::f32 && element.bytes.size() == sizeof value)
+            std::memcpy(&value, element.bytes.data(), sizeof value);
+        if (!(value >= 0 && value < 1e15F)) throw failure("a step of {} {}", name(element.dtype), value);
+        return std::llround(value);
+    }
+    const auto step = group.settings.is(Kind::dict) ? group.settings.find("step") : std::nullopt;
+    return step && step->is(Kind::integer) ? std::optional{step->as_int()} : std::nullopt;
+}
+
+class AdamReader {
+public:
+    explicit AdamReader(const Grid& grid) : grid_{grid} {}
+
+    /// False when the group tells no settings of Adam's.
+    bool add(const OriginGroup& group) {
+        if (!group.settings.is(Kind::dict) || !group.settings.find("lr") || !group.settings.find("betas")) return false;
+        AdamSettings settings;
+        for (const torch::Entry& entry : group.settings.entries())
+            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value);
+        if (const auto step = step_of(group)) {
+            if (steps_ && *steps_ != *step)
+                throw failure("groups of parameters are at steps {} and {}", *steps_, *step);
+            steps_ = step;
+        }
+        Group names;
+        for (const std::string& name : group.names) names.emplace_back(name, Shape{});
+        for (const std::string& name : group.names)
+            for (int rank = 0; rank < group.expert_ranks; ++rank)
+                adam_.own[global_expert_name(name, rank, local_experts(names, name)) + "/exp_avg"] = settings;
+        return true;
+    }
+
+    Adam finish() {
+        adam_.step = steps_.value_or(grid_.models[0].integer("global_steps").value_or(0));
+        return std::move(adam_);
+    }
+
+private:
+    const Grid& grid_;
+    Adam adam_;
+    std::optional<std::int64_t> steps_;
+};
+
+}  // namespace
+
+std::optional<Adam> adam_of_step(const std::filesystem::path& path) {
+    const DeepSpeedStep found = find_deepspeed(path);
+    const Grid grid = read_grid(found.step);
+    if (!found.universal && grid.files.optimizers.empty()) return std::nullopt;
+    AdamReader reader{grid};
+    for (int stage = 0; stage < grid.pp; ++stage) {
+        const Origin origin = read_origin(grid, stage, found.universal);
+        for (const OriginGroup& group : origin.groups) {
+            const bool told = in_context([&] { return origin.path.string(); }, [&] { return reader.add(group); });
+            if (!told) return std::nullopt;
+        }
+    }
+    return reader.finish();
+}
+
+}  // namespace tpx::formats::deepspeed

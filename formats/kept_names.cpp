@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/kept_names.hpp"
+
+#include "formats/roles.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <unordered_map>
+
+namespace tpx::formats {
+namespace {
+
+/// How DeepSpeed's files call the state of a role, behind the parameter's name.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> deepspeed_states{
+    {{"master", "fp32"}, {"exp_avg", "exp_avg"}, {"exp_avg_sq", "exp_avg_sq"}}};
+
+/// How torch calls the state of a role; the first pattern counts.
+std::string torch_name(std::string_view role, const std::string& parameter) {
+    const auto found = std::ranges::find(torch_roles(), role, &RolePattern::role);
+    return std::string{found->pattern}.replace(found->pattern.find('*'), 1, parameter);
+}
+
+/// What a tensor of a torch checkpoint is state of, and in which role; nothing for others.
+struct TorchState {
+    std::string parameter;
+    std::string_view role;
+};
+
+std::optional<TorchState> torch_state(std::string_view name) {
+    for (const RolePattern& pattern : torch_roles())
+        if (const auto star = star_of(pattern.pattern, name)) return TorchState{std::string{*star}, pattern.role};
+    return std::nullopt;
+}
+
+bool has_torch_states(const Source& source) {
+    return std::ranges::any_of(source.checkpoint.catalogue.tensors,
+                               [](const Tensor& tensor) { return torch_state(tensor.name).has_value(); });
+}
+
+/// Collects the tensors of a target.
+class Respeller {
+public:
+    explicit Respeller(const Source& source) : source_{source} {
+        out_.reading = source.reading;
+        out_.reading.meanings.clear();
+        out_.reading.unknown.clear();
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) numbers_.emplace(tensors()[t].name, t);
+    }
+
+    /// Of DeepSpeed's names torch's: master weights take the place of weights.
+    Expressed to_torch() {
+        const auto& roles = source_.checkpoint.roles;
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) {
+            const std::string& name = tensors()[t].name;
+            const std::string parameter{parameter_of(name)};
+            if (roles[t] == "weight")
+                add(name, "weight", master_of(name).value_or(t));
+            else if (roles[t] == "master" && !numbers_.contains(parameter))
+                add(parameter, "weight", t);
+            else if (roles[t] == "exp_avg" || roles[t] == "exp_avg_sq")
+                add(torch_name(roles[t], parameter), roles[t], t);
+            else if (roles[t] != "master" && roles[t] != "step")
+                throw Error{Exit::usage, "tensor '{}': optimizer state that has no name in a DCP checkpoint; --drop "
+                                         "optimizer leaves it out", name};
+        }
+        for (const auto& [name, stored] : source_.checkpoint.shared)
+            if (const auto master = master_of(name); master && !numbers_.contains(name)) add(name, "weight", *master);
+        return std::move(out_);
+    }
+
+    /// Of torch's names DeepSpeed's: parameters with moments get master weights.
+    Expressed to_deepspeed() {
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) {
+            const auto state = torch_state(tensors()[t].name);
+            if (!state || state->role == "step") continue;
+            add(fmt::format("{}/{}", state->parameter, state->role), state->role, t);
+            if (state->role != "exp_avg") continue;
+            const std::uint32_t weight = weight_of(*state, tensors()[t].name);
+            weights_.emplace(weight, state->parameter);
+            add(state->parameter + "/fp32", "master", weight).dtype = DType::f32;
+        }
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) add_weight(t);
+        return std::move(out_);
+    }
+
+private:
+    const std::vector<Tensor>& tensors() const { return source_.checkpoint.catalogue.tensors; }
+
+    Tensor& add(const std::string& name, std::string_view role, std::uint32_t stored) {
+        const Tensor& tensor = tensors()[stored];
+        out_.tensors.push_back({name, tensor.dtype, tensor.shape});
+        out_.reading.meanings.push_back(source_.reading.meanings[stored]);
+        out_.reading.meanings.back().role = role;
+        if (name != tensor.name) out_.copies.emplace(name, tensor.name);
+        return out_.tensors.back();
+    }
+
+    std::optional<std::uint32_t> master_of(const std::string& name) const {
+        const auto alias = source_.checkpoint.shared.find(name);
+        const auto found =
+            numbers_.find((alias == source_.checkpoint.shared.end() ? name : alias->second) + "/fp32");
+        return found == numbers_.end() ? std::nullopt : std::optional{found->second};
+    }
+
+    /// Models may stand below "model".
+    std::uint32_t weight_of(const TorchState& state, const std::string& name) {
+        for (const char* prefix : {"", "model."}) {
+            const auto found = numbers_.find(prefix + state.parameter);
+            if (found == numbers_.end()) continue;
+            prefix_ = prefix;
+            return found->second;
+        }
+        throw failure("tensor '{}': there is no parameter '{}'", name, state.parameter);
+    }
+
+    void add_weight(std::uint32_t t) {
+        const std::string& name = tensors()[t].name;
+        const auto known = weights_.find(t);
+        const bool extra = source_.reading.meanings[t].kind == Meaning::Kind::extra;
+        if (known != weights_.end())
+            add(known->second, "weight", t);
+        else if (!torch_state(name) && (extra || !name.starts_with(prefix_)))
+            out_.left_out.push_back(name);
+        else if (!torch_state(name))
+            add(name.substr(prefix_.size()), "weight", t);
+    }
+
+    const Source& source_;
+    std::unordered_map<std::string, std::uint32_t> numbers_;
+    std::unordered_map<std::uint32_t, std::string> weights_;  // that have moments: their parameters
+    std::string prefix_;
+    Expressed out_;
+};
+
+}  // namespace
+
+bool respells_states(const Source& source, const Target& target, const Dialect* dialect) {
+    if (dialect != nullptr) return false;
+    const Format from = source.checkpoint.format;
+    if (is_deepspeed(from))
+        return target.format == Format::dcp && std::ranges::any_of(source.checkpoint.roles,
+                                                                   [](auto role) { return role == "exp_avg"; });
+    return is_deepspeed(target.format) && has_torch_states(source);
+}
+
+Expressed with_states_respelt(const Source& source, const Target& target) {
+    Respeller respeller{source};
+    return is_deepspeed(target.format) ? respeller.to_deepspeed() : respeller.to_torch();
+}
+
+Dialect with_roles_of(Format format, const Dialect& dialect) {
+    Dialect named = dialect;
+    if (is_deepspeed(format)) {
+        named.roles.clear();
+        for (const auto& [role, state] : deepspeed_states)
+            named.roles.push_back({std::string{role}, fmt::format("*/{}", state), ""});
+    } else if (format == Format::dcp && dialect.roles.empty()) {
+        named.roles.assign(torch_roles().begin(), torch_roles().end());
+    }
+    return named;
+}
+
+}  // namespace tpx::formats

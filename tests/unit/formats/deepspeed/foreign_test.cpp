@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/adam.hpp"
+#include "formats/conversion.hpp"
+#include "formats/rules/rules.hpp"
+#include "tests/support/chunks.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path round_robin = "testdata/deepspeed/zero2-roundrobin-dp4",
+               zero3 = "testdata/deepspeed/zero3-subgroups-dp2", mpu = "testdata/deepspeed/mpu-tp2-dp2",
+               megatron = "testdata/llama-opt/legacy-tp2-dp2";
+
+const std::vector<Family>& families() {
+    static const std::vector<Family> all = load_families({});
+    return all;
+}
+
+Conversion into(const fs::path& path, Format format, std::string_view layout, std::optional<DType> dtype = {}) {
+    Source source = open_source(path, families(), {});
+    return convert(source, {.layout = parse_layout(layout), .format = format, .dtype = dtype});
+}
+
+std::string refusal(const fs::path& path, Format format, std::string_view layout) {
+    return test::error_of([&] { into(path, format, layout); });
+}
+
+std::set<std::string> names(const Conversion& conversion) {
+    std::set<std::string> found;
+    for (const Tensor& tensor : conversion.draft.tensors) found.insert(tensor.name);
+    return found;
+}
+
+bool has_file(const Conversion& conversion, const fs::path& path) {
+    return std::ranges::find(conversion.draft.files, path, &FileEntry::path) != conversion.draft.files.end();
+}
+
+}  // namespace
+
+TEST_CASE("the settings of DeepSpeed's groups are those of their parameters") {
+    for (const fs::path& path : {round_robin, zero3}) {
+        CAPTURE(path.string());
+        Source source = open_source(path, {}, {});
+        const Adam adam = adam_of(source).value();
+        CHECK(adam.step == 2);
+        const AdamSettings& weight = adam.of("blocks.0.up.weight/exp_avg", 2);
+        CHECK(weight == AdamSettings{0.001, 0.001, 0.9, 0.95, 1e-8, 0.1});
+        CHECK(adam.of("blocks.0.up.bias/exp_avg", 1) == AdamSettings{0.002, 0.002, 0.9, 0.95, 1e-8, 0});
+        CHECK(adam.of("gain/exp_avg", 1).lr == 0.0005);
+    }
+    Source alike = open_source(mpu, {}, {});
+    const Adam adam = adam_of(alike).value();
+    CHECK(adam.own.empty());
+    CHECK(adam.matrices.weight_decay == 0.1);
+    CHECK(adam.vectors.weight_decay == 0);
+}
+
+TEST_CASE("names that no family knows are those of torch in a DCP checkpoint, with master weights") {
+    for (const fs::path& path : {round_robin, zero3, mpu}) {
+        CAPTURE(path.string());
+        Source source = open_source(path, families(), {});
+        const Conversion made = into(path, Format::dcp, "tp=1");
+        const std::set<std::string> found = names(made);
+        for (std::size_t t = 0; t < source.checkpoint.roles.size(); ++t) {
+            const std::string& name = source.checkpoint.catalogue.tensors[t].name;
+            const std::string parameter = name.substr(0, name.rfind('/'));
+            const std::string_view role = source.checkpoint.roles[t];
+            if (role == "weight" || role == "master") CHECK(found.contains(parameter));
+            if (role == "exp_avg" || role == "exp_avg_sq")
+                CHECK(found.contains(fmt::format("optimizer.state.{}.{}", parameter, role)));
+        }
+        for (const Tensor& tensor : made.draft.tensors)
+            CHECK_FALSE(tensor.name.find('/') != tensor.name.npos);
+    }
+}
+
+TEST_CASE("a universal checkpoint is made of another framework's, and its weights are rounded") {
+    const Conversion made = into(megatron, Format::universal, "tp=1");
+    const std::set<std::string> found = names(made);
+    CHECK(found.contains("model.layers.1.self_attn.q_proj.weight/fp32"));
+    CHECK(found.contains("model.norm.weight/exp_avg_sq"));
+    const fs::path folder = "global_step10_universal";
+    CHECK(has_file(made, folder / "mp_rank_00_model_states.pt"));
+    CHECK(has_file(made, folder / "zero/optimizer_state.pt"));
+    CHECK(has_file(made, folder / "zero/lm_head.weight/exp_avg.pt"));
+    CHECK(has_file(made, folder / "zero/lm_head.weight/step.pt"));
+    CHECK(has_file(made, "latest_universal"));
+    const Conversion third = into(megatron, Format::universal, "zero=3");
+    CHECK(has_file(third, folder / "zero_pp_rank_0_mp_rank_00_model_states.pt"));
+    CHECK_FALSE(has_file(third, folder / "zero/lm_head.weight/step.pt"));
+    CHECK(std::ranges::any_of(made.notes, [](const std::string& note) {
+        return note.starts_with("groups of parameters: 16 with weight_decay");
+    }));
+}
+
+TEST_CASE("what DeepSpeed needs and a source does not tell is refused") {
+    CHECK(refusal(megatron, Format::deepspeed, "dp=2").find("order in which DeepSpeed's engine lays parameters flat") !=
+          std::string::npos);
+    CHECK(refusal("testdata/llama-hf", Format::universal, "tp=1").find("no optimizer state to make universal") !=
+          std::string::npos);
+    CHECK(refusal(megatron, Format::universal, "tp=2").find("universal checkpoints are not cut") != std::string::npos);
+}
+
+}  // namespace tpx::formats
