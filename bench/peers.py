@@ -27,7 +27,8 @@ def _torch_rank(rank, source, out, meeting):
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, zeros
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    from torch.distributed.tensor import Replicate, Shard, zeros
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=RANKS)
@@ -35,7 +36,10 @@ def _torch_rank(rank, source, out, meeting):
     metadata = FileSystemReader(source).read_metadata().state_dict_metadata
     dist.barrier()
     started = time.perf_counter()
-    state = {n: zeros(m.size, dtype=m.properties.dtype, device_mesh=mesh, placements=[Shard(0)]) for n, m in metadata.items()}
+    state = {
+        n: zeros(m.size, dtype=m.properties.dtype, device_mesh=mesh, placements=[Shard(0) if len(m.size) else Replicate()])
+        for n, m in metadata.items() if isinstance(m, TensorStorageMetadata)
+    }  # fmt: skip
     dcp.load(state, storage_reader=FileSystemReader(source))
     dcp.save(state, storage_writer=FileSystemWriter(out, sync_files=True))
     dist.barrier()

@@ -1,31 +1,47 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""zero.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--write]
+"""zero.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--any] [--write]
 
 What DeepSpeed's own converters do, done by tpx: a ZeRO 2 checkpoint of four ranks made universal (ds_to_universal), and
-consolidated to fp32 weights (zero_to_fp32); seconds and peak memory. Run with a Python that has torch and DeepSpeed
-(scripts/interop-venv.sh).
+consolidated to fp32 weights (zero_to_fp32); seconds and peak memory. With --any, seconds and peak memory of that
+checkpoint's way, with its optimizer, from each format into each, beside the frameworks' own tools. Run with a Python that
+has torch, DeepSpeed and Megatron-core (scripts/interop-venv.sh).
 """
 import argparse
+import json
 import os
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from timing import machine, remove, run, side_by_side, size, spread
+from timing import machine, remove, run, side_by_side, size, spread, warm
 
 HERE = Path(__file__).resolve().parent
-RANKS, WIDTH = 4, 1024
+RANKS, WIDTH, FFN, VOCABULARY = 4, 1024, 2816, 16000
+# The layout in which each format is read, and the one in which it is written.
+FORMS = {
+    "deepspeed": ("dp=4,zero=2", "dp=2,zero=1"),
+    "universal": ("tp=1", "tp=1"),
+    "torch_dist": ("tp=2,dp=2", "tp=4"),
+    "megatron": ("tp=2,dp=2", "pp=2,dp=4"),
+    "dcp": ("fsdp=4", "fsdp=2"),
+}
 
 
 def shapes(layers):
-    yield "embed.weight", (16000, WIDTH)
+    """Those of a Llama with 8 heads."""
+    yield "model.embed_tokens.weight", (VOCABULARY, WIDTH)
     for i in range(layers):
-        yield f"layers.{i}.qkv.weight", (3 * WIDTH, WIDTH)
-        yield f"layers.{i}.proj.weight", (WIDTH, WIDTH)
-        yield f"layers.{i}.up.weight", (4 * WIDTH, WIDTH)
-        yield f"layers.{i}.down.weight", (WIDTH, 4 * WIDTH)
+        for name in "qkvo":
+            yield f"model.layers.{i}.self_attn.{name}_proj.weight", (WIDTH, WIDTH)
+        yield f"model.layers.{i}.mlp.gate_proj.weight", (FFN, WIDTH)
+        yield f"model.layers.{i}.mlp.up_proj.weight", (FFN, WIDTH)
+        yield f"model.layers.{i}.mlp.down_proj.weight", (WIDTH, FFN)
+        yield f"model.layers.{i}.input_layernorm.weight", (WIDTH,)
+        yield f"model.layers.{i}.post_attention_layernorm.weight", (WIDTH,)
+    yield "model.norm.weight", (WIDTH,)
+    yield "lm_head.weight", (VOCABULARY, WIDTH)
 
 
 def write(root, layers):
@@ -40,6 +56,9 @@ def write(root, layers):
     step = Path(root, "global_step1")
     step.mkdir(parents=True)
     Path(root, "latest").write_text(step.name)
+    sizes = {"hidden_size": WIDTH, "intermediate_size": FFN, "vocab_size": VOCABULARY, "num_hidden_layers": layers}
+    model = {"model_type": "llama", "num_attention_heads": 8, "tie_word_embeddings": False, "rms_norm_eps": 1e-5, **sizes}
+    Path(root, "config.json").write_text(json.dumps(model))
     sizes = OrderedDict((name, torch.Size(shape)) for name, shape in shapes(layers))
     total = sum(shape.numel() for shape in sizes.values())
     part = 2 * -(-total // (2 * RANKS))
@@ -80,26 +99,100 @@ def write(root, layers):
 
 
 def peak(command, scratch):
-    """MiB of the largest process, and of its children, that a command is."""
+    """MiB of the largest process, and of its children, that a command is, and its seconds."""
     record = scratch / "peak"
     record.unlink(missing_ok=True)
-    run([sys.executable, str(HERE / "peak.py"), str(record), *command])
-    return int(record.read_text()) / 1024
+    seconds = run([sys.executable, str(HERE / "peak.py"), str(record), *command])
+    return int(record.read_text()) / 1024, seconds
+
+
+def megatron(source, out):
+    """What Megatron-core itself can do without the model: loads all tensors of a torch_dist checkpoint, and saves them."""
+    sys.path.insert(0, str(HERE.parent / "tests/interop"))
+    from load_megatron import ShardedTensor, dist, dist_checkpointing
+
+    with tempfile.TemporaryDirectory() as folder:
+        dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=0, world_size=1)
+        step = next(Path(source).glob("iter_*"))
+        state = {k: v for k, v in dist_checkpointing.load_plain_tensors(str(step)).items() if hasattr(v, "shape")}
+        Path(out).mkdir()
+        dist_checkpointing.save({k: ShardedTensor.from_rank_offsets(k, v) for k, v in state.items()}, str(out))
+        dist.destroy_process_group()
+
+
+def any_to_any(options, scratch):
+    """A table of MiB and seconds of each way, and one of the frameworks' own tools beside it."""
+    made = {"deepspeed": scratch / "source"}
+    out = scratch / "out"
+    more = ["--quiet", "--memory", "256MiB", "--config", str(made["deepspeed"] / "config.json")]
+
+    def reshard(source, target, kind, layout):
+        dtype = ["--dtype", "bf16"] if source == "dcp" and kind != "dcp" else []
+        return [options.tpx, "reshard", str(made[source]), str(target), "--to", layout, "--format", kind, *more, *dtype]
+
+    for kind, (layout, _) in list(FORMS.items())[1:]:
+        run(reshard("deepspeed", scratch / kind, kind, layout))
+        made[kind] = scratch / kind
+    rows, best = [], {}
+    for source in FORMS:
+        cells = []
+        for kind, (_, layout) in FORMS.items():
+            if kind == "deepspeed" and source not in ("deepspeed", "universal"):
+                cells.append("–")
+                continue
+            warm(made[source])
+            best[source, kind] = mib, seconds = peak(reshard(source, out, kind, layout), scratch)
+            cells.append(f"{mib:.0f} MiB, {seconds:.1f} s")
+            remove(out)
+        rows.append(f"| {source} | {' | '.join(cells)} |")
+    own = [
+        ("deepspeed", "universal", "ds_to_universal", [sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal", "--input_folder",
+          str(made["deepspeed"] / "global_step1"), "--output_folder", str(out / "u"), "--num_extract_workers", "2", "--num_merge_workers", "2"]),
+        ("dcp", "dcp", "PyTorch DCP, load and save on 4 ranks", [sys.executable, str(HERE / "peers.py"), "--torch", str(made["dcp"]), str(out)]),
+        ("torch_dist", "torch_dist", "Megatron-core, load and save on 1 rank", [sys.executable, __file__, "--megatron", str(made["torch_dist"]), str(out)]),
+    ]  # fmt: skip
+    beside = []
+    for source, kind, tool, command in own:
+        remove(out)
+        warm(made[source])
+        mib, seconds = peak(command, scratch)
+        ours, taken = best[source, kind]
+        beside.append(f"| {source} → {kind} | {tool} | {mib:.0f} MiB, {seconds:.1f} s | **{mib / ours:.1f}** | **{seconds / taken:.1f}** |")
+    gib = size(made["deepspeed"]) / 2**30
+    return (
+        f"`bench/zero.py --any` on {machine(scratch)}, load {os.getloadavg()[0]:.0f} at the end: {gib:.2f} GiB of weights, masters\n"
+        "and moments, warm; tpx on one rank with `--memory 256MiB`: largest resident size and seconds of one run, files synced.\n\n"
+        f"| from, into | {' | '.join(FORMS)} |\n|{'---|' * (len(FORMS) + 1)}\n" + "\n".join(rows) + "\n\n"
+        "The frameworks' own tools, their largest process and seconds (start of Python included), and ratios to tpx.\n\n"
+        "| change | tool | takes | memory | time |\n|---|---|---|---|---|\n" + "\n".join(beside)
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpx", default=str(HERE.parent / "build/release/cmd/tpx"))
     parser.add_argument("--scratch")
-    parser.add_argument("--layers", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--any", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--megatron", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
+    if options.megatron:
+        return megatron(*options.megatron)
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
         source, out = scratch / "source", scratch / "out"
         write(source, options.layers)
+        if options.any:
+            text = any_to_any(options, scratch)
+            print(text)
+            if options.write:
+                from results import put
+
+                put(f"reshard from any format into any, {size(source) / 2**30:.0f} GiB", text)
+            return
         step = source / "global_step1"
         reshard = [options.tpx, "reshard", str(source), str(out), "--to", "tp=1", "--quiet", "--format"]
         python = [sys.executable, "-m"]
@@ -114,9 +207,9 @@ def main():
             tpx, deepspeed = side_by_side(lambda: run(ours), lambda: run(theirs), source, out, options.repeats)
             rows.append(f"| {what} | {spread(deepspeed)} | {spread(tpx)} | **{statistics.median(deepspeed) / statistics.median(tpx):.1f}** |")
             remove(out)
-            own = peak([*ours, "--memory", "64MiB"], scratch)
+            own, _ = peak([*ours, "--memory", "64MiB"], scratch)
             remove(out)
-            other = peak(theirs, scratch)
+            other, _ = peak(theirs, scratch)
             remove(out)
             peaks.append(f"| {what} | {other:.0f} MiB | {own:.0f} MiB | **{other / own:.0f}** |")
         load = os.getloadavg()[0]

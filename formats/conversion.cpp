@@ -260,7 +260,8 @@ Conversion convert(Source& source, const Target& given) {
         source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp;
     const bool own_cuts = is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format);
     check_deepspeed(source, target);
-    if (dialect) dialect = (out.dialect = std::make_shared<const Dialect>(with_roles_of(target.format, *dialect))).get();
+    if (dialect)
+        dialect = (out.dialect = std::make_shared<const Dialect>(with_roles_of(target.format, *dialect))).get();
     if (!own_cuts && (source.reading.family || !same_cuts)) check_layout(source.reading, target.layout);
     if (!own_cuts) check_unknown(source, target);
     const bool weightless = own_cuts || (is_deepspeed(source.checkpoint.format) && is_megatron(target.format));

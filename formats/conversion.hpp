@@ -58,7 +58,7 @@ struct Conversion {
     std::vector<std::vector<NumberedPart>> target_parts;
     std::vector<Piece> source_pieces;
     std::vector<Piece> target_pieces;
-    std::vector<std::string> notes;  ///< what the user should know: names kept, tensors and objects left out
+    std::vector<std::string> notes;          ///< what the user should know: names kept, tensors and objects left out
     std::shared_ptr<const Dialect> dialect;  ///< that the names are written in; null where they are kept
 
     Side source_side() const { return {source_tensors, source_pieces}; }

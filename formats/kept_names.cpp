@@ -62,8 +62,10 @@ public:
             else if (roles[t] == "exp_avg" || roles[t] == "exp_avg_sq")
                 add(torch_name(roles[t], parameter), roles[t], t);
             else if (roles[t] != "master" && roles[t] != "step")
-                throw Error{Exit::usage, "tensor '{}': optimizer state that has no name in a DCP checkpoint; --drop "
-                                         "optimizer leaves it out", name};
+                throw Error{Exit::usage,
+                            "tensor '{}': optimizer state that has no name in a DCP checkpoint; --drop "
+                            "optimizer leaves it out",
+                            name};
         }
         for (const auto& [name, stored] : source_.checkpoint.shared)
             if (const auto master = master_of(name); master && !numbers_.contains(name)) add(name, "weight", *master);
@@ -99,8 +101,7 @@ private:
 
     std::optional<std::uint32_t> master_of(const std::string& name) const {
         const auto alias = source_.checkpoint.shared.find(name);
-        const auto found =
-            numbers_.find((alias == source_.checkpoint.shared.end() ? name : alias->second) + "/fp32");
+        const auto found = numbers_.find((alias == source_.checkpoint.shared.end() ? name : alias->second) + "/fp32");
         return found == numbers_.end() ? std::nullopt : std::optional{found->second};
     }
 
@@ -140,8 +141,8 @@ bool respells_states(const Source& source, const Target& target, const Dialect* 
     if (dialect != nullptr) return false;
     const Format from = source.checkpoint.format;
     if (is_deepspeed(from))
-        return target.format == Format::dcp && std::ranges::any_of(source.checkpoint.roles,
-                                                                   [](auto role) { return role == "exp_avg"; });
+        return target.format == Format::dcp &&
+               std::ranges::any_of(source.checkpoint.roles, [](auto role) { return role == "exp_avg"; });
     return is_deepspeed(target.format) && has_torch_states(source);
 }
 

@@ -53,7 +53,10 @@ void rename_settings(const Source& source, const Expressed& expressed, const Tar
                 throw Error{Exit::usage,
                             "tensor '{}': the parameters that it is made of are in groups with other settings (lr {} "
                             "and {}, weight_decay {} and {}); --drop optimizer leaves its state out",
-                            tensor.name, known->second.lr, found->second->lr, known->second.weight_decay,
+                            tensor.name,
+                            known->second.lr,
+                            found->second->lr,
+                            known->second.weight_decay,
                             found->second->weight_decay};
         }
     }
@@ -68,8 +71,8 @@ void check_groups(const Adam& adam, std::vector<std::string>& notes) {
                     "Megatron has one group of matrices and one of vectors; --drop optimizer leaves its state out",
                     adam.own.begin()->second.lr, adam.own.begin()->second.weight_decay};
     if (adam.vectors.weight_decay != 0)
-        notes.push_back(fmt::format(
-            "norms and biases, which decay in the source (weight_decay {}), do not in Megatron", adam.vectors.weight_decay));
+        notes.push_back(fmt::format("norms and biases, which decay in the source (weight_decay {}), do not in Megatron",
+                                    adam.vectors.weight_decay));
 }
 
 }  // namespace
@@ -77,14 +80,16 @@ void check_groups(const Adam& adam, std::vector<std::string>& notes) {
 void check_deepspeed(const Source& source, const Target& target) {
     if (!is_deepspeed(target.format) || is_deepspeed(source.checkpoint.format)) return;
     if (target.format == Format::deepspeed)
-        throw Error{Exit::usage,
-                    "--format deepspeed: the order in which DeepSpeed's engine lays parameters flat is not known of {}; "
-                    "write --format universal, which names them, and load that (\"checkpoint\": "
-                    "{{\"load_universal\": true}})",
-                    name(source.checkpoint.format)};
+        throw Error{
+            Exit::usage,
+            "--format deepspeed: the order in which DeepSpeed's engine lays parameters flat is not known of {}; "
+            "write --format universal, which names them, and load that (\"checkpoint\": "
+            "{{\"load_universal\": true}})",
+            name(source.checkpoint.format)};
     const Layout& layout = target.layout;
     if (layout.tp > 1 || layout.pp > 1 || layout.ep > 1 || layout.fsdp > 1)
-        throw Error{Exit::usage, "layout: universal checkpoints are not cut: --to tp=1, or zero=3 for engines of ZeRO 3"};
+        throw Error{Exit::usage,
+                    "layout: universal checkpoints are not cut: --to tp=1, or zero=3 for engines of ZeRO 3"};
 }
 
 std::set<std::string> spelling(const Source& source, const Target& target, const Config& config) {
@@ -173,10 +178,8 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
     }
     if (out.expressed.copies.empty() || target.format == Format::universal) return;
     if (target.dtype && *target.dtype != DType::f32)
-        throw Error{Exit::usage,
-                    "--dtype {} would round the master weights, which are the only ones that {} keep",
-                    name(*target.dtype),
-                    out.dialect ? out.dialect->name + " names" : "a DCP checkpoint"};
+        throw Error{Exit::usage, "--dtype {} would round the master weights, which are the only ones that {} keep",
+                    name(*target.dtype), out.dialect ? out.dialect->name + " names" : "a DCP checkpoint"};
     out.notes.push_back("weights are the master weights, in full precision");
 }
 

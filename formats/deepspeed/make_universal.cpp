@@ -57,6 +57,12 @@ private:
         for (std::size_t t = 0; t < content_.tensors.size(); ++t) {
             if (role(t) != "exp_avg") continue;
             const Tensor& moment = content_.tensors[t];
+            if (moment.name.find(".deepspeed_experts.") != moment.name.npos)
+                throw Error{
+                    Exit::usage,
+                    "tensor '{}': universal checkpoints do not hold experts of DeepSpeed's MoE layers: each rank "
+                    "would load those of the first",
+                    moment.name};
             const AdamSettings& settings = content_.adam->of(moment.name, moment.shape.size());
             auto group = std::ranges::find(groups_, settings, &MadeGroup::settings);
             if (group == groups_.end()) group = groups_.insert(group, {settings, {}});
@@ -81,7 +87,8 @@ private:
         for (const char* state : {"fp32", "exp_avg", "exp_avg_sq"}) {
             const std::uint32_t tensor = draft_.tensor(fmt::format("{}/{}", name, state));
             Document document;
-            Value value = torch::make_tensor(document, draft_[tensor].dtype, zero3_ ? Shape{volume(shape)} : shape, "0");
+            Value value =
+                torch::make_tensor(document, draft_[tensor].dtype, zero3_ ? Shape{volume(shape)} : shape, "0");
             if (!zero3_) {
                 const Entry described[]{{document.string("cat_dim"), document.integer(0)},
                                         {document.string("param"), value}};
@@ -173,9 +180,9 @@ private:
             {"ds_config", settings_of_run(training, document)},
             {"ds_version", document.string(version)},
             {made_from_key, document.string(name(content_.source->format))}};
-        const StepDraft::Placed placed = draft_.add(
-            folder_ / (zero3_ ? "zero_pp_rank_0_mp_rank_00_model_states.pt" : "mp_rank_00_model_states.pt"),
-            dict(entries, document), nullptr, {});
+        const StepDraft::Placed placed =
+            draft_.add(folder_ / (zero3_ ? "zero_pp_rank_0_mp_rank_00_model_states.pt" : "mp_rank_00_model_states.pt"),
+                       dict(entries, document), nullptr, {});
         for (const auto& [key, tensor] : weights) put(placed, key, tensor);
     }
 
@@ -219,9 +226,9 @@ private:
                 states.push_back({document.integer(static_cast<std::int64_t>(g)), document.dict({&step, 1})});
             }
             entries.emplace_back("partition_count", document.integer(1));
-            entries.emplace_back("optimizer_state_dict", dict({{"state", document.dict(states)},
-                                                               {"param_groups", param_groups(document)}},
-                                                              document));
+            entries.emplace_back(
+                "optimizer_state_dict",
+                dict({{"state", document.dict(states)}, {"param_groups", param_groups(document)}}, document));
         } else {
             std::vector<Value> ones(groups_.size(), document.integer(1));
             entries.emplace_back("partition_count", document.list(ones));
@@ -235,10 +242,10 @@ private:
         for (const MadeGroup& group : groups_)
             told.push_back(fmt::format("{} with weight_decay {} and lr {}", group.parameters.size(),
                                        group.settings.weight_decay, group.settings.lr));
-        notes_.push_back(
-            fmt::format("groups of parameters: {}; DeepSpeed gives these settings to the engine's groups one by one, and "
-                        "leaves groups beyond them unloaded",
-                        fmt::join(told, ", ")));
+        notes_.push_back(fmt::format(
+            "groups of parameters: {}; DeepSpeed gives these settings to the engine's groups one by one, and "
+            "leaves groups beyond them unloaded",
+            fmt::join(told, ", ")));
     }
 
     const Content& content_;

@@ -41,8 +41,10 @@ Layout checked(Layout layout, const Grid& grid, const std::vector<Origin>& origi
                 throw Error{Exit::usage, "layout: zero=3 knows no experts of DeepSpeed's MoE layers"};
     }
     if (layout.zero == 3 && layout.pp > 1) throw Error{Exit::usage, "layout: zero=3 knows no pipelines"};
-    if (layout.zero == 3 && changes && !grid.files.layers.empty())
-        throw Error{Exit::usage, "layout: zero=3 cannot be made of a PipelineModule"};
+    if (layout.zero > 1 && changes && (layout.pp > 1 || !grid.files.layers.empty()))
+        throw Error{Exit::usage,
+                    "layout: zero={} cannot be made of a PipelineModule: DeepSpeed's pipelines know zero=1 only",
+                    layout.zero};
     return layout;
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """run.py TPX FORMAT: reshards checkpoints of the real frameworks with TPX, and loads the result with a real framework;
 with "families" in place of a format, models of all families that transformers makes on the spot; with "deepspeed", what
-DeepSpeed trains on the spot; with "torch", files of torch.save.
+DeepSpeed trains on the spot, and with "deepspeed-any", that in other frameworks' formats; with "torch", files of torch.save.
 
 The checkpoints of testdata/ are always used; those under $TPX_FIXTURES (default: ../shared/fixtures beside the source
 tree) too, where that folder exists.
@@ -159,6 +159,10 @@ def main():
         import engine
 
         return engine.main(tpx)
+    if kind == "deepspeed-any":
+        import deepspeed_any
+
+        return deepspeed_any.main(tpx)
     if kind == "torch":
         import torch_files
 

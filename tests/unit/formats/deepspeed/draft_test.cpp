@@ -192,8 +192,8 @@ TEST_CASE("changes that DeepSpeed's files cannot follow are refused") {
     CHECK(refusal(zero3, Format::deepspeed, "tp=2,dp=2").find("does not say how tensors are cut") != std::string::npos);
     CHECK(refusal(zero3, Format::deepspeed, "pp=2,dp=2").find("zero=3 knows no pipelines") != std::string::npos);
     CHECK(refusal(zero3, Format::safetensors, "tp=1").find("64 tensors of optimizer state have no place") == 0);
-    CHECK(refusal("testdata/llama-hf", Format::deepspeed, "dp=2").find("order in which DeepSpeed's engine lays parameters flat") !=
-          std::string::npos);
+    CHECK(refusal("testdata/llama-hf", Format::deepspeed, "dp=2")
+              .find("order in which DeepSpeed's engine lays parameters flat") != std::string::npos);
 }
 
 TEST_CASE("without its optimizer a checkpoint is its weights, those of ZeRO 3 being the masters") {

@@ -76,8 +76,7 @@ TEST_CASE("names that no family knows are those of torch in a DCP checkpoint, wi
             if (role == "exp_avg" || role == "exp_avg_sq")
                 CHECK(found.contains(fmt::format("optimizer.state.{}.{}", parameter, role)));
         }
-        for (const Tensor& tensor : made.draft.tensors)
-            CHECK_FALSE(tensor.name.find('/') != tensor.name.npos);
+        for (const Tensor& tensor : made.draft.tensors) CHECK_FALSE(tensor.name.find('/') != tensor.name.npos);
     }
 }
 
@@ -105,6 +104,7 @@ TEST_CASE("what DeepSpeed needs and a source does not tell is refused") {
           std::string::npos);
     CHECK(refusal("testdata/llama-hf", Format::universal, "tp=1").find("no optimizer state to make universal") !=
           std::string::npos);
+    CHECK(refusal(round_robin, Format::torch_dist, "tp=1").find("mcore names cannot be made") != std::string::npos);
     CHECK(refusal(megatron, Format::universal, "tp=2").find("universal checkpoints are not cut") != std::string::npos);
 }
 
