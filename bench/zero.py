@@ -109,14 +109,19 @@ def peak(command, scratch):
 def megatron(source, out):
     """What Megatron-core itself can do without the model: loads all tensors of a torch_dist checkpoint, and saves them."""
     sys.path.insert(0, str(HERE.parent / "tests/interop"))
+    import torch
     from load_megatron import ShardedTensor, dist, dist_checkpointing
+    from torch.distributed.checkpoint import FileSystemReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
     with tempfile.TemporaryDirectory() as folder:
         dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=0, world_size=1)
         step = next(Path(source).glob("iter_*"))
-        state = {k: v for k, v in dist_checkpointing.load_plain_tensors(str(step)).items() if hasattr(v, "shape")}
+        metadata = FileSystemReader(str(step)).read_metadata().state_dict_metadata
+        empty = {k: torch.empty(m.size, dtype=m.properties.dtype) for k, m in metadata.items() if isinstance(m, TensorStorageMetadata)}
+        state = dist_checkpointing.load({k: ShardedTensor.from_rank_offsets(k, v) for k, v in empty.items()}, str(step))
         Path(out).mkdir()
-        dist_checkpointing.save({k: ShardedTensor.from_rank_offsets(k, v) for k, v in state.items()}, str(out))
+        dist_checkpointing.save({k: ShardedTensor.from_rank_offsets(k, state[k]) for k in empty}, str(out))
         dist.destroy_process_group()
 
 
