@@ -86,8 +86,29 @@ public:
 private:
     const std::string& stored(std::size_t t) const { return canonical_.stored_names[t]; }
 
+    /// The name of the parameter, as it is stored, that a stored tensor is state of.
+    std::string parameter_stored(const std::string& name) const {
+        if (!source_.checkpoint.roles.empty()) return std::string{parameter_of(name)};
+        for (const RolePattern& pattern : torch_roles())
+            if (const auto star = star_of(pattern.pattern, name)) return std::string{*star};
+        return name;
+    }
+
+    /// A parameter of several parts has one step for all of them. `parts` are these, by its stored name.
+    void spread_steps(const std::map<std::string, std::vector<std::string>>& parts,
+                      const std::map<std::string, std::uint32_t>& steps) {
+        for (const auto& [name, step] : steps) {
+            const auto found = parts.find(parameter_stored(stored(step)));
+            if (found == parts.end()) continue;
+            for (const std::string& part : found->second) all_.at(part).states["step"] = step;
+            if (std::ranges::find(found->second, name) == found->second.end()) all_.erase(name);
+        }
+    }
+
     void collect() {
         const Keys keys{source_, canonical_};
+        std::map<std::string, std::vector<std::string>> parts;  // by the parameter's stored name
+        std::map<std::string, std::uint32_t> steps;
         for (std::size_t t = 0; t < canonical_.tensors.size(); ++t) {
             const std::string& role = canonical_.roles[t];
             if (stored(t).find("optimizer.distributed.") != std::string::npos)
@@ -100,7 +121,10 @@ private:
                 parameter.weight = static_cast<std::int64_t>(t);
             else
                 parameter.states[role] = static_cast<std::uint32_t>(t);
+            if (role == "exp_avg") parts[parameter_stored(stored(t))].push_back(name);
+            if (role == "step") steps.emplace(name, static_cast<std::uint32_t>(t));
         }
+        spread_steps(parts, steps);
     }
 
     void check(const StateOfParameter& parameter, bool weights) {

@@ -93,7 +93,15 @@ void check_deepspeed(const Source& source, const Target& target) {
 }
 
 std::set<std::string> spelling(const Source& source, const Target& target, const Config& config) {
-    if (target.format == Format::universal) return {"masters"};
+    if (target.format == Format::universal || target.format == Format::dcp) {
+        std::set<std::string> tags;
+        if (target.format == Format::universal) tags.insert("masters");
+        // Modules are saved as they stand in memory, where transformers 5 has other names than in its files.
+        const auto version = config.find("transformers_version");
+        const auto* text = version == config.end() ? nullptr : std::get_if<std::string>(&version->second);
+        if (text != nullptr && text->starts_with("5")) tags.insert("module");
+        return tags;
+    }
     if (!is_megatron(target.format)) return {};
     std::set<std::string> tags{"dist", holds(config, "transformer_impl=local") ? "local" : "te"};
     if (!has_state(source.reading)) return tags;

@@ -2,6 +2,7 @@
 #include "formats/adam.hpp"
 #include "formats/conversion.hpp"
 #include "formats/rules/rules.hpp"
+#include "lib/layout/express.hpp"
 #include "tests/support/chunks.hpp"
 
 #include <doctest/doctest.h>
@@ -97,6 +98,54 @@ TEST_CASE("a universal checkpoint is made of another framework's, and its weight
     CHECK(std::ranges::any_of(made.notes, [](const std::string& note) {
         return note.starts_with("groups of parameters: 16 with weight_decay");
     }));
+}
+
+TEST_CASE("experts are known as transformers 5 holds them in memory, and written so where it is asked for") {
+    const Config config{{"model_type", std::string{"mixtral"}},   {"hidden_size", std::int64_t{8}},
+                        {"num_attention_heads", std::int64_t{2}}, {"num_hidden_layers", std::int64_t{1}},
+                        {"num_local_experts", std::int64_t{3}},   {"intermediate_size", std::int64_t{6}}};
+    const std::string layer = "model.layers.0.";
+    std::vector<Tensor> tensors{{"model.embed_tokens.weight", DType::f32, {10, 8}},
+                                {"model.norm.weight", DType::f32, {8}},
+                                {"lm_head.weight", DType::f32, {10, 8}},
+                                {layer + "input_layernorm.weight", DType::f32, {8}},
+                                {layer + "post_attention_layernorm.weight", DType::f32, {8}},
+                                {layer + "mlp.gate.weight", DType::f32, {3, 8}},
+                                {layer + "mlp.experts.gate_up_proj", DType::f32, {3, 12, 8}},
+                                {layer + "mlp.experts.down_proj", DType::f32, {3, 8, 6}}};
+    for (const char* name : {"q", "k", "v", "o"})
+        tensors.push_back({fmt::format("{}self_attn.{}_proj.weight", layer, name), DType::f32, {8, 8}});
+    const Reading reading = read(tensors, families(), config);
+    REQUIRE(reading.family != nullptr);
+    CHECK(reading.unknown.empty());
+    const Dialect& dialect = *reading.family->dialect("hf");
+    const auto names_of = [&](const std::set<std::string>& tags) {
+        std::set<std::string> found;
+        for (const Tensor& tensor : express(reading, tensors, dialect, config, 1, tags).tensors)
+            found.insert(tensor.name + to_string(tensor.shape));
+        return found;
+    };
+    std::set<std::string> own;
+    for (const Tensor& tensor : tensors) own.insert(tensor.name + to_string(tensor.shape));
+    CHECK(names_of({"module"}) == own);
+    const std::set<std::string> filed = names_of({});
+    CHECK(filed.contains(layer + "block_sparse_moe.gate.weight[3, 8]"));
+    CHECK(filed.contains(layer + "block_sparse_moe.experts.2.w2.weight[8, 6]"));
+    CHECK(filed.size() == own.size() - 2 + 9);
+}
+
+TEST_CASE("optimizer state by torch's names is known whatever the model's are") {
+    const Source source = open_source("testdata/llama-hf", families(), {});
+    std::vector<Tensor> tensors = source.checkpoint.catalogue.tensors;
+    const std::size_t count = tensors.size();
+    for (std::size_t t = 0; t < count; ++t)
+        tensors.push_back({fmt::format("optim.state.{}.exp_avg", tensors[t].name), DType::f32, tensors[t].shape});
+    const Reading reading = read(tensors, families(), source.reading.config);
+    CHECK(reading.unknown.empty());
+    for (std::size_t t = 0; t < count; ++t) {
+        CHECK(reading.meanings[count + t].role == "exp_avg");
+        CHECK(reading.meanings[count + t].rule == reading.meanings[t].rule);
+    }
 }
 
 TEST_CASE("what DeepSpeed needs and a source does not tell is refused") {
