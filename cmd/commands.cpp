@@ -34,8 +34,8 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
         .layout()
         .details("A layout as tpx-layout(5) describes it, or the name of a TOML file that holds one.");
     command.option("--format", &options.format, "F", "Format to write, such as torch_dist")
-        .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal", "torch", "hdf5", "keras",
-                  "keras-legacy"})
+        .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal", "torch", "torch-legacy",
+                  "hdf5", "keras", "keras-legacy"})
         .details("The format of the source is the default.");
     command.option("--dialect", &options.dialect, "D", "Tensor names to write")
         .rare()

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 namespace tpx::cli {
 namespace {
@@ -20,11 +22,35 @@ struct Member {
     std::vector<std::string> damaged;
 };
 
+/// What tensors are compared by: their canonical names; where sizes to take them apart are not known, the plain name of
+/// the parameter in their dialect, and their role.
+class Names {
+public:
+    explicit Names(const formats::Source& source) : source_{source} {
+        if (source.reading.complete || !source.reading.dialect) return;
+        const auto& tensors = source.checkpoint.catalogue.tensors;
+        for (std::size_t t = 0; t < tensors.size(); ++t) stored_.emplace(tensors[t].name, t);
+    }
+
+    std::string operator()(const formats::Canonical& canonical, std::size_t t) const {
+        const auto stored = stored_.find(canonical.stored_names[t]);
+        if (stored == stored_.end()) return canonical.tensors[t].name;
+        const Meaning& meaning = source_.reading.meanings[stored->second];
+        if (meaning.kind != Meaning::Kind::parameter) return canonical.tensors[t].name;
+        return fmt::format("{} {}", meaning.role, meaning.rule->name.name(meaning.indices, false));
+    }
+
+private:
+    const formats::Source& source_;
+    std::unordered_map<std::string_view, std::size_t> stored_;
+};
+
 Member read_member(const mpi::Comm& comm, formats::Source& source) {
     std::vector<std::string> damaged = damaged_archives(comm, source);
     Member member{&source, digest_all(comm, source), {}, {}, std::move(damaged)};
+    const Names names{source};
     for (std::size_t t = 0; t < member.digested.digests.size(); ++t) {
-        member.numbers[member.digested.canonical.tensors[t].name] = t;
+        member.numbers[names(member.digested.canonical, t)] = t;
         member.roles.insert(member.digested.canonical.roles[t]);
     }
     return member;

@@ -200,7 +200,7 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) 
     check_record(comm, options, job, exec);
     const Report done = move(comm, job, partial.path(), exec, out);
     if (options.verify) check_written(comm, job, partial.path(), exec);
-    job.target.format == formats::Format::torch ? partial.commit_file(formats::draft_file_name) : partial.commit();
+    is_torch(job.target.format) ? partial.commit_file(formats::draft_file_name) : partial.commit();
     report(job, options, done, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), out);
     return Exit::success;
 }

@@ -6,6 +6,7 @@
 #include "formats/megatron/rank_state.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/archive.hpp"
+#include "formats/torch/training.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
@@ -164,6 +165,8 @@ std::optional<Adam> adam_of(Source& source) {
         adam = of_objects(source);
     else if (is_deepspeed(checkpoint.format))
         adam = deepspeed::adam_of_step(checkpoint.catalogue.directory);
+    else if (is_torch(checkpoint.format))
+        adam = adam_of_file(checkpoint.catalogue.path(0));
     if (adam) settle(*adam, source);
     return adam;
 }

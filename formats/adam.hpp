@@ -43,9 +43,9 @@ struct Adam {
 /// Sets what an entry `key` of param_groups says; others are passed over. Throws Error for a malformed one.
 void set(AdamSettings& settings, std::string_view key, torch::Value value);
 
-/// The optimizer of `source`: by Megatron's common state, by the param_groups and steps of a DCP checkpoint, or by
-/// those of DeepSpeed's optimizer files; nothing when it tells none. Names are those of `source`. Throws Error when
-/// what it tells is malformed.
+/// The optimizer of `source`: by Megatron's common state, by the param_groups and steps of a DCP checkpoint, by those
+/// of DeepSpeed's optimizer files or of a training script's file; nothing when it tells none. Names are those of
+/// `source`. Throws Error when what it tells is malformed.
 std::optional<Adam> adam_of(Source& source);
 
 }  // namespace tpx::formats

@@ -59,6 +59,7 @@ ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares) {
     ArchiveCheck result;
     const std::size_t count = checkpoint.catalogue.files.size();
     for (std::size_t f = count * share / shares; f < count * (share + 1) / shares; ++f) {
+        if (checkpoint.catalogue.files[f].coding) continue;  // a part of another file
         const std::filesystem::path path = checkpoint.catalogue.path(static_cast<std::uint32_t>(f));
         const Fd fd = open_file(path, O_RDONLY);
         std::string start(2, '\0');
@@ -79,8 +80,8 @@ ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares) {
 ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares) {
     ArchiveCheck result;
     if (checkpoint.format == Format::safetensors) return result;
-    const bool saved = checkpoint.format == Format::torch || checkpoint.format == Format::deepspeed ||
-                       checkpoint.format == Format::universal;
+    const bool saved =
+        is_torch(checkpoint.format) || checkpoint.format == Format::deepspeed || checkpoint.format == Format::universal;
     if (saved) return check_files(checkpoint, share, shares);
     const std::vector<Archive> all = archives_of(checkpoint);
     const std::size_t begin = all.size() * share / shares;

@@ -31,6 +31,7 @@ enum class Format {
     dcp,
     torch_dist,
     torch,
+    torch_legacy,
     megatron,
     deepspeed,
     universal,
@@ -40,11 +41,15 @@ enum class Format {
     gguf
 };
 
-/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files), "torch" (a file of torch.save),
+/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files), "torch" and
+/// "torch-legacy" (a file of torch.save, a zip archive or the stream that was written before),
 /// "hdf5": the words of --format. "deepspeed" and "universal" are made of "deepspeed" only, "keras" (version 3's
 /// weights) and "keras-legacy" (whole models) each of itself; "gguf" is only read.
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
+
+/// One file of torch.save, in either form.
+constexpr bool is_torch(Format format) { return format == Format::torch || format == Format::torch_legacy; }
 
 /// What part of a torch.save archive's tensor a piece is: its elements lie, by its own strides, from element `begin`
 /// on.
@@ -70,9 +75,11 @@ struct Checkpoint {
     std::vector<std::uint64_t> archives;
     std::vector<Inside> insides;  ///< parallel to archives; empty: every piece is a whole archive
 
-    /// What each tensor is, where the format itself tells: "weight", "master", ... (of static life); all but weights
-    /// are named PARAMETER/STATE then. Empty: names tell it by a family's rules.
+    /// What each tensor is, where the format itself tells: "weight", "master", ... (of static life), "extra" for what
+    /// is neither a weight nor its state; state is named PARAMETER/STATE then. Empty: names tell it by a family's
+    /// rules.
     std::vector<std::string_view> roles;
+    std::vector<std::string> parameters;        ///< the PARAMETER of each, where names have another form; else empty
     std::map<std::string, std::string> shared;  ///< names of tensors that are kept under other names
     std::optional<Layout> layout;               ///< what the checkpoint itself tells; else it is seen by the boxes
 

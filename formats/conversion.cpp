@@ -32,6 +32,7 @@ std::string_view home_dialect(Format format) {
         case Format::megatron:
             return "mcore";
         case Format::torch:
+        case Format::torch_legacy:
         case Format::deepspeed:
         case Format::hdf5:
         case Format::keras:
@@ -46,7 +47,7 @@ std::string_view home_dialect(Format format) {
 const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes) {
     const Reading& reading = source.reading;
     const bool asked = !target.dialect.empty();
-    if (target.dialect == "keep" || (target.format == Format::torch && !asked)) return nullptr;
+    if (target.dialect == "keep" || (is_torch(target.format) && !asked)) return nullptr;
     if (is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format)) {
         if (asked) throw Error{Exit::usage, "--dialect: {} keeps the module's names", name(target.format)};
         return nullptr;
@@ -77,10 +78,6 @@ void check_unknown(const Source& source, const Target& target) {
     const Tensor& tensor = source.checkpoint.catalogue.tensors[reading.unknown[0]];
     throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
                   without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
-}
-
-bool is_real(DType dtype) {
-    return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
 void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
@@ -165,7 +162,7 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
                  : target.format == Format::universal        ? make_universal(out.content, out.notes)
                                                              : draft(target.format, out.content);
     out.content.reading = nullptr;
-    if (megatron || target.format == Format::torch) return made;
+    if (megatron || is_torch(target.format)) return made;
     std::string config_json = target_config_json(source, target, out.expressed, config, dialect != nullptr);
     if (!config_json.empty()) put_file(made, "config.json", std::move(config_json));
     return made;
@@ -189,7 +186,7 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
                 "ranks that the source has not continue the random numbers of other ranks, with seeds of their own");
     }
     const auto& companions = source.checkpoint.companions;
-    if (target.format == Format::torch)
+    if (is_torch(target.format))
         say(companions.size(), "files for which one file has no place",
             companions.empty() ? "" : companions[0].string());
     std::vector<Object> objects = source.checkpoint.catalogue.objects;
@@ -203,7 +200,7 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
                 object.name.find("._extra_state/") != object.name.npos && object.length < empty_extra_state;
             return empty || object.name.starts_with("rng_state/");
         });
-    const bool unpacked = target.format == Format::torch && source.checkpoint.format == Format::dcp;
+    const bool unpacked = is_torch(target.format) && source.checkpoint.format == Format::dcp;
     if (source.checkpoint.format != target.format && !unpacked)
         say(objects.size(), fmt::format("objects that {} cannot hold", name(target.format)),
             objects.empty() ? "" : objects[0].name);
@@ -255,6 +252,8 @@ Conversion convert(Source& source, const Target& given) {
                       quantised.size() - 1, quantised[0].type);
     Catalogue& from = source.checkpoint.catalogue;
     const Dialect* dialect = choose_dialect(source, target, out.notes);
+    if (!dialect && (target.format == Format::safetensors || target.format == Format::hdf5))
+        name_by_parameter(source.checkpoint);
     // Without rules nothing is cut anew, so what is not asked to change need not be judged.
     const bool same_cuts =
         source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp;
@@ -263,6 +262,7 @@ Conversion convert(Source& source, const Target& given) {
     if (dialect)
         dialect = (out.dialect = std::make_shared<const Dialect>(with_roles_of(target.format, *dialect))).get();
     if (!own_cuts && (source.reading.family || !same_cuts)) check_layout(source.reading, target.layout);
+    check_states(source, target, dialect);
     if (!own_cuts) check_unknown(source, target);
     const bool weightless = own_cuts || (is_deepspeed(source.checkpoint.format) && is_megatron(target.format));
     const auto made = weightless ? add_missing_weights(source) : std::map<std::string, DType>{};
@@ -277,7 +277,6 @@ Conversion convert(Source& source, const Target& given) {
     if (is_megatron(source.checkpoint.format) && target.format == Format::torch_dist &&
         target.config.contains("use_distributed_optimizer"))
         spell_masters(source.checkpoint, holds(target.config, "use_distributed_optimizer"));
-    check_states(source, target, dialect);
     out.expressed = target_tensors(source, target, dialect, config);
     set_dtype(out.expressed, target.dtype);
     if (own_cuts) keep_names(target, made, out.expressed);

@@ -10,7 +10,7 @@ namespace {
 
 using enum FormatEntry::Written;
 
-constexpr std::array<FormatEntry, 11> entries{{
+constexpr std::array<FormatEntry, 12> entries{{
     {Format::safetensors,
      "safetensors, as Hugging Face and DCP keep them: one file, several with an index, a file a rank", from_any, false,
      false, true},
@@ -23,7 +23,8 @@ constexpr std::array<FormatEntry, 11> entries{{
      from_deepspeed, true, true, true},
     {Format::universal, "DeepSpeed universal, for ZeRO 1 to 3; of others with their optimizer", from_any, true, true,
      false},
-    {Format::torch, "a file of `torch.save`, zip or legacy stream; written as zip", from_any, true, true, false},
+    {Format::torch, "a file of `torch.save`, a zip archive", from_any, true, true, false},
+    {Format::torch_legacy, "a file of `torch.save` before version 1.6, a stream", from_any, true, true, false},
     {Format::hdf5, "HDF5: modules as groups, a file a rank", from_any, true, false, true},
     {Format::keras, "Keras 3: `.weights.h5`, sharded, `.keras`", from_itself, false, false, false},
     {Format::keras_legacy, "Keras, whole models as `.h5`", from_itself, false, false, false},

@@ -17,10 +17,11 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::array<std::pair<Format, std::string_view>, 11> names{{{Format::safetensors, "safetensors"},
+constexpr std::array<std::pair<Format, std::string_view>, 12> names{{{Format::safetensors, "safetensors"},
                                                                      {Format::dcp, "dcp"},
                                                                      {Format::torch_dist, "torch_dist"},
                                                                      {Format::torch, "torch"},
+                                                                     {Format::torch_legacy, "torch-legacy"},
                                                                      {Format::megatron, "megatron"},
                                                                      {Format::deepspeed, "deepspeed"},
                                                                      {Format::universal, "universal"},
@@ -61,7 +62,8 @@ Checkpoint open(const std::filesystem::path& path) {
         case Format::torch_dist:
             return open_torch_dist(found.path);
         case Format::torch:
-            return open_torch_file(found.path);
+        case Format::torch_legacy:
+            return open_torch_file(*found.format, found.path);
         case Format::deepspeed:
         case Format::universal:
             return open_deepspeed(found.path);
@@ -97,7 +99,8 @@ Draft draft(Format format, const Content& content) {
         case Format::universal:
             return draft_universal(content, notes);
         case Format::torch:
-            return draft_torch(content);
+        case Format::torch_legacy:
+            return draft_torch(format, content);
         case Format::hdf5:
             return draft_hdf5(content);
         case Format::keras:

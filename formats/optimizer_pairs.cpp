@@ -29,9 +29,10 @@ public:
         const std::string& name = canonical_.tensors[t].name;
         const std::string prefix = role + ".";
         const bool weight = role == "weight";
-        const Meaning& meaning = source_.reading.meanings[stored_.at(canonical_.stored_names[t])];
+        const std::size_t stored = stored_.at(canonical_.stored_names[t]);
+        const Meaning& meaning = source_.reading.meanings[stored];
         if (!source_.checkpoint.roles.empty() && name == canonical_.stored_names[t])
-            return std::string{weight ? name : parameter_of(name)};
+            return std::string{parameter_of(source_.checkpoint, stored)};
         if (!weight && name.starts_with(prefix)) return name.substr(prefix.size());
         if (meaning.rule == nullptr || name != canonical_.stored_names[t]) return name;
         // Not taken apart for want of sizes: a rule and its numbers are a parameter.

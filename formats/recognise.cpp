@@ -96,7 +96,7 @@ Recognised recognise_file(const fs::path& path) {
     if (start.starts_with("PK\x03\x04")) return {path, Format::torch, "a torch.save file"};
     if (name.ends_with(".msgpack") && is_msgpack(path)) return {path, {}, flax};
     if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5)
-        return {path, Format::torch, "a torch.save file"};
+        return {path, Format::torch_legacy, "a torch.save file"};
     return {path, {}, {}};
 }
 

@@ -1,21 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/roles.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
 namespace tpx::formats {
 
 std::string_view parameter_of(std::string_view name) { return name.substr(0, name.rfind('/')); }
 
+std::string_view parameter_of(const Checkpoint& checkpoint, std::size_t t) {
+    if (!checkpoint.parameters.empty()) return checkpoint.parameters[t];
+    const std::string& name = checkpoint.catalogue.tensors[t].name;
+    return checkpoint.roles[t] == "weight" ? std::string_view{name} : parameter_of(name);
+}
+
+void name_by_parameter(Checkpoint& checkpoint) {
+    if (checkpoint.parameters.empty()) return;
+    std::vector<Tensor>& tensors = checkpoint.catalogue.tensors;
+    std::vector<std::string> names;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        const std::string_view role = checkpoint.roles[t], parameter = checkpoint.parameters[t];
+        names.push_back(role == "extra"    ? tensors[t].name
+                        : role == "weight" ? std::string{parameter}
+                                           : fmt::format("{}/{}", parameter, role));
+    }
+    if (std::set<std::string_view>{names.begin(), names.end()}.size() != names.size()) return;
+    for (std::size_t t = 0; t < tensors.size(); ++t) tensors[t].name = std::move(names[t]);
+    checkpoint.parameters.clear();
+}
+
+namespace {
+
+/// The tensors that are weights, or state of one, but for its step.
+std::vector<std::uint32_t> readable(const Checkpoint& checkpoint) {
+    const std::vector<std::string_view>& roles = checkpoint.roles;
+    std::unordered_set<std::string_view> weights;
+    for (std::uint32_t t = 0; t < roles.size(); ++t)
+        if (roles[t] == "weight") weights.insert(parameter_of(checkpoint, t));
+    // Without parameters' names of another form a master may stand for a weight that is not there.
+    const bool all = checkpoint.parameters.empty();
+    std::vector<std::uint32_t> numbers;
+    for (std::uint32_t t = 0; t < roles.size(); ++t) {
+        const bool parameter = roles[t] != "extra" && roles[t] != "step";
+        if (parameter && (all || weights.contains(parameter_of(checkpoint, t)))) numbers.push_back(t);
+    }
+    return numbers;
+}
+
+/// Meanings of the tensors `numbers` of a checkpoint become those of all its tensors: a step is what its parameter is,
+/// extras are no parameters, and all else is unknown.
+void spread(const Checkpoint& checkpoint, std::span<const std::uint32_t> numbers, Reading& reading) {
+    const std::vector<std::string_view>& roles = checkpoint.roles;
+    std::vector<Meaning> meanings(roles.size());
+    std::unordered_map<std::string_view, Meaning> parameters;
+    for (std::size_t k = 0; k < numbers.size(); ++k) {
+        const std::uint32_t t = numbers[k];
+        meanings[t] = reading.meanings[k];
+        if (meanings[t].kind != Meaning::Kind::extra) meanings[t].role = roles[t];
+        parameters.emplace(parameter_of(checkpoint, t), meanings[t]);
+    }
+    const std::unordered_set<std::uint32_t> read{numbers.begin(), numbers.end()};
+    reading.unknown.clear();
+    for (std::uint32_t t = 0; t < roles.size(); ++t) {
+        const auto parameter = parameters.find(parameter_of(checkpoint, t));
+        if (roles[t] == "step" && parameter != parameters.end()) meanings[t] = parameter->second;
+        if (roles[t] == "extra") meanings[t].kind = Meaning::Kind::extra;
+        if (!read.contains(t) && roles[t] != "extra") meanings[t].role = roles[t];
+        if (meanings[t].kind == Meaning::Kind::unknown) reading.unknown.push_back(t);
+    }
+    reading.meanings = std::move(meanings);
+}
+
+}  // namespace
+
 Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
     const std::vector<Tensor>& stored = checkpoint.catalogue.tensors;
     if (checkpoint.roles.empty()) return read(stored, families, config);
-    std::vector<Tensor> parameters = stored;
-    for (std::size_t t = 0; t < stored.size(); ++t) {
-        if (checkpoint.roles[t] != "weight") parameters[t].name = parameter_of(stored[t].name);
+    const std::vector<std::uint32_t> numbers = readable(checkpoint);
+    std::vector<Tensor> parameters;
+    for (const std::uint32_t t : numbers) {
+        parameters.push_back(stored[t]);
+        parameters.back().name = parameter_of(checkpoint, t);
     }
     Reading reading = read(parameters, families, config);
-    for (std::size_t t = 0; t < stored.size(); ++t) {
-        if (reading.meanings[t].kind != Meaning::Kind::extra) reading.meanings[t].role = checkpoint.roles[t];
-    }
+    spread(checkpoint, numbers, reading);
     return reading;
 }
 

@@ -36,10 +36,11 @@ std::string_view role(const Source& source, std::uint32_t t) {
     return by_rule ? meaning.role : "weight";
 }
 
-/// The name of the weight that a master is of.
+/// The name of a weight, or of the weight that a master is of.
 std::string weight_of(const Source& source, std::uint32_t t) {
     const std::string_view name = source.checkpoint.catalogue.tensors[t].name;
-    if (!source.checkpoint.roles.empty()) return std::string{parameter_of(name)};
+    if (!source.checkpoint.roles.empty()) return std::string{parameter_of(source.checkpoint, t)};
+    if (role(source, t) != "master") return std::string{name};
     for (const RolePattern& pattern : source.reading.dialect->roles) {
         const auto star = star_of(pattern.pattern, name);
         if (star && pattern.role == "master") return std::string{*star};
@@ -60,16 +61,17 @@ public:
     Selection(const Source& source, bool masters) : source_{source} {
         const auto& tensors = source.checkpoint.catalogue.tensors;
         for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-            if (role(source, t) == "weight") weights_.emplace(tensors[t].name, t);
+            if (role(source, t) == "weight") weights_.emplace(weight_of(source, t), t);
             if (role(source, t) == "master" && (masters || !source.checkpoint.roles.empty()))
                 masters_.emplace(weight_of(source, t), t);
         }
         for (std::uint32_t t = 0; t < tensors.size(); ++t) {
             if (role(source, t) == "master" && source.checkpoint.roles.empty()) continue;
-            const std::string name = role(source, t) == "master" ? weight_of(source, t) : tensors[t].name;
+            if (role(source, t) != "weight" && role(source, t) != "master") continue;
+            const std::string name = weight_of(source, t);
             if (role(source, t) == "weight")
                 kept_.push_back({masters ? master_of(name).value_or(t) : t, name});
-            else if (role(source, t) == "master" && !weights_.contains(name))
+            else if (!weights_.contains(name))
                 kept_.push_back({t, name});
         }
         for (const auto& [name, stored] : source.checkpoint.shared) {
@@ -114,6 +116,7 @@ public:
         source.checkpoint.archives = std::move(archives);
         source.checkpoint.insides = std::move(insides);
         if (!source.checkpoint.roles.empty()) source.checkpoint.roles.assign(kept_.size(), "weight");
+        source.checkpoint.parameters.clear();
         source.reading = std::move(reading);
     }
 

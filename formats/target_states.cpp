@@ -126,8 +126,8 @@ void keep_names(const Target& target, const std::map<std::string, DType>& made, 
 }
 
 std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed) {
-    const bool same = source.checkpoint.format == Format::torch && !dialect && !target.dtype;
-    if (target.format != Format::torch || !same) return {};
+    const bool same = is_torch(source.checkpoint.format) && !dialect && !target.dtype;
+    if (!is_torch(target.format) || !same) return {};
     const std::map<std::uint32_t, View> found = find_views(source.checkpoint);
     std::vector<std::uint32_t> numbers(expressed.tensors.size());  // of tensors that stay
     std::uint32_t kept = 0;
@@ -148,15 +148,18 @@ std::vector<View> take_views(const Source& source, const Target& target, const D
 }
 
 void check_states(const Source& source, const Target& target, const Dialect* dialect) {
+    const bool told = !source.checkpoint.roles.empty();
+    const bool any_fits = dialect ? !dialect->roles.empty() : !told || target.format != Format::safetensors;
     std::vector<std::string_view> states;
     const auto& tensors = source.checkpoint.catalogue.tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.reading.meanings[t];
-        if (meaning.kind != Meaning::Kind::extra && meaning.role != "weight") states.push_back(tensors[t].name);
+        if (meaning.kind == Meaning::Kind::extra || meaning.role == "weight") continue;
+        // What belongs to no known parameter cannot be named anew.
+        const bool fits = any_fits && (!dialect || meaning.kind == Meaning::Kind::parameter);
+        if (!fits) states.push_back(tensors[t].name);
     }
-    const bool named = !source.checkpoint.roles.empty();
-    const bool fits = dialect ? !dialect->roles.empty() : !named || target.format != Format::safetensors;
-    if (states.empty() || fits) return;
+    if (states.empty()) return;
     constexpr std::size_t shown = 3;
     const std::size_t count = states.size();
     states.resize(std::min(count, shown));

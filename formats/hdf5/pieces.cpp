@@ -11,11 +11,7 @@ namespace {
 
 using Filter = Coding::Filter;
 
-// Deflate makes one byte of 1032 at most.
-constexpr std::uint64_t most_inflation = 1032;
 constexpr std::uint64_t small_chunk = 4096;
-// Items are swapped in chunks of this size, which hold every item whole.
-constexpr std::uint64_t swap_chunk = 65536;
 
 class Adder {
 public:
@@ -71,10 +67,7 @@ private:
         check_inside(facts_.offset, bytes_);
         const Strides strides = row_major(sizes(box_));
         if (!is_swapped()) return put(whole_local(), file_, facts_.offset, strides);
-        Coding coding{.filters = {Filter::swap}, .item = facts_.part, .chunk_size = swap_chunk, .size = bytes_};
-        for (std::uint64_t at = 0; at < bytes_; at += swap_chunk)
-            coding.chunks.push_back({facts_.offset + at, std::min(swap_chunk, bytes_ - at), 0});
-        put(whole_local(), add_file(std::move(coding)), 0, strides);
+        put(whole_local(), add_file(Coding::of_items({Filter::swap}, facts_.part, facts_.offset, bytes_)), 0, strides);
     }
 
     /// What is not stored, or stands in the dataset's header.
@@ -157,7 +150,7 @@ private:
             deflated = deflated || coding.filters[k] == Filter::deflate;
             if (coding.filters[k] == Filter::fletcher32) plain += 4;
         }
-        if (deflated ? grid.bytes / most_inflation > chunk.length + small_chunk : plain != chunk.length)
+        if (deflated ? grid.bytes / Coding::most_inflation > chunk.length + small_chunk : plain != chunk.length)
             throw failure("has {} bytes at {} for a chunk of {}", chunk.length, chunk.offset, grid.bytes);
     }
 

@@ -45,6 +45,7 @@ public:
     std::vector<StateItem> read() {
         switch (checkpoint_.format) {
             case Format::torch:
+            case Format::torch_legacy:
                 add_file(checkpoint_.catalogue.files.at(0).path, [](std::string_view) { return true; });
                 break;
             case Format::megatron:

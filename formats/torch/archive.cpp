@@ -55,8 +55,8 @@ private:
         if (known == archive.storages_.end()) {
             const ZipEntry& entry = member(*archive.zip_, fmt::format("data/{}", id.key));
             const std::uint64_t payload = archive.zip_->payload(entry);
-            const std::uint64_t offset = entry.deflated ? 0 : archive.range_.offset + payload;
-            archive.storages_[std::string{id.key}] = {offset, entry.size, entry.deflated};
+            archive.storages_[std::string{id.key}] = {archive.range_.offset + payload, entry.size, entry.deflated,
+                                                      entry.stored_size};
             if (entry.size < id.bytes) throw too_short(id, entry.size);
         } else if (known->second.bytes < id.bytes) {
             throw too_short(id, known->second.bytes);

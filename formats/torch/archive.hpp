@@ -19,9 +19,10 @@ namespace tpx::torch {
 
 /// Where the elements of a torch.save file's storage lie.
 struct Storage {
-    std::uint64_t offset = 0;  ///< from the start of the file; 0 when compressed
+    std::uint64_t offset = 0;  ///< from the start of the file
     std::uint64_t bytes = 0;
     bool compressed = false;
+    std::uint64_t stored_bytes = 0;  ///< of the deflate stream, when compressed
 };
 
 /// A tensor of a torch.save file. Its element x lies at `offset` + itemsize * sum of x[k] * strides[k]; all of them lie

@@ -130,7 +130,8 @@ ArchiveFrame frame_archive(Value root, const Holes& holes, const Contents& given
     for (const StorageId& id : needed) {
         if (!holes.contains(id.key) || !met.insert(id.key).second) continue;
         const ZipWriter::Hole& hole = zip.holes()[number++];
-        frame.holes.emplace(std::string{id.key}, ArchiveFrame::Hole{hole.offset, hole.size, hole.crcs});
+        frame.holes.emplace(std::string{id.key},
+                            ArchiveFrame::Hole{hole.offset, hole.size, {hole.crcs.begin(), hole.crcs.end()}});
     }
     return frame;
 }

@@ -42,9 +42,9 @@ using Holes = std::map<std::string, std::uint64_t, std::less<>>;
 /// The bytes of a torch.save archive around storages that someone else writes.
 struct ArchiveFrame {
     struct Hole {
-        std::uint64_t offset = 0;  ///< from the start of the archive, a multiple of 64
+        std::uint64_t offset = 0;  ///< from the start of the archive, where it is a multiple of 64, or of the stream
         std::uint64_t bytes = 0;
-        std::array<std::uint64_t, 2> crcs{};  ///< where its CRC-32 belongs; 0 there now
+        std::vector<std::uint64_t> crcs;  ///< where its CRC-32 belongs, 0 there now; nowhere in a stream
     };
     std::vector<std::string> runs;                   ///< before, between and behind the holes, in the file's order
     std::map<std::string, Hole, std::less<>> holes;  ///< by key
@@ -58,6 +58,9 @@ using Contents = std::map<std::string, std::string, std::less<>>;
 /// others are `given` or taken from `storages`; throws Error when it lacks one.
 ArchiveFrame frame_archive(Value root, const Holes& holes, const Contents& given = {},
                            const Archive* storages = nullptr);
+
+/// The same for the legacy stream that torch.save wrote before archives.
+ArchiveFrame frame_stream(Value root, const Holes& holes, const Contents& given);
 
 /// A tensor as torch.save pickles it, from element `offset` on of storage `key`, which has so many elements.
 Value tensor_value(Document& document, DType dtype, const Shape& shape, const Strides& strides, std::string_view key,

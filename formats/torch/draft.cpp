@@ -5,9 +5,13 @@
 #include "formats/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 namespace tpx::formats {
 namespace {
@@ -62,30 +66,30 @@ private:
     std::unordered_map<Value, std::string, torch::ValueHash> names_;
 };
 
-/// Whether the new file has just the tensors of a file of torch.save.
-bool keeps_names(const Content& content) {
-    if (content.source == nullptr || content.source->format != Format::torch) return false;
-    const auto& stored = content.source->catalogue.tensors;
-    if (content.tensors.size() + content.views.size() != stored.size()) return false;
-    std::unordered_map<std::string_view, bool> names;
-    for (const Tensor& tensor : stored) names.emplace(tensor.name, true);
-    for (const Tensor& tensor : content.tensors)
-        if (!names.contains(tensor.name)) return false;
-    return true;
+/// Whether the new file has just the tensors of `archive`.
+bool keeps_names(const Content& content, const Archive& archive) {
+    std::unordered_set<std::string_view> names;
+    for (const Tensor& tensor : content.tensors) names.insert(tensor.name);
+    for (const View& view : content.views) names.insert(view.name);
+    const std::vector<torch::NamedTensor> stored = archive.tensors();
+    return stored.size() == names.size() &&
+           std::ranges::all_of(stored, [&](const torch::NamedTensor& named) { return names.contains(named.name); });
 }
 
 }  // namespace
 
-Draft draft_torch(const Content& content) {
+Draft draft_torch(Format format, const Content& content) {
     if (content.ranks > 1)
         throw Error{Exit::usage, "a file of torch.save holds whole tensors: give a layout of one rank, such as tp=1"};
-    TorchFile file{content};
-    if (!keeps_names(content)) return file.finish(make_state_tree(content, file));
-    const Catalogue& from = content.source->catalogue;
-    const Archive archive = Archive::open(from.path(0));
-    return in_context([&] { return from.path(0).string(); },
+    TorchFile file{format, content};
+    if (content.source == nullptr || !is_torch(content.source->format))
+        return file.finish(make_state_tree(content, file));
+    const std::filesystem::path path = content.source->catalogue.path(0);
+    const Archive archive = Archive::open(path);
+    return in_context([&] { return path.string(); },
                       [&] {
-                          return file.finish(SameTree{archive, file}.copy());
+                          const bool same = keeps_names(content, archive);
+                          return file.finish(same ? SameTree{archive, file}.copy() : make_state_tree(content, file));
                       });
 }
 

@@ -11,8 +11,6 @@ namespace {
 /// Bytes that a tensor may have though its storage has fewer (strides of 0).
 constexpr std::uint64_t most_repeated = std::uint64_t{1} << 28;
 
-bool is_complex(DType dtype) { return dtype == DType::c32 || dtype == DType::c64 || dtype == DType::c128; }
-
 /// Flips the sign of the IEEE number of `size` bytes at `number`, little-endian.
 void negate(char* number, std::size_t size) { number[size - 1] = static_cast<char>(number[size - 1] ^ 0x80); }
 

@@ -8,7 +8,7 @@
 
 namespace tpx::formats {
 
-TorchFile::TorchFile(const Content& content) : content_{content} {
+TorchFile::TorchFile(Format format, const Content& content) : format_{format}, content_{content} {
     for (std::uint32_t t = 0; t < content.tensors.size(); ++t) {
         const Tensor& tensor = content.tensors[t];
         if (info(tensor.dtype).torch.empty() || itemsize(tensor.dtype) == 0)
@@ -38,7 +38,8 @@ Draft TorchFile::finish(torch::Value root) {
     torch::Holes holes;
     for (std::uint32_t t = 0; t < content_.tensors.size(); ++t)
         holes[std::to_string(t)] = elements(t) * static_cast<std::uint64_t>(itemsize(content_.tensors[t].dtype));
-    const torch::ArchiveFrame frame = torch::frame_archive(root, holes, contents_);
+    const torch::ArchiveFrame frame = format_ == Format::torch ? torch::frame_archive(root, holes, contents_)
+                                                               : torch::frame_stream(root, holes, contents_);
     Draft draft;
     draft.tensors = content_.tensors;
     draft.files.push_back({draft_file_name, frame.size});

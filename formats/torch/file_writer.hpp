@@ -15,7 +15,7 @@ namespace tpx::formats {
 /// those.
 class TorchFile {
 public:
-    explicit TorchFile(const Content& content);
+    TorchFile(Format format, const Content& content);
 
     torch::Document& document() { return document_; }
     torch::Contents& contents() { return contents_; }
@@ -30,6 +30,7 @@ public:
 private:
     std::uint64_t elements(std::uint32_t number) const;
 
+    Format format_;
     const Content& content_;
     torch::Document document_;
     torch::Contents contents_;

@@ -13,9 +13,6 @@
 namespace tpx::torch {
 namespace {
 
-constexpr std::string_view magic{"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10};
-constexpr std::int64_t protocol = 1001;
-
 /// The five pickles a stream starts with.
 struct Preamble {
     bool little_endian = true;
@@ -34,7 +31,7 @@ void check_magic(std::string_view stream) {
     std::uint64_t position = 0;
     try {
         const Pickle pickle = next(stream, position);
-        if (pickle.document.root().as_bytes() == magic) return;
+        if (pickle.document.root().as_bytes() == stream_magic) return;
     } catch (const Error&) {
         // Whatever it is, it is no torch.save file.
     }
@@ -45,7 +42,7 @@ Preamble read_preamble(std::string_view stream) {
     Preamble result;
     next(stream, result.length);
     const std::int64_t version = next(stream, result.length).document.root().as_int();
-    if (version != protocol) throw failure("stream protocol {} is not {}", version, protocol);
+    if (version != stream_protocol) throw failure("stream protocol {} is not {}", version, stream_protocol);
     result.little_endian = next(stream, result.length).document.root().at("little_endian").as_bool();
     result.object = std::move(next(stream, result.length).document);
     const Pickle keys = next(stream, result.length);

@@ -2,53 +2,111 @@
 #include "formats/torch/open.hpp"
 
 #include "formats/torch/archive.hpp"
+#include "formats/torch/training.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
+#include <map>
+#include <memory>
 #include <set>
+#include <string>
+#include <tuple>
+#include <vector>
 
 namespace tpx::formats {
 namespace {
 
-void check_plain(const torch::NamedTensor& named) {
-    const torch::StoredTensor& tensor = named.tensor;
-    const char* twist = tensor.compressed   ? "compressed"
-                        : tensor.conjugated ? "conjugated"
-                        : tensor.negated    ? "negated"
-                                            : nullptr;
-    if (twist) throw failure("tensor '{}': its elements are {}, which cannot be moved as they are", named.name, twist);
-}
+using Filter = Coding::Filter;
 
-void add_tensors(Checkpoint& checkpoint, const torch::Archive& archive) {
-    Catalogue& catalogue = checkpoint.catalogue;
-    std::set<std::string> names;
-    for (const torch::NamedTensor& named : archive.tensors()) {
-        check_plain(named);
-        if (!names.insert(named.name).second) throw failure("tensor '{}': two tensors have this name", named.name);
-        const auto number = static_cast<std::uint32_t>(catalogue.tensors.size());
-        catalogue.tensors.push_back({named.name, named.tensor.dtype, named.tensor.shape});
-        if (volume(named.tensor.shape) == 0) continue;
-        catalogue.pieces.push_back({.tensor = number,
-                                    .file = 0,
-                                    .offset = named.tensor.offset,
-                                    .box = whole(named.tensor.shape),
-                                    .strides = named.tensor.strides,
-                                    .rank = 0});
+/// Adds the tensors of an archive to a checkpoint. Storages whose bytes are not the elements themselves become files of
+/// their own, which are decoded.
+class Adder {
+public:
+    Adder(const torch::Archive& archive, Catalogue& catalogue) : archive_{archive}, catalogue_{catalogue} {}
+
+    void add(const torch::NamedTensor& named) {
+        const torch::StoredTensor& tensor = named.tensor;
+        if (!names_.insert(named.name).second) throw failure("two tensors have this name");
+        const auto number = static_cast<std::uint32_t>(catalogue_.tensors.size());
+        catalogue_.tensors.push_back({named.name, tensor.dtype, tensor.shape});
+        if (volume(tensor.shape) == 0) return;
+        Piece piece{.tensor = number, .offset = tensor.offset, .box = whole(tensor.shape), .rank = 0};
+        piece.strides = tensor.strides;
+        const std::vector<Filter> filters = filters_of(tensor);
+        if (!filters.empty()) {
+            piece.file = file_of(tensor, filters);
+            piece.offset = tensor.storage_offset * static_cast<std::uint64_t>(itemsize(tensor.dtype));
+        }
+        catalogue_.pieces.push_back(piece);
     }
-}
+
+private:
+    static std::uint32_t part_of(DType dtype) {
+        return static_cast<std::uint32_t>(is_complex(dtype) ? itemsize(dtype) / 2 : itemsize(dtype));
+    }
+
+    /// What was done to the elements before they were stored.
+    std::vector<Filter> filters_of(const torch::StoredTensor& tensor) const {
+        std::vector<Filter> filters;
+        if (tensor.conjugated && !is_complex(tensor.dtype)) throw failure("{}, and conjugated", name(tensor.dtype));
+        if (tensor.conjugated) filters.push_back(Filter::conjugate);
+        if (tensor.negated && !is_complex(tensor.dtype) && !is_real(tensor.dtype))
+            throw failure("{}, and stored with the other sign", name(tensor.dtype));
+        if (tensor.negated) filters.push_back(Filter::negate);
+        if (archive_.big_endian() && part_of(tensor.dtype) > 1) filters.push_back(Filter::swap);
+        if (tensor.compressed) filters.push_back(Filter::raw_deflate);
+        return filters;
+    }
+
+    /// The file that stands for the storage of `tensor`, read through `filters`.
+    std::uint32_t file_of(const torch::StoredTensor& tensor, const std::vector<Filter>& filters) {
+        const std::uint32_t part = part_of(tensor.dtype);
+        const auto [place, added] =
+            files_.try_emplace({tensor.storage, filters, part}, static_cast<std::uint32_t>(catalogue_.files.size()));
+        if (!added) return place->second;
+        const torch::Storage& storage = *archive_.find_storage(tensor.storage);
+        Coding coding = tensor.compressed ? deflated(storage, filters)
+                                          : Coding::of_items(filters, part, storage.offset, storage.bytes);
+        coding.item = part;
+        coding.owner = fmt::format("storage '{}'", tensor.storage);
+        catalogue_.files.push_back(
+            {catalogue_.files[0].path, coding.size, std::make_shared<const Coding>(std::move(coding))});
+        return place->second;
+    }
+
+    static Coding deflated(const torch::Storage& storage, const std::vector<Filter>& filters) {
+        if (storage.bytes / Coding::most_inflation > storage.stored_bytes)
+            throw failure("{} bytes cannot inflate to {}", storage.stored_bytes, storage.bytes);
+        return {.filters = filters,
+                .chunk_size = storage.bytes,
+                .size = storage.bytes,
+                .chunks = {{storage.offset, storage.stored_bytes, 0}}};
+    }
+
+    const torch::Archive& archive_;
+    Catalogue& catalogue_;
+    std::set<std::string> names_;
+    std::map<std::tuple<std::string, std::vector<Filter>, std::uint32_t>, std::uint32_t> files_;
+};
 
 }  // namespace
 
-Checkpoint open_torch_file(const std::filesystem::path& file) {
-    Checkpoint checkpoint{.format = Format::torch};
+Checkpoint open_torch_file(Format format, const std::filesystem::path& file) {
+    Checkpoint checkpoint{.format = format};
     checkpoint.catalogue.directory = file.parent_path();
     checkpoint.catalogue.files.push_back({file.filename(), size_of_file(file)});
     const torch::Archive archive = torch::Archive::open(file);
     in_context([&] { return file.string(); },
                [&] {
-                   if (archive.big_endian())
-                       throw failure("its elements are big-endian, which cannot be moved as they are");
-                   add_tensors(checkpoint, archive);
+                   Adder adder{archive, checkpoint.catalogue};
+                   const std::vector<torch::NamedTensor> tensors = archive.tensors();
+                   for (const torch::NamedTensor& named : tensors)
+                       in_context([&] { return fmt::format("tensor '{}'", named.name); }, [&] { adder.add(named); });
+                   if (auto training = read_training(archive, tensors)) {
+                       checkpoint.roles = std::move(training->roles);
+                       checkpoint.parameters = std::move(training->parameters);
+                       checkpoint.notes = std::move(training->notes);
+                   }
                });
     return checkpoint;
 }

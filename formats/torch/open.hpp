@@ -9,17 +9,16 @@
 namespace tpx::formats {
 
 /// Opens one file of torch.save, zip or legacy stream: its tensors are called by the keys on the way to them, joined
-/// with
-/// '.', and each is one piece; what else is in it is left aside. Throws Error "FILE: ..." when
-/// it is malformed, when two tensors would have one name, or for tensors whose bytes are not plain (compressed,
-/// big-endian, conjugated or negated).
-Checkpoint open_torch_file(const std::filesystem::path& file);
+/// with '.', and each is one piece; what else is in it is left aside. Compressed, big-endian, conjugated and negated
+/// elements are decoded where they are read. Throws Error "FILE: ..." when it is malformed, or when two tensors would
+/// have one name.
+Checkpoint open_torch_file(Format format, const std::filesystem::path& file);
 
-/// One file of torch.save, `draft_file_name`. From a file of torch.save whose names are kept, it holds the same objects
-/// in the same places; from a DCP checkpoint, what its planner data says, as dcp_to_torch_save puts it; otherwise the
-/// weights by name, in {"model": ...} when there is more: optimizer state by parameter in "optimizer", and the source's
-/// common state as plain data. Throws Error for more than one rank.
-Draft draft_torch(const Content& content);
+/// One file of torch.save, `draft_file_name`, as archive or as stream. From a file of torch.save whose names are kept,
+/// it holds the same objects in the same places; from a DCP checkpoint, what its planner data says, as
+/// dcp_to_torch_save puts it; otherwise the weights by name, in {"model": ...} when there is more: optimizer state by
+/// parameter in "optimizer", and the source's common state as plain data. Throws Error for more than one rank.
+Draft draft_torch(Format format, const Content& content);
 
 inline constexpr const char* draft_file_name = "checkpoint.pt";
 

@@ -122,9 +122,9 @@ std::string PickleWriter::finish() {
     return result;
 }
 
-std::string write_pickle(Value root) {
+std::string write_pickle(Value root, StorageIds ids) {
     PickleWriter writer;
-    writer.value(root);
+    writer.value(root, ids);
     return writer.finish();
 }
 

@@ -11,6 +11,9 @@
 
 namespace tpx::torch {
 
+/// How tensors name their storages: streams, the older form, add a view, which is always None.
+enum class StorageIds { of_archives, of_streams };
+
 /// Emits a pickle of protocol 2, opcode by opcode, with strings and globals written once and then referred to. Values
 /// are pushed on the reader's stack in the order of the calls; mark() ... tuple() and the like close over what was
 /// pushed since the mark. Fast enough for the millions of objects of a large .metadata.
@@ -41,7 +44,7 @@ public:
     void persistent();  ///< id -> the storage of that id
 
     /// A whole tree. Nodes that the tree shares are written once. Throws Error when a tuple contains itself.
-    void value(Value value);
+    void value(Value value, StorageIds ids = StorageIds::of_archives);
 
     /// Ends the pickle and returns it; the writer is empty then.
     std::string finish();
@@ -64,6 +67,6 @@ private:
 
 /// The pickle of a tree, protocol 2. torch.load(weights_only=True) accepts it when the tree holds only dict, list,
 /// tuple, str, int, float, bool, None, torch.Size, dtypes, OrderedDict and tensors.
-std::string write_pickle(Value root);
+std::string write_pickle(Value root, StorageIds ids = StorageIds::of_archives);
 
 }  // namespace tpx::torch

@@ -11,7 +11,7 @@ namespace tpx::torch {
 /// Writes a tree with a stack of its own, so that depth costs memory only.
 class TreeWriter {
 public:
-    explicit TreeWriter(PickleWriter& out) : out_{out} {}
+    TreeWriter(PickleWriter& out, StorageIds ids) : out_{out}, ids_{ids} {}
 
     void run(Value root) {
         find_shared(root);
@@ -146,7 +146,7 @@ private:
                 return open_run(value.items(), 'e');
             case Kind::persistent:
                 later('Q', value);
-                return later(value.as_persistent());
+                return open_storage_id(value.as_persistent());
             default:
                 return open_object(value);
         }
@@ -157,6 +157,14 @@ private:
         later(items.size() > 3 ? 't' : opcodes[items.size()], completed);
         if (items.size() > 3) out_.mark();
         later(items);
+    }
+
+    void open_storage_id(Value id) {
+        if (ids_ == StorageIds::of_archives) return later(id);
+        later('t');
+        later(Value{});
+        later(id.items());
+        out_.mark();
     }
 
     template <class T>
@@ -189,10 +197,11 @@ private:
     }
 
     PickleWriter& out_;
+    StorageIds ids_;
     std::vector<Step> steps_;
     std::unordered_map<Value, Shared, ValueHash> shared_;
 };
 
-void PickleWriter::value(Value value) { TreeWriter{*this}.run(value); }
+void PickleWriter::value(Value value, StorageIds ids) { TreeWriter{*this, ids}.run(value); }
 
 }  // namespace tpx::torch

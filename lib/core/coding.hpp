@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tpx {
@@ -16,7 +17,9 @@ struct Coding {
         raw_deflate,  ///< a deflate stream without header, as in zip
         shuffle,      ///< first bytes of all items, then all second ones, ...; a rest shorter than an item as it is
         fletcher32,   ///< followed by its checksum, as HDF5 computes it
-        swap          ///< items with the other byte order; undone last, wherever it stands
+        swap,         ///< items with the other byte order; undone after those above, wherever it stands
+        negate,       ///< items are IEEE numbers with the other sign; undone after a swap
+        conjugate     ///< every second item has the other sign, as imaginary parts have; undone after a swap
     };
     struct Chunk {
         std::uint64_t offset = 0;   ///< where it is stored, bytes from the start of the file
@@ -24,8 +27,11 @@ struct Coding {
         std::uint32_t skipped = 0;  ///< bit k is set when filter k was not applied
     };
 
+    /// Bytes that one of a deflate stream makes, at most.
+    static constexpr std::uint64_t most_inflation = 1032;
+
     std::vector<Filter> filters;  ///< in the order in which they were applied
-    std::uint32_t item = 1;       ///< bytes of an item, for shuffle and swap
+    std::uint32_t item = 1;       ///< bytes of an item, for shuffle and those after fletcher32
     std::uint64_t chunk_size = 0;
     std::uint64_t size = 0;  ///< of all chunks together; the last one may be shorter than the others
     std::vector<Chunk> chunks;
@@ -34,6 +40,15 @@ struct Coding {
 
     /// Decoded bytes of chunk `k`.
     std::uint64_t size_of(std::uint64_t k) const { return std::min(chunk_size, size - k * chunk_size); }
+
+    /// Of `bytes` from `offset` of a file on, whose items were changed by `filters` that leave their number as it is.
+    static Coding of_items(std::vector<Filter> filters, std::uint32_t item, std::uint64_t offset, std::uint64_t bytes) {
+        constexpr std::uint64_t chunk = 65536;  // holds every item, and pairs of them, whole
+        Coding coding{.filters = std::move(filters), .item = item, .chunk_size = chunk, .size = bytes};
+        for (std::uint64_t at = 0; at < bytes; at += chunk)
+            coding.chunks.push_back({offset + at, std::min(chunk, bytes - at), 0});
+        return coding;
+    }
 };
 
 }  // namespace tpx

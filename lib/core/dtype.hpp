@@ -64,6 +64,14 @@ inline std::string_view name(DType dtype) { return info(dtype).name; }
 /// Bytes of one element; 0 for types smaller than a byte (f4, f6), which cannot be cut.
 inline int itemsize(DType dtype) { return info(dtype).bits % 8 == 0 ? info(dtype).bits / 8 : 0; }
 
+/// Two numbers, the real one first.
+constexpr bool is_complex(DType dtype) { return dtype == DType::c32 || dtype == DType::c64 || dtype == DType::c128; }
+
+/// One number whose highest bit is its sign alone, and which torch computes with.
+constexpr bool is_real(DType dtype) {
+    return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
+}
+
 std::optional<DType> dtype_by_name(std::string_view name);
 std::optional<DType> dtype_by_safetensors(std::string_view name);
 std::optional<DType> dtype_by_torch(std::string_view name);

@@ -74,6 +74,12 @@ void swap_items(std::span<std::byte> bytes, std::size_t item) {
         std::reverse(bytes.data() + at, bytes.data() + at + item);
 }
 
+/// Turns the sign of each `step`th little-endian IEEE number of `item` bytes, from number `first` on.
+void turn_signs(std::span<std::byte> bytes, std::size_t item, std::size_t first, std::size_t step) {
+    for (std::size_t end = (first + 1) * item; end <= bytes.size(); end += step * item)
+        bytes[end - 1] ^= std::byte{0x80};
+}
+
 void check_sum(std::span<const std::byte> bytes) {
     const auto content = bytes.first(bytes.size() - checksum_size);
     std::uint32_t stored = 0;
@@ -120,15 +126,15 @@ void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std:
     using Filter = Coding::Filter;
     // How long the bytes are after each filter; behind deflate only the length that is stored tells.
     std::size_t plain = into.size();
-    bool swapped = false;
+    bool swapped = false, negated = false, conjugated = false;
     std::vector<std::pair<Filter, std::size_t>> undo;
     for (std::size_t k = 0; k < coding.filters.size(); ++k) {
         if (k < 32 && (skipped >> k & 1) != 0) continue;
         const Filter filter = coding.filters[k];
-        if (filter == Filter::swap) {
-            swapped = true;
-            continue;
-        }
+        swapped |= filter == Filter::swap;
+        negated |= filter == Filter::negate;
+        conjugated |= filter == Filter::conjugate;
+        if (filter >= Filter::swap) continue;
         undo.emplace_back(filter, plain);
         if (filter == Filter::fletcher32) plain += checksum_size;
     }
@@ -159,6 +165,8 @@ void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std:
     if (bytes.size() != into.size()) throw failure("{} bytes are stored of {}", bytes.size(), into.size());
     if (bytes.data() != into.data()) std::memcpy(into.data(), bytes.data(), bytes.size());
     if (swapped) swap_items(into, coding.item);
+    if (negated) turn_signs(into, coding.item, 0, 1);
+    if (conjugated) turn_signs(into, coding.item, 1, 2);
 }
 
 std::uint64_t decoding_memory(const Coding& coding) {

@@ -52,9 +52,22 @@ def storage(key="0", kind="FloatStorage", count=6, legacy=False):
     return group(text("storage"), name("torch", kind), text(key), text("cpu"), number(count), *view) + b"Q"
 
 
-def tensor(shape=(2, 3), strides=(3, 1), offset=0, **of):
+def tensor(shape=(2, 3), strides=(3, 1), offset=0, bits=None, **of):
     dimensions = [group(*map(number, d)) for d in (shape, strides)]
-    return name("torch._utils", "_rebuild_tensor_v2") + group(storage(**of), number(offset), *dimensions, b"\x89", ORDERED) + b"R"
+    metadata = [mapping(**{bits: b"\x88"})] if bits else []
+    return (name("torch._utils", "_rebuild_tensor_v2")
+            + group(storage(**of), number(offset), *dimensions, b"\x89", ORDERED, *metadata) + b"R")
+
+
+def signs(order, turned, method):
+    """Three complex numbers and four real ones; when turned, as conj() and the neg bit keep them."""
+    conj, neg, sign = ("conj", "neg", -1) if turned else (None, None, 1)
+    complex_numbers = dict(kind="ComplexFloatStorage", count=3, key="0", bits=conj)
+    body = mapping(z=tensor((3,), (1,), **complex_numbers), z2=tensor((2,), (2,), **complex_numbers),
+                   x=tensor((2, 2), (1, 2), kind="DoubleStorage", count=4, key="1", bits=neg))
+    records = {"data/0": struct.pack(f"{order}6f", *(a * b for a, b in zip((1, sign) * 3, range(1, 7)))),
+               "data/1": struct.pack(f"{order}4d", *(sign * v for v in (0.5, -2.0, 3.0, 0.0)))}
+    return archive(body, records, method, byteorder=b"big" if order == ">" else b"little")
 
 
 PAYLOAD = struct.pack("<6f", 0, 1, 2, 3, 4, 5)
@@ -135,6 +148,9 @@ GOOD = {
     "deflated.pt": archive(PLAIN, method=zipfile.ZIP_DEFLATED),
     "legacy.pt": stream(),
     "objects.pt": archive(OBJECTS, {}),
+    "signs.pt": signs("<", False, zipfile.ZIP_STORED),
+    "signs-turned.pt": signs("<", True, zipfile.ZIP_STORED),
+    "signs-big-endian.pt": signs(">", True, zipfile.ZIP_DEFLATED),
 }
 CORRUPT = {
     "call-system.pt": archive(call("posix", "system", text("true"))),

@@ -48,25 +48,32 @@ def tied(tree):
     return sorted(names for names in groups.values() if len(names) > 1)
 
 
-def reshard(tpx, source, out):
-    command = [tpx, "reshard", str(source), str(out), "--to", "tp=1", "--format", "torch", "--verify"]
+def reshard(tpx, source, out, form="torch"):
+    command = [tpx, "reshard", str(source), str(out), "--to", "tp=1", "--format", form, "--verify"]
     done = subprocess.run(command, capture_output=True, text=True)
     return None if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
 
 
 def check_copy(tpx, source, folder):
-    """A file of torch.save made of another one."""
-    out = Path(folder) / "out.pt"
-    refused = reshard(tpx, source, out)
-    if refused:  # what is not moved is named
-        return None if refused.endswith("which cannot be moved as they are") else refused
+    """A file of torch.save made of another one, in both forms."""
     was = torch.load(source, weights_only=False)
     try:
         torch.load(source, weights_only=True)
         only = True
     except Exception as error:  # classes; protocols after 2, which the new file has not
         only = "protocol" in source.name
-    return difference(was, torch.load(out, weights_only=only)) or (tied(was) != tied(torch.load(out, weights_only=only)) and "other ties")
+    for form in ("torch", "torch-legacy"):
+        out = Path(folder) / form
+        refused = reshard(tpx, source, out, form)
+        if refused:
+            return refused
+        if (out.read_bytes()[:2] == b"PK") != (form == "torch"):
+            return f"{form}: is of the other form"
+        now = torch.load(out, weights_only=only)
+        found = difference(was, now) or (tied(was) != tied(now) and "other ties")
+        if found:
+            return f"{form}: {found}"
+    return None
 
 
 def check_dcp(tpx, source, folder):
@@ -99,7 +106,7 @@ def check_weights(tpx, source, folder):
 
 
 def cases():
-    for name in ("plain.pt", "legacy.pt"):
+    for name in ("plain.pt", "legacy.pt", "deflated.pt", "signs-turned.pt", "signs-big-endian.pt"):
         yield check_copy, DATA / "torch/good" / name
     yield check_weights, DATA / "llama-small/hf"
     yield check_dcp, DATA / "dcp/fsdp2-tp2"

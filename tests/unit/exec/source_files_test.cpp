@@ -67,8 +67,19 @@ std::string swapped(std::string bytes, std::size_t item) {
     return bytes;
 }
 
+/// The `item`s from the `first` on, `step` apart, with the other sign.
+std::string turned(std::string bytes, std::size_t item, std::size_t first, std::size_t step) {
+    for (std::size_t k = first; (k + 1) * item <= bytes.size(); k += step)
+        bytes[k * item + item - 1] = static_cast<char>(bytes[k * item + item - 1] + 128);
+    return bytes;
+}
+
+bool has(const Coding& coding, Filter filter) { return std::ranges::count(coding.filters, filter) > 0; }
+
 std::string encoded(const Coding& coding, std::uint32_t skipped, std::string bytes) {
-    if (std::ranges::count(coding.filters, Filter::swap) > 0) bytes = swapped(bytes, coding.item);
+    if (has(coding, Filter::negate)) bytes = turned(bytes, coding.item, 0, 1);
+    if (has(coding, Filter::conjugate)) bytes = turned(bytes, coding.item, 1, 2);
+    if (has(coding, Filter::swap)) bytes = swapped(bytes, coding.item);
     for (std::size_t k = 0; k < coding.filters.size(); ++k) {
         if ((skipped >> k & 1) != 0) continue;
         switch (coding.filters[k]) {
@@ -83,6 +94,8 @@ std::string encoded(const Coding& coding, std::uint32_t skipped, std::string byt
                 bytes = summed(bytes);
                 break;
             case Filter::swap:
+            case Filter::negate:
+            case Filter::conjugate:
                 break;
         }
     }
@@ -100,6 +113,9 @@ const std::vector<std::vector<Filter>> pipelines = {
     {Filter::swap},
     {Filter::shuffle, Filter::deflate, Filter::swap},
     {Filter::raw_deflate},
+    {Filter::negate},
+    {Filter::conjugate, Filter::swap},
+    {Filter::conjugate, Filter::negate, Filter::swap, Filter::raw_deflate},
 };
 
 // A coded file, and what it decodes to.
@@ -122,8 +138,8 @@ Coded random_coded(Random& random) {
         std::string bytes;
         for (std::uint64_t i = 0; i < coding.size_of(k); ++i) bytes += static_cast<char>(random() % 5);
         Coding::Chunk chunk{coded.stored.size(), 0, static_cast<std::uint32_t>(random() % 4 == 0 ? random() % 8 : 0)};
-        // The swap is what the type says, no filter that could be skipped.
-        if (std::ranges::count(coding.filters, Filter::swap) > 0) chunk.skipped = 0;
+        // What changes items is what the type says, no filter that could be skipped.
+        if (has(coding, Filter::swap) || has(coding, Filter::negate)) chunk.skipped = 0;
         if (random() % 5 == 0) {
             for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = coding.fill.empty() ? '\0' : "ab"[i % 2];
         } else {

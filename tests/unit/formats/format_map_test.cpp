@@ -27,7 +27,8 @@ const std::map<Format, std::filesystem::path>& examples() {
         {Format::megatron, "testdata/llama-opt/legacy-tp2-dp2"},
         {Format::deepspeed, "testdata/deepspeed/zero2-roundrobin-dp4"},
         {Format::universal, "testdata/deepspeed/universal-part"},
-        {Format::torch, "testdata/torch/good/legacy.pt"},
+        {Format::torch, "testdata/torch/good/plain.pt"},
+        {Format::torch_legacy, "testdata/torch/good/legacy.pt"},
         {Format::hdf5, "testdata/hdf5/good/storage.h5"},
         {Format::keras, "testdata/keras/tiny.weights.h5"},
         {Format::keras_legacy, "testdata/keras/tiny.h5"},
@@ -81,7 +82,7 @@ TEST_CASE("every format is read, and written as the map says") {
         const Checkpoint checkpoint = open_source(examples().at(entry.format), families(), {}).checkpoint;
         CHECK(checkpoint.format == entry.format);
         CHECK_FALSE(checkpoint.catalogue.tensors.empty());
-        const bool pure = entry.format == Format::torch;  // a file of tensors
+        const bool pure = is_torch(entry.format);  // a file of tensors
         CHECK(entry.state == !read_state(pure ? open("testdata/torch/good/objects.pt") : checkpoint).empty());
         if (entry.written == FormatEntry::Written::no) {
             CHECK_THROWS_AS(into(examples().at(entry.format), entry.format, "tp=1"), Error);

@@ -79,24 +79,27 @@ TEST_CASE("tensors of every dtype that torch has are where the new file says") {
         tensors.push_back({fmt::format("{}.b", type.name), type.dtype, {}});
         tensors.push_back({fmt::format("{}.c", type.name), type.dtype, {0, 4}});
     }
-    const Draft draft = draft_torch(content_of(tensors));
-    const SparseFile file{draft};
-    check_places(draft, Archive::open(file.path()));
-    CHECK_THROWS_WITH_AS(draft_torch(content_of({{"a", DType::f4, {2}}})),
+    for (const Format format : {Format::torch, Format::torch_legacy}) {
+        const Draft draft = draft_torch(format, content_of(tensors));
+        const SparseFile file{draft};
+        check_places(draft, Archive::open(file.path()));
+        CHECK(open(file.path()).format == format);
+    }
+    CHECK_THROWS_WITH_AS(draft_torch(Format::torch, content_of({{"a", DType::f4, {2}}})),
                          "tensor 'a': torch stores no tensors of dtype f4", Error);
 }
 
 TEST_CASE("files beyond 4 GiB and beyond 65535 members are zip64") {
     std::vector<Tensor> tensors{
         {"small", DType::u8, {1}}, {"large", DType::f32, {5, 1 << 28}}, {"behind", DType::bf16, {7}}};
-    const Draft large = draft_torch(content_of(tensors));
+    const Draft large = draft_torch(Format::torch, content_of(tensors));
     CHECK(large.files[0].size > (std::uint64_t{5} << 30));
     const SparseFile large_file{large};
     check_places(large, Archive::open(large_file.path()));
 
     tensors.clear();
     for (int k = 0; k < 66'000; ++k) tensors.push_back({fmt::format("t{}", k), DType::u8, {1}});
-    const Draft many = draft_torch(content_of(tensors));
+    const Draft many = draft_torch(Format::torch, content_of(tensors));
     const SparseFile many_file{many};
     check_places(many, Archive::open(many_file.path()));
 }

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/torch/training.hpp"
+
+#include "formats/optimizer_order.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace tpx::formats {
+namespace {
+
+using torch::Archive;
+using torch::Entry;
+using torch::Kind;
+using torch::Value;
+
+constexpr std::array<std::string_view, 6> weight_keys{"model",  "state_dict", "model_state_dict",
+                                                      "module", "net",        "network"};
+constexpr std::array<std::string_view, 3> wrappers{"module.", "_orig_mod.", "_forward_module."};
+
+std::span<const Entry> entries_of(Value value) {
+    return value.is(Kind::dict) || value.is(Kind::object) ? value.entries() : std::span<const Entry>{};
+}
+
+bool has_tensors(Value value) {
+    return std::ranges::any_of(entries_of(value), [](const Entry& entry) {
+        return entry.key.is(Kind::string) && Archive::is_tensor(entry.value);
+    });
+}
+
+/// An optimizer's state_dict(), or null.
+Value state_dict_of(Value value) {
+    if (value.is(Kind::list) && value.items().size() == 1) value = value.items()[0];
+    if (!value.is(Kind::dict)) return {};
+    const auto state = value.find("state"), groups = value.find("param_groups");
+    return state && state->is(Kind::dict) && groups && groups->is(Kind::list) ? value : Value{};
+}
+
+/// The same word, with static life.
+std::string_view role_of(std::string_view state) {
+    static constexpr std::array<std::string_view, 7> known{"exp_avg",         "exp_avg_sq", "step",          "master",
+                                                           "momentum_buffer", "sum",        "max_exp_avg_sq"};
+    const auto* found = std::ranges::find(known, state);
+    return found == known.end() ? std::string_view{"state"} : *found;
+}
+
+class Reader {
+public:
+    Reader(const Archive& archive, std::span<const torch::NamedTensor> tensors) : archive_{archive}, tensors_{tensors} {
+        for (std::size_t t = 0; t < tensors.size(); ++t) numbers_.emplace(tensors[t].name, t);
+    }
+
+    std::optional<Training> read() {
+        if (entries_of(archive_.root()).empty()) return std::nullopt;
+        find_weights();
+        if (weights_.empty()) return std::nullopt;
+        training_.roles.assign(tensors_.size(), "extra");
+        for (const torch::NamedTensor& named : tensors_) training_.parameters.push_back(named.name);
+        name_weights();
+        for (const Entry& entry : archive_.root().entries())
+            if (entry.key.is(Kind::string) && !state_dict_of(entry.value).is_none()) optimizers_.push_back(entry);
+        for (const Entry& optimizer : optimizers_) mark_state(optimizer);
+        if (optimizers_.size() == 1) read_optimizer();
+        if (optimizers_.size() > 1) training_.notes.push_back("there are several optimizers, whose state is no role");
+        const bool said = optimizers_.empty() && std::ranges::all_of(tensors_, [&](const auto& named) {
+                              const std::size_t t = numbers_.at(named.name);
+                              return training_.roles[t] == "weight" && training_.parameters[t] == named.name;
+                          });
+        if (said) return std::nullopt;
+        return std::move(training_);
+    }
+
+private:
+    void find_weights() {
+        const Value root = archive_.root();
+        Value container = root;
+        std::string prefix;
+        for (const std::string_view key : weight_keys) {
+            const auto found = root.find(key);
+            if (!found || Archive::is_tensor(*found) || !has_tensors(*found)) continue;
+            container = *found;
+            prefix = fmt::format("{}.", key);
+            break;
+        }
+        for (const Entry& entry : container.entries()) {
+            if (!entry.key.is(Kind::string) || !Archive::is_tensor(entry.value)) continue;
+            const auto number = numbers_.find(fmt::format("{}{}", prefix, entry.key.as_string()));
+            if (number != numbers_.end()) weights_.emplace_back(entry.key.as_string(), number->second);
+        }
+    }
+
+    /// Drops what wrappers of the model put in front of every key.
+    void name_weights() {
+        for (bool again = true; again;) {
+            again = false;
+            for (const std::string_view wrapper : wrappers) {
+                if (!std::ranges::all_of(weights_, [&](const auto& w) { return w.first.starts_with(wrapper); }))
+                    continue;
+                for (auto& [name, number] : weights_) name.erase(0, wrapper.size());
+                again = true;
+            }
+        }
+        for (const auto& [name, number] : weights_) {
+            training_.roles[number] = "weight";
+            training_.parameters[number] = name;
+        }
+    }
+
+    // --- the optimizer
+
+    std::vector<Value> groups() const {
+        std::vector<Value> result;
+        for (const Value group : optimizer_.at("param_groups").items())
+            if (group.is(Kind::dict) && group.find("params") && group.at("params").is(Kind::list))
+                result.push_back(group);
+        return result;
+    }
+
+    /// Its tensors are state, until it is known of which parameters.
+    void mark_state(const Entry& optimizer) {
+        const std::string prefix = state_prefix(optimizer);
+        for (const auto& [name, number] : numbers_)
+            if (name.starts_with(prefix)) training_.roles[number] = "state";
+    }
+
+    static std::string state_prefix(const Entry& optimizer) {
+        return fmt::format("{}{}.state.", optimizer.key.as_string(), optimizer.value.is(Kind::list) ? ".0" : "");
+    }
+
+    void read_optimizer() {
+        const Entry& entry = optimizers_[0];
+        optimizer_ = state_dict_of(entry.value);
+        prefix_ = state_prefix(entry);
+        const auto names = names_of_numbers();
+        if (!names) {
+            training_.notes.push_back(
+                "which parameter the optimizer's state belongs to is told by number only, and the model's tensors "
+                "leave "
+                "it open: the state is kept as it is named");
+            return;
+        }
+        for (const Entry& state : optimizer_.at("state").entries())
+            if (state.value.is(Kind::dict)) add_states(state, *names);
+        for (const Value group : groups()) add_settings(group, *names);
+        adam_.step = step_.value_or(0);
+        if (!adam_.own.empty()) training_.adam = std::move(adam_);
+    }
+
+    /// By number, as far as they are numbers; nothing when they cannot be told.
+    std::optional<std::map<std::int64_t, std::string>> names_of_numbers() const {
+        std::vector<std::vector<std::int64_t>> numbers;
+        std::map<std::int64_t, std::string> names;
+        bool numbered = false;
+        for (const Value group : groups()) {
+            auto& of_group = numbers.emplace_back();
+            auto told = group.find("param_names");
+            if (told && !told->is(Kind::list)) told.reset();
+            const auto params = group.at("params").items();
+            for (std::size_t k = 0; k < params.size(); ++k) {
+                if (!params[k].is(Kind::integer)) continue;
+                of_group.push_back(params[k].as_int());
+                if (told && k < told->items().size() && told->items()[k].is(Kind::string))
+                    names[params[k].as_int()] = unwrapped(told->items()[k].as_string());
+                else
+                    numbered = true;
+            }
+        }
+        if (!numbered) return names;
+        const std::vector<std::string> found = parameters_by_number(entries(), numbers, shapes());
+        if (found.empty()) return std::nullopt;
+        for (std::size_t k = 0; k < found.size(); ++k) names[static_cast<std::int64_t>(k)] = found[k];
+        return names;
+    }
+
+    static std::string unwrapped(std::string_view name) {
+        for (const std::string_view wrapper : wrappers)
+            if (name.starts_with(wrapper)) name.remove_prefix(wrapper.size());
+        return std::string{name};
+    }
+
+    std::vector<StateDictEntry> entries() const {
+        std::vector<StateDictEntry> entries;
+        std::set<std::pair<std::string_view, std::uint64_t>> met;
+        for (const auto& [name, number] : weights_) {
+            const torch::StoredTensor& tensor = tensors_[number].tensor;
+            const bool buffer = name.ends_with(".running_mean") || name.ends_with(".running_var") ||
+                                !(is_real(tensor.dtype) || is_complex(tensor.dtype));
+            const bool tied = !met.emplace(tensor.storage, tensor.storage_offset).second;
+            entries.push_back({name, tensor.shape, !buffer && !tied});
+        }
+        return entries;
+    }
+
+    /// Of the state that parameters have by number.
+    std::map<std::int64_t, Shape> shapes() const {
+        std::map<std::int64_t, Shape> result;
+        for (const Entry& state : optimizer_.at("state").entries()) {
+            if (!state.key.is(Kind::integer) || !state.value.is(Kind::dict)) continue;
+            for (const Entry& one : state.value.entries()) {
+                if (!Archive::is_tensor(one.value) || !one.key.is(Kind::string) || one.key.as_string() == "step")
+                    continue;
+                result.emplace(state.key.as_int(), archive_.tensor(one.value)->shape);
+            }
+        }
+        return result;
+    }
+
+    std::string parameter(Value key, const std::map<std::int64_t, std::string>& names) const {
+        if (key.is(Kind::string)) return unwrapped(key.as_string());
+        const auto name = key.is(Kind::integer) ? names.find(key.as_int()) : names.end();
+        return name == names.end() ? "" : name->second;
+    }
+
+    void add_states(const Entry& state, const std::map<std::int64_t, std::string>& names) {
+        const std::string name = parameter(state.key, names);
+        const std::string key =
+            state.key.is(Kind::string) ? std::string{state.key.as_string()} : std::to_string(state.key.as_int());
+        for (const Entry& one : state.value.entries()) {
+            if (!one.key.is(Kind::string)) continue;
+            if (one.key.as_string() == "step") note_step(one.value);
+            const auto number = numbers_.find(fmt::format("{}{}.{}", prefix_, key, one.key.as_string()));
+            if (number == numbers_.end() || !Archive::is_tensor(one.value)) continue;
+            training_.roles[number->second] = role_of(one.key.as_string());
+            training_.parameters[number->second] = name;
+            if (one.key.as_string() == "exp_avg") moments_[name] = tensors_[number->second].name;
+        }
+    }
+
+    void note_step(Value value) {
+        std::int64_t step = 0;
+        if (value.is(Kind::integer)) {
+            step = value.as_int();
+        } else if (const auto tensor = archive_.tensor(value); tensor && volume(tensor->shape) == 1) {
+            if (tensor->dtype != DType::f32) return;
+            float number = 0;
+            std::memcpy(&number, archive_.elements(*tensor).data(), sizeof number);
+            if (!(number >= 0 && number < 1e15F)) throw failure("the optimizer's step is {}", number);
+            step = std::llround(number);
+        }
+        step_ = std::max(step_.value_or(0), step);
+    }
+
+    void add_settings(Value group, const std::map<std::int64_t, std::string>& names) {
+        if (!group.find("lr") || !group.find("betas")) return;
+        AdamSettings settings;
+        for (const Entry& entry : group.entries())
+            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value);
+        for (const Value key : group.at("params").items()) {
+            const auto moment = moments_.find(parameter(key, names));
+            if (moment != moments_.end()) adam_.own[moment->second] = settings;
+        }
+    }
+
+    const Archive& archive_;
+    std::span<const torch::NamedTensor> tensors_;
+    std::unordered_map<std::string, std::size_t> numbers_;
+    std::vector<std::pair<std::string, std::size_t>> weights_;  // parameters and the tensors that they are
+    std::vector<Entry> optimizers_;
+    Value optimizer_;
+    std::string prefix_;                          // of the names of its state
+    std::map<std::string, std::string> moments_;  // by parameter: its exp_avg
+    Adam adam_;
+    std::optional<std::int64_t> step_;
+    Training training_;
+};
+
+}  // namespace
+
+std::optional<Training> read_training(const Archive& archive, std::span<const torch::NamedTensor> tensors) {
+    return Reader{archive, tensors}.read();
+}
+
+std::optional<Adam> adam_of_file(const std::filesystem::path& path) {
+    const Archive archive = Archive::open(path);
+    const std::vector<torch::NamedTensor> tensors = archive.tensors();
+    auto training = read_training(archive, tensors);
+    return training ? std::move(training->adam) : std::nullopt;
+}
+
+}  // namespace tpx::formats

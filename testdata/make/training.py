@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes testdata/training: `python3 -P training.py OUT` (torch >= 2.6, CPU).
+
+One state after three steps of AdamW, a Llama of one layer with torchtitan's names, in the files that training scripts
+leave: state by number with matrices and vectors in groups of their own and torch.compile's prefix (numbered.pt), as
+Lightning nests it (lightning.ckpt), by name (named.pt), with param_names in the groups (param-names.pt), and as a DCP
+checkpoint (dcp). In unclear.pt two orders of the parameters fit the shapes. Values depend on seed and name only.
+"""
+import copy
+import sys
+import zlib
+from pathlib import Path
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict
+
+HIDDEN, KV, FFN, VOCAB = 8, 4, 6, 10
+
+
+class Parts(nn.Module):
+    """A module of named parts that is never run."""
+
+    def __init__(self, parts):
+        super().__init__()
+        for name, part in parts.items():
+            self.add_module(name, part)
+
+
+def linear(rows, columns):
+    return nn.Linear(columns, rows, bias=False)
+
+
+def llama():
+    attention = Parts({"wq": linear(HIDDEN, HIDDEN), "wk": linear(KV, HIDDEN), "wv": linear(KV, HIDDEN), "wo": linear(HIDDEN, HIDDEN)})
+    feed_forward = Parts({"w1": linear(FFN, HIDDEN), "w2": linear(HIDDEN, FFN), "w3": linear(FFN, HIDDEN)})
+    norms = {name: nn.RMSNorm(HIDDEN) for name in ("attention_norm", "ffn_norm")}
+    layers = Parts({"0": Parts({"attention": attention, "feed_forward": feed_forward, **norms})})
+    model = Parts({"tok_embeddings": nn.Embedding(VOCAB, HIDDEN), "layers": layers, "norm": nn.RMSNorm(HIDDEN), "output": linear(VOCAB, HIDDEN)})
+    for name, parameter in model.named_parameters():
+        torch.manual_seed(zlib.crc32(name.encode()))
+        parameter.data = torch.randn_like(parameter) * 0.1
+    return model
+
+
+def train(model, optimizer):
+    for step in range(3):
+        for name, parameter in model.named_parameters():
+            torch.manual_seed(zlib.crc32(f"{step} {name}".encode()))
+            parameter.grad = torch.randn_like(parameter)
+        optimizer.step()
+    return model, optimizer
+
+
+def by_axes(model):
+    named = dict(model.named_parameters())
+    return [{"params": [p for p in named.values() if p.dim() > 1], "weight_decay": 0.1},
+            {"params": [p for p in named.values() if p.dim() < 2], "weight_decay": 0.0}]
+
+
+def adam(groups):
+    return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False)
+
+
+def main():
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    model, optimizer = train(*(lambda m: (m, adam(by_axes(m))))(llama()))
+    weights, numbered = dict(model.state_dict()), optimizer.state_dict()
+    arguments = {"n_layer": 1, "n_head": 4, "n_embd": HIDDEN}
+    compiled = {f"_orig_mod.{name}": tensor for name, tensor in weights.items()}
+    torch.save({"model": compiled, "optimizer": numbered, "model_args": arguments, "iter_num": 3}, out / "numbered.pt")
+    torch.save({"epoch": 1, "global_step": 3, "state_dict": weights, "optimizer_states": [numbered], "lr_schedulers": []}, out / "lightning.ckpt")
+    model_state, optimizer_state = get_state_dict(model, optimizer)
+    torch.save({"model": model_state, "optimizer": optimizer_state}, out / "named.pt")
+    dcp.save({"model": model_state, "optim": optimizer_state}, checkpoint_id=out / "dcp", no_dist=True)
+
+    named = llama()
+    groups = by_axes(named)
+    names = {id(p): name for name, p in named.named_parameters()}
+    for group in groups:
+        group["params"] = [(names[id(p)], p) for p in reversed(group["params"])]
+    named, by_name = train(named, adam(groups))
+    torch.save({"model_state_dict": named.state_dict(), "optimizer_state_dict": by_name.state_dict()}, out / "param-names.pt")
+
+    unclear = copy.deepcopy(numbered)
+    unclear["param_groups"][0]["params"].append(unclear["param_groups"][1]["params"].pop())
+    torch.save({"model": weights, "optimizer": unclear}, out / "unclear.pt")
+
+
+if __name__ == "__main__":
+    main()
