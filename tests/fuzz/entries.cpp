@@ -9,6 +9,7 @@
 #include "formats/profile/throughput_file.hpp"
 #include "formats/profile/training_log.hpp"
 #include "formats/rules/rules.hpp"
+#include "formats/state/state.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/pickle.hpp"
 #include "formats/torch/pickle_writer.hpp"
@@ -80,6 +81,17 @@ void torch_file(std::string_view bytes) {
     for (const auto& [name, tensor] : archive.tensors())
         if (volume(tensor.shape) < small) archive.elements(tensor);
     archive.check_crcs();
+}
+
+void torch_checkpoint(std::string_view bytes) {
+    static const Scratch scratch;
+    read_checkpoint(scratch.write("input.pt", bytes));
+}
+
+/// What is no tensor, as inspect --state shows it.
+void state(std::string_view bytes) {
+    static const Scratch scratch;
+    formats::read_state(formats::open(scratch.write("input.pt", bytes)));
 }
 
 void hdf5(std::string_view bytes) {
@@ -181,6 +193,8 @@ std::span<const Entry> entries() {
     static const std::array all{
         Entry{"pickle", pickle},
         Entry{"torch", torch_file},
+        Entry{"torch-checkpoint", torch_checkpoint},
+        Entry{"state", state},
         Entry{"safetensors", safetensors},
         Entry{"safetensors-index", member<indexed, index>},
         Entry{"config", member<hf, config>},
