@@ -101,6 +101,7 @@ void run_simulate(const SimulateOptions& options, Output& out) {
     trace.jobs = filtered(std::move(trace.jobs), filter);
     if (trace.jobs.empty()) throw failure("{}: no jobs in it", options.trace);
     add_outages(options, cluster, trace.jobs, rules);
+    add_costs(options, cluster, trace.jobs, rules);
     rules.segments = !options.timeline.empty() || !options.report.empty();
     std::vector<Played> played;
     for (const PolicyInfo* info : chosen) played.push_back(play(*info, cluster, trace.jobs, rules));

@@ -15,7 +15,7 @@ namespace tpx::cli {
 
 struct SimulateOptions {
     std::string trace, cluster, policies, speeds;
-    std::string quantum, reconfig, delays;
+    std::string quantum, reconfig, models, hardware, restart, delays;
     std::string window, load, sample, seed;
     std::string mtbf, repair, checkpoint;
     std::string jobs, timeline, report;
@@ -43,6 +43,10 @@ TraceFilter filter_of(const SimulateOptions& options);
 /// Adds the outages that the options ask for, until well after the last of `jobs` should be done.
 void add_outages(const SimulateOptions& options, const Cluster& cluster, const std::vector<TraceJob>& jobs,
                  Rules& rules);
+
+/// Gives each job its model and has changes cost what the options ask for, if they are to be planned. Throws Error
+/// where a job has no model.
+void add_costs(const SimulateOptions& options, const Cluster& cluster, std::vector<TraceJob>& jobs, Rules& rules);
 
 /// What jobs held when, in the format that Perfetto and chrome://tracing read.
 std::string timeline_json(const std::vector<Played>& played, const std::vector<TraceJob>& jobs, const Cluster& cluster);

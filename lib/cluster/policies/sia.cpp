@@ -65,7 +65,7 @@ private:
         const JobResult& is = simulation.result(id);
         const auto age = static_cast<double>(simulation.now() - is.start);
         const auto restart = static_cast<double>(simulation.change_delay());
-        const double lost = restart * (1 + is.changes + is.stops);
+        const double lost = restart + static_cast<double>(is.paused);
         return std::max(0.01, (age - lost) / (age + restart + 1));
     }
 
