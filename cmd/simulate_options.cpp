@@ -48,6 +48,10 @@ void add_filters(Command& command, SimulateOptions& options) {
 }
 
 void add_failures(Command& command, SimulateOptions& options) {
+    command.option("--outages", &options.outages, "FILE", "When which hosts are down")
+        .rare()
+        .file()
+        .details("See tpx-trace(5).");
     command.option("--mtbf", &options.mtbf, "TIME", "Let hosts fail, each after TIME on average")
         .rare()
         .details(
@@ -66,7 +70,13 @@ void add_failures(Command& command, SimulateOptions& options) {
 void add_simulate(Cli& cli) {
     auto options = std::make_shared<SimulateOptions>();
     Command& command = cli.command("simulate", "Replay a trace of jobs under scheduling policies");
-    command.positional("TRACE", &options->trace, "Jobs: a file as in tpx-trace(5)").required().file();
+    command.positional("TRACE", &options->trace, "Jobs: a file as in tpx-trace(5)").required({"--generate"}).file();
+    command.option("--generate", &options->generate, "LIST", "Random jobs, as in jobs=500,hourly=12")
+        .rare()
+        .details(
+            "Jobs arrive at random times, hourly so many on average. durations is philly, as in Microsoft's trace of "
+            "2017, or a mean time such as 2h of exponential ones; gpus is philly or a list such as 1/2/4, and "
+            "priorities a list. The defaults are jobs=1000, hourly=12, philly and priority 1; --seed makes others.");
     command.option("--cluster", &options->cluster, "C", "NxG (N hosts of G GPUs), or a file")
         .required()
         .file()
@@ -78,6 +88,14 @@ void add_simulate(Cli& cli) {
         .details("See tpx-trace(5).");
     add_rules(command, *options);
     command.option("--jobs", &options->jobs, "FILE", "Write what became of each job, CSV").file();
+    command.option("--sweep", &options->sweep, "KEY=A,B,..", "Play for each value of an option, several at a time")
+        .rare()
+        .details(
+            "Of load, sample, seed, quantum, reconfig, restart, mtbf, repair, checkpoint or cluster. A table compares "
+            "the policies; --report has the curves.");
+    command.option("--write-trace", &options->write_trace, "FILE", "Write the jobs that are played as a trace, CSV")
+        .rare()
+        .file();
     command.option("--report", &options->report, "FILE", "Write a page for browsers, HTML").file();
     command.option("--timeline", &options->timeline, "FILE", "Write what ran when, for ui.perfetto.dev").file();
     add_filters(command, *options);

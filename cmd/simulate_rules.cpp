@@ -5,6 +5,7 @@
 #include "formats/plan/hosts_file.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/trace/models_file.hpp"
+#include "formats/trace/outages_file.hpp"
 #include "formats/trace/rows.hpp"
 #include "lib/cluster/failures.hpp"
 #include "lib/cluster/planned_changes.hpp"
@@ -33,15 +34,22 @@ Time seconds_from(std::string_view text, std::string_view what) {
     return time_of(value);
 }
 
-// "start=86,grow=86,shrink=1,release=10"
-void read_delays(std::string_view text, Delays& delays) {
+// Calls `body` with the two sides of each "key=value" of a list.
+template <class Body>
+void for_each_word(std::string_view text, Body body) {
     while (!text.empty()) {
         const std::size_t end = std::min(text.find(','), text.size());
         const std::string_view word = text.substr(0, end);
         text.remove_prefix(std::min(end + 1, text.size()));
         const std::size_t equals = std::min(word.find('='), word.size());
-        const std::string_view key = word.substr(0, equals);
-        const Time value = seconds_from(word.substr(std::min(equals + 1, word.size())), "--delays");
+        body(word.substr(0, equals), word.substr(std::min(equals + 1, word.size())));
+    }
+}
+
+// "start=86,grow=86,shrink=1,release=10"
+void read_delays(std::string_view text, Delays& delays) {
+    for_each_word(text, [&](std::string_view key, std::string_view seconds) {
+        const Time value = seconds_from(seconds, "--delays");
         if (key == "start")
             delays.start = delays.single = value;
         else if (key == "single")
@@ -57,7 +65,7 @@ void read_delays(std::string_view text, Delays& delays) {
         else
             throw Error{Exit::usage,
                         "--delays: unknown '{}'; start, single, change, grow, shrink and release are known", key};
-    }
+    });
 }
 
 // "90", "90s", "15m", "12h", "30d"
@@ -87,6 +95,18 @@ double factor_from(std::string_view text, std::string_view what, double most) {
     return value;
 }
 
+// "1/5/10"
+std::vector<double> list_from(std::string_view text, std::string_view what, double most) {
+    std::vector<double> values;
+    for (std::string_view rest = text; !rest.empty();) {
+        const std::size_t end = std::min(rest.find('/'), rest.size());
+        values.push_back(factor_from(rest.substr(0, end), what, most));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    if (values.empty()) throw Error{Exit::usage, "{}: '{}' is no list as 1/2/4", what, text};
+    return values;
+}
+
 bool is_planned(const SimulateOptions& options) {
     return options.reconfig == "plan" || options.reconfig == "checkpoint";
 }
@@ -108,6 +128,30 @@ std::uint64_t seed_of(const SimulateOptions& options) {
 
 }  // namespace
 
+// "jobs=500,hourly=12,durations=philly,gpus=1/2/4,priorities=1/5/10"
+TraceRecipe recipe_of(const SimulateOptions& options) {
+    constexpr double most_jobs = 1e7;
+    TraceRecipe recipe;
+    recipe.seed = seed_of(options);
+    for_each_word(options.generate, [&](std::string_view key, std::string_view value) {
+        const std::string what = fmt::format("--generate: {}", key);
+        if (key == "jobs")
+            recipe.jobs = static_cast<int>(factor_from(value, what, most_jobs));
+        else if (key == "hourly")
+            recipe.hourly = factor_from(value, what, 1e9);
+        else if (key == "durations" && value != "philly")
+            recipe.mean_duration = seconds_of(duration_from(value, what));
+        else if (key == "gpus" && value != "philly")
+            for (const double gpus : list_from(value, what, 1 << 20)) recipe.gpus.push_back(static_cast<int>(gpus));
+        else if (key == "priorities")
+            recipe.priorities = list_from(value, what, 1e6);
+        else if (key != "durations" && key != "gpus")
+            throw Error{Exit::usage, "--generate: unknown '{}'; jobs, hourly, durations, gpus and priorities are known",
+                        key};
+    });
+    return recipe;
+}
+
 TraceFilter filter_of(const SimulateOptions& options) {
     TraceFilter filter;
     filter.seed = seed_of(options);
@@ -126,6 +170,7 @@ void add_outages(const SimulateOptions& options, const Cluster& cluster, const s
                  Rules& rules) {
     if (!options.checkpoint.empty()) rules.checkpoint = duration_from(options.checkpoint, "--checkpoint");
     const Time repair = duration_from(options.repair.empty() ? "1h" : options.repair, "--repair");
+    if (!options.outages.empty()) rules.outages = formats::read_outages(options.outages, cluster);
     if (options.mtbf.empty()) return;
     const Time between = duration_from(options.mtbf, "--mtbf");
     constexpr Time least = 60 * second;
@@ -138,7 +183,8 @@ void add_outages(const SimulateOptions& options, const Cluster& cluster, const s
         static_cast<double>(end) / static_cast<double>(between + repair) * static_cast<double>(cluster.hosts.size());
     constexpr double most_outages = 5e6;
     const Time until = count <= most_outages ? end : static_cast<Time>(static_cast<double>(end) * most_outages / count);
-    rules.outages = random_outages(cluster, between, repair, until, seed_of(options));
+    const std::vector<Outage> random = random_outages(cluster, between, repair, until, seed_of(options));
+    rules.outages.insert(rules.outages.end(), random.begin(), random.end());
 }
 
 Rules rules_of(const SimulateOptions& options) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/simulate.hpp"
+#include "lib/cluster/speed.hpp"
 #include "lib/core/units.hpp"
 
 #include <fmt/format.h>
@@ -94,6 +95,15 @@ std::string jobs_csv(const std::vector<Played>& played, const std::vector<TraceJ
                                 is.changes, is.stops);
         }
     }
+    return text;
+}
+
+std::string trace_csv(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
+    std::string text = "name,arrival,gpus,duration,priority,guaranteed,model\n";
+    for (const TraceJob& job : jobs)
+        text += fmt::format("{},{:.6f},{},{:.6f},{:g},{},{}\n", field(job.name), seconds_of(job.arrival), job.gpus,
+                            job.work / full_rate(job, cluster) / 1e6, job.priority, job.guaranteed ? 1 : 0,
+                            field(job.model));
     return text;
 }
 
