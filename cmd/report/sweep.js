@@ -17,7 +17,7 @@ const measures = [
     {key: "makespan", title: "Makespan", text: timeText},
     {key: "trained", title: "GPUs that train", text: share},
 ];
-const frame = {left: 72, right: 24, top: 12, bottom: 28};
+const frame = {left: 84, right: 24, top: 12, bottom: 28};
 
 // One line for each policy over the values, which stand at equal distances.
 function drawCurves({key, text}, width) {
