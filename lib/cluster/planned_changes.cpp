@@ -6,7 +6,7 @@
 #include "lib/plan/spread.hpp"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 namespace tpx {
 namespace {
@@ -37,7 +37,7 @@ PlannedChanges::PlannedChanges(const Cluster& cluster, std::vector<Host> hosts, 
     }
 }
 
-// Those that had most first, and of these those that get most.
+// Those that had most first, in their order; then those that had none, those that get most first.
 std::vector<PlannedChanges::Place> PlannedChanges::places_of(const Grant& from, const Grant& to) const {
     std::map<int, Place> by_host;
     for (const GpuShare& part : from.parts) by_host[part.host].before = part.gpus;
@@ -47,7 +47,9 @@ std::vector<PlannedChanges::Place> PlannedChanges::places_of(const Grant& from, 
         place.rates = numbers_[static_cast<std::size_t>(host)];
         places.push_back(place);
     }
-    std::ranges::sort(places, std::greater{}, [](const Place& p) { return std::tuple{p.before, p.after, p.rates}; });
+    std::ranges::stable_sort(places, std::greater{}, [](const Place& p) {
+        return std::pair{p.before, p.before > 0 ? 0 : p.after};
+    });
     return places;
 }
 

@@ -20,8 +20,8 @@ enum class StateGoes {
 
 /// Costs of changes as `tpx plan` predicts them: the bytes that must move at the rates of the hosts that they move
 /// between, and the time in which processes are started again. NICs and disks are the job's alone. Ranks are taken to
-/// fill the hosts of a grant in order, those that had most GPUs before first, so that a cost depends on the model, the
-/// two layouts and the GPUs of each host alone, and is planned once for them.
+/// fill the hosts of a grant in order, those with most GPUs first, so that a cost depends on the model, the two layouts
+/// and the GPUs of each host before and after alone, and is planned once for them.
 class PlannedChanges final : public ChangeCosts {
 public:
     /// `hosts` has the rates of each host of `cluster`. Jobs have models.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/cluster/simulation.hpp"
@@ -71,9 +72,7 @@ private:
 
     // least[i][g]: the least cost of the first i jobs with at most g GPUs.
     void decide(Simulation& simulation) {
-        std::vector<int> ids = simulation.running();
-        ids.insert(ids.end(), simulation.waiting().begin(), simulation.waiting().end());
-        std::ranges::sort(ids);
+        const std::vector<int> ids = all_jobs(simulation);
         const int gpus = simulation.cluster().gpus();
         std::vector<std::vector<Choice>> all;
         std::vector<std::vector<double>> least{std::vector<double>(gpus + 1)};
