@@ -58,10 +58,10 @@ def main():
             hardware.write_text(f'[[hosts]]\nname = "any"\ngpus = 8\n{rates}\n')
             for restart in (30, 5):
                 if "rubick" in wanted:
-                    for trace in ("base", "mt"):
+                    for trace, policies in (("base", ("rubick", "sia", "wfs")), ("mt", ("rubick",))):
                         options = [TESTDATA / f"simulate/rubick-{trace}.csv", "--cluster", "8x8", "--speeds",
                                    TESTDATA / "profile/rubick"]
-                        for policy in ("rubick", "sia", "wfs"):
+                        for policy in policies:
                             compare(tpx, f"Rubick {trace}", policy, range(1, SAMPLES + 1), options, storage, hardware,
                                     restart)
                 if "philly" in wanted:
