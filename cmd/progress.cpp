@@ -18,26 +18,30 @@ std::size_t terminal_width() {
 
 }  // namespace
 
-std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds) {
+std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
+                          Counted counted) {
+    const bool jobs = counted == Counted::jobs;
     done = std::min(done, total);
-    std::string line = fmt::format("{} {} of {}", what, format_bytes(double(done)), format_bytes(double(total)));
+    std::string line = jobs ? fmt::format("{}: {} of {} jobs", what, done, total)
+                            : fmt::format("{} {} of {}", what, format_bytes(double(done)), format_bytes(double(total)));
     if (total > 0) line += fmt::format(", {:.0f} %", 100.0 * double(done) / double(total));
     if (done == 0 || seconds <= 0) return line;
     const double rate = double(done) / seconds;
-    line += ", " + format_rate(rate);
+    line += jobs ? fmt::format(", {:.3g} jobs/s", rate) : ", " + format_rate(rate);
     if (done < total) line += fmt::format(", {} left", format_seconds(double(total - done) / rate));
     return line;
 }
 
-Progress::Progress(const Output& out, std::string_view what, std::uint64_t total_bytes)
-    : what_{what}, total_{total_bytes}, shown_{out.speaks() && !out.quiet() && isatty(STDERR_FILENO)} {}
+Progress::Progress(const Output& out, std::string_view what, std::uint64_t total, Counted counted)
+    : what_{what}, total_{total}, counted_{counted}, shown_{out.speaks() && !out.quiet() && isatty(STDERR_FILENO)} {}
 
 void Progress::update(std::uint64_t done) {
     if (!shown_) return;
     const Clock::time_point now = Clock::now();
     if (now < next_) return;
     next_ = now + std::chrono::milliseconds{100};
-    std::string line = progress_line(what_, done, total_, std::chrono::duration<double>(now - start_).count());
+    std::string line =
+        progress_line(what_, done, total_, std::chrono::duration<double>(now - start_).count(), counted_);
     line.resize(std::min(line.size(), terminal_width() - 1));  // a line that wraps cannot be erased
     std::fputs(("\r\x1b[K" + line).c_str(), stderr);
     std::fflush(stderr);

@@ -10,19 +10,23 @@
 
 namespace tpx::cli {
 
-/// "read 1.20 GB of 2.00 GB, 60 %, 812 MB/s, 1.00 s left".
-std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds);
+/// What is counted.
+enum class Counted { bytes, jobs };
+
+/// "read 1.20 GB of 2.00 GB, 60 %, 812 MB/s, 1.00 s left", or "wfs: 1200 of 2000 jobs, 60 %, 812 jobs/s, 1.00 s left".
+std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
+                          Counted counted = Counted::bytes);
 
 /// One line on the terminal's last row that says how far a job is; nothing where standard error is no terminal.
 /// Belongs to one thread. The line is gone when this object is.
 class Progress {
 public:
-    Progress(const Output& out, std::string_view what, std::uint64_t total_bytes);
+    Progress(const Output& out, std::string_view what, std::uint64_t total, Counted counted = Counted::bytes);
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
     ~Progress();
 
-    /// Bytes that are done so far; draws ten times a second at most, so it may be called as often as one likes.
+    /// What is done so far; draws ten times a second at most, so it may be called as often as one likes.
     void update(std::uint64_t done);
 
 private:
@@ -30,6 +34,7 @@ private:
 
     std::string what_;
     std::uint64_t total_;
+    Counted counted_;
     Clock::time_point start_ = Clock::now();
     Clock::time_point next_ = start_;
     bool shown_;

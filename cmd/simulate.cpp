@@ -3,8 +3,9 @@
 
 #include "cmd/output.hpp"
 #include "cmd/profile.hpp"
+#include "cmd/progress.hpp"
 #include "formats/trace/cluster_file.hpp"
-#include "formats/trace/trace_file.hpp"
+#include "lib/cluster/generate.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 #include "lib/cluster/speed.hpp"
@@ -55,27 +56,15 @@ void report_bad(const formats::Trace& trace, bool skip, Output& out) {
     if (trace.bad.size() > most_listed) out.note("skipped {} more rows", trace.bad.size() - most_listed);
 }
 
-Played play(const PolicyInfo& info, const Cluster& cluster, const std::vector<TraceJob>& jobs, const Rules& rules) {
-    const std::unique_ptr<Policy> policy = info.make();
-    try {
-        Results results = Simulation{cluster, jobs, rules}.run(*policy);
-        const Summary summary = summarise(cluster, jobs, results);
-        return {std::string{info.name}, std::move(results), summary};
-    } catch (Error& error) {
-        error.prepend(info.name);
-        throw;
-    }
-}
-
 double gpu_hours(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
     double hours = 0;
     for (const TraceJob& job : jobs) hours += job.work / full_rate(job, cluster) * job.gpus / 3600e6;
     return hours;
 }
 
-ordered_json to_json(const SimulateOptions& options, const formats::Trace& trace, const Cluster& cluster,
-                     const std::vector<Played>& played) {
-    ordered_json json{{"trace", options.trace},
+ordered_json to_json(const SimulateOptions& options, const Setup& setup, const std::vector<Played>& played) {
+    const auto& [cluster, speeds, trace, rules] = setup;
+    ordered_json json{{"trace", trace_name(options)},
                       {"format", trace.format},
                       {"jobs", trace.jobs.size()},
                       {"skipped", trace.bad.size()},
@@ -88,33 +77,65 @@ ordered_json to_json(const SimulateOptions& options, const formats::Trace& trace
 
 }  // namespace
 
+std::string trace_name(const SimulateOptions& options) {
+    return options.generate.empty() ? options.trace : options.generate;
+}
+
+Played play(const PolicyInfo& info, const Setup& setup, const std::function<void(int)>& progress) {
+    const std::unique_ptr<Policy> policy = info.make();
+    try {
+        Results results = Simulation{setup.cluster, setup.trace.jobs, setup.rules}.run(*policy, progress);
+        const Summary summary = summarise(setup.cluster, setup.trace.jobs, results);
+        return {std::string{info.name}, std::move(results), summary};
+    } catch (Error& error) {
+        error.prepend(info.name);
+        throw;
+    }
+}
+
+Setup setup_of(const SimulateOptions& options, Output& out) {
+    Setup setup{formats::read_cluster(options.cluster), {}, {}, rules_of(options)};
+    const TraceFilter filter = filter_of(options);
+    if (!options.generate.empty()) {
+        setup.trace = {"random", generated(recipe_of(options), setup.cluster), {}};
+    } else {
+        if (!options.speeds.empty()) setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
+        setup.trace = formats::read_trace(options.trace, setup.cluster, setup.speeds);
+        report_bad(setup.trace, options.skip_bad, out);
+    }
+    setup.trace.jobs = filtered(std::move(setup.trace.jobs), filter);
+    if (setup.trace.jobs.empty()) throw failure("{}: no jobs in it", trace_name(options));
+    add_outages(options, setup.cluster, setup.trace.jobs, setup.rules);
+    add_costs(options, setup.cluster, setup.trace.jobs, setup.rules);
+    setup.rules.segments = !options.timeline.empty() || !options.report.empty();
+    return setup;
+}
+
 void run_simulate(const SimulateOptions& options, Output& out) {
     if (!is_first_rank()) return;
+    if (!options.generate.empty() && !options.trace.empty())
+        throw Error{Exit::usage, "TRACE and --generate exclude each other"};
     const std::vector<const PolicyInfo*> chosen = policies_of(options.policies);
-    Rules rules = rules_of(options);
-    const TraceFilter filter = filter_of(options);
-    const Cluster cluster = formats::read_cluster(options.cluster);
-    const formats::SpeedBook speeds =
-        options.speeds.empty() ? formats::SpeedBook{} : formats::read_speeds(options.speeds, cluster);
-    formats::Trace trace = formats::read_trace(options.trace, cluster, speeds);
-    report_bad(trace, options.skip_bad, out);
-    trace.jobs = filtered(std::move(trace.jobs), filter);
-    if (trace.jobs.empty()) throw failure("{}: no jobs in it", options.trace);
-    add_outages(options, cluster, trace.jobs, rules);
-    rules.segments = !options.timeline.empty() || !options.report.empty();
+    if (!options.sweep.empty()) return run_sweep(options, chosen, out);
+    const Setup setup = setup_of(options, out);
+    const std::vector<TraceJob>& jobs = setup.trace.jobs;
+    if (!options.write_trace.empty()) write_text(options.write_trace, trace_csv(jobs, setup.cluster));
     std::vector<Played> played;
-    for (const PolicyInfo* info : chosen) played.push_back(play(*info, cluster, trace.jobs, rules));
-    if (!options.jobs.empty()) write_text(options.jobs, jobs_csv(played, trace.jobs));
-    if (!options.timeline.empty()) write_text(options.timeline, timeline_json(played, trace.jobs, cluster));
-    const ordered_json json = to_json(options, trace, cluster, played);
-    if (!options.report.empty()) write_text(options.report, simulation_report(json, played, trace.jobs, cluster));
+    for (const PolicyInfo* info : chosen) {
+        Progress progress{out, info->name, jobs.size(), Counted::jobs};
+        played.push_back(play(*info, setup, [&](int finished) { progress.update(static_cast<unsigned>(finished)); }));
+    }
+    if (!options.jobs.empty()) write_text(options.jobs, jobs_csv(played, jobs));
+    if (!options.timeline.empty()) write_text(options.timeline, timeline_json(played, jobs, setup.cluster));
+    const ordered_json json = to_json(options, setup, played);
+    if (!options.report.empty()) write_text(options.report, simulation_report(json, played, jobs, setup.cluster));
     if (out.json()) return out.object("tpx.simulate/1", json);
     const auto plural = [](std::size_t count, std::string_view noun) {
         return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
     };
-    out.result("{}, {:.4g} GPU-hours of work as asked for, on {} of {}\n\n{}", plural(trace.jobs.size(), "job"),
-               gpu_hours(trace.jobs, cluster), plural(cluster.gpus(), "GPU"), plural(cluster.hosts.size(), "host"),
-               summary_table(played));
+    out.result("{}, {:.4g} GPU-hours of work as asked for, on {} of {}\n\n{}", plural(jobs.size(), "job"),
+               gpu_hours(jobs, setup.cluster), plural(setup.cluster.gpus(), "GPU"),
+               plural(setup.cluster.hosts.size(), "host"), summary_table(played));
 }
 
 }  // namespace tpx::cli

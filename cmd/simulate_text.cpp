@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/simulate.hpp"
+#include "lib/cluster/speed.hpp"
 #include "lib/core/units.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
 
 namespace tpx::cli {
 namespace {
@@ -35,6 +38,8 @@ nlohmann::ordered_json summary_json(const Played& played) {
             {"changes", is.changes},
             {"stops", is.stops},
             {"lost_gpu_hours", is.lost},
+            {"paused", is.paused},
+            {"moved_bytes", is.moved},
             {"slowdown", is.slowdown},
             {"fairness", is.fairness},
             {"deadlines", is.deadlines},
@@ -54,18 +59,25 @@ std::string summary_table(const std::vector<Played>& played) {
     }
     text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>8} {:>8} {:>12} {:>9}\n", "policy", "GPUs held", "working",
                         "training", "changes", "stops", "lost GPU-h", "fairness");
-    bool deadlines = false;
     for (const Played& one : played) {
         const Summary& is = one.summary;
-        deadlines = deadlines || is.deadlines > 0;
         text +=
             fmt::format("{:<14} {:>10.2f} % {:>10.2f} % {:>10.2f} % {:>8} {:>8} {:>12.4g} {:>9.3f}\n", one.policy,
                         100 * is.held, 100 * is.worked, 100 * is.trained, is.changes, is.stops, is.lost, is.fairness);
     }
-    if (!deadlines) return text;
-    text += '\n';
+    const auto some = [&](auto member) {
+        return std::ranges::any_of(played, [&](const Played& one) { return one.summary.*member > 0; });
+    };
+    if (some(&Summary::moved)) text += '\n';
     for (const Played& one : played)
-        text += fmt::format("{:<14} keeps {} of {} deadlines\n", one.policy, one.summary.kept, one.summary.deadlines);
+        if (some(&Summary::moved))
+            text += fmt::format("{:<14} moves {} for changes and later starts, which take {:.4g} hours\n", one.policy,
+                                format_bytes(one.summary.moved), one.summary.paused / 3600);
+    if (some(&Summary::deadlines)) text += '\n';
+    for (const Played& one : played)
+        if (some(&Summary::deadlines))
+            text +=
+                fmt::format("{:<14} keeps {} of {} deadlines\n", one.policy, one.summary.kept, one.summary.deadlines);
     return text;
 }
 
@@ -83,6 +95,15 @@ std::string jobs_csv(const std::vector<Played>& played, const std::vector<TraceJ
                                 is.changes, is.stops);
         }
     }
+    return text;
+}
+
+std::string trace_csv(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
+    std::string text = "name,arrival,gpus,duration,priority,guaranteed,model\n";
+    for (const TraceJob& job : jobs)
+        text += fmt::format("{},{:.6f},{},{:.6f},{:g},{},{}\n", field(job.name), seconds_of(job.arrival), job.gpus,
+                            job.work / full_rate(job, cluster) / 1e6, job.priority, job.guaranteed ? 1 : 0,
+                            field(job.model));
     return text;
 }
 

@@ -69,7 +69,8 @@ function drawToWidth(box, draw) {
         width = now;
         box.replaceChildren(draw(width));
     };
-    new ResizeObserver(redraw).observe(box);
+    // Not at once: what is drawn may bring a scroll bar, and with it another width, within the same notification.
+    new ResizeObserver(() => requestAnimationFrame(redraw)).observe(box);
     redraw();
 }
 

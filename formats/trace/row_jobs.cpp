@@ -3,13 +3,29 @@
 #include "lib/core/units.hpp"
 
 #include <limits>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
 
 constexpr int most_gpus = 1 << 20;
 
-void ask_for(TraceJob& job, int gpus) { job.gpus = job.most = gpus; }
+// Where a kind of trace keeps what all of them have; empty: it has no such column.
+struct Columns {
+    std::string_view arrival, gpus, model, plan, priority;
+};
+
+// `name` is what the job is called where the trace says nothing.
+TraceJob job_of(const Row& row, const Columns& columns, std::string name) {
+    TraceJob job;
+    job.name = row.has("name") ? std::string{row.text("name")} : std::move(name);
+    job.model = row.text(columns.model);
+    job.plan = row.text(columns.plan);
+    if (!columns.arrival.empty()) job.arrival = row.time(columns.arrival);
+    job.gpus = job.most = row.whole(columns.gpus, 1, most_gpus);
+    if (row.has(columns.priority)) job.priority = row.number(columns.priority, 1e-6, 1e6);
+    return job;
+}
 
 double memory_of(const Row& row) {
     try {
@@ -22,7 +38,6 @@ double memory_of(const Row& row) {
 void add_tpx_wishes(TraceJob& job, const Row& row, const TraceContext& context) {
     if (row.has("min_gpus")) job.least = row.whole("min_gpus", 1, job.gpus);
     if (row.has("max_gpus")) job.most = row.whole("max_gpus", job.gpus, most_gpus);
-    if (row.has("priority")) job.priority = row.number("priority", 1e-6, 1e6);
     if (row.has("guaranteed")) job.guaranteed = row.truth("guaranteed");
     if (row.has("cpus")) job.cpus = row.number("cpus", 0, 1 << 20);
     if (row.has("memory")) job.memory = memory_of(row);
@@ -40,12 +55,8 @@ void add_tpx_wishes(TraceJob& job, const Row& row, const TraceContext& context) 
 }  // namespace
 
 TraceJob tpx_job(const Row& row, const TraceContext& context) {
-    TraceJob job;
-    job.name = row.text("name");
-    job.model = row.text("model");
-    job.plan = row.text("plan");
-    job.arrival = row.time("arrival");
-    ask_for(job, row.whole("gpus", 1, most_gpus));
+    static constexpr Columns columns{"arrival", "gpus", "model", "plan", "priority"};
+    TraceJob job = job_of(row, columns, fmt::format("job-{}", row.line()));
     add_tpx_wishes(job, row, context);
     if (row.has("steps")) {
         set_steps(job, context, row.number("steps", 0, 1e15));
@@ -57,12 +68,8 @@ TraceJob tpx_job(const Row& row, const TraceContext& context) {
 }
 
 TraceJob rubick_job(const Row& row, const TraceContext& context) {
-    TraceJob job;
-    job.name = row.text("name");
-    job.model = row.text("application");
-    job.plan = row.text("exec_plan");
-    job.arrival = row.time("submission_time");
-    ask_for(job, row.whole("num_gpus", 1, most_gpus));
+    static constexpr Columns columns{"submission_time", "num_gpus", "application", "exec_plan", ""};
+    TraceJob job = job_of(row, columns, fmt::format("job-{}", row.line()));
     job.cpus = row.number("num_cpus", 0, 1e6) / job.gpus;
     job.guaranteed = !row.has("is_sla") || row.truth("is_sla");
     const Time duration = row.time("duration");
@@ -80,38 +87,28 @@ TraceJob rubick_job(const Row& row, const TraceContext& context) {
 }
 
 TraceJob virtualflow_job(const Row& row, const TraceContext& context) {
-    TraceJob job;
-    job.name = fmt::format("job-{}", row.line() - 1);
-    job.model = row.text("workload");
-    job.arrival = row.time("arrival_time");
-    ask_for(job, row.whole("gpu_demand", 1, most_gpus));
-    job.priority = row.number("priority", 1e-6, 1e6);
+    static constexpr Columns columns{"arrival_time", "gpu_demand", "workload", "", "priority"};
+    TraceJob job = job_of(row, columns, fmt::format("job-{}", row.line() - 1));
     set_steps(job, context, row.has("num_steps") ? row.number("num_steps", 0, 1e15) : 1);
     return job;
 }
 
-TraceJob philly_job(const Row& row, const TraceContext& context, Time first) {
-    TraceJob job;
+TraceJob philly_job(const Row& row, const TraceContext& context) {
+    TraceJob job = job_of(row, {"", "num_gpus", "", "", ""}, fmt::format("philly-{}", row.line()));
     try {
-        job.arrival = parse_timestamp(row.text("timestamp")) - first;
+        job.arrival = parse_timestamp(row.text("timestamp"));
     } catch (const Error& error) {
         throw row.bad("timestamp", "{}", error.what());
     }
-    job.name = fmt::format("philly-{}", row.line());
-    ask_for(job, row.whole("num_gpus", 1, most_gpus));
     if (row.has("cluster")) job.tenant = find_tenant(context.cluster, row.text("cluster"));
     set_duration(job, context, row.time("duration"), 1);
     return job;
 }
 
 TraceJob gavel_job(const Row& row, const TraceContext& context) {
-    TraceJob job;
-    job.name = fmt::format("gavel-{}", row.line() - 1);
-    job.model = row.text("job_type");
-    job.arrival = row.time("arrival_time");
-    ask_for(job, row.whole("scale_factor", 1, most_gpus));
+    static constexpr Columns columns{"arrival_time", "scale_factor", "job_type", "", "priority_weight"};
+    TraceJob job = job_of(row, columns, fmt::format("gavel-{}", row.line() - 1));
     job.least = job.gpus;
-    job.priority = row.number("priority_weight", 1e-6, 1e6);
     const double slo = row.number("slo", -1, 1e9);
     set_steps(job, context, row.number("total_steps", 0, 1e15));
     if (slo > 0)

@@ -59,8 +59,8 @@ void set_steps(TraceJob& job, const TraceContext& context, double steps);
 TraceJob tpx_job(const Row& row, const TraceContext& context);
 TraceJob rubick_job(const Row& row, const TraceContext& context);
 TraceJob virtualflow_job(const Row& row, const TraceContext& context);
-/// `first` is the time that counts as 0.
-TraceJob philly_job(const Row& row, const TraceContext& context, Time first);
+/// Its arrival counts from 1970.
+TraceJob philly_job(const Row& row, const TraceContext& context);
 TraceJob gavel_job(const Row& row, const TraceContext& context);
 
 /// "2017-10-09 07:01:55" as microseconds since 1970.

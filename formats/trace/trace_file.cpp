@@ -19,14 +19,12 @@ struct Format {
     TraceJob (*job)(const Row&, const TraceContext&);
 };
 
-TraceJob philly_job_from_1970(const Row& row, const TraceContext& context) { return philly_job(row, context, 0); }
-
 const std::array<Format, 5>& known_formats() {
     static const std::array<Format, 5> all{{
         {"rubick", {"submission_time", "num_gpus", "exec_plan"}, rubick_job},
         {"virtualflow", {"arrival_time", "gpu_demand", "priority"}, virtualflow_job},
         {"gavel", {"job_type", "total_steps", "scale_factor"}, gavel_job},
-        {"philly", {"timestamp", "duration", "num_gpus"}, philly_job_from_1970},
+        {"philly", {"timestamp", "duration", "num_gpus"}, philly_job},
         {"tpx", {"arrival", "gpus"}, tpx_job},
     }};
     return all;
@@ -42,10 +40,15 @@ const Format& format_of(const Table& table, std::string_view file) {
         file);
 }
 
-// Gavel's traces have ten fields between tabs and no header.
+// Gavel's traces have ten fields between tabs and no header; the first lines may be cut.
 bool is_gavel(std::string_view text) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    return std::ranges::count(line, '\t') == 9;
+    constexpr int looked_at = 10;
+    for (int i = 0; i < looked_at && !text.empty(); ++i) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        if (std::ranges::count(text.substr(0, end), '\t') == 9) return true;
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return false;
 }
 
 Table gavel_table(std::string_view text, std::string_view file, std::vector<std::string>& bad) {
@@ -116,7 +119,6 @@ Trace parse_trace(std::string_view text, std::string_view file, const Cluster& c
             const Row row{table, cells};
             TraceJob job = format.job(row, {cluster, speeds});
             job.line = row.line();
-            if (job.name.empty()) job.name = fmt::format("job-{}", job.line);
             check_fit(job, cluster, empty);
             if (!names.insert(job.name).second) throw failure("job '{}' is there twice", job.name);
             trace.jobs.push_back(std::move(job));

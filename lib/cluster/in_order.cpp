@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/in_order.hpp"
 
+#include <algorithm>
 #include <optional>
 
 namespace tpx {
@@ -26,6 +27,24 @@ std::optional<std::vector<int>> victims_for(const Simulation& simulation, int id
 }
 
 }  // namespace
+
+std::vector<int> all_jobs(const Simulation& simulation) {
+    std::vector<int> jobs = simulation.waiting();
+    jobs.insert(jobs.end(), simulation.running().begin(), simulation.running().end());
+    std::ranges::sort(jobs);
+    return jobs;
+}
+
+std::size_t start_in_order(Simulation& simulation, const std::vector<int>& order) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const int gpus = simulation.job(order[i]).gpus;
+        if (!simulation.within_quota(order[i], gpus)) continue;
+        auto grant = simulation.place(order[i], gpus);
+        if (!grant) return i;
+        simulation.start(order[i], std::move(*grant));
+    }
+    return order.size();
+}
 
 void run_in_order(Simulation& simulation, const std::vector<int>& order) {
     int later = 0;  // GPUs of running jobs that come later in the order

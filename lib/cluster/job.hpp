@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct Grant {
     friend bool operator==(const Grant&, const Grant&) = default;
 };
 
+struct JobModel;
+
 /// How fast a job trains with what it holds.
 class Speed {
 public:
@@ -44,6 +47,8 @@ public:
     virtual std::pair<int, double> on_kind(int /*kind*/, int asked) const { return {asked, 1}; }
     /// True for a job that data parallelism alone is used for.
     virtual bool data_parallel() const { return true; }
+    /// The name of a plan other than the job's own; empty for plan 0 and where plans have no names.
+    virtual std::string_view plan_name(int /*plan*/) const { return {}; }
     /// What jobs with the same rates share; null where this one is alone.
     virtual const void* family() const { return nullptr; }
 };
@@ -66,7 +71,8 @@ struct TraceJob {
     double memory = 0;             ///< bytes of the host for each GPU
     std::string model;
     std::string plan;
-    std::size_t line = 0;  ///< of the trace
+    std::shared_ptr<const JobModel> model_state;  ///< null where costs of changes do not depend on it
+    std::size_t line = 0;                         ///< of the trace
 };
 
 }  // namespace tpx

@@ -20,7 +20,9 @@ struct KindUse {
 /// each kind.
 LinearProgram max_min_program(std::span<const KindUse> jobs, std::span<const int> counts);
 
-/// The shares of time, by job and kind.
+/// The shares of time, by job and kind, as hundred-thousandths: an optimum. Of few jobs it is the one that
+/// interior_optimum() finds, with what is left over divided among those who have more; of many a vertex, which is found
+/// sooner.
 std::vector<std::vector<double>> max_min_shares(std::span<const KindUse> jobs, std::span<const int> counts);
 
 }  // namespace tpx

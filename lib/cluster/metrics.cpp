@@ -49,6 +49,8 @@ Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const 
         worked += result.worked;
         trained += result.trained;
         summary.lost += result.lost / 3600e6;
+        summary.moved += result.moved;
+        summary.paused += seconds_of(result.paused);
         summary.changes += result.changes;
         summary.stops += result.stops;
         if (!jobs[id].deadline) continue;

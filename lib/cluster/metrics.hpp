@@ -23,6 +23,8 @@ struct Summary {
     int changes = 0;
     int stops = 0;
     double lost = 0;      ///< GPU-hours of jobs that held GPUs and trained with none
+    double moved = 0;     ///< bytes, for changes and later starts, where their costs are planned
+    double paused = 0;    ///< seconds that these took jobs, added up
     double slowdown = 0;  ///< mean of the time a job took / what it takes alone with all that it asks for
     double fairness = 0;  ///< Jain's index of the slowdowns: 1 when all are the same, 1/n when one suffers alone
     std::size_t deadlines = 0;

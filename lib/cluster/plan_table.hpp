@@ -56,6 +56,9 @@ public:
     PlanSpeed(std::shared_ptr<const PlanTable> table, int own, int asked, double own_rate);
     double rate(const Grant& grant, const Cluster& cluster) const override;
     int best_plan(const Grant& grant, const Cluster& cluster, bool own_kind) const override;
+    std::string_view plan_name(int plan) const override {
+        return plan > 0 ? std::string_view{table_->name(plan - 1)} : std::string_view{};
+    }
     bool data_parallel() const override { return own_ == any || table_->data_parallel(own_); }
     const void* family() const override { return own_measured_ ? table_.get() : nullptr; }
 

@@ -17,6 +17,8 @@ struct JobResult {
                           ///< is only about to have or to lose
     double trained = 0;   ///< of these, those in which the GPUs trained
     double lost = 0;      ///< of these, those in which none of its GPUs trained: it was started or changed
+    double moved = 0;     ///< bytes, for changes and later starts, where their costs are planned
+    Time paused = 0;      ///< that changes and later starts take, until now
     int changes = 0;      ///< of its GPUs or plan while it ran
     int stops = 0;        ///< times that it lost all its GPUs
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/cluster/job.hpp"
+#include "lib/cluster/change_cost.hpp"
 
-#include <functional>
+#include <memory>
 #include <vector>
 
 namespace tpx {
@@ -31,8 +31,8 @@ struct Outage {
 struct Rules {
     Time quantum = 0;  ///< policies decide at multiples of it; 0: whenever something happens
     Delays delays;
-    /// Where it is given, how long `job` stops for a change from what it has to what it gets; in place of `change`.
-    std::function<Time(const TraceJob& job, const Grant& from, const Grant& to)> change;
+    /// Where it is given, what changes and later starts of a job cost, in place of `delays.change` and `delays.start`.
+    std::shared_ptr<const ChangeCosts> costs;
     std::vector<Outage> outages;
     Time checkpoint = 0;  ///< time between checkpoints, to which failures set a job back; 0: at once
     bool segments = false;

@@ -66,14 +66,19 @@ std::optional<Grant> Simulation::place(int id, int gpus) const {
     return pool_.place(jobs_[id], gpus);
 }
 
-Time Simulation::start_delay(const Grant& grant) const {
-    return grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start;
+ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
+    if (rules_.costs && results_.jobs[id].stops > 0) return rules_.costs->resume(jobs_[id], states_[id].left, grant);
+    return {grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start, 0};
+}
+
+Time Simulation::change_delay(int id, const Grant& to) const {
+    return rules_.costs ? rules_.costs->change(jobs_[id], states_[id].target, to).delay : rules_.delays.change;
 }
 
 Time Simulation::time_needed(int id, const Grant& grant) const {
     const double rate = jobs_[id].speed->rate(grant, cluster_);
     if (!(rate > 0)) return never / 2;
-    return start_delay(grant) + static_cast<Time>(std::min(4e18, std::ceil(states_[id].remaining / rate)));
+    return start_cost(id, grant).delay + static_cast<Time>(std::min(4e18, std::ceil(states_[id].remaining / rate)));
 }
 
 void Simulation::charge(int id, int gpus) {
@@ -157,7 +162,10 @@ void Simulation::start(int id, Grant grant) {
     JobResult& result = results_.jobs[id];
     if (result.start == never) result.start = now_;
     set_changing(id, true);
-    make_ready(id, start_delay(state.target));
+    const ChangeCost cost = start_cost(id, state.target);
+    if (result.stops > 0) result.paused += cost.delay;
+    result.moved += cost.bytes;
+    make_ready(id, cost.delay);
 }
 
 void Simulation::change(int id, Grant grant) {
@@ -181,7 +189,11 @@ void Simulation::change(int id, Grant grant) {
     }
     idle(id);
     if (!fewer.empty()) give_back(id, fewer);
-    make_ready(id, rules_.change ? rules_.change(jobs_[id], before, state.target) : rules_.delays.change);
+    const ChangeCost cost =
+        rules_.costs ? rules_.costs->change(jobs_[id], before, state.target) : ChangeCost{rules_.delays.change, 0};
+    results_.jobs[id].paused += cost.delay;
+    results_.jobs[id].moved += cost.bytes;
+    make_ready(id, cost.delay);
 }
 
 // The job trains on while it is changed, or goes on starting.
@@ -218,7 +230,7 @@ void Simulation::leave(int id) {
     idle(id);
     set_changing(id, false);
     ++state.version;
-    state.target = {};
+    state.left = std::exchange(state.target, {});
     give_back(id, difference_of(state.held, state.leaving));
 }
 
@@ -267,6 +279,7 @@ void Simulation::host_down(int host) {
         if (rules_.checkpoint > 0)
             state.remaining += state.rate * static_cast<double>((now_ - state.saved) % rules_.checkpoint);
         stop(id);
+        state.left = {};
     }
 }
 

@@ -47,8 +47,10 @@ public:
     Time finish_of(int id) const { return states_[id].finish; }
     /// Running jobs by the time at which they finish if nothing is changed.
     const std::set<std::pair<Time, int>>& finishes() const { return finishes_; }
-    /// For how long a change stops a job, where that is the same for all.
+    /// For how long a change stops a job at least.
     Time change_delay() const { return rules_.delays.change; }
+    /// For how long the change of a running job to `to` would stop it.
+    Time change_delay(int id, const Grant& to) const;
     /// From several GPUs to the first step with them.
     Time start_delay() const { return rules_.delays.start; }
     /// What policies decide at multiples of; 0: they decide whenever something happens.
@@ -93,6 +95,7 @@ private:
         std::vector<GpuShare> held;     // with GPUs that it is about to lose
         std::vector<GpuShare> leaving;  // of these, those that are given back soon
         std::vector<GpuShare> trains;
+        Grant left;  // what it had when it was stopped; empty where a failure took it
         double remaining = 0;
         double rate = 0;
         Time since = 0;  // until when it is accounted for
@@ -111,7 +114,7 @@ private:
     void ready(int id);
     void make_ready(int id, Time delay);
     void change_behind(int id, std::vector<GpuShare> fewer);
-    Time start_delay(const Grant& grant) const;
+    ChangeCost start_cost(int id, const Grant& grant) const;
     void host_down(int host);
     void account(int id);
     void train(int id, std::vector<GpuShare> parts, int plan);

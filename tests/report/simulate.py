@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""simulate.py TPX: the report of a simulation in a real browser: no script fails, nothing is asked of a network, it fits
-every width, and each number that is shown is the one that --json prints."""
+"""simulate.py TPX: the reports of a simulation and of a sweep in a real browser: no script fails, nothing is asked of a
+network, they fit every width, and each number that is shown is the one that --json prints."""
 import json
 import subprocess
 import sys
@@ -19,6 +19,7 @@ TRACES = {
     "rubick": ["rubick-base.csv", "--cluster", "8x8", "--speeds", "../profile/rubick", "--policy", "rubick,srtf",
                "--reconfig", "78"],
 }
+SWEEP = ["--generate", "jobs=300,durations=2h,gpus=1/2/4", "--cluster", "2x8", "--policy", "wfs,las", "--sweep", "load=0.5,1,2"]
 KEYS = ("mean_jct", "median_jct", "p99_jct", "mean_queueing", "makespan", "held", "worked", "trained", "changes", "stops")
 
 
@@ -26,29 +27,50 @@ def text_of(value, unit):
     return f"{100 * value:.2f} %" if unit == "share" else TEXTS[unit](value)
 
 
-def check(page, path, printed, name):
+def open_page(page, path, name):
     page.faults.clear()
     page.open(path)
     page.settle()
     page.settle()
-    if page.evaluate("document.documentElement.dataset.ready") != "true":
-        return [f"{name}: the page is not drawn", *page.faults]
-    faults = list(page.faults)
-    shown = {pointer: (value, unit, text) for pointer, value, unit, text in page.evaluate(measures.NUMBERS)}
-    for index, policy in enumerate(printed["policies"]):
-        for key in KEYS:
-            value, unit, text = shown.get(f"/policies/{index}/{key}", (None, None, None))
-            if value is None or float(value) != policy[key] or text != text_of(policy[key], unit):
-                faults.append(f"{name}: {policy['policy']}: {key} is {policy[key]}, the page shows {text}")
+    drawn = page.evaluate("document.documentElement.dataset.ready") == "true"
+    faults = list(page.faults) if drawn else [f"{name}: the page is not drawn", *page.faults]
     for width in (1280, 390):
         page.resize(width, 900)
         page.settle()
         if page.evaluate("document.documentElement.scrollWidth - innerWidth") > 0:
             faults.append(f"{name}: it is too wide for {width} pixels")
-    curves = page.evaluate("document.querySelectorAll('#times .curve[points]').length")
-    if curves != len(printed["policies"]):
-        faults.append(f"{name}: {curves} curves for {len(printed['policies'])} policies")
     return faults
+
+
+def compare(page, policies, at, keys, name):
+    """Each of `keys` of the policies below the pointer `at` is shown as it was printed."""
+    shown = {pointer: (value, unit, text) for pointer, value, unit, text in page.evaluate(measures.NUMBERS)}
+    faults = []
+    for index, policy in enumerate(policies):
+        for key in keys:
+            value, unit, text = shown.get(f"{at}/{index}/{key}", (None, None, None))
+            if value is None or float(value) != policy[key] or text != text_of(policy[key], unit):
+                faults.append(f"{name}: {policy['policy']}: {key} is {policy[key]}, the page shows {text}")
+    return faults
+
+
+def count_curves(page, where, wanted, name):
+    curves = page.evaluate(f"document.querySelectorAll('{where} .curve[points]').length")
+    return [] if curves == wanted else [f"{name}: {curves} curves in place of {wanted}"]
+
+
+def check(page, path, printed, name):
+    faults = open_page(page, path, name)
+    faults += compare(page, printed["policies"], "/policies", KEYS, name)
+    return faults + count_curves(page, "#times", len(printed["policies"]), name)
+
+
+def check_sweep(page, path, printed):
+    faults = open_page(page, path, "sweep")
+    keys = ("mean_jct", "median_jct", "p99_jct", "makespan", "trained", "changes")
+    for index, point in enumerate(printed["points"]):
+        faults += compare(page, point["policies"], f"/points/{index}/policies", keys, "sweep")
+    return faults + count_curves(page, "#curves", 4 * len(printed["points"][0]["policies"]), "sweep")
 
 
 def main():
@@ -57,11 +79,12 @@ def main():
         return 77
     faults = []
     with tempfile.TemporaryDirectory() as folder, Page() as page:
-        for name, words in TRACES.items():
+        for name, words in {**TRACES, "sweep": SWEEP}.items():
             path = Path(folder) / f"{name}.html"
             done = subprocess.run([sys.argv[1], "simulate", *words, "--report", path, "--json"], cwd=DATA,
                                   capture_output=True, text=True, timeout=120, check=True)
-            faults += check(page, path, json.loads(done.stdout), name)
+            printed = json.loads(done.stdout)
+            faults += check_sweep(page, path, printed) if name == "sweep" else check(page, path, printed, name)
     print("\n".join(faults[:40]))
     print(f"{len(faults)} faults")
     return 1 if faults else 0

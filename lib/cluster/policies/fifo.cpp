@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
-#include "lib/cluster/simulation.hpp"
 
 namespace tpx {
 namespace {
@@ -11,13 +11,7 @@ class Fifo final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
         const std::vector<int> waiting = simulation.waiting();
-        for (const int id : waiting) {
-            const int gpus = simulation.job(id).gpus;
-            if (!simulation.within_quota(id, gpus)) continue;
-            auto grant = simulation.place(id, gpus);
-            if (!grant) return;
-            simulation.start(id, std::move(*grant));
-        }
+        start_in_order(simulation, waiting);
     }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
-#include "lib/cluster/simulation.hpp"
 
 namespace tpx {
 namespace {
@@ -11,14 +11,7 @@ class FifoBackfill final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
         const std::vector<int> waiting = simulation.waiting();
-        std::size_t next = 0;
-        for (; next < waiting.size(); ++next) {
-            const int gpus = simulation.job(waiting[next]).gpus;
-            if (!simulation.within_quota(waiting[next], gpus)) continue;
-            auto grant = simulation.place(waiting[next], gpus);
-            if (!grant) break;
-            simulation.start(waiting[next], std::move(*grant));
-        }
+        const std::size_t next = start_in_order(simulation, waiting);
         if (next + 1 < waiting.size() && simulation.pool().free() > 0) fill(simulation, waiting, next);
     }
 

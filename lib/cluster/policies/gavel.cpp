@@ -22,23 +22,37 @@ public:
         const Time over = simulation.now() - std::exchange(due_, next);
         const bool late = over >= 0 && over < simulation.quantum();
         if (simulation.now() % round_ != 0 && !late) return simulation.wake(next);
-        std::vector<int> jobs = simulation.running();
-        jobs.insert(jobs.end(), simulation.waiting().begin(), simulation.waiting().end());
-        std::ranges::sort(jobs);
-        if (jobs != jobs_) {
-            jobs_ = std::move(jobs);
-            compute_shares(simulation);
-        }
+        if (find_jobs(simulation)) compute_shares(simulation);
         run(simulation, choose(simulation));
         simulation.wake(next);
     }
 
 private:
     static constexpr Time shortest = 360 * second;
-    static constexpr double least_share = 1e-6;
+
+    // Those that ran in the last round in the order in which they were chosen, then those that wait; true when there
+    // are others than before.
+    bool find_jobs(const Simulation& simulation) {
+        std::vector<int> jobs;
+        for (const int id : chosen_)
+            if (simulation.result(id).finish == never) jobs.push_back(id);
+        std::vector<int> rest = jobs_;
+        rest.insert(rest.end(), simulation.waiting().begin(), simulation.waiting().end());
+        for (const int id : rest)
+            if (simulation.result(id).finish == never && std::ranges::count(jobs, id) == 0) jobs.push_back(id);
+        const auto sorted = [](std::vector<int> ids) {
+            std::ranges::sort(ids);
+            return ids;
+        };
+        const bool same = sorted(jobs) == sorted(jobs_);
+        if (same) return false;
+        jobs_ = std::move(jobs);
+        return true;
+    }
 
     void compute_shares(const Simulation& simulation) {
         uses_.clear();
+        rounds_.clear();
         std::vector<int> counts;
         const int kinds = static_cast<int>(simulation.cluster().kinds.size());
         for (int kind = 0; kind < kinds; ++kind) counts.push_back(simulation.cluster().gpus(kind));
@@ -67,10 +81,10 @@ private:
     std::vector<int> choose(const Simulation& simulation) {
         std::vector<Candidate> candidates;
         const int kinds = static_cast<int>(simulation.cluster().kinds.size());
-        for (std::size_t i = 0; i < jobs_.size(); ++i) {
+        for (std::size_t i = jobs_.size(); i-- > 0;) {  // of equally urgent ones the last comes first
             for (int kind = 0; kind < kinds; ++kind) {
                 const double share = shares_[i][kind];
-                if (share < least_share) continue;
+                if (share <= 0) continue;
                 const auto had = rounds_.find({jobs_[i], kind});
                 candidates.push_back({had == rounds_.end() ? HUGE_VAL : share / had->second, i, kind});
             }
@@ -78,10 +92,12 @@ private:
         std::ranges::stable_sort(candidates, std::greater{}, &Candidate::urgency);
         std::vector<int> free, chosen(jobs_.size(), any);
         for (int kind = 0; kind < kinds; ++kind) free.push_back(usable(simulation, kind));
+        chosen_.clear();
         for (const Candidate& candidate : candidates) {
             const int gpus = uses_[candidate.index].gpus[candidate.kind];
             if (chosen[candidate.index] != any || free[candidate.kind] < gpus) continue;
             chosen[candidate.index] = candidate.kind;
+            chosen_.push_back(jobs_[candidate.index]);
             free[candidate.kind] -= gpus;
             ++rounds_[{jobs_[candidate.index], candidate.kind}];
         }
@@ -116,6 +132,7 @@ private:
     Time round_ = shortest;
     Time due_ = 0;  // when the next round begins
     std::vector<int> jobs_;
+    std::vector<int> chosen_;  // of the last round, most urgent first
     std::vector<KindUse> uses_;
     std::vector<std::vector<double>> shares_;
     std::map<std::pair<int, int>, int> rounds_;  // that a job has had on a kind

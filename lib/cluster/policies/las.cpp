@@ -13,9 +13,7 @@ namespace {
 class Las final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
-        std::vector<int> order = simulation.waiting();
-        order.insert(order.end(), simulation.running().begin(), simulation.running().end());
-        std::ranges::sort(order);
+        std::vector<int> order = all_jobs(simulation);
         std::ranges::stable_sort(order, {}, [&](int id) { return level(simulation.attained(id)); });
         run_in_order(simulation, order);
         wake_at_next_level(simulation);

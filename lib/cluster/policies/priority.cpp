@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
-#include "lib/cluster/simulation.hpp"
 
 #include <algorithm>
 
@@ -13,13 +13,7 @@ public:
     void schedule(Simulation& simulation) override {
         std::vector<int> waiting = simulation.waiting();
         std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
-        for (const int id : waiting) {
-            const int gpus = simulation.job(id).gpus;
-            if (!simulation.within_quota(id, gpus)) continue;
-            auto grant = simulation.place(id, gpus);
-            if (!grant) return;
-            simulation.start(id, std::move(*grant));
-        }
+        start_in_order(simulation, waiting);
     }
 };
 

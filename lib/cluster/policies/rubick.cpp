@@ -159,7 +159,8 @@ private:
     void grow(Simulation& simulation) {
         std::vector<int> open;
         for (const int id : simulation.running())
-            if (!simulation.changing(id) && worth_changing(simulation, id)) open.push_back(id);
+            if (!simulation.changing(id) && worth_changing(simulation, id, simulation.change_delay()))
+                open.push_back(id);
         while (!open.empty() && simulation.pool().free() > 0) {
             int best = any, gpus = 0;
             double most = 0;
@@ -183,15 +184,16 @@ private:
         const TraceJob& job = simulation.job(id);
         grant->plan = plan_for(job, *grant, simulation.cluster(), freedom());
         const double now = job.speed->rate(held, simulation.cluster());
-        if (job.speed->rate(*grant, simulation.cluster()) > 1.01 * now) simulation.change(id, std::move(*grant));
+        if (job.speed->rate(*grant, simulation.cluster()) <= 1.01 * now) return;
+        if (worth_changing(simulation, id, simulation.change_delay(id, *grant)))
+            simulation.change(id, std::move(*grant));
     }
 
-    // (T - N d) / T >= 0.97, with the change in question among the N.
-    static bool worth_changing(const Simulation& simulation, int id) {
+    // (T - N d) / T >= 0.97, with the change in question, which takes `delay`, among the N.
+    static bool worth_changing(const Simulation& simulation, int id, Time delay) {
         const JobResult& is = simulation.result(id);
-        const double time = static_cast<double>(simulation.now() - is.start);
-        const double cost = static_cast<double>(simulation.change_delay()) * (is.changes + is.stops + 1);
-        return time - cost >= 0.97 * time;
+        const auto time = static_cast<double>(simulation.now() - is.start);
+        return time - static_cast<double>(is.paused + delay) >= 0.97 * time;
     }
 
     Variant variant_;

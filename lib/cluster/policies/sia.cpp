@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/cluster/simulation.hpp"
@@ -65,15 +66,13 @@ private:
         const JobResult& is = simulation.result(id);
         const auto age = static_cast<double>(simulation.now() - is.start);
         const auto restart = static_cast<double>(simulation.change_delay());
-        const double lost = restart * (1 + is.changes + is.stops);
+        const double lost = restart + static_cast<double>(is.paused);
         return std::max(0.01, (age - lost) / (age + restart + 1));
     }
 
     // least[i][g]: the least cost of the first i jobs with at most g GPUs.
     void decide(Simulation& simulation) {
-        std::vector<int> ids = simulation.running();
-        ids.insert(ids.end(), simulation.waiting().begin(), simulation.waiting().end());
-        std::ranges::sort(ids);
+        const std::vector<int> ids = all_jobs(simulation);
         const int gpus = simulation.cluster().gpus();
         std::vector<std::vector<Choice>> all;
         std::vector<std::vector<double>> least{std::vector<double>(gpus + 1)};

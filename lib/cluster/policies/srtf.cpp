@@ -12,9 +12,7 @@ namespace {
 class Srtf final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
-        std::vector<int> order = simulation.waiting();
-        order.insert(order.end(), simulation.running().begin(), simulation.running().end());
-        std::ranges::sort(order);
+        std::vector<int> order = all_jobs(simulation);
         std::vector<double> left(order.back() + 1);
         for (const int id : order) left[id] = simulation.remaining(id) / asked_rate(simulation, id);
         std::ranges::stable_sort(order, {}, [&](int id) { return left[id]; });

@@ -5,23 +5,28 @@
 #include "lib/cluster/simulation.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tpx {
 namespace {
 
 // Elastic weighted fair sharing, Algorithm 1 of Or et al., "VirtualFlow" (MLSys 2022): jobs are let in by priority as
-// long as nobody of higher priority gets less for it. Who is to have less gives GPUs back at once; who is to have more
-// waits for them, and nothing else is decided meanwhile.
+// long as no running job of higher priority gets less for it. Who is to have less gives GPUs back once its last change
+// is done; who is to have more waits for them, and nothing else is decided meanwhile. What happens meanwhile is looked
+// at afterwards, one arrival after another, as the authors' scheduler does.
 class Wfs final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
         drop_finished(simulation);
-        if (!carry_out(simulation)) return;
-        if (simulation.pool().free() != simulation.soon().free()) return;
-        if (std::ranges::any_of(simulation.running(), [&](int id) { return simulation.resizing(id); })) return;
-        if (decide(simulation)) carry_out(simulation);
+        note_events(simulation);
+        while (carry_out(simulation) && !events_.empty()) {
+            if (events_.front() != departure) known_.insert(events_.front());
+            events_.pop_front();
+            decide(simulation);
+        }
     }
 
 private:
@@ -30,14 +35,29 @@ private:
         int gpus;
     };
 
+    static constexpr int departure = -1;  // of a job; or anything else that is no arrival
+
+    // What has happened since the last call: departures first, then jobs that came.
+    void note_events(const Simulation& simulation) {
+        if (events_.empty() || events_.back() != departure) events_.push_back(departure);
+        for (const int id : simulation.waiting())
+            if (id >= next_) events_.push_back(id), next_ = id + 1;
+    }
+
     void drop_finished(const Simulation& simulation) {
         std::erase_if(wishes_, [&](const Wish& wish) { return simulation.result(wish.id).finish != never; });
     }
 
-    // Gives GPUs to those who are to have more; false while some still wait for them.
+    // Takes GPUs from those who are to have less and gives them to those who are to have more; false while some still
+    // wait.
     bool carry_out(Simulation& simulation) {
         std::erase_if(wishes_, [&](const Wish& wish) {
             const Grant& held = simulation.grant(wish.id);
+            if (wish.gpus <= held.gpus()) {
+                if (simulation.resizing(wish.id)) return false;
+                if (wish.gpus < held.gpus()) simulation.change(wish.id, GpuPool::part_of(held, wish.gpus));
+                return true;
+            }
             if (!simulation.within_quota(wish.id, wish.gpus)) return false;
             auto grant = held.parts.empty()
                              ? simulation.place(wish.id, wish.gpus)
@@ -58,10 +78,10 @@ private:
         return claims;
     }
 
-    // Whether a running job of higher priority than `priority` would have less.
+    // Whether one of the first `running` jobs that has a higher priority than `priority` would have less.
     static bool costs_others(const std::vector<Claim>& claims, const std::vector<int>& before,
-                             const std::vector<int>& after, double priority) {
-        for (std::size_t i = 0; i < before.size(); ++i)
+                             const std::vector<int>& after, std::size_t running, double priority) {
+        for (std::size_t i = 0; i < running; ++i)
             if (claims[i].priority > priority && after[i] < before[i]) return true;
         return false;
     }
@@ -81,10 +101,11 @@ private:
         return true;
     }
 
-    // Who has how many from now on; false when all stays as it is.
-    bool decide(Simulation& simulation) {
+    // Who has how many from now on.
+    void decide(Simulation& simulation) {
         const int gpus = usable(simulation);
         std::vector<int> ids = simulation.running();
+        const std::size_t running = ids.size();
         std::vector<Claim> claims = claims_of(simulation, ids);
         std::vector<int> shares = weighted_fair_shares(claims, gpus);
         if (!all_can_run(simulation, ids, shares)) {
@@ -95,10 +116,10 @@ private:
         std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
         for (const int id : waiting) {
             if (static_cast<int>(ids.size()) >= gpus) break;
-            if (!simulation.within_quota(id, simulation.job(id).gpus)) continue;
+            if (!known_.contains(id) || !simulation.within_quota(id, simulation.job(id).gpus)) continue;
             claims.push_back({simulation.job(id).priority, simulation.job(id).gpus});
             const std::vector<int> with = weighted_fair_shares(claims, gpus);
-            if (costs_others(claims, shares, with, claims.back().priority)) break;
+            if (costs_others(claims, shares, with, running, claims.back().priority)) break;
             ids.push_back(id);
             if (all_can_run(simulation, ids, with)) {
                 shares = with;
@@ -107,21 +128,13 @@ private:
             ids.pop_back();
             claims.pop_back();
         }
-        return apply(simulation, ids, shares);
+        apply(simulation, ids, shares);
     }
 
-    bool apply(Simulation& simulation, const std::vector<int>& ids, const std::vector<int>& shares) {
-        bool changed = false;
+    void apply(Simulation& simulation, const std::vector<int>& ids, const std::vector<int>& shares) {
         for (std::size_t i = 0; i < ids.size(); ++i) {
-            const Grant& held = simulation.grant(ids[i]);
-            if (shares[i] == held.gpus()) continue;
-            changed = true;
-            if (shares[i] < held.gpus())
-                simulation.change(ids[i], GpuPool::part_of(held, shares[i]));
-            else
-                wishes_.push_back({ids[i], shares[i]});
+            if (shares[i] != simulation.grant(ids[i]).gpus()) wishes_.push_back({ids[i], shares[i]});
         }
-        return changed;
     }
 
     // GPUs of hosts that are up.
@@ -132,7 +145,10 @@ private:
         return gpus;
     }
 
-    std::vector<Wish> wishes_;                     // that GPUs are still needed for
+    std::deque<int> events_;                       // that are to be looked at: jobs that came, and departures
+    std::set<int> known_;                          // jobs that were looked at
+    int next_ = 0;                                 // the first job that has not come
+    std::vector<Wish> wishes_;                     // that are not carried out yet
     std::map<std::pair<int, int>, bool> can_run_;  // by job and GPUs
 };
 

@@ -95,6 +95,55 @@ TEST_CASE("max-min shares are an optimum: no vertex of the program is better") {
     }
 }
 
+// The least of all jobs' shares.
+double least_share(const std::vector<KindUse>& uses, const Matrix& shares) {
+    double least = HUGE_VAL;
+    for (std::size_t j = 0; j < uses.size(); ++j) {
+        double share = 0, mean = 0;
+        for (std::size_t t = 0; t < shares[j].size(); ++t) mean += uses[j].rates[t] / double(shares[j].size());
+        for (std::size_t t = 0; t < shares[j].size(); ++t)
+            share += shares[j][t] * uses[j].gpus[t] * uses[j].rates[t] / mean / uses[j].weight;
+        least = std::min(least, share);
+    }
+    return least;
+}
+
+TEST_CASE("shares found from inside are as good as the vertex of the simplex method, and use no more than is there") {
+    std::mt19937 random{10};
+    for (int round = 0; round < 60; ++round) {
+        const std::vector<KindUse> uses = random_uses(random, 1 + random() % 12, 3);
+        const std::vector<int> counts{16, 8, 4};
+        const Matrix shares = max_min_shares(uses, counts);
+        CHECK(least_share(uses, shares) == doctest::Approx(solve(max_min_program(uses, counts)).value).epsilon(1e-4));
+        for (std::size_t t = 0; t < 3; ++t) {
+            double used = 0;
+            for (std::size_t j = 0; j < uses.size(); ++j) used += shares[j][t] * uses[j].gpus[t];
+            CHECK(used <= counts[t] + 1e-3);
+        }
+    }
+}
+
+// X as the log of VirtualFlow's simulator prints it, for two, two and five jobs on 16 K80, 8 P100 and 4 V100.
+TEST_CASE("shares are those of VirtualFlow's simulator, to all digits that its log has") {
+    const std::vector<double> bert{373.8130840275546, 589.3243116859167, 515.2902142983745},
+        transformer{21927.810219611627, 36268.88725710493, 32851.14795175931},
+        resnet{1044.6757994143588, 2265.735507089018, 4679.011960804238};
+    const std::vector<int> counts{16, 8, 4};
+    const auto check = [&](const std::vector<KindUse>& uses, const Matrix& wanted) {
+        const Matrix shares = max_min_shares(uses, counts);
+        for (std::size_t j = 0; j < wanted.size(); ++j)
+            for (std::size_t t = 0; t < 3; ++t) CHECK(shares[j][t] == doctest::Approx(wanted[j][t]).epsilon(1e-9));
+    };
+    check({{5, bert, counts}, {10, bert, counts}}, {{0, 0.73786, 0.2232}, {1, 0, 0}});
+    check({{10, transformer, counts}, {1, transformer, counts}}, {{1, 0, 0}, {0, 0.2139, 0.30031}});
+    check({{10, bert, counts},
+           {10, resnet, counts},
+           {10, bert, counts},
+           {10, transformer, counts},
+           {5, transformer, counts}},
+          {{0.5, 0.02665, 0}, {0, 0, 0.89975}, {0.5, 0.02665, 0}, {0, 0.64031, 0.04658}, {0, 0.30639, 0.05368}});
+}
+
 TEST_CASE("prices prove the optimum of large programs") {
     std::mt19937 random{8};
     for (int round = 0; round < 20; ++round) {
@@ -134,6 +183,7 @@ std::pair<double, double> play_kinds(const std::string& jobs_an_hour) {
         TraceJob job;
         job.arrival = time_of(std::stod(cells[3]));
         job.gpus = 4;
+        job.priority = std::stod(cells[10]);
         job.work = std::stod(cells[9]) * 1e6;
         auto speed = std::make_shared<TableSpeed>();
         for (const int kind : {0, 1, 2}) speed->add(kind, 4 << kind, std::stod(cells[6 + kind]));
@@ -148,10 +198,11 @@ std::pair<double, double> play_kinds(const std::string& jobs_an_hour) {
     return {played, logged};
 }
 
-// The optimum is not unique, and which one a solver finds decides who runs where: 8 and 12 jobs an hour differ for it.
+// At 4 and 6 jobs an hour every round is as in the log. With more jobs many are equally urgent, and their order in that
+// simulator is that of a set of objects, which no rule gives.
 TEST_CASE("Gavel on three kinds of GPUs is as in the log of VirtualFlow's simulator") {
-    const std::map<std::string, double> within{{"2", 0.02}, {"4", 0.02},  {"6", 0.02},
-                                               {"8", 0.07}, {"10", 0.02}, {"12", 0.03}};
+    const std::map<std::string, double> within{{"2", 0.01}, {"4", 1e-3},  {"6", 1e-3},
+                                               {"8", 0.07}, {"10", 0.06}, {"12", 0.08}};
     for (const auto& [rate, tolerance] : within) {
         const auto [played, logged] = play_kinds(rate);
         CAPTURE(rate);

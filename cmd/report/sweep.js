@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What came of a trace for each value of an option.
+"use strict";
+
+const {points} = data;
+const names = points[0].policies.map(({policy}) => policy);
+const dashes = ["", "7 3", "2 3", "9 3 2 3", "1 5", "12 4"];
+const strokes = ["var(--accent)", "var(--other-host)", "var(--good)", "var(--storage)", "var(--muted)", "var(--same-host)"];
+const style = (index) => `stroke:${strokes[index % 6]};stroke-dasharray:${dashes[Math.floor(index / 6 + index) % 6]}`;
+const share = (value) => `${(100 * value).toFixed(2)} %`;
+const shareNumber = (pointer) =>
+    element("span", {class: "number", "data-at": pointer, "data-value": at(pointer), "data-unit": "share"}, share(at(pointer)));
+
+const measures = [
+    {key: "mean_jct", title: "Mean time of a job", text: timeText},
+    {key: "p99_jct", title: "Time below which 99 % of the jobs are", text: timeText},
+    {key: "makespan", title: "Makespan", text: timeText},
+    {key: "trained", title: "GPUs that train", text: share},
+];
+const frame = {left: 84, right: 24, top: 12, bottom: 28};
+
+// One line for each policy over the values, which stand at equal distances.
+function drawCurves({key, text}, width) {
+    const height = 220;
+    const most = Math.max(1e-9, largest(points.flatMap(({policies}) => policies.map((policy) => policy[key]))));
+    const inner = width - frame.left - frame.right;
+    const x = (index) => frame.left + (points.length === 1 ? inner / 2 : (inner * index) / (points.length - 1));
+    const y = (value) => frame.top + (height - frame.top - frame.bottom) * (1 - value / most);
+    const levels = [0, 0.5, 1].map((part) => [
+        drawn("line", {class: "grid", x1: frame.left, x2: width - frame.right, y1: y(part * most), y2: y(part * most)}),
+        drawn("text", {x: frame.left - 6, y: y(part * most) + 4, "text-anchor": "end"}, text(part * most)),
+    ]);
+    const every = Math.max(1, Math.ceil((points.length * 70) / Math.max(1, inner)));
+    const values = points.map(({value}, index) => index % every === 0 &&
+        drawn("text", {x: x(index), y: height - 8, "text-anchor": "middle"}, shortened(shown(value), 9)));
+    const curves = names.map((policy, index) => [
+        drawn("polyline", {class: "curve", style: style(index),
+            points: points.map(({policies}, at) => `${x(at).toFixed(1)},${y(policies[index][key]).toFixed(1)}`).join(" ")}),
+        points.map(({policies}, at) => drawn("circle", {cx: x(at), cy: y(policies[index][key]), r: 3,
+            style: `fill:${strokes[index % 6]}`}, drawn("title", {}, `${shown(policy)}: ${text(policies[index][key])}`))),
+    ]);
+    return pictureOf(width, height, levels, values.filter(Boolean), curves);
+}
+
+function showCurves() {
+    put("key", names.map((policy, index) => element("li", {},
+        drawn("svg", {width: 28, height: 8, "aria-hidden": "true"},
+            drawn("line", {x1: 0, x2: 28, y1: 4, y2: 4, class: "curve", style: style(index)})), name(policy))));
+    put("curves", measures.map((measure) => {
+        const box = element("div", {class: "curves"});
+        queueMicrotask(() => drawToWidth(box, (width) => drawCurves(measure, width)));
+        return element("div", {class: "series"}, element("h3", {}, measure.title), figureOf(measure.title, box));
+    }));
+}
+
+function showNumbers() {
+    const rows = points.flatMap(({policies}, point) => policies.map((policy, index) => ({point, index})));
+    const pointer = ({point, index}, key) => `/points/${point}/policies/${index}/${key}`;
+    const column = (title, key, show) =>
+        ({title, numeric: true, value: (row) => at(pointer(row, key)), cell: (row) => show(pointer(row, key))});
+    put("numbers", table({caption: "Numbers", rows, columns: [
+        {title: data.key, cell: ({point}) => name(points[point].value)},
+        {title: "policy", cell: ({index}) => name(names[index])},
+        column("mean", "mean_jct", seconds), column("median", "median_jct", seconds), column("99th percentile", "p99_jct", seconds),
+        column("makespan", "makespan", seconds), column("training", "trained", shareNumber), column("changes", "changes", count)]}));
+}
+
+put("name", name(data.trace));
+put("words", `${plural(points.length, "value")} of ${shown(data.key)}`);
+put("curves-words", `Below each picture are the values of ${shown(data.key)}, at equal distances.`);
+showCurves();
+showNumbers();
+queueMicrotask(() => queueMicrotask(() => { document.documentElement.dataset.ready = "true"; }));

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/trace/models_file.hpp"
+
+#include "formats/model_file.hpp"
+#include "formats/toml_text.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <algorithm>
+
+namespace tpx::formats {
+namespace {
+
+template <class... Args>
+Error mistake(const toml::node& node, std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
+    Error error{Exit::usage, format, std::forward<Args>(args)...};
+    error.prepend(fmt::format("{}:{}", file, node.source().begin.line));
+    return error;
+}
+
+struct Sizes {
+    double parameters = 0;
+    int layers = 0, hidden = 0, vocabulary = 0;
+};
+
+class Reader {
+    template <class Body>
+    auto checked(const toml::node& node, Body body) const {
+        try {
+            return body();
+        } catch (const Error& error) {
+            throw mistake(node, file_, "{}", error.what());
+        }
+    }
+
+public:
+    Reader(std::string_view file, std::span<const Family> families) : file_{file}, families_{families} {}
+
+    ModelBook::Entry entry(const toml::table& table) const {
+        ModelBook::Entry entry;
+        auto model = std::make_shared<JobModel>();
+        Sizes sizes;
+        std::string described;
+        for (const auto& [key, value] : table) {
+            if (key == "name")
+                entry.name = text(value);
+            else if (key == "gpus")
+                entry.gpus = whole(value, 1, 1 << 20);
+            else if (key == "model")
+                described = text(value);
+            else if (key == "parameters")
+                sizes.parameters = number(value);
+            else if (key == "layers")
+                sizes.layers = whole(value, 1, 1 << 16);
+            else if (key == "hidden")
+                sizes.hidden = whole(value, 1, 1 << 24);
+            else if (key == "vocabulary")
+                sizes.vocabulary = whole(value, 0, 1 << 24);
+            else if (key == "layout")
+                model->layout = checked(value, [&] { return parse_layout(text(value)); });
+            else
+                throw mistake(value, file_,
+                              "unknown key '{}'; name, gpus, model, parameters, layers, hidden, vocabulary and layout "
+                              "are known",
+                              key.str());
+        }
+        model->state = checked(table, [&] { return state(described, sizes); });
+        entry.model = std::move(model);
+        return entry;
+    }
+
+private:
+    ModelState state(const std::string& described, const Sizes& sizes) const {
+        const bool has_sizes = sizes.parameters > 0 && sizes.layers > 0 && sizes.hidden > 0;
+        if (described.empty() != has_sizes)
+            throw Error{Exit::usage, "either model, or parameters, layers and hidden are needed"};
+        if (has_sizes) return transformer_state(sizes.parameters, sizes.layers, sizes.hidden, sizes.vocabulary);
+        return read_model(described, families_, {}, "train");
+    }
+
+    std::string text(const toml::node& node) const {
+        const auto value = node.value_exact<std::string>();
+        if (!value || value->empty()) throw mistake(node, file_, "text was expected");
+        return *value;
+    }
+
+    int whole(const toml::node& node, std::int64_t least, std::int64_t most) const {
+        const auto value = node.value_exact<std::int64_t>();
+        if (!value || *value < least || *value > most)
+            throw mistake(node, file_, "a whole number from {} to {} was expected", least, most);
+        return static_cast<int>(*value);
+    }
+
+    double number(const toml::node& node) const {
+        const auto value = node.value<double>();
+        if (!value || !(*value >= 1 && *value <= 1e15))
+            throw mistake(node, file_, "a number from 1 to 1e15 was expected");
+        return *value;
+    }
+
+    std::string_view file_;
+    std::span<const Family> families_;
+};
+
+}  // namespace
+
+std::shared_ptr<const JobModel> ModelBook::find(const TraceJob& job) const {
+    const auto fits = [&](const Entry& entry) {
+        return job.gpus >= entry.gpus && (entry.name.empty() || entry.name == job.model);
+    };
+    const auto found = std::ranges::find_if(entries, fits);
+    return found == entries.end() ? nullptr : found->model;
+}
+
+ModelBook parse_models(std::string_view text, std::string_view file, std::span<const Family> families) {
+    const toml::table root = parse_toml_text(text, file);
+    const Reader reader{file, families};
+    ModelBook book;
+    for (const auto& [key, value] : root) {
+        const toml::array* tables = value.as_array();
+        if (key != "models") throw mistake(value, file, "unknown key '{}'; models is known", key.str());
+        if (!tables || !tables->is_array_of_tables()) throw mistake(value, file, "an array of tables was expected");
+        for (const toml::node& table : *tables) book.entries.push_back(reader.entry(*table.as_table()));
+    }
+    if (book.entries.empty()) throw Error{Exit::usage, "{}: no models in it", file};
+    return book;
+}
+
+ModelBook read_models(const std::string& path, std::span<const Family> families) {
+    constexpr std::uint64_t longest = std::uint64_t{1} << 20;
+    return parse_models(read_file(path, longest), path, families);
+}
+
+}  // namespace tpx::formats

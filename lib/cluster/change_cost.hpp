@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/job.hpp"
+
+namespace tpx {
+
+/// What it takes to give a job that has state other GPUs or another plan.
+struct ChangeCost {
+    Time delay = 0;    ///< for which it holds its new GPUs and does not train
+    double bytes = 0;  ///< that hosts receive from each other or from storage, or write to storage
+};
+
+/// How costs of changes follow from the job, what it has and what it gets.
+class ChangeCosts {
+public:
+    virtual ~ChangeCosts() = default;
+    /// A running job goes on with `to`, which is not empty, in place of `from`.
+    virtual ChangeCost change(const TraceJob& job, const Grant& from, const Grant& to) const = 0;
+    /// A job that was stopped goes on with `to`. It left `from`, and its state goes from there to storage and back;
+    /// empty: a failure took its GPUs, and the state is in storage.
+    virtual ChangeCost resume(const TraceJob& job, const Grant& from, const Grant& to) const = 0;
+};
+
+}  // namespace tpx
