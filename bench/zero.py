@@ -24,7 +24,7 @@ FORMS = {
     "deepspeed": ("dp=4,zero=2", "dp=2,zero=1"),
     "universal": ("tp=1", "tp=1"),
     "torch_dist": ("tp=2,dp=2", "tp=4"),
-    "megatron": ("tp=2,dp=2", "pp=2,dp=4"),
+    "megatron": ("tp=2,dp=2", "tp=4,dp=2"),
     "dcp": ("fsdp=4", "fsdp=2"),
 }
 

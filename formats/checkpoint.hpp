@@ -41,10 +41,10 @@ enum class Format {
     gguf
 };
 
-/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files), "torch" and
-/// "torch-legacy" (a file of torch.save, a zip archive or the stream that was written before),
-/// "hdf5": the words of --format. "deepspeed" and "universal" are made of "deepspeed" only, "keras" (version 3's
-/// weights) and "keras-legacy" (whole models) each of itself; "gguf" is only read.
+/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files), "torch" and "torch-legacy" (a file
+/// of torch.save, a zip archive or the stream that was written before), "hdf5": the words of --format. "deepspeed" is
+/// made of itself and "universal" only, "keras" (version 3's weights) and "keras-legacy" (whole models) each of itself;
+/// "gguf" is only read.
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/target_states.hpp"
 
+#include "formats/given_adam.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
@@ -178,9 +179,11 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
     if (!moments) return;
     out.content.adam = adam_of(source);
     if (out.content.adam) rename_settings(source, out.expressed, target, *out.content.adam);
+    if (!out.content.adam) out.content.adam = given_adam(source, target.config);
     if (!out.content.adam)
         throw Error{Exit::usage,
-                    "the optimizer's groups of parameters (lr, betas, ...) are not known; --drop optimizer leaves its "
+                    "the optimizer's groups of parameters (lr, betas, ...) are not known; give --set lr=X and --set "
+                    "weight_decay=X of matrices (adam_beta1, adam_beta2, adam_eps), or --drop optimizer leaves its "
                     "state out"};
     if (is_megatron(target.format)) {
         check_groups(*out.content.adam, out.notes);

@@ -124,7 +124,18 @@ void find_frozen(ModelFile& model) {
 void read_info(Grid& grid) {
     const ModelFile& first = grid.models[0];
     const auto info = first.root().find("universal_checkpoint_info");
-    if (!info || info->is_none()) return;
+    if (!info || info->is_none()) {
+        Group all;
+        for (const ModelFile& model : grid.models)
+            for (const Group& group : model.groups) all.insert(all.end(), group.begin(), group.end());
+        auto known = grid.tp > 1 && !all.empty() ? UniversalInfo::of_megatron_names(all) : std::nullopt;
+        if (!known) return;
+        grid.info = std::move(*known);
+        grid.notes.push_back(
+            "there is no universal_checkpoint_info: slices of tensor ranks are joined as Megatron-DeepSpeed cuts "
+            "parameters of these names, and the vocabulary keeps its padding");
+        return;
+    }
     in_context([&] { return first.path.string(); }, [&] { grid.info = UniversalInfo{*info}; });
 }
 

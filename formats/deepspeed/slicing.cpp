@@ -107,6 +107,34 @@ UniversalInfo::UniversalInfo(Value info) : given_{true} {
     }
 }
 
+std::optional<UniversalInfo> UniversalInfo::of_megatron_names(std::span<const std::pair<std::string, Shape>> names) {
+    UniversalInfo info;
+    info.given_ = true;
+    for (const char* text : {".*position_embeddings.weight$", ".*layernorm.weight$", ".*layernorm.bias$",
+                             ".*self_attention.dense.bias$", ".*mlp.dense_4h_to_h.bias$", "\\d+.weight$", "\\d+.bias$"})
+        info.replicated_.emplace_back(text);
+    for (const char* text : {".*self_attention.dense.weight$", ".*mlp.dense_4h_to_h.weight$"})
+        info.by_row_.emplace_back(text);
+    std::vector<Pattern> columns;
+    for (const char* text : {".*word_embeddings.weight$", ".*query_key_value.weight$", ".*query_key_value.bias$",
+                             ".*mlp.dense_h_to_4h.weight$", ".*mlp.dense_h_to_4h.bias$"})
+        columns.emplace_back(text);
+    Index rows = 0;
+    Index width = 0;
+    for (const auto& [name, shape] : names) {
+        if (!any_match(columns, name) && !any_match(info.by_row_, name) && !any_match(info.replicated_, name))
+            return std::nullopt;
+        // The norm behind a pipeline is called by its layer's number only, as an output layer would be.
+        if (std::ranges::count(name, '.') == 1 && shape.size() > 1) return std::nullopt;
+        if (name.ends_with("mlp.dense_h_to_4h.weight") && shape.size() == 2) rows = shape[0];
+        if (name.ends_with("mlp.dense_4h_to_h.weight") && shape.size() == 2) width = shape[1];
+    }
+    if (rows > 0 && rows == 2 * width)  // gate and up in one
+        for (const char* text : {".*mlp.dense_h_to_4h.weight$", ".*mlp.dense_h_to_4h.bias$"})
+            info.halved_.emplace_back(text);
+    return info;
+}
+
 bool UniversalInfo::pipeline_replicated(std::string_view name) const {
     // DeepSpeed itself names so what a TiedLayerSpec shares between stages.
     return name.starts_with("tied_modules.") || any_match(pipeline_, name);

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tpx::formats::deepspeed {
@@ -21,6 +22,10 @@ public:
     UniversalInfo() = default;
     /// Throws Error when it is not built as expected, or has what tpx cannot follow (affine maps).
     explicit UniversalInfo(torch::Value info);
+
+    /// What Megatron-DeepSpeed tells of its own modules when it is asked to, for `names` of parameters with the shapes
+    /// that a tensor rank has of them; nothing when one of them is none of its modules'.
+    static std::optional<UniversalInfo> of_megatron_names(std::span<const std::pair<std::string, Shape>> names);
 
     bool given() const { return given_; }
 

@@ -108,4 +108,29 @@ TEST_CASE("slices that nothing can join are refused") {
           "there is no original_vocab_size that tells its padding");
 }
 
+TEST_CASE("the names of Megatron-DeepSpeed's modules tell how they are cut") {
+    const std::string layer = "language_model.encoder.layers.0.";
+    std::vector<std::pair<std::string, Shape>> names{{"language_model.embedding.word_embeddings.weight", {6, 4}},
+                                                     {layer + "input_layernorm.weight", {4}},
+                                                     {layer + "self_attention.dense.weight", {4, 2}},
+                                                     {layer + "mlp.dense_h_to_4h.weight", {8, 4}},
+                                                     {layer + "mlp.dense_4h_to_h.weight", {4, 4}}};
+    const UniversalInfo info = UniversalInfo::of_megatron_names(names).value();
+    const auto sliced = [&](std::size_t k) {
+        const std::vector<Shape> locals{names[k].second, names[k].second};
+        return info.slicing(names[k].first, locals);
+    };
+    CHECK(sliced(0).whole == Shape{12, 4});
+    CHECK(sliced(1).replicated);
+    CHECK(sliced(2).whole == Shape{4, 4});
+    CHECK(sliced(2).cat_dim == 1);
+    CHECK(sliced(3).halves);
+    CHECK(sliced(4).whole == Shape{4, 8});
+    names[3].second = {4, 4};
+    CHECK_FALSE(
+        UniversalInfo::of_megatron_names(names).value().slicing(names[3].first, std::vector<Shape>(2, {4, 4})).halves);
+    names.push_back({"language_model.adapter.weight", {4, 4}});
+    CHECK_FALSE(UniversalInfo::of_megatron_names(names).has_value());
+}
+
 }  // namespace tpx::formats::deepspeed
