@@ -217,10 +217,11 @@ Means play_kinds(const std::string& jobs_an_hour, bool mixed) {
     return means;
 }
 
-// At 4 and 6 jobs an hour every round is as in the log. With more jobs many are equally urgent, and their order in that
-// simulator is that of a set of objects, which no rule gives.
+// At 2, 4 and 6 jobs an hour rounds are as in the log, at 2 but for four of one job that is as urgent as another. With
+// more jobs many are equally urgent, and their order in that simulator is that of a set of objects, which no rule
+// gives.
 TEST_CASE("Gavel on three kinds of GPUs is as in the log of VirtualFlow's simulator") {
-    const std::map<std::string, double> within{{"2", 0.01}, {"4", 1e-3},  {"6", 1e-3},
+    const std::map<std::string, double> within{{"2", 1e-3}, {"4", 1e-3},  {"6", 1e-3},
                                                {"8", 0.07}, {"10", 0.06}, {"12", 0.08}};
     for (const auto& [rate, tolerance] : within) {
         const Means is = play_kinds(rate, false);
@@ -232,14 +233,14 @@ TEST_CASE("Gavel on three kinds of GPUs is as in the log of VirtualFlow's simula
 // The work of a job is what the log's mixed run did at these rates; that is up to a sixth less than the same job did in
 // the other run, because that simulator counts what mixed jobs do twice after some events.
 TEST_CASE("Gavel with jobs on several kinds at once is as in the log of VirtualFlow's simulator") {
-    const std::map<std::string, double> within{{"2", 0.02}, {"4", 0.02},  {"6", 0.02},
+    const std::map<std::string, double> within{{"2", 1e-3}, {"4", 1e-3},  {"6", 1e-3},
                                                {"8", 0.04}, {"10", 0.09}, {"12", 0.09}};
     for (const auto& [rate, tolerance] : within) {
         const Means is = play_kinds(rate, true);
         CAPTURE(rate);
         CHECK(is.played == doctest::Approx(is.logged).epsilon(tolerance));
     }
-    CHECK(1 - play_kinds("4", true).played / play_kinds("4", false).played == doctest::Approx(0.292).epsilon(0.02));
+    CHECK(1 - play_kinds("4", true).played / play_kinds("4", false).played == doctest::Approx(0.292).epsilon(0.002));
 }
 
 }  // namespace
