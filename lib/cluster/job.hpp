@@ -77,6 +77,7 @@ struct TraceJob {
     bool guaranteed = true;        ///< or best effort: may be stopped whenever a policy likes
     std::optional<Time> deadline;  ///< since its arrival
     double cpus = 0;               ///< cores for each GPU
+    double cpu_scaling = 0;        ///< with a share s of them it has s^cpu_scaling of its speed
     double memory = 0;             ///< bytes of the host for each GPU
     std::string model;
     std::string plan;

@@ -61,9 +61,10 @@ bool Simulation::within_quota(int id, int gpus) const {
     return used_[job.tenant] + gpus - states_[id].target.gpus() <= cluster_.tenants[job.tenant].quota;
 }
 
-std::optional<Grant> Simulation::place(int id, int gpus) const {
+std::optional<Grant> Simulation::place(int id, int gpus, double cpu_share) const {
     if (!within_quota(id, gpus)) return {};
-    return pool_.place(jobs_[id], gpus);
+    const bool ran = results_.jobs[id].start != never;
+    return pool_.place(ran ? needs(id) : Needs{jobs_[id], cpu_share}, gpus);
 }
 
 ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
@@ -108,6 +109,7 @@ void Simulation::train(int id, std::vector<GpuShare> parts, int plan) {
     State& state = states_[id];
     state.trains = std::move(parts);
     state.rate = jobs_[id].speed->rate({state.trains, plan}, cluster_);
+    if (state.cpu_share < 1) state.rate *= std::pow(state.cpu_share, jobs_[id].cpu_scaling);
     state.saved = now_;
     if (state.finish != never) finishes_.erase({state.finish, id});
     state.finish = never;
@@ -146,14 +148,15 @@ void Simulation::make_ready(int id, Time delay) {
     delay > 0 ? push(now_ + delay, Kind::ready, id) : ready(id);
 }
 
-void Simulation::start(int id, Grant grant) {
+void Simulation::start(int id, Grant grant, double cpu_share) {
     assert(!grant.parts.empty() && within_quota(id, grant.gpus()));
     account(id);
     erase(waiting_, id);
     insert(running_, id);
     State& state = states_[id];
-    pool_.take(jobs_[id], grant.parts);
-    soon_.take(jobs_[id], grant.parts);
+    if (results_.jobs[id].start == never) state.cpu_share = cpu_share;
+    pool_.take(needs(id), grant.parts);
+    soon_.take(needs(id), grant.parts);
     charge(id, grant.gpus());
     state.held = sum_of(state.held, grant.parts);
     state.target = std::move(grant);
@@ -176,8 +179,8 @@ void Simulation::change(int id, Grant grant) {
     const std::vector<GpuShare> fewer = difference_of(state.target.parts, grant.parts);
     const Grant before = std::exchange(state.target, std::move(grant));
     charge(id, count(more));
-    pool_.take(jobs_[id], more);
-    soon_.take(jobs_[id], more);
+    pool_.take(needs(id), more);
+    soon_.take(needs(id), more);
     state.held = sum_of(state.held, more);
     ++state.version;
     ++actions_;
@@ -236,7 +239,7 @@ void Simulation::leave(int id) {
 
 void Simulation::give_back(int id, std::vector<GpuShare> parts) {
     State& state = states_[id];
-    soon_.give(jobs_[id], parts);
+    soon_.give(needs(id), parts);
     if (rules_.delays.release == 0) return released(id, parts);
     state.leaving = sum_of(state.leaving, parts);
     ++changes_;
@@ -247,7 +250,7 @@ void Simulation::released(int id, const std::vector<GpuShare>& parts) {
     account(id);
     states_[id].held = difference_of(states_[id].held, parts);
     charge(id, -count(parts));
-    pool_.give(jobs_[id], parts);
+    pool_.give(needs(id), parts);
     results_.end = std::max(results_.end, now_);
 }
 
