@@ -40,6 +40,7 @@ void add_tpx_wishes(TraceJob& job, const Row& row, const TraceContext& context) 
     if (row.has("max_gpus")) job.most = row.whole("max_gpus", job.gpus, most_gpus);
     if (row.has("guaranteed")) job.guaranteed = row.truth("guaranteed");
     if (row.has("cpus")) job.cpus = row.number("cpus", 0, 1 << 20);
+    if (row.has("cpu_scaling")) job.cpu_scaling = row.number("cpu_scaling", 0, 2);
     if (row.has("memory")) job.memory = memory_of(row);
     if (row.has("deadline")) job.deadline = row.time("deadline");
     if (row.has("kind")) {

@@ -8,6 +8,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <optional>
 
 namespace tpx::formats {
 namespace {
@@ -47,8 +48,42 @@ SpeedBook parse_gavel(const nlohmann::json& root, std::string_view file, const C
     return book;
 }
 
+// "16+5" GPUs of kinds "K80+P100", by kind; nothing where the cluster lacks one.
+std::optional<std::vector<int>> mixed_gpus(const Row& row, const Cluster& cluster) {
+    std::vector<int> gpus(cluster.kinds.size());
+    bool all_there = true;
+    std::string_view names = row.text("kind"), counts = row.text("gpus");
+    while (!names.empty()) {
+        const std::size_t end = std::min(names.find('+'), names.size()),
+                          stop = std::min(counts.find('+'), counts.size());
+        int count = 0;
+        const auto [last, code] = std::from_chars(counts.data(), counts.data() + stop, count);
+        if (code != std::errc{} || last != counts.data() + stop || count < 1)
+            throw row.bad("gpus", "'{}' has not one number for each of the kinds '{}'", row.text("gpus"),
+                          row.text("kind"));
+        const int kind = find_kind(cluster, names.substr(0, end));
+        if (kind == any)
+            all_there = false;
+        else
+            gpus[kind] += count;
+        names.remove_prefix(std::min(end + 1, names.size()));
+        counts.remove_prefix(std::min(stop + 1, counts.size()));
+    }
+    if (!counts.empty())
+        throw row.bad("gpus", "'{}' has not one number for each of the kinds '{}'", row.text("gpus"), row.text("kind"));
+    return all_there ? std::optional{gpus} : std::nullopt;
+}
+
+void add_mix(SpeedBook& book, const Row& row, const Cluster& cluster) {
+    if (!row.has("model") || !row.has("rate")) throw row.bad("kind", "several kinds together need a model and a rate");
+    const double rate = row.number("rate", 0, highest_rate);
+    if (auto gpus = mixed_gpus(row, cluster))
+        book.models_[std::string{row.text("model")}].speed->add({std::move(*gpus), rate});
+}
+
 void add_row(SpeedBook& book, const Row& row, const Cluster& cluster) {
     int kind = any;
+    if (row.text("kind").find('+') != std::string_view::npos) return add_mix(book, row, cluster);
     if (row.has("kind") && (kind = find_kind(cluster, row.text("kind"))) == any) return;
     if (row.has("job") == row.has("model")) throw row.bad("job", "either job or model is needed");
     const bool whole = row.has("seconds");

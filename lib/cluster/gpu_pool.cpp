@@ -18,23 +18,24 @@ GpuPool::GpuPool(const Cluster& cluster) : free_(cluster.kinds.size()) {
 
 int GpuPool::free(int kind) const { return kind == any ? total_ : free_[kind]; }
 
-// How many GPUs with all that belongs to them `job` could have on `host`.
-int GpuPool::room(const Host& host, const TraceJob& job) const {
+// How many GPUs with all that belongs to them a job could have on `host`.
+int GpuPool::room(const Host& host, const Needs& needs) const {
     if (!host.up) return 0;
     double most = host.gpus;
     constexpr double rounding = 1e-9;
-    if (host.counts_cpus && job.cpus > 0) most = std::min(most, std::floor(host.cpus / job.cpus + rounding));
-    if (host.counts_memory && job.memory > 0) most = std::min(most, std::floor(host.memory / job.memory + rounding));
+    if (host.counts_cpus && needs.cpus > 0) most = std::min(most, std::floor(host.cpus / needs.cpus + rounding));
+    if (host.counts_memory && needs.memory > 0)
+        most = std::min(most, std::floor(host.memory / needs.memory + rounding));
     return static_cast<int>(most);
 }
 
-std::optional<Grant> GpuPool::place_on_kind(const TraceJob& job, int gpus, int kind) const {
+std::optional<Grant> GpuPool::place_on_kind(const Needs& needs, int gpus, int kind) const {
     if (free_[kind] < gpus) return {};
     int best = any, best_room = 0, total = 0;
     std::vector<GpuShare> rooms;
     for (int i = 0; i < static_cast<int>(hosts_.size()); ++i) {
         if (hosts_[i].kind != kind || hosts_[i].gpus == 0) continue;
-        const int here = room(hosts_[i], job);
+        const int here = room(hosts_[i], needs);
         if (here == 0) continue;
         if (here >= gpus && (best == any || here < best_room)) best = i, best_room = here;
         if (best != any) continue;
@@ -55,25 +56,25 @@ std::optional<Grant> GpuPool::place_on_kind(const TraceJob& job, int gpus, int k
     return grant;
 }
 
-std::optional<Grant> GpuPool::place(const TraceJob& job, int gpus) const {
-    if (job.kind != any) return place_on_kind(job, gpus, job.kind);
+std::optional<Grant> GpuPool::place(const Needs& needs, int gpus) const {
+    if (needs.kind != any) return place_on_kind(needs, gpus, needs.kind);
     for (int kind = 0; kind < static_cast<int>(free_.size()); ++kind)
-        if (auto grant = place_on_kind(job, gpus, kind)) return grant;
+        if (auto grant = place_on_kind(needs, gpus, kind)) return grant;
     return {};
 }
 
-std::optional<Grant> GpuPool::place_more(const TraceJob& job, const Grant& held, int more) const {
+std::optional<Grant> GpuPool::place_more(const Needs& needs, const Grant& held, int more) const {
     Grant grown = held;
     for (GpuShare& part : grown.parts) {
-        const int here = std::min(more, room(hosts_[part.host], job));
+        const int here = std::min(more, room(hosts_[part.host], needs));
         part.gpus += here;
         more -= here;
     }
     if (more == 0) return grown;
-    TraceJob same = job;
+    Needs same = needs;
     same.kind = hosts_[held.parts[0].host].kind;
     GpuPool rest = *this;
-    rest.take(job, difference_of(grown.parts, held.parts));
+    rest.take(needs, difference_of(grown.parts, held.parts));
     const auto further = rest.place_on_kind(same, more, same.kind);
     if (!further) return {};
     grown.parts = sum_of(grown.parts, further->parts);
@@ -92,24 +93,24 @@ Grant GpuPool::part_of(const Grant& held, int gpus) {
     return kept;
 }
 
-void GpuPool::take(const TraceJob& job, std::span<const GpuShare> parts) {
+void GpuPool::take(const Needs& needs, std::span<const GpuShare> parts) {
     for (const GpuShare& part : parts) {
         Host& host = hosts_[part.host];
         assert(host.up && host.gpus >= part.gpus);
         host.gpus -= part.gpus;
-        host.cpus -= part.gpus * job.cpus;
-        host.memory -= part.gpus * job.memory;
+        host.cpus -= part.gpus * needs.cpus;
+        host.memory -= part.gpus * needs.memory;
         free_[host.kind] -= part.gpus;
         total_ -= part.gpus;
     }
 }
 
-void GpuPool::give(const TraceJob& job, std::span<const GpuShare> parts) {
+void GpuPool::give(const Needs& needs, std::span<const GpuShare> parts) {
     for (const GpuShare& part : parts) {
         Host& host = hosts_[part.host];
         host.gpus += part.gpus;
-        host.cpus += part.gpus * job.cpus;
-        host.memory += part.gpus * job.memory;
+        host.cpus += part.gpus * needs.cpus;
+        host.memory += part.gpus * needs.memory;
         if (!host.up) continue;
         free_[host.kind] += part.gpus;
         total_ += part.gpus;

@@ -9,6 +9,16 @@
 
 namespace tpx {
 
+/// What comes with each GPU of a job, and which kind it must be.
+struct Needs {
+    Needs(const TraceJob& job, double cpu_share = 1)  // NOLINT(google-explicit-constructor): a job is what needs
+        : kind{job.kind}, cpus{job.cpus * cpu_share}, memory{job.memory} {}
+
+    int kind;
+    double cpus;    ///< cores
+    double memory;  ///< bytes of the host
+};
+
 /// What is free on the hosts of a cluster.
 class GpuPool {
 public:
@@ -19,17 +29,17 @@ public:
     int free_on(int host) const { return hosts_[host].up ? hosts_[host].gpus : 0; }
     bool up(int host) const { return hosts_[host].up; }
 
-    /// GPUs for `job`, all of one kind: on one host if any has room, the one with least; else on as few hosts as can
-    /// be. Nothing where they do not fit now.
-    std::optional<Grant> place(const TraceJob& job, int gpus) const;
+    /// GPUs for who has such `needs`, all of one kind: on one host if any has room, the one with least; else on as few
+    /// hosts as can be. Nothing where they do not fit now.
+    std::optional<Grant> place(const Needs& needs, int gpus) const;
     /// The same, beside what it has in `held`: hosts of `held` come first.
-    std::optional<Grant> place_more(const TraceJob& job, const Grant& held, int more) const;
+    std::optional<Grant> place_more(const Needs& needs, const Grant& held, int more) const;
 
     /// The grant with `gpus` of `held`'s GPUs: hosts with few of them are left first.
     static Grant part_of(const Grant& held, int gpus);
 
-    void take(const TraceJob& job, std::span<const GpuShare> parts);
-    void give(const TraceJob& job, std::span<const GpuShare> parts);
+    void take(const Needs& needs, std::span<const GpuShare> parts);
+    void give(const Needs& needs, std::span<const GpuShare> parts);
     /// GPUs of a host that is down are not free; what is given back there waits for the repair.
     void set_up(int host, bool up);
 
@@ -44,8 +54,8 @@ private:
         bool up = true;
     };
 
-    int room(const Host& host, const TraceJob& job) const;
-    std::optional<Grant> place_on_kind(const TraceJob& job, int gpus, int kind) const;
+    int room(const Host& host, const Needs& needs) const;
+    std::optional<Grant> place_on_kind(const Needs& needs, int gpus, int kind) const;
 
     std::vector<Host> hosts_;
     std::vector<int> free_;  // by kind

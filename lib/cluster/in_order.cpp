@@ -20,7 +20,7 @@ std::optional<std::vector<int>> victims_for(const Simulation& simulation, int id
     for (std::size_t i = order.size(); i-- > first;) {
         if (!runs(simulation, order[i])) continue;
         victims.push_back(order[i]);
-        pool.give(simulation.job(order[i]), simulation.grant(order[i]).parts);
+        pool.give(simulation.needs(order[i]), simulation.grant(order[i]).parts);
         if (pool.free(job.kind) >= job.gpus && pool.place(job, job.gpus)) return victims;
     }
     return {};

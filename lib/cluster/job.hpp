@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,12 @@ struct Grant {
 
 struct JobModel;
 
+/// GPUs of several kinds that a job can use together, and how fast.
+struct Mix {
+    std::vector<int> gpus;  ///< of each kind
+    double rate = 0;
+};
+
 /// How fast a job trains with what it holds.
 class Speed {
 public:
@@ -45,6 +52,8 @@ public:
     virtual int best_plan(const Grant& /*grant*/, const Cluster& /*cluster*/, bool /*own_kind*/) const { return 0; }
     /// How many GPUs of one kind a job uses that asks for `asked`, and its rate there; 0 where it cannot run.
     virtual std::pair<int, double> on_kind(int /*kind*/, int asked) const { return {asked, 1}; }
+    /// What it can do with several kinds at once.
+    virtual std::span<const Mix> mixes() const { return {}; }
     /// True for a job that data parallelism alone is used for.
     virtual bool data_parallel() const { return true; }
     /// The name of a plan other than the job's own; empty for plan 0 and where plans have no names.
@@ -68,6 +77,7 @@ struct TraceJob {
     bool guaranteed = true;        ///< or best effort: may be stopped whenever a policy likes
     std::optional<Time> deadline;  ///< since its arrival
     double cpus = 0;               ///< cores for each GPU
+    double cpu_scaling = 0;        ///< with a share s of them it has s^cpu_scaling of its speed
     double memory = 0;             ///< bytes of the host for each GPU
     std::string model;
     std::string plan;

@@ -38,5 +38,6 @@ std::unique_ptr<Policy> make_synergy();
 std::unique_ptr<Policy> make_antman();
 std::unique_ptr<Policy> make_sia();
 std::unique_ptr<Policy> make_gavel();
+std::unique_ptr<Policy> make_gavel_mixed();
 
 }  // namespace tpx

@@ -61,9 +61,10 @@ bool Simulation::within_quota(int id, int gpus) const {
     return used_[job.tenant] + gpus - states_[id].target.gpus() <= cluster_.tenants[job.tenant].quota;
 }
 
-std::optional<Grant> Simulation::place(int id, int gpus) const {
+std::optional<Grant> Simulation::place(int id, int gpus, double cpu_share) const {
     if (!within_quota(id, gpus)) return {};
-    return pool_.place(jobs_[id], gpus);
+    const bool ran = results_.jobs[id].start != never;
+    return pool_.place(ran ? needs(id) : Needs{jobs_[id], cpu_share}, gpus);
 }
 
 ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
@@ -108,6 +109,7 @@ void Simulation::train(int id, std::vector<GpuShare> parts, int plan) {
     State& state = states_[id];
     state.trains = std::move(parts);
     state.rate = jobs_[id].speed->rate({state.trains, plan}, cluster_);
+    if (state.cpu_share < 1) state.rate *= std::pow(state.cpu_share, jobs_[id].cpu_scaling);
     state.saved = now_;
     if (state.finish != never) finishes_.erase({state.finish, id});
     state.finish = never;
@@ -146,14 +148,15 @@ void Simulation::make_ready(int id, Time delay) {
     delay > 0 ? push(now_ + delay, Kind::ready, id) : ready(id);
 }
 
-void Simulation::start(int id, Grant grant) {
+void Simulation::start(int id, Grant grant, double cpu_share) {
     assert(!grant.parts.empty() && within_quota(id, grant.gpus()));
     account(id);
     erase(waiting_, id);
     insert(running_, id);
     State& state = states_[id];
-    pool_.take(jobs_[id], grant.parts);
-    soon_.take(jobs_[id], grant.parts);
+    if (results_.jobs[id].start == never) state.cpu_share = cpu_share;
+    pool_.take(needs(id), grant.parts);
+    soon_.take(needs(id), grant.parts);
     charge(id, grant.gpus());
     state.held = sum_of(state.held, grant.parts);
     state.target = std::move(grant);
@@ -176,8 +179,8 @@ void Simulation::change(int id, Grant grant) {
     const std::vector<GpuShare> fewer = difference_of(state.target.parts, grant.parts);
     const Grant before = std::exchange(state.target, std::move(grant));
     charge(id, count(more));
-    pool_.take(jobs_[id], more);
-    soon_.take(jobs_[id], more);
+    pool_.take(needs(id), more);
+    soon_.take(needs(id), more);
     state.held = sum_of(state.held, more);
     ++state.version;
     ++actions_;
@@ -236,7 +239,7 @@ void Simulation::leave(int id) {
 
 void Simulation::give_back(int id, std::vector<GpuShare> parts) {
     State& state = states_[id];
-    soon_.give(jobs_[id], parts);
+    soon_.give(needs(id), parts);
     if (rules_.delays.release == 0) return released(id, parts);
     state.leaving = sum_of(state.leaving, parts);
     ++changes_;
@@ -247,7 +250,7 @@ void Simulation::released(int id, const std::vector<GpuShare>& parts) {
     account(id);
     states_[id].held = difference_of(states_[id].held, parts);
     charge(id, -count(parts));
-    pool_.give(jobs_[id], parts);
+    pool_.give(needs(id), parts);
     results_.end = std::max(results_.end, now_);
 }
 
@@ -264,117 +267,6 @@ void Simulation::finish(int id) {
     erase(running_, id);
     results_.jobs[id].finish = now_;
     ++finished_;
-}
-
-void Simulation::host_down(int host) {
-    if (down_[host]++ > 0) return;
-    pool_.set_up(host, false);
-    soon_.set_up(host, false);
-    const std::vector<int> running = running_;
-    for (const int id : running) {
-        State& state = states_[id];
-        const auto here = [&](const GpuShare& part) { return part.host == host; };
-        if (std::ranges::none_of(state.target.parts, here)) continue;
-        account(id);
-        if (rules_.checkpoint > 0)
-            state.remaining += state.rate * static_cast<double>((now_ - state.saved) % rules_.checkpoint);
-        stop(id);
-        state.left = {};
-    }
-}
-
-void Simulation::happen(const Event& event) {
-    const int subject = event.subject;
-    switch (event.kind) {
-        case Kind::down:
-            return host_down(subject);
-        case Kind::up:
-            if (--down_[subject] == 0) pool_.set_up(subject, true), soon_.set_up(subject, true);
-            return;
-        case Kind::released:
-            --changes_;
-            states_[subject].leaving = difference_of(states_[subject].leaving, event.parts);
-            return released(subject, event.parts);
-        case Kind::ready:
-            if (event.version == states_[subject].version) ready(subject);
-            return;
-        case Kind::shrunk:
-            if (event.version != states_[subject].version) return;
-            ready(subject);
-            return give_back(subject, event.parts);
-    }
-}
-
-Time Simulation::next_time() const {
-    Time time = wake_;
-    if (!finishes_.empty()) time = std::min(time, finishes_.begin()->first);
-    if (!events_.empty()) time = std::min(time, events_.top().time);
-    if (next_arrival_ < static_cast<int>(jobs_.size())) time = std::min(time, jobs_[next_arrival_].arrival);
-    return time;
-}
-
-// Everything that is due now: jobs finish first, then delays end and hosts fail or return, then jobs come.
-void Simulation::happen_all() {
-    while (!finishes_.empty() && finishes_.begin()->first == now_) {
-        finish(finishes_.begin()->second);
-        dirty_ = true, ++results_.events;
-    }
-    while (!events_.empty() && events_.top().time == now_) {
-        const Event event = events_.top();
-        events_.pop();
-        if (event.kind != Kind::down && event.kind != Kind::up) --timers_;
-        happen(event);
-        dirty_ = true, ++results_.events;
-    }
-    for (; next_arrival_ < static_cast<int>(jobs_.size()) && jobs_[next_arrival_].arrival == now_; ++next_arrival_) {
-        states_[next_arrival_].since = now_;
-        insert(waiting_, next_arrival_);
-        dirty_ = true, ++results_.events;
-    }
-}
-
-Time Simulation::round_after(Time time) const {
-    if (rules_.quantum == 0) return time;
-    return (time + rules_.quantum - 1) / rules_.quantum * rules_.quantum;
-}
-
-void Simulation::call(Policy& policy) {
-    if (rules_.quantum > 0) {
-        if (dirty_) wake_ = std::min(wake_, round_after(now_));
-        if (wake_ != now_) return;
-    } else if (!dirty_ && wake_ != now_) {
-        return;
-    }
-    if (wake_ == now_) wake_ = never;
-    dirty_ = false;
-    if (waiting_.empty() && running_.empty()) return;
-    const std::uint64_t before = actions_;
-    policy.schedule(*this);
-    const bool still = actions_ == before && running_.empty() && timers_ == 0;
-    idle_calls_ = still ? idle_calls_ + 1 : 0;
-}
-
-// Waiting that nothing can end is an error, not an endless loop.
-void Simulation::check_progress() const {
-    constexpr int patience = 1000;
-    if (next_time() != never && idle_calls_ < patience) return;
-    const int stuck = !waiting_.empty() ? waiting_.front() : running_.front();
-    throw failure("{} jobs are left and nothing makes them go on; the first is '{}', which {}",
-                  jobs_.size() - static_cast<std::size_t>(finished_), jobs_[stuck].name,
-                  waiting_.empty() ? "cannot train with the GPUs that it was given" : "is given no GPUs");
-}
-
-Results Simulation::run(Policy& policy, const std::function<void(int)>& progress) {
-    while (finished_ < static_cast<int>(jobs_.size()) || timers_ > 0) {
-        check_progress();
-        const Time next = next_time();
-        assert(next >= now_);
-        now_ = next;
-        happen_all();
-        call(policy);
-        if (progress) progress(finished_);
-    }
-    return std::move(results_);
 }
 
 }  // namespace tpx

@@ -31,6 +31,8 @@ public:
     const std::vector<int>& waiting() const { return waiting_; }
     /// Jobs that hold GPUs and have steps to do, in order of arrival.
     const std::vector<int>& running() const { return running_; }
+    /// What each of its GPUs comes with.
+    Needs needs(int id) const { return {jobs_[id], states_[id].cpu_share}; }
     /// What a running job holds, with GPUs that do not train yet and without those that it is about to lose.
     const Grant& grant(int id) const { return states_[id].target; }
     /// True until a job that was started or changed trains as it was told.
@@ -58,13 +60,14 @@ public:
     /// From the start of a waiting job with `grant` until its last step is done, nothing being changed.
     Time time_needed(int id, const Grant& grant) const;
     const JobResult& result(int id) const { return results_.jobs[id]; }
-    /// GPUs for a waiting job within its tenant's quota; nothing where they do not fit now.
-    std::optional<Grant> place(int id, int gpus) const;
+    /// GPUs for a waiting job within its tenant's quota; nothing where they do not fit now. With `cpu_share` of the
+    /// cores that it asks for; a job that ran before keeps the share that it was first started with.
+    std::optional<Grant> place(int id, int gpus, double cpu_share = 1) const;
     /// Whether the quota of its tenant lets a job have `gpus` GPUs.
     bool within_quota(int id, int gpus) const;
 
-    /// Gives a waiting job what is free.
-    void start(int id, Grant grant);
+    /// Gives a waiting job what is free, for good with a share of the cores that it asks for.
+    void start(int id, Grant grant, double cpu_share = 1);
     /// Gives a running job other GPUs or another plan. Where changes go on in the background, either more GPUs or
     /// fewer, and only when the last change is done.
     void change(int id, Grant grant);
@@ -98,9 +101,10 @@ private:
         Grant left;  // what it had when it was stopped; empty where a failure took it
         double remaining = 0;
         double rate = 0;
-        Time since = 0;  // until when it is accounted for
-        Time saved = 0;  // since when it trains as it does: there was a checkpoint
-        Time ready = 0;  // when it trains as it was told, if it is changing
+        double cpu_share = 1;  // of the cores that it asks for
+        Time since = 0;        // until when it is accounted for
+        Time saved = 0;        // since when it trains as it does: there was a checkpoint
+        Time ready = 0;        // when it trains as it was told, if it is changing
         Time finish = never;
         std::uint32_t version = 0;
         bool changing = false;

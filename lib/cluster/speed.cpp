@@ -37,6 +37,11 @@ std::pair<int, double> TableSpeed::on_kind(int kind, int asked) const {
 }
 
 double TableSpeed::rate(const Grant& grant, const Cluster& cluster) const {
+    if (!mixes_.empty()) {
+        std::vector<int> by_kind(cluster.kinds.size());
+        for (const GpuShare& part : grant.parts) by_kind[cluster.hosts[part.host].kind] += part.gpus;
+        if (const auto mix = std::ranges::find(mixes_, by_kind, &Mix::gpus); mix != mixes_.end()) return mix->rate;
+    }
     const int gpus = grant.gpus();
     double slowest = rate(cluster.hosts[grant.parts[0].host].kind, gpus);
     for (const GpuShare& part : grant.parts) slowest = std::min(slowest, rate(cluster.hosts[part.host].kind, gpus));

@@ -21,12 +21,16 @@ private:
 };
 
 /// Measured rates by kind and number of GPUs. Numbers in between are on straight lines; fewer than the fewest cannot
-/// run, more than the most are of no use. Where a grant has several kinds, the slowest counts for all its GPUs.
+/// run, more than the most are of no use. Where a grant has several kinds whose rate together is not there, the slowest
+/// counts for all its GPUs.
 class TableSpeed final : public Speed {
 public:
     /// `kind` may be `any`: of kinds that have no rates of their own.
     void add(int kind, int gpus, double rate) { rates_[kind][gpus] = rate; }
+    /// Rates of several kinds together, with as many GPUs of each as the clusters that it is used with have kinds.
+    void add(Mix mix) { mixes_.push_back(std::move(mix)); }
     double rate(const Grant& grant, const Cluster& cluster) const override;
+    std::span<const Mix> mixes() const override { return mixes_; }
     /// As many as it asks for; where there is no rate for so few, the fewest that have one.
     std::pair<int, double> on_kind(int kind, int asked) const override;
     /// The rate of `gpus` GPUs of one kind.
@@ -34,6 +38,7 @@ public:
 
 private:
     std::map<int, std::map<int, double>> rates_;
+    std::vector<Mix> mixes_;
 };
 
 /// The fastest that `job` can be with as many GPUs as it asks for, packed on hosts of one kind that it may have; 0

@@ -28,7 +28,7 @@ private:
         if (promise.pool.place(job, job.gpus)) promise.time = simulation.now();
         for (const auto& [time, id] : simulation.finishes()) {
             if (time > promise.time) break;
-            promise.pool.give(simulation.job(id), simulation.grant(id).parts);
+            promise.pool.give(simulation.needs(id), simulation.grant(id).parts);
             if (promise.time != never || promise.pool.free(job.kind) < job.gpus) continue;
             if (promise.pool.place(job, job.gpus)) promise.time = time;
         }

@@ -13,9 +13,12 @@ namespace {
 
 // Gavel's max-min fairness over kinds of GPUs. The linear program says what share of time each job should have on each
 // kind; in rounds of six minutes those come first whose share is largest for the rounds that they have had there.
-// Shares are computed anew when jobs have come or gone.
+// Shares are computed anew when jobs have come or gone. With mixed kinds, as in Or et al., "VirtualFlow" (MLSys 2022),
+// a job that was chosen takes idle GPUs of other kinds, too, if it knows how to use them.
 class Gavel final : public Policy {
 public:
+    explicit Gavel(bool mixed) : mixed_{mixed} {}
+
     void schedule(Simulation& simulation) override {
         round_ = std::max(shortest, 4 * simulation.start_delay());
         const Time next = (simulation.now() / round_ + 1) * round_;
@@ -77,8 +80,10 @@ private:
         int kind;
     };
 
-    // The kind of each job in the next round; any: none.
-    std::vector<int> choose(const Simulation& simulation) {
+    using Counts = std::vector<int>;  // GPUs of each kind
+
+    // What each job has in the next round; nothing where it has none.
+    std::vector<Counts> choose(const Simulation& simulation) {
         std::vector<Candidate> candidates;
         const int kinds = static_cast<int>(simulation.cluster().kinds.size());
         for (std::size_t i = jobs_.size(); i-- > 0;) {  // of equally urgent ones the last comes first
@@ -90,6 +95,7 @@ private:
             }
         }
         std::ranges::stable_sort(candidates, std::greater{}, &Candidate::urgency);
+        std::vector<std::size_t> order;
         std::vector<int> free, chosen(jobs_.size(), any);
         for (int kind = 0; kind < kinds; ++kind) free.push_back(usable(simulation, kind));
         chosen_.clear();
@@ -97,11 +103,34 @@ private:
             const int gpus = uses_[candidate.index].gpus[candidate.kind];
             if (chosen[candidate.index] != any || free[candidate.kind] < gpus) continue;
             chosen[candidate.index] = candidate.kind;
-            chosen_.push_back(jobs_[candidate.index]);
+            order.push_back(candidate.index);
             free[candidate.kind] -= gpus;
             ++rounds_[{jobs_[candidate.index], candidate.kind}];
         }
-        return chosen;
+        std::vector<Counts> counts(jobs_.size());
+        for (const std::size_t index : order) {
+            chosen_.push_back(jobs_[index]);
+            counts[index].resize(free.size());
+            counts[index][chosen[index]] = uses_[index].gpus[chosen[index]];
+            if (mixed_) add_idle(simulation.job(jobs_[index]), uses_[index].rates[chosen[index]], counts[index], free);
+        }
+        return counts;
+    }
+
+    // Has `job`, which has `counts` and with them the rate `most`, use other kinds that are free as well as it can.
+    static void add_idle(const TraceJob& job, double most, Counts& counts, Counts& free) {
+        const Mix* best = nullptr;
+        for (const Mix& mix : job.speed->mixes()) {
+            bool fits = mix.rate > most;
+            for (std::size_t kind = 0; kind < free.size(); ++kind) {
+                const bool own = counts[kind] > 0;
+                fits = fits && mix.gpus[kind] <= counts[kind] + free[kind] && (!own || mix.gpus[kind] > 0);
+            }
+            if (fits) best = &mix, most = mix.rate;
+        }
+        if (!best) return;
+        for (std::size_t kind = 0; kind < free.size(); ++kind) free[kind] += counts[kind] - best->gpus[kind];
+        counts = best->gpus;
     }
 
     static int usable(const Simulation& simulation, int kind) {
@@ -112,23 +141,42 @@ private:
         return gpus;
     }
 
-    void run(Simulation& simulation, const std::vector<int>& chosen) {
-        const auto kind_of = [&](int id) {
-            const Grant& held = simulation.grant(id);
-            return held.parts.empty() ? any : simulation.cluster().hosts[held.parts[0].host].kind;
-        };
-        for (std::size_t i = 0; i < jobs_.size(); ++i)
-            if (kind_of(jobs_[i]) != any && kind_of(jobs_[i]) != chosen[i]) simulation.stop(jobs_[i]);
+    static Counts held_by(const Simulation& simulation, int id) {
+        const Grant& held = simulation.grant(id);
+        if (held.parts.empty()) return {};
+        Counts counts(simulation.cluster().kinds.size());
+        for (const GpuShare& part : held.parts) counts[simulation.cluster().hosts[part.host].kind] += part.gpus;
+        return counts;
+    }
+
+    // GPUs of all kinds that `counts` asks for; nothing where they are not free.
+    static Grant place(const Simulation& simulation, int id, const Counts& counts) {
+        Grant all;
+        for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+            if (counts[kind] == 0) continue;
+            TraceJob there = simulation.job(id);
+            there.kind = static_cast<int>(kind);
+            const auto grant = simulation.pool().place(there, counts[kind]);
+            if (!grant) return {};
+            all.parts = sum_of(all.parts, grant->parts);
+        }
+        return all;
+    }
+
+    void run(Simulation& simulation, const std::vector<Counts>& wanted) {
         for (std::size_t i = 0; i < jobs_.size(); ++i) {
-            if (chosen[i] == any || kind_of(jobs_[i]) != any) continue;
-            const int gpus = uses_[i].gpus[chosen[i]];
-            TraceJob there = simulation.job(jobs_[i]);
-            there.kind = chosen[i];
-            if (!simulation.within_quota(jobs_[i], gpus)) continue;
-            if (auto grant = simulation.pool().place(there, gpus)) simulation.start(jobs_[i], std::move(*grant));
+            const Counts held = held_by(simulation, jobs_[i]);
+            if (!held.empty() && held != wanted[i]) simulation.stop(jobs_[i]);
+        }
+        for (std::size_t i = 0; i < jobs_.size(); ++i) {
+            if (wanted[i].empty() || !simulation.grant(jobs_[i]).parts.empty()) continue;
+            Grant grant = place(simulation, jobs_[i], wanted[i]);
+            if (grant.parts.empty() || !simulation.within_quota(jobs_[i], grant.gpus())) continue;
+            simulation.start(jobs_[i], std::move(grant));
         }
     }
 
+    bool mixed_;
     Time round_ = shortest;
     Time due_ = 0;  // when the next round begins
     std::vector<int> jobs_;
@@ -140,6 +188,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Policy> make_gavel() { return std::make_unique<Gavel>(); }
+std::unique_ptr<Policy> make_gavel() { return std::make_unique<Gavel>(false); }
+std::unique_ptr<Policy> make_gavel_mixed() { return std::make_unique<Gavel>(true); }
 
 }  // namespace tpx

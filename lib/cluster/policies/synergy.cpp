@@ -2,17 +2,39 @@
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 
+#include <algorithm>
+
 namespace tpx {
 namespace {
 
 // As Mohan et al., "Synergy" (OSDI 2022), orders and packs: first come first served, each job with the GPUs and the
-// plan that it asks for; who does not fit is passed over. What Synergy does to cores and memory is not played.
+// plan that it asks for; who does not fit is passed over. A job that fits only with fewer cores than it asks for has
+// those that belong to its GPUs in equal parts of a host, at the speed that they give it. Memory is what a job must
+// have.
 class Synergy final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
         const std::vector<int> waiting = simulation.waiting();
-        for (const int id : waiting)
-            if (auto grant = simulation.place(id, simulation.job(id).gpus)) simulation.start(id, std::move(*grant));
+        for (const int id : waiting) {
+            const TraceJob& job = simulation.job(id);
+            if (auto grant = simulation.place(id, job.gpus)) {
+                simulation.start(id, std::move(*grant));
+                continue;
+            }
+            const double share = equal_share(simulation.cluster(), job);
+            if (share >= 1) continue;
+            if (auto grant = simulation.place(id, job.gpus, share)) simulation.start(id, std::move(*grant), share);
+        }
+    }
+
+private:
+    // What a GPU's equal part of the cores of its host is, of those that `job` asks for; on the worst of all hosts.
+    static double equal_share(const Cluster& cluster, const TraceJob& job) {
+        double share = 1;
+        for (const ClusterHost& host : cluster.hosts)
+            if (host.cpus > 0 && host.gpus > 0 && job.cpus > 0)
+                share = std::min(share, host.cpus / host.gpus / job.cpus);
+        return share;
     }
 };
 

@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 
 namespace tpx {
@@ -171,6 +172,30 @@ TEST_CASE("a failed host sets jobs back to their last checkpoint") {
     const Results results = play("fifo", simple_cluster(1, 1), jobs, rules);
     CHECK(results.jobs[0].finish == (600 + 10 + 700) * second);
     CHECK(results.jobs[0].stops == 1);
+}
+
+TEST_CASE("Synergy gives a job fewer cores where it fits only so, at the speed that they give it") {
+    Cluster cluster = simple_cluster(1, 4);
+    cluster.hosts[0].cpus = 16;
+    std::vector<TraceJob> jobs(2);
+    for (TraceJob& job : jobs) {
+        job.gpus = job.most = 2;
+        job.cpus = 6;
+        job.cpu_scaling = 0.5;
+        job.work = 90e6;
+        job.speed = std::make_shared<PowerSpeed>(2, 1);
+    }
+    // The first has 12 of 16 cores; the second fits with 4 in place of 6 for each GPU only once it is done.
+    Results results = play("synergy", cluster, jobs);
+    CHECK(results.jobs[1].start == 90 * second);
+    cluster.hosts[0].cpus = 20;  // 5 for each GPU, but 8 are left: 4 each
+    results = play("synergy", cluster, jobs);
+    CHECK(results.jobs[1].start == 90 * second);
+    jobs[0].cpus = 5;
+    results = play("synergy", cluster, jobs);
+    CHECK(results.jobs[1].start == 0);
+    CHECK(seconds_of(results.jobs[1].finish) == doctest::Approx(90 / std::sqrt(5.0 / 6)).epsilon(1e-6));
+    CHECK(play("fifo", cluster, jobs).jobs[1].start == 90 * second);
 }
 
 TEST_CASE("jobs that nothing makes go on are an error, not an endless loop") {

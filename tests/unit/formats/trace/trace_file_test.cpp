@@ -149,6 +149,19 @@ TEST_CASE("rates that cannot be are refused with their lines") {
     CHECK(bad("{\"GPU\": {\"('m', 1)\": 5}}") == "s: GPU: ('m', 1): no number under \"null\"");
 }
 
+TEST_CASE("kinds of GPUs that are used together have one rate") {
+    const Cluster cluster = read_cluster("1x4:V100,1x8:P100");
+    const SpeedBook book = parse_speeds(
+        "model,kind,gpus,rate\nm,V100,4,10\nm,P100,8,12\nm,V100+P100,4+8,20\nm,V100+K80,1+1,9\n", "s", cluster);
+    const TableSpeed& speed = *book.find("", "m")->speed;
+    REQUIRE(speed.mixes().size() == 1);  // there are no K80
+    CHECK(speed.rate({{{0, 4}, {1, 8}}}, cluster) == 20);
+    CHECK(speed.rate({{{0, 4}}}, cluster) == 10);
+    CHECK_THROWS_AS(parse_speeds("model,kind,gpus,rate\nm,V100+P100,4,20\n", "s", cluster), Error);
+    CHECK_THROWS_AS(parse_speeds("model,kind,gpus,rate\nm,V100+P100,4+8+1,20\n", "s", cluster), Error);
+    CHECK_THROWS_AS(parse_speeds("job,kind,gpus,rate\nm,V100+P100,4+8,20\n", "s", cluster), Error);
+}
+
 TEST_CASE("a cluster is read, or refused with its line") {
     CHECK(read_cluster("2x4:V100,1x8:K80").gpus() == 16);
     CHECK(read_cluster("2×4").hosts.size() == 2);

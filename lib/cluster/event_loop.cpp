@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/simulation.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace tpx {
+
+void Simulation::host_down(int host) {
+    if (down_[host]++ > 0) return;
+    pool_.set_up(host, false);
+    soon_.set_up(host, false);
+    const std::vector<int> running = running_;
+    for (const int id : running) {
+        State& state = states_[id];
+        const auto here = [&](const GpuShare& part) { return part.host == host; };
+        if (std::ranges::none_of(state.target.parts, here)) continue;
+        account(id);
+        if (rules_.checkpoint > 0)
+            state.remaining += state.rate * static_cast<double>((now_ - state.saved) % rules_.checkpoint);
+        stop(id);
+        state.left = {};
+    }
+}
+
+void Simulation::happen(const Event& event) {
+    const int subject = event.subject;
+    switch (event.kind) {
+        case Kind::down:
+            return host_down(subject);
+        case Kind::up:
+            if (--down_[subject] == 0) pool_.set_up(subject, true), soon_.set_up(subject, true);
+            return;
+        case Kind::released:
+            --changes_;
+            states_[subject].leaving = difference_of(states_[subject].leaving, event.parts);
+            return released(subject, event.parts);
+        case Kind::ready:
+            if (event.version == states_[subject].version) ready(subject);
+            return;
+        case Kind::shrunk:
+            if (event.version != states_[subject].version) return;
+            ready(subject);
+            return give_back(subject, event.parts);
+    }
+}
+
+Time Simulation::next_time() const {
+    Time time = wake_;
+    if (!finishes_.empty()) time = std::min(time, finishes_.begin()->first);
+    if (!events_.empty()) time = std::min(time, events_.top().time);
+    if (next_arrival_ < static_cast<int>(jobs_.size())) time = std::min(time, jobs_[next_arrival_].arrival);
+    return time;
+}
+
+// Everything that is due now: jobs finish first, then delays end and hosts fail or return, then jobs come.
+void Simulation::happen_all() {
+    while (!finishes_.empty() && finishes_.begin()->first == now_) {
+        finish(finishes_.begin()->second);
+        dirty_ = true, ++results_.events;
+    }
+    while (!events_.empty() && events_.top().time == now_) {
+        const Event event = events_.top();
+        events_.pop();
+        if (event.kind != Kind::down && event.kind != Kind::up) --timers_;
+        happen(event);
+        dirty_ = true, ++results_.events;
+    }
+    for (; next_arrival_ < static_cast<int>(jobs_.size()) && jobs_[next_arrival_].arrival == now_; ++next_arrival_) {
+        states_[next_arrival_].since = now_;
+        waiting_.push_back(next_arrival_);  // the last in order
+        dirty_ = true, ++results_.events;
+    }
+}
+
+Time Simulation::round_after(Time time) const {
+    if (rules_.quantum == 0) return time;
+    return (time + rules_.quantum - 1) / rules_.quantum * rules_.quantum;
+}
+
+void Simulation::call(Policy& policy) {
+    if (rules_.quantum > 0) {
+        if (dirty_) wake_ = std::min(wake_, round_after(now_));
+        if (wake_ != now_) return;
+    } else if (!dirty_ && wake_ != now_) {
+        return;
+    }
+    if (wake_ == now_) wake_ = never;
+    dirty_ = false;
+    if (waiting_.empty() && running_.empty()) return;
+    const std::uint64_t before = actions_;
+    policy.schedule(*this);
+    const bool still = actions_ == before && running_.empty() && timers_ == 0;
+    idle_calls_ = still ? idle_calls_ + 1 : 0;
+}
+
+// Waiting that nothing can end is an error, not an endless loop.
+void Simulation::check_progress() const {
+    constexpr int patience = 1000;
+    if (next_time() != never && idle_calls_ < patience) return;
+    const int stuck = !waiting_.empty() ? waiting_.front() : running_.front();
+    throw failure("{} jobs are left and nothing makes them go on; the first is '{}', which {}",
+                  jobs_.size() - static_cast<std::size_t>(finished_), jobs_[stuck].name,
+                  waiting_.empty() ? "cannot train with the GPUs that it was given" : "is given no GPUs");
+}
+
+Results Simulation::run(Policy& policy, const std::function<void(int)>& progress) {
+    while (finished_ < static_cast<int>(jobs_.size()) || timers_ > 0) {
+        check_progress();
+        const Time next = next_time();
+        assert(next >= now_);
+        now_ = next;
+        happen_all();
+        call(policy);
+        if (progress) progress(finished_);
+    }
+    return std::move(results_);
+}
+
+}  // namespace tpx
