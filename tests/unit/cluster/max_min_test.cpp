@@ -2,6 +2,7 @@
 #include "lib/cluster/max_min.hpp"
 
 #include "formats/trace/speeds_file.hpp"
+#include "formats/trace/trace_file.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 #include "lib/cluster/speed.hpp"
@@ -121,6 +122,26 @@ TEST_CASE("shares found from inside are as good as the vertex of the simplex met
             for (std::size_t j = 0; j < uses.size(); ++j) used += shares[j][t] * uses[j].gpus[t];
             CHECK(used <= counts[t] + 1e-3);
         }
+    }
+}
+
+TEST_CASE("shares of the jobs of Gavel's small trace are as good as the simplex method's, however many are there") {
+    const Cluster cluster{{"K80", "P100", "V100"}, {{"k", 0, 8, 0, 0}, {"p", 1, 8, 0, 0}, {"v", 2, 8, 0, 0}}, {}};
+    const formats::SpeedBook speeds = formats::read_speeds("testdata/simulate/gavel.json", cluster);
+    const formats::Trace trace = formats::read_trace("testdata/simulate/gavel.trace", cluster, speeds);
+    REQUIRE(trace.jobs.size() == 20);
+    std::vector<KindUse> uses;
+    for (const TraceJob& job : trace.jobs) {
+        KindUse use{job.priority, {}, {}};
+        for (const int kind : {0, 1, 2}) {
+            const auto [gpus, rate] = job.speed->on_kind(kind, job.gpus);
+            use.gpus.push_back(rate > 0 ? gpus : 0);
+            use.rates.push_back(rate);
+        }
+        uses.push_back(std::move(use));
+        const std::vector<int> counts{8, 8, 8};
+        CHECK(least_share(uses, max_min_shares(uses, counts)) ==
+              doctest::Approx(solve(max_min_program(uses, counts)).value).epsilon(2e-4));
     }
 }
 
