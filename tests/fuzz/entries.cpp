@@ -14,6 +14,8 @@
 #include "formats/torch/pickle.hpp"
 #include "formats/torch/pickle_writer.hpp"
 #include "formats/trace/cluster_file.hpp"
+#include "formats/trace/models_file.hpp"
+#include "formats/trace/outages_file.hpp"
 #include "formats/trace/trace_file.hpp"
 #include "lib/layout/layout.hpp"
 
@@ -172,6 +174,15 @@ void speeds(std::string_view bytes) { formats::parse_speeds(bytes, "speeds.csv",
 
 void cluster_file(std::string_view bytes) { formats::parse_cluster(bytes, "cluster.toml"); }
 
+void models_file(std::string_view bytes) {
+    static const std::vector<Family> families = formats::load_families({});
+    formats::parse_models(bytes, "models.toml", families);
+}
+
+void outages_file(std::string_view bytes) {
+    formats::parse_outages(bytes, "outages.csv", formats::read_cluster("8x4:K80"));
+}
+
 void columns(std::string_view bytes) { formats::parse_columns(bytes, "columns.toml"); }
 void throughput_model(std::string_view bytes) {
     formats::belief_before(formats::parse_throughput_model(bytes, "m.toml"));
@@ -226,6 +237,8 @@ std::span<const Entry> entries() {
         Entry{"trace", trace},
         Entry{"speeds", speeds},
         Entry{"cluster", cluster_file},
+        Entry{"models", models_file},
+        Entry{"outages", outages_file},
         Entry{"runs", runs},
         Entry{"columns", columns},
         Entry{"throughput-model", throughput_model},

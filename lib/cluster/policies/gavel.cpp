@@ -33,24 +33,27 @@ public:
 private:
     static constexpr Time shortest = 360 * second;
 
-    // Those that ran in the last round in the order in which they were chosen, then those that wait; true when there
-    // are others than before.
+    // Those that ran in the last round in the order in which they were chosen, then those that wait as they stand in
+    // their heap; true when there are others than before.
     bool find_jobs(const Simulation& simulation) {
-        std::vector<int> jobs;
-        for (const int id : chosen_)
-            if (simulation.result(id).finish == never) jobs.push_back(id);
-        std::vector<int> rest = jobs_;
-        rest.insert(rest.end(), simulation.waiting().begin(), simulation.waiting().end());
-        for (const int id : rest)
-            if (simulation.result(id).finish == never && std::ranges::count(jobs, id) == 0) jobs.push_back(id);
-        const auto sorted = [](std::vector<int> ids) {
-            std::ranges::sort(ids);
-            return ids;
-        };
-        const bool same = sorted(jobs) == sorted(jobs_);
-        if (same) return false;
+        const auto is_done = [&](int id) { return simulation.result(id).finish != never; };
+        std::erase_if(chosen_, is_done);
+        for (const int id : simulation.waiting())
+            if (id >= next_) push(simulation, id), next_ = id + 1;
+        std::vector<int> jobs = chosen_;
+        jobs.insert(jobs.end(), queue_.begin(), queue_.end());
+        std::vector<int> sorted = jobs;
+        std::ranges::sort(sorted);
+        if (sorted == known_) return false;
+        known_ = std::move(sorted);
         jobs_ = std::move(jobs);
         return true;
+    }
+
+    // VirtualFlow's simulator keeps who waits in a heap by priority, and takes them as they stand in it.
+    void push(const Simulation& simulation, int id) {
+        queue_.push_back(id);
+        std::ranges::push_heap(queue_, {}, [&](int job) { return simulation.job(job).priority; });
     }
 
     void compute_shares(const Simulation& simulation) {
@@ -99,6 +102,7 @@ private:
         std::vector<int> free, chosen(jobs_.size(), any);
         for (int kind = 0; kind < kinds; ++kind) free.push_back(usable(simulation, kind));
         chosen_.clear();
+        queue_.clear();
         for (const Candidate& candidate : candidates) {
             const int gpus = uses_[candidate.index].gpus[candidate.kind];
             if (chosen[candidate.index] != any || free[candidate.kind] < gpus) continue;
@@ -114,6 +118,8 @@ private:
             counts[index][chosen[index]] = uses_[index].gpus[chosen[index]];
             if (mixed_) add_idle(simulation.job(jobs_[index]), uses_[index].rates[chosen[index]], counts[index], free);
         }
+        for (std::size_t i = 0; i < jobs_.size(); ++i)
+            if (chosen[i] == any) push(simulation, jobs_[i]);
         return counts;
     }
 
@@ -180,7 +186,10 @@ private:
     Time round_ = shortest;
     Time due_ = 0;  // when the next round begins
     std::vector<int> jobs_;
+    std::vector<int> known_;   // the same, in order
     std::vector<int> chosen_;  // of the last round, most urgent first
+    std::vector<int> queue_;   // who was not chosen, or came since, as a heap
+    int next_ = 0;             // the first job that has not come
     std::vector<KindUse> uses_;
     std::vector<std::vector<double>> shares_;
     std::map<std::pair<int, int>, int> rounds_;  // that a job has had on a kind

@@ -65,11 +65,14 @@ private:
             std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return jobs_[i].priority; });
         if (policy_ == "srtf") std::ranges::stable_sort(order, {}, [&](std::size_t i) { return left_[i]; });
         if (policy_ == "las") std::ranges::stable_sort(order, {}, [&](std::size_t i) { return level(i); });
-        if (policy_ == "srtf" || policy_ == "las") return make_room(order);
+        if (policy_ == "antman")
+            std::ranges::stable_sort(order, {}, [&](std::size_t i) { return 2 * !jobs_[i].guaranteed + !runs_[i]; });
+        if (policy_ == "srtf" || policy_ == "las" || policy_ == "antman") return make_room(order);
         for (std::size_t at = 0; at < order.size(); ++at) {
             if (runs_[order[at]]) continue;
             if (jobs_[order[at]].gpus > free()) {
                 if (policy_ == "fifo-backfill") backfill(order, at, now);
+                if (policy_ == "synergy") continue;
                 return;
             }
             runs_[order[at]] = true;
