@@ -10,8 +10,8 @@ namespace tpx::formats {
 bool respells_states(const Source& source, const Target& target, const Dialect* dialect);
 
 /// The tensors of `source` in a target that respells_states(). A DCP checkpoint has the master weights as weights; a
-/// universal one has its weights as masters, too. Names where steps were go to no tensor: `adam` has them. Throws Error
-/// (usage) for state that the target has no place for.
+/// universal one has its weights as masters, too. Steps become no tensors of it: the content's adam tells them. Throws
+/// Error (usage) for state that the target has no place for.
 Expressed with_states_respelt(const Source& source, const Target& target);
 
 /// `dialect` with the names that the target's format gives optimizer state, where it has none of its own.

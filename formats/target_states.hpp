@@ -29,8 +29,9 @@ void keep_names(const Target& target, const std::map<std::string, DType>& made, 
 /// are taken out of `expressed`.
 std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed);
 
-/// Takes the settings along that go with optimizer state into another framework's checkpoint. Throws Error (usage) when
-/// the source does not tell them, or when master weights would be rounded.
+/// Takes the settings along that go with optimizer state into another framework's checkpoint: the source's, or those of
+/// given_adam(). Throws Error (usage) when nobody tells them, when the target cannot keep them apart, or when master
+/// weights would be rounded.
 void carry_adam(Source& source, const Target& target, Conversion& out);
 
 }  // namespace tpx::formats

@@ -120,13 +120,14 @@ void member(std::string_view bytes) {
     read_checkpoint(scratch.path());
 }
 
-/// The same, and what could be read is cut for other ranks of DeepSpeed's, and made universal.
+/// The same, and what could be read is made a DCP checkpoint, cut for other ranks of DeepSpeed's, and made universal.
 template <const auto& folder, const auto& file>
 void recut(std::string_view bytes) {
     static Scratch scratch;
     scratch.like(fs::path{"testdata"} / folder).write(file, bytes);
-    for (const auto& [format, layout] :
-         {std::pair{formats::Format::deepspeed, "dp=3"}, {formats::Format::universal, "tp=1"}}) {
+    for (const auto& [format, layout] : {std::pair{formats::Format::dcp, "tp=1"},
+                                         {formats::Format::deepspeed, "dp=3"},
+                                         {formats::Format::universal, "tp=1"}}) {
         formats::Source source = formats::open_source(scratch.path(), {}, {});
         convert(source, {.layout = parse_layout(layout), .format = format});
     }

@@ -158,9 +158,10 @@ def _run(*command):
     return done.returncode, done.stdout + done.stderr
 
 
-# source, layout, what Megatron wrote under it, whether the optimizer is distributed
+# source, layout, what Megatron wrote under it, whether the optimizer is distributed, and what lies between
 CONTINUED = [
     ("llama-opt-dist-tp2pp1dp2-dp_reshardable", "tp=1,dp=2", "llama-opt-dist-tp1pp1dp2-dp_reshardable", True),
+    ("llama-opt-dist-tp1pp1dp2-fully_reshardable", "tp=1,dp=2", "llama-opt-dist-tp1pp1dp2-fully_reshardable", True, "universal"),
     ("llama-opt-dist-tp1pp1dp4-dp_reshardable-buckets", "tp=1,dp=2", "llama-opt-dist-tp1pp1dp2-fully_reshardable", True),
     ("llama-opt-legacy-tp1pp2dp2-distopt-buckets", "tp=2", "llama-opt-dist-tp2pp1dp2-fully_reshardable", True),
     ("llama-opt-dist-tp1pp1dp2-dp_zero_gather_scatter", "tp=2", "llama-opt-dist-tp2pp2", False),
@@ -168,14 +169,20 @@ CONTINUED = [
 ]
 
 
-def continued(tpx, source, layout, like, distributed):
+def continued(tpx, source, layout, like, distributed, between=None):
     facts = read(FIXTURES / "megatron" / like / "fixture.json")
     degrees = dict(pair.split("=") for pair in layout.split(","))
     tp, dp = int(degrees.get("tp", 1)), int(degrees.get("dp", 1))
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "out")
-        status, said = _run(tpx, "reshard", FIXTURES / "megatron" / source / "ckpt", out, "--to", layout, "--format", "torch_dist",
-                            "--quiet", "--set", f"use_distributed_optimizer={str(distributed).lower()}")  # fmt: skip
+        out, first = Path(folder, "out"), FIXTURES / "megatron" / source / "ckpt"
+        padding = []
+        if between:
+            status, said = _run(tpx, "reshard", first, Path(folder, between), "--to", "tp=1", "--format", between, "--quiet")
+            if status:
+                return [said]
+            first, padding = Path(folder, between), ["--set", "make_vocab_size_divisible_by=4"]
+        status, said = _run(tpx, "reshard", first, out, "--to", layout, "--format", "torch_dist",
+                            "--quiet", "--set", f"use_distributed_optimizer={str(distributed).lower()}", *padding)  # fmt: skip
         if status:
             return [said]
         results = []
@@ -284,7 +291,8 @@ def main(tpx):
     for case in CONTINUED:
         faults = continued(tpx, *case)
         failed += bool(faults)
-        print(f"{'FAIL' if faults else 'ok'}: {case[0]} to {case[1]}, one more step as after {case[2]}", flush=True)
+        way = f" through {case[4]}" if len(case) > 4 else ""
+        print(f"{'FAIL' if faults else 'ok'}: {case[0]} to {case[1]}{way}, one more step as after {case[2]}", flush=True)
         for line in faults[:12]:
             print(f"  {line}")
     for case in WRITTEN:
