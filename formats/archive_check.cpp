@@ -78,8 +78,10 @@ ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares) {
 
 ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares) {
     ArchiveCheck result;
-    if (checkpoint.format == Format::safetensors) return result;
-    const bool saved = checkpoint.format == Format::torch || checkpoint.format == Format::deepspeed ||
+    const auto& files = checkpoint.catalogue.files;
+    const bool bin = !files.empty() && files[0].path.extension() == ".bin";
+    if (checkpoint.format == Format::safetensors && !bin) return result;
+    const bool saved = bin || checkpoint.format == Format::torch || checkpoint.format == Format::deepspeed ||
                        checkpoint.format == Format::universal;
     if (saved) return check_files(checkpoint, share, shares);
     const std::vector<Archive> all = archives_of(checkpoint);

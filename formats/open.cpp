@@ -9,6 +9,7 @@
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/recognise.hpp"
 #include "formats/safetensors/safetensors.hpp"
+#include "formats/torch/folder.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ Checkpoint open(const std::filesystem::path& path) {
         case Format::torch_dist:
             return open_torch_dist(found.path);
         case Format::torch:
-            return open_torch_file(found.path);
+            return std::filesystem::is_directory(found.path) ? open_bin_files(found.path) : open_torch_file(found.path);
         case Format::deepspeed:
         case Format::universal:
             return open_deepspeed(found.path);
