@@ -127,6 +127,7 @@ private:
                  std::string_view side) {
         const std::string& role = has.digested.canonical.roles[number];
         const std::string& stored = has.digested.canonical.stored_names[number];
+        if (role == "copy") return judge_copy(has, number, name);
         const std::string tie = tied_to(*has.source, name);
         const auto tied = has.numbers.find(tie);
         if (!tie.empty() && tied != has.numbers.end() &&
@@ -137,6 +138,18 @@ private:
             return;
         }
         differ(stored, side == "B" ? stored : "", side == "A" ? stored : "", fmt::format("{} lacks it", side));
+    }
+
+    /// A second copy of a tensor, which the other side lacks, must be what it is a copy of.
+    void judge_copy(const Member& has, std::size_t number, const std::string& name) {
+        const std::size_t original = has.numbers.at(name.substr(0, name.find(formats::copy_mark)));
+        ++result_.compared;
+        if (has.digested.digests[number] == has.digested.digests[original]) return;
+        const std::string& stored = has.digested.canonical.stored_names[number];
+        const bool in_a = &has == &a_;
+        differ(
+            stored, in_a ? stored : "", in_a ? "" : stored,
+            fmt::format("is not what '{}' is, which it is a copy of", has.digested.canonical.stored_names[original]));
     }
 
     void compare_tensor(std::size_t a, std::size_t b) {

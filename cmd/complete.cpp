@@ -24,7 +24,7 @@ Candidates commands(const Cli& cli) {
     return all;
 }
 
-constexpr std::array<std::array<std::string_view, 2>, 17> layout_meanings{
+constexpr std::array<std::array<std::string_view, 2>, 18> layout_meanings{
     {{"tp=", "tensor-parallel ranks"},
      {"pp=", "pipeline stages"},
      {"dp=", "data-parallel ranks"},
@@ -35,6 +35,7 @@ constexpr std::array<std::array<std::string_view, 2>, 17> layout_meanings{
      {"zero=", "ZeRO stage"},
      {"fsdp=", "ranks that share each parameter"},
      {"hsdp=", "replicas of the fsdp shards"},
+     {"efsdp=", "fsdp inside experts, beside ep"},
      {"fsdp_dim=", "axis that fsdp cuts"},
      {"first=", "layers of the first stage"},
      {"last=", "layers of the last stage"},

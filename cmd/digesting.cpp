@@ -13,11 +13,13 @@
 namespace tpx::cli {
 namespace {
 
-/// A digest over the names, dtypes, shapes and digests of all tensors, in the order of their names.
+/// A digest over the names, dtypes, shapes and digests of all tensors but second copies, in the order of their names.
 std::string state_digest(const Digested& digested) {
     std::vector<std::size_t> order(digested.digests.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::erase_if(order, [&](std::size_t t) { return digested.canonical.roles[t] == "extra"; });
+    std::erase_if(order, [&](std::size_t t) {
+        return digested.canonical.roles[t] == "extra" || digested.canonical.roles[t] == "copy";
+    });
     std::ranges::sort(order, {},
                       [&](std::size_t t) -> const std::string& { return digested.canonical.tensors[t].name; });
     std::string text;

@@ -18,8 +18,9 @@ namespace {
 /// A master may lie beside its weight by this part of the tensor's largest: what is left where a training framework
 /// adds to masters that are not rounded at once.
 constexpr double close = 1.0 / (1 << 14);
-/// And so may one element in this many.
+/// And so may one element in this many; tensors that are too small for shares may have some more.
 constexpr std::uint64_t few = 16;
+constexpr std::uint64_t some = 4;
 
 /// What is read for one role of a parameter.
 struct Job {
@@ -101,7 +102,7 @@ private:
             return fault(job, facts, fmt::format("{} of {} squares are negative", facts.negative, facts.elements));
         if (facts.misses == 0) return;
         const bool far = facts.farthest > close * facts.largest;
-        if (!far && facts.misses * few <= std::max(facts.elements, few)) {
+        if (!far && facts.misses <= facts.elements / few + some) {
             near_ += facts.misses;
             return;
         }

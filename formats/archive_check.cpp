@@ -79,9 +79,11 @@ ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares) {
 
 ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares) {
     ArchiveCheck result;
-    if (checkpoint.format == Format::safetensors) return result;
-    const bool saved =
-        is_torch(checkpoint.format) || checkpoint.format == Format::deepspeed || checkpoint.format == Format::universal;
+    const auto& files = checkpoint.catalogue.files;
+    const bool bin = !files.empty() && files[0].path.extension() == ".bin";
+    if (checkpoint.format == Format::safetensors && !bin) return result;
+    const bool saved = bin || is_torch(checkpoint.format) || checkpoint.format == Format::deepspeed ||
+                       checkpoint.format == Format::universal;
     if (saved) return check_files(checkpoint, share, shares);
     const std::vector<Archive> all = archives_of(checkpoint);
     const std::size_t begin = all.size() * share / shares;

@@ -73,6 +73,9 @@ Conversion convert(Source& source, const Target& target);
 std::vector<Piece> holdings(const Reading& reading, std::span<const Tensor> tensors,
                             std::span<const std::vector<NumberedPart>> parts, const Layout& layout, Format format);
 
+/// Stands in the canonical name of a second copy between that of the original and the stored name.
+inline constexpr const char* copy_mark = " as ";
+
 /// The canonical tensors of a checkpoint and the pieces that hold them; what verify compares. `names` gives for each
 /// the stored name. Payloads are located by this call.
 struct Canonical {
@@ -80,7 +83,7 @@ struct Canonical {
     std::vector<Piece> pieces;
     std::vector<std::string> stored_names;
     std::vector<Part> parts;         ///< where each stands in the stored tensor
-    std::vector<std::string> roles;  ///< "weight", "exp_avg", ..., "extra"
+    std::vector<std::string> roles;  ///< "weight", "exp_avg", ..., "extra", "copy" of another of these tensors
 
     Side side() const { return {tensors, pieces}; }
 };

@@ -12,8 +12,9 @@ using enum FormatEntry::Written;
 
 constexpr std::array<FormatEntry, 12> entries{{
     {Format::safetensors,
-     "safetensors, as Hugging Face and DCP keep them: one file, several with an index, a file a rank", from_any, false,
-     false, true},
+     "safetensors, as Hugging Face and DCP keep them: one file, several with an index, a file a rank; "
+     "`pytorch_model*.bin` is read",
+     from_any, false, false, true},
     {Format::dcp, "PyTorch distributed checkpoint: FSDP2, tensor parallel, both, uneven", from_any, true, true, true},
     {Format::torch_dist, "Megatron-core `torch_dist`: any kind of optimizer, also in buckets", from_any, true, true,
      true},

@@ -216,14 +216,15 @@ Canonical canonical(Source& source) {
         const bool sub_byte = itemsize(from.tensors[t].dtype) == 0;
         for (Part& part : sub_byte ? std::vector{own_part(in_bytes(from.tensors[t]))}
                                    : parts_of(source.reading, from.tensors[t], meaning)) {
-            const std::uint32_t number = names(part.name);
-            if (number < out.tensors.size() && is_copy(meaning)) continue;
+            std::uint32_t number = names(part.name);
+            const bool copy = number < out.tensors.size() && is_copy(meaning);
+            if (copy) number = names(part.name += copy_mark + from.tensors[t].name);
             if (number < out.tensors.size())
                 throw failure("tensor '{}': '{}' is stored twice", from.tensors[t].name, part.name);
             out.tensors.push_back({part.name, in_bytes(from.tensors[t]).dtype, part.shape});
             out.stored_names.push_back(from.tensors[t].name);
             out.parts.push_back(part);
-            out.roles.emplace_back(meaning.kind == Meaning::Kind::extra ? "extra" : meaning.role);
+            out.roles.emplace_back(copy ? "copy" : meaning.kind == Meaning::Kind::extra ? "extra" : meaning.role);
             parts[t].push_back({std::move(part), number});
         }
     }

@@ -70,7 +70,11 @@ std::string make_config_json(const Expressed& expressed, const Config& config) {
     if (settings.empty()) return "";
     nlohmann::ordered_json json;
     for (const ConfigSetting& setting : settings) {
-        json[setting.key] = to_json(setting);
+        const std::size_t dot = setting.key.find('.');
+        if (dot == setting.key.npos)
+            json[setting.key] = to_json(setting);
+        else
+            json[setting.key.substr(0, dot)][setting.key.substr(dot + 1)] = to_json(setting);
     }
     if (!expressed.tensors.empty()) json["dtype"] = info(expressed.tensors[0].dtype).torch;
     return json.dump(2) + "\n";

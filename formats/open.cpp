@@ -9,6 +9,7 @@
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/recognise.hpp"
 #include "formats/safetensors/safetensors.hpp"
+#include "formats/torch/folder.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -63,7 +64,8 @@ Checkpoint open(const std::filesystem::path& path) {
             return open_torch_dist(found.path);
         case Format::torch:
         case Format::torch_legacy:
-            return open_torch_file(*found.format, found.path);
+            return std::filesystem::is_directory(found.path) ? open_bin_files(found.path)
+                                                             : open_torch_file(*found.format, found.path);
         case Format::deepspeed:
         case Format::universal:
             return open_deepspeed(found.path);

@@ -114,7 +114,7 @@ private:
             const std::string& role = canonical_.roles[t];
             if (stored(t).find("optimizer.distributed.") != std::string::npos)
                 throw failure("tensor '{}': optimizer state in buckets that args do not explain", stored(t));
-            if (role == "extra") continue;
+            if (role == "extra" || role == "copy") continue;
             const std::string name = keys(t);
             StateOfParameter& parameter = all_[name];
             parameter.name = name;

@@ -5,6 +5,7 @@
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
+#include "formats/torch/folder.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
@@ -86,6 +87,8 @@ Recognised recognise_file(const fs::path& path) {
     std::string start(std::min<std::uint64_t>(size_of_file(path), 16), '\0');
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{start}), path);
     const std::uint64_t size = size_of_file(path);
+    if (name == "pytorch_model.bin.index.json")
+        return {path.parent_path(), Format::torch, "a Hugging Face checkpoint of torch.save files"};
     if (starts_as_safetensors(start, size) || name.ends_with(".safetensors") ||
         name.ends_with(".safetensors.index.json"))
         return {path, Format::safetensors, "a safetensors file"};
@@ -166,6 +169,7 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
     if (other == rank_files) return {path, Format::megatron, other};
     // Hugging Face repositories hold the same weights in several formats; safetensors go before all but training state.
     if (holds_safetensors(path)) return {path, Format::safetensors, "a safetensors checkpoint"};
+    if (holds_bin_files(path)) return {path, Format::torch, "a Hugging Face checkpoint of torch.save files"};
     if (other == gguf_files) return {path, Format::gguf, other};
     if (other == hdf5_files) return {path, Format::hdf5, other};
     return {path, {}, other};

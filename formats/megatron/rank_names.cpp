@@ -147,7 +147,24 @@ bool is_buffer(std::string_view name) {
         [&](std::string_view end) { return name.ends_with(end); });
 }
 
+namespace {
+
+/// The place inside "mtp.layers.N.": what joins embedding and hidden state, the decoder layer, the norm behind it.
+std::string order_in_mtp(std::string_view name) {
+    static constexpr std::array<std::string_view, 5> modules{"enorm.", "hnorm.", "eh_proj.", "transformer_layer.",
+                                                             "mtp_model_layer."};
+    const std::size_t dot = std::min(name.find('.') + 1, name.size());
+    const std::string_view rest = name.substr(dot);
+    const auto module = std::ranges::find_if(modules, [&](std::string_view start) { return rest.starts_with(start); });
+    const std::string layer{module == modules.end() || module < modules.begin() + 3 ? "" : rest.substr(module->size())};
+    return fmt::format("{:0>6}.{}.{}", name.substr(0, dot), module - modules.begin(),
+                       layer.empty() ? "" : module_order("decoder.layers.0." + layer));
+}
+
+}  // namespace
+
 std::string module_order(std::string_view name) {
+    static constexpr std::string_view mtp = "mtp.layers.";
     static constexpr std::array<std::string_view, 8> tops{"embedding.word_embeddings.",
                                                           "embedding.position_embeddings.",
                                                           "embedding.tokentype_embeddings.",
@@ -182,6 +199,7 @@ std::string module_order(std::string_view name) {
         return std::ranges::find_if(list, [&](std::string_view start) { return text.starts_with(start); }) -
                list.begin();
     };
+    if (name.starts_with(mtp)) return fmt::format("{:02}.{}", place(tops, name), order_in_mtp(name.substr(mtp.size())));
     const Spelling as_is{};
     const RankName at = parse_rank_name(name, as_is);
     // Weights go before biases; TransformerEngine has the norm of a fused linear in front.

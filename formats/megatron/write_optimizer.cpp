@@ -28,9 +28,6 @@ Parameters parameters_of(const std::vector<RankParameter>& all, bool split, bool
     Parameters found;
     for (const RankParameter& parameter : all) {
         if (is_buffer(parameter.name) || (split && of_experts(parameter) != experts)) continue;
-        if (parameter.name.starts_with("mtp.") || parameter.name.find(".layers.") == parameter.name.npos)
-            if (parameter.name.starts_with("mtp."))
-                throw failure("tensor '{}': the place of MTP layers in the optimizer is not known", parameter.name);
         found.push_back(&parameter);
     }
     return found;

@@ -147,16 +147,44 @@ Layout with_writers(Layout layout, const Catalogue& catalogue, const Reading& re
     return finest(layout, ranks, catalogue, reading, cutting).value_or(layout);
 }
 
+/// `layout` with experts dealt to ranks, which FSDP shares with them or cuts along a mesh axis of its own.
+std::optional<Layout> with_experts(const Layout& layout, const std::set<int>& candidates, const Catalogue& catalogue,
+                                   const Reading& reading, const Cutting& cutting,
+                                   const std::vector<std::vector<Box>>& boxes) {
+    for (int ep : candidates) {
+        if (ep == 1 || experts_of(reading) % ep != 0) continue;
+        Layout dealt = layout;
+        dealt.ep = ep;
+        if (layout.fsdp % ep == 0 && explains(dealt, catalogue, reading, cutting, boxes)) return dealt;
+        if (layout.fsdp == 1) {
+            dealt.dp = ep;
+            if (explains(dealt, catalogue, reading, cutting, boxes)) return dealt;
+            continue;
+        }
+        for (int efsdp : candidates) {
+            dealt.efsdp = efsdp;
+            dealt.dp = ep * efsdp;
+            if (dealt.dp % layout.fsdp == 0 && explains(dealt, catalogue, reading, cutting, boxes)) return dealt;
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
     const auto boxes = stored_boxes(catalogue);
     if (cutting.equal && reading.config.contains("tensor_model_parallel_size")) {
         const Layout claimed = claimed_by(reading.config);
-        if (!reading.family || explains(claimed, catalogue, reading, cutting, boxes)) return claimed;
+        Cutting together = cutting;
+        together.experts_together = true;
+        if (!reading.family || explains(claimed, catalogue, reading, cutting, boxes) ||
+            explains(claimed, catalogue, reading, together, boxes))
+            return claimed;
     }
     const std::set<int> candidates = degrees(boxes);
     const bool experts = cutting.equal && reading.family && experts_of(reading) > 0;
+    const bool dcp_experts = !cutting.equal && reading.family && experts_of(reading) > 0;
     for (int tp : candidates) {
         if (!reading.family && tp > 1) break;
         for (int fsdp : candidates) {
@@ -165,6 +193,9 @@ std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& r
                 Layout layout{.tp = tp, .dp = fsdp, .fsdp = fsdp, .fsdp_dim = fsdp_dim};
                 if (explains(layout, catalogue, reading, cutting, boxes))
                     return with_writers(layout, catalogue, reading, cutting);
+                if (dcp_experts && fsdp_dim == 0) {
+                    if (auto with = with_experts(layout, candidates, catalogue, reading, cutting, boxes)) return with;
+                }
                 for (int etp : experts ? candidates : std::set<int>{}) {
                     layout.etp = etp;
                     if (etp != tp && explains(layout, catalogue, reading, cutting, boxes))

@@ -54,6 +54,14 @@ std::string spelled(const ConfigValue& value) {
     return "";
 }
 
+/// Whether all conditions hold, which are joined by '&'.
+bool all_hold(const Config& config, std::string_view conditions) {
+    while (!conditions.empty()) {
+        if (!holds(config, take_until(conditions, "&"))) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 std::optional<Index> integer(const Config& config, std::string_view key) {
@@ -125,7 +133,7 @@ std::optional<Index> Dims::evaluate(std::string_view formula, const Config& conf
     while (!formula.empty()) {
         std::string_view alternative = take_until(formula, "|");
         const std::string_view value = take_until(alternative, " if ");
-        if (!alternative.empty() && !holds(config, trim(alternative))) continue;
+        if (!all_hold(config, alternative)) continue;
         if (const auto result = sum(value)) return result;
     }
     return std::nullopt;
@@ -135,8 +143,9 @@ std::optional<ConfigValue> Dims::value(std::string_view formula, const Config& c
     while (!formula.empty()) {
         std::string_view alternative = take_until(formula, "|");
         const std::string_view text = take_until(alternative, " if ");
-        if (!alternative.empty() && !holds(config, trim(alternative))) continue;
+        if (!all_hold(config, alternative)) continue;
         if (text == "true" || text == "false") return text == "true";
+        if (text == "null") return ConfigValue{nullptr};
         if (text.size() >= 2 && text.starts_with('\'') && text.ends_with('\''))
             return std::string{text.substr(1, text.size() - 2)};
         if (const auto found = config.find(text); found != config.end()) return found->second;

@@ -185,12 +185,24 @@ const CanonicalTensor* tied_tensor(const Family& family) {
     return found == family.tensors.end() ? nullptr : &found->second;
 }
 
+/// Whether the model has no output layer by its make: its names stand without their prefix, or it sorts texts.
+bool headless(const Reading& source, const Occurrences& have) {
+    const auto prefixed = [](const Rule& rule) { return rule.name.has_prefix(); };
+    const bool bare = source.dialect->bare || std::ranges::none_of(source.dialect->rules, prefixed);
+    return (!bare && !source.prefixed) || have.contains("score");
+}
+
 /// Adds the tied output layer where the dialect writes it, or takes it away where it does not.
 void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have, Expressed& out) {
     const CanonicalTensor* head = tied_tensor(*source.family);
     if (!head) return;
     const bool lacking = !have.contains(head->name);
-    if (lacking && !source.tied && !source.config.empty())
+    const bool by_make = headless(source, have);
+    if (lacking && by_make && source.dialect->name != dialect.name)
+        throw failure(
+            "the model has no output layer, which {} names must have; --dialect keep leaves the names as they are",
+            dialect.name);
+    if (lacking && !source.tied && !source.config.empty() && !by_make)
         throw failure("tensor '{}' is missing, and the configuration does not say that it is tied to '{}'", head->name,
                       head->tie);
     const bool written = std::ranges::any_of(

@@ -16,7 +16,7 @@ struct CanonicalTensor {
     std::string name;
     std::vector<Axis> axes;  ///< `l`, and `e` if it is split by expert, lead and are indices, no axes of the pieces
     char tp = 0;             ///< the factor that tensor parallelism cuts, with `ep` that of experts; 0: replicated
-    char local_tp = 0;       ///< cut so only in rank files of Megatron's local layers, replicated elsewhere
+    char local_tp = 0;       ///< cut so by Megatron's own layers (transformer_impl=local), replicated elsewhere
     char ep = 0;             ///< 'e': experts are dealt to ranks in blocks, and there is one piece for each; 0: none
     bool first = false;      ///< without layer: on the first stage
     bool last = false;       ///< without layer: on the last stage

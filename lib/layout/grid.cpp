@@ -88,14 +88,12 @@ Grid expert_grid(const Layout& layout) {
         throw Error{Exit::usage,
                     "layout: order={}: stages are {} ranks apart for experts, {} for all else; with pp last they agree",
                     layout.order, stage_step(axes), dense_step};
-    if (layout.fsdp > 1 && dp % layout.hsdp() != 0)
-        throw Error{Exit::usage, "layout: {} ranks hold the same experts; they are no multiple of hsdp={}", dp,
-                    layout.hsdp()};
+    if (layout.efsdp > 0) throw Error{Exit::usage, "layout: efsdp= is for checkpoints; models are not planned so"};
     return {.parts = etp,
             .stages = layout.pp,
             .blocks = layout.ep,
             .replicas = dp,
-            .fsdp = layout.fsdp > 1 ? dp / layout.hsdp() : 1,
+            .fsdp = expert_fsdp(layout),
             .places = places(layout, axes)};
 }
 

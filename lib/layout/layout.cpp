@@ -28,17 +28,12 @@ struct DegreeKey {
 };
 
 constexpr std::array degree_keys{
-    DegreeKey{"tp", &Layout::tp, 1},
-    DegreeKey{"pp", &Layout::pp, 1},
-    DegreeKey{"dp", &Layout::dp, 1},
-    DegreeKey{"cp", &Layout::cp, 1},
-    DegreeKey{"ep", &Layout::ep, 1},
-    DegreeKey{"etp", &Layout::etp, 1},
-    DegreeKey{"vpp", &Layout::vpp, 1},
-    DegreeKey{"zero", &Layout::zero, 0},
-    DegreeKey{"fsdp", &Layout::fsdp, 1},
-    DegreeKey{"vn", &Layout::vn, 0},
-    DegreeKey{"fsdp_dim", &Layout::fsdp_dim, 0},
+    DegreeKey{"tp", &Layout::tp, 1},     DegreeKey{"pp", &Layout::pp, 1},
+    DegreeKey{"dp", &Layout::dp, 1},     DegreeKey{"cp", &Layout::cp, 1},
+    DegreeKey{"ep", &Layout::ep, 1},     DegreeKey{"etp", &Layout::etp, 1},
+    DegreeKey{"vpp", &Layout::vpp, 1},   DegreeKey{"zero", &Layout::zero, 0},
+    DegreeKey{"fsdp", &Layout::fsdp, 1}, DegreeKey{"efsdp", &Layout::efsdp, 1},
+    DegreeKey{"vn", &Layout::vn, 0},     DegreeKey{"fsdp_dim", &Layout::fsdp_dim, 0},
 };
 
 int parse_degree(std::string_view key, std::string_view text, int least) {
@@ -87,6 +82,8 @@ Layout complete(Layout layout, const std::map<std::string, std::string, std::les
         layout.dp = ranks / others;
     } else if (!has("dp")) {
         layout.dp = layout.fsdp * std::max(hsdp, 1);
+        const int experts = layout.ep * expert_tp(layout) * layout.efsdp;
+        if (hsdp == 0) layout.dp = std::max(layout.dp, experts / (layout.tp * layout.cp));
     }
     if (hsdp > 0 && !has("fsdp")) {
         if (layout.dp % hsdp != 0) throw mistake("layout: dp={} is no multiple of hsdp={}", layout.dp, hsdp);
@@ -106,6 +103,9 @@ Layout complete(Layout layout, const std::map<std::string, std::string, std::les
     const int etp = layout.etp > 0 ? layout.etp : layout.tp;
     if (expert_ranks % (layout.ep * etp) != 0)
         throw mistake("layout: ep*etp = {} does not divide tp*cp*dp = {}", layout.ep * etp, expert_ranks);
+    if (layout.efsdp > 0 && (layout.fsdp == 1 || expert_dp(layout) != layout.efsdp))
+        throw mistake("layout: efsdp={} with ep={}, fsdp={} and dp={}: experts are cut over {} ranks", layout.efsdp,
+                      layout.ep, layout.fsdp, layout.dp, layout.fsdp == 1 ? 1 : expert_dp(layout));
     if (layout.fsdp_dim > 1) throw mistake("layout: fsdp_dim={}: must be 0 or 1", layout.fsdp_dim);
     check_order(layout.order);
     return layout;
@@ -205,6 +205,7 @@ std::string to_string(const Layout& layout) {
     say("zero", layout.zero, 0);
     say("fsdp", layout.fsdp, 1);
     if (layout.fsdp > 1) say("hsdp", layout.hsdp(), 1);
+    say("efsdp", layout.efsdp, 0);
     say("fsdp_dim", layout.fsdp_dim, 0);
     say("vn", layout.vn, 0);
     if (layout.first) say("first", *layout.first, -1);

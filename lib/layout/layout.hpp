@@ -12,17 +12,19 @@ namespace tpx {
 
 /// A parallel layout: degrees of parallelism and the order of the axes over the ranks. See tpx-layout(5).
 struct Layout {
-    int tp = 1;                ///< tensor
-    int pp = 1;                ///< pipeline stages
-    int dp = 1;                ///< data, replicas and shards together
-    int cp = 1;                ///< context
-    int ep = 1;                ///< expert
-    int etp = 0;               ///< tensor parallelism inside experts; 0: as tp
-    int vpp = 1;               ///< model chunks a stage
-    int zero = 0;              ///< ZeRO stage
-    int fsdp = 1;              ///< of dp: over how many ranks parameters are cut
-    int fsdp_dim = 0;          ///< along which axis; 1 falls back to 0 where axis 1 is missing or does not divide
-    int vn = 0;                ///< virtual nodes; 0: not used
+    int tp = 1;        ///< tensor
+    int pp = 1;        ///< pipeline stages
+    int dp = 1;        ///< data, replicas and shards together
+    int cp = 1;        ///< context
+    int ep = 1;        ///< expert
+    int etp = 0;       ///< tensor parallelism inside experts; 0: as tp
+    int vpp = 1;       ///< model chunks a stage
+    int zero = 0;      ///< ZeRO stage
+    int fsdp = 1;      ///< of dp: over how many ranks parameters are cut
+    int fsdp_dim = 0;  ///< along which axis; 1 falls back to 0 where axis 1 is missing or does not divide
+    int efsdp =
+        0;       ///< fsdp inside experts, where it has a mesh axis beside ep, along axis 1; 0: what ep leaves of fsdp
+    int vn = 0;  ///< virtual nodes; 0: not used
     std::vector<int> stages;   ///< layers of each model chunk in pipeline order; empty: even
     std::optional<int> first;  ///< layers of the first stage, the other stages share the rest
     std::optional<int> last;   ///< layers of the last stage
@@ -71,6 +73,9 @@ int expert_tp(const Layout& layout);
 
 /// How many ranks hold the same part of the same expert.
 int expert_dp(const Layout& layout);
+
+/// Over how many ranks FSDP cuts an expert that ep deals out. Throws Error (usage) when copies do not divide them.
+int expert_fsdp(const Layout& layout);
 
 /// The rank at `at` of the grid of experts.
 int expert_rank_at(const Layout& layout, const ExpertCoordinates& at);

@@ -97,6 +97,16 @@ int expert_dp(const Layout& layout) {
     return std::max(1, layout.tp * layout.cp * layout.dp / (expert_tp(layout) * layout.ep));
 }
 
+int expert_fsdp(const Layout& layout) {
+    if (layout.fsdp == 1) return 1;
+    if (layout.efsdp > 0) return layout.efsdp;
+    const int ranks = expert_dp(layout);
+    if (ranks % layout.hsdp() != 0)
+        throw Error{Exit::usage, "layout: {} ranks hold the same experts; they are no multiple of hsdp={}", ranks,
+                    layout.hsdp()};
+    return ranks / layout.hsdp();
+}
+
 int expert_rank_at(const Layout& layout, const ExpertCoordinates& at) {
     int rank = 0;
     int step = 1;

@@ -57,22 +57,48 @@ private:
 /// What a configuration says of a family: no, nothing, or yes.
 enum class Verdict { no, silent, yes };
 
+/// Whether a tag of `rule` names a tensor of the family that is not among those `present`.
+bool speaks_of_absent(const Family& family, const Rule& rule, const std::set<std::string_view>& present) {
+    return std::ranges::any_of(rule.tags, [&](std::string_view tag) {
+        for (const std::string_view word :
+             {tag.substr(0, tag.find('+')), tag.substr(std::min(tag.find('+') + 1, tag.size()))}) {
+            if (family.tensors.contains(word) && !present.contains(word)) return true;
+        }
+        return false;
+    });
+}
+
 struct Candidate {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;
     Verdict verdict = Verdict::silent;
-    bool named = false;  ///< the family is the one for models that do not say what they are
+    bool named = false;     ///< the family is the one for models that do not say what they are
+    std::size_t asked = 0;  ///< conditions on the configuration, which all hold
     std::vector<Meaning> meanings;
     std::vector<std::uint32_t> unknown;
     std::size_t parameters = 0;
     std::string missing;  ///< a tensor that the family requires and nobody stores
 
     bool fits() const { return parameters > 0 && missing.empty() && (unknown.empty() || verdict == Verdict::yes); }
-    /// Better ones are larger. Of families that fit alike, the one with the fewest tensors says most.
+    /// Better ones are larger. Of families that fit alike, the one that asks most of the configuration says most, and
+    /// then the one with the fewest tensors.
     auto rank() const {
-        return std::tuple{fits(), verdict, parameters, named, -static_cast<std::ptrdiff_t>(family->tensors.size())};
+        return std::tuple{fits(), verdict, parameters,
+                          named,  asked,   -static_cast<std::ptrdiff_t>(family->tensors.size())};
     }
 };
+
+/// Of several rules for one name, the first counts that speaks only of tensors that are present.
+void settle(const Family& family, const Dialect& dialect, std::vector<Meaning>& meanings,
+            const std::set<std::string_view>& present) {
+    for (Meaning& meaning : meanings) {
+        if (meaning.kind != Meaning::Kind::parameter || !speaks_of_absent(family, *meaning.rule, present)) continue;
+        const auto other = std::ranges::find_if(dialect.rules, [&](const Rule& rule) {
+            return rule.name.text() == meaning.rule->name.text() && !speaks_of_absent(family, rule, present);
+        });
+        if (other != dialect.rules.end()) meaning.rule = &*other;
+    }
+}
 
 Candidate match(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors,
                 std::span<const std::string> folded) {
@@ -87,6 +113,7 @@ Candidate match(const Family& family, const Dialect& dialect, std::span<const Te
         ++candidate.parameters;
         present.insert(meaning.rule->expression.parts.begin(), meaning.rule->expression.parts.end());
     }
+    settle(family, dialect, candidate.meanings, present);
     for (const auto& [name, tensor] : family.tensors) {
         if (!tensor.optional && tensor.tie.empty() && !present.contains(name)) candidate.missing = name;
     }
@@ -200,7 +227,10 @@ Candidate best_candidate(std::span<const Tensor> tensors, std::span<const Family
             if (verdict == Verdict::no) continue;
             Candidate candidate = match(family, dialect, tensors, folded);
             candidate.verdict = verdict;
-            candidate.named = family.detect.contains(dialect.name == "hf" ? "hf" : "mcore");
+            const auto detect = family.detect.find(dialect.name == "hf" ? "hf" : "mcore");
+            candidate.named = detect != family.detect.end();
+            if (verdict == Verdict::yes && source == "mcore" && candidate.named && !type)
+                candidate.asked = detect->second.size();
             if (candidate.parameters > 0 && (!best.family || candidate.rank() > best.rank()))
                 best = std::move(candidate);
         }
@@ -281,6 +311,11 @@ void add_dims(Reading& reading, const Dims& known) {
         if (!reading.dims[letter]) reading.dims.set(letter, size);
     }
     reading.complete = all_sizes_known(reading);
+}
+
+char tp_factor(const Reading& reading, const CanonicalTensor& tensor) {
+    if (tensor.local_tp != 0 && holds(reading.config, "transformer_impl=local")) return tensor.local_tp;
+    return tensor.tp;
 }
 
 bool is_axis(const Family& family, const Meaning& meaning, char index) {

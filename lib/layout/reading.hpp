@@ -50,6 +50,10 @@ Reading read(std::span<const Tensor> tensors, std::span<const Family> families, 
 /// Adds sizes that are known from elsewhere, and what follows from them.
 void add_dims(Reading& reading, const Dims& known);
 
+/// The factor along which tensor parallelism cuts `tensor`, or 0: Megatron's own layers, of which `reading` may have
+/// been configured (transformer_impl=local), cut some that others replicate.
+char tp_factor(const Reading& reading, const CanonicalTensor& tensor);
+
 /// Whether an index of its parts ('l' or 'e') is an axis of the stored tensor, as it is not in its name.
 bool is_axis(const Family& family, const Meaning& meaning, char index);
 

@@ -66,18 +66,19 @@ int index_axis(const Reading& reading, const Meaning& meaning, char index) {
 Cut find_cut(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const Layout& layout) {
     const Expression& expression = meaning.rule->expression;
     const CanonicalTensor& first = reading.family->tensor(expression.parts[0]);
-    if (first.tp == 0) return {};
+    const char factor = tp_factor(reading, first);
+    if (factor == 0) return {};
     const int tp = first.ep != 0 ? expert_tp(layout) : layout.tp;
     const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
     for (std::size_t a = 0; a < axes.size(); ++a) {
         const int axis = static_cast<int>(a);
-        if (stands_first(axes[a], first.tp)) return {axis, {{0, tensor.shape[axis]}}, tp};
+        if (stands_first(axes[a], factor)) return {axis, {{0, tensor.shape[axis]}}, tp};
         if (!stands_first(axes[a], '+')) continue;
         const auto brought = at_plus(first, axes);
-        if (!brought.empty() && brought[0] == first.tp)
+        if (!brought.empty() && brought[0] == factor)
             return {axis, part_blocks(reading, expression, tensor.shape[axis]), tp};
     }
-    throw failure("factor '{}' does not lead an axis, so it cannot be cut for tensor parallelism", first.tp);
+    throw failure("factor '{}' does not lead an axis, so it cannot be cut for tensor parallelism", factor);
 }
 
 /// The degrees up to twice the one asked for that divide `size`, the largest six: "1, 2, 4".
@@ -100,17 +101,26 @@ int fsdp_axis(const Box& box, const Layout& layout) {
     return second ? 1 : 0;
 }
 
+/// The shards of FSDP, and the axis along which they lie. It cuts inside experts where a rank has fewer of them than
+/// there are shards, as torchtitan does, and where it has a mesh axis beside theirs.
+std::pair<int, int> fsdp_cut(const Shard& shard, const Layout& layout) {
+    if (!shard.experts || layout.ep == 1 || layout.fsdp == 1) return {layout.fsdp, fsdp_axis(shard.box, layout)};
+    const int degree = expert_fsdp(layout);
+    const bool inside = layout.efsdp > 0 || degree > shard.box[0].size();
+    return {degree, inside && shard.box.size() > 1 ? 1 : 0};
+}
+
 /// Adds the parts that FSDP2 makes of what a tensor-parallel rank holds.
 void add_fsdp(std::vector<Shard>& out, const Shard& shard, const Layout& layout) {
     if (layout.fsdp == 1 || shard.whole || shard.box.empty() || volume(shard.box) == 0) {
         out.push_back(shard);
         return;
     }
-    const int axis = fsdp_axis(shard.box, layout);
-    for (int position = 0; position < layout.fsdp; ++position) {
+    const auto [degree, axis] = fsdp_cut(shard, layout);
+    for (int position = 0; position < degree; ++position) {
         Shard piece = shard;
         piece.fsdp = position;
-        piece.box[axis] = chunk(shard.box[axis], layout.fsdp, position);
+        piece.box[axis] = chunk(shard.box[axis], degree, position);
         if (!empty(piece.box)) out.push_back(piece);
     }
 }
@@ -153,9 +163,6 @@ Experts experts_of(const Reading& reading, const Tensor& tensor, const Meaning& 
     if (experts.count % layout.ep != 0)
         throw Error{Exit::usage, "{} experts cannot be dealt to ep={} equal blocks; ep={} can", experts.count,
                     layout.ep, fitting(experts.count, layout.ep)};
-    if (layout.ep > 1 && layout.fsdp > 1)
-        throw Error{Exit::usage, "layout: ep={} with fsdp={} is not supported; give one of them", layout.ep,
-                    layout.fsdp};
     return experts;
 }
 
@@ -167,7 +174,7 @@ void cut_experts(std::vector<Shard>& found, Shard shard, const Experts& experts,
         if (shard.experts) shard.ep = experts.block_of(meaning.indices.expert.value_or(0), layout);
         return cut_slice(found, shard, cut, layout, cutting.equal);
     }
-    const Index step = cutting.by_layer ? 1 : experts.count / layout.ep;
+    const Index step = cutting.by_layer && !cutting.experts_together ? 1 : experts.count / layout.ep;
     for (Index begin = 0; begin < experts.count; begin += step) {
         shard.box[experts.axis] = {begin, begin + step};
         shard.ep = experts.block_of(begin, layout);
@@ -195,6 +202,12 @@ std::vector<Shard> cut_tensor(const Reading& reading, const Tensor& tensor, cons
     return found;
 }
 
+/// Which shard of FSDP the ranks at `dp` have. With a mesh axis of its own, those of one shard follow each other.
+int shard_of(const Layout& layout, const Shard& shard, int dp) {
+    if (shard.experts && layout.ep > 1) return dp % expert_fsdp(layout);
+    return layout.efsdp > 0 ? dp / layout.hsdp() : dp % layout.fsdp;
+}
+
 }  // namespace
 
 std::vector<Shard> shards(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const Layout& layout,
@@ -212,7 +225,7 @@ std::vector<int> holders(const Layout& layout, const Shard& shard) {
     const int replicas = shard.experts ? expert_dp(layout) : layout.dp;
     for (int pp = static_cast<int>(stages.begin); pp < stages.end; ++pp) {
         for (int dp = 0; dp < replicas; ++dp) {
-            if (shard.fsdp >= 0 && dp % layout.fsdp != shard.fsdp) continue;
+            if (shard.fsdp >= 0 && shard_of(layout, shard, dp) != shard.fsdp) continue;
             for (int block = static_cast<int>(blocks.begin); block < blocks.end; ++block) {
                 for (int tp = static_cast<int>(tps.begin); tp < tps.end; ++tp)
                     ranks.push_back(shard.experts ? expert_rank_at(layout, {tp, block, dp, pp})

@@ -13,7 +13,8 @@ namespace tpx {
 struct Cutting {
     bool equal =
         false;  ///< Megatron: tensor-parallel parts are equal or refused; else torch.chunk, the last may be shorter
-    bool by_layer = false;  ///< leading axes of layers and of experts are cut into single ones
+    bool by_layer = false;          ///< leading axes of layers and of experts are cut into single ones
+    bool experts_together = false;  ///< but those of experts are not: a rank's share one tensor (grouped GEMM)
 };
 
 /// A box of a stored tensor and which coordinates hold it; -1: all of them.

@@ -33,6 +33,49 @@ MEGATRON = {
          "v_head_dim": 8},
         "tp=2,pp=2,dp=2,ep=2",
     ),
+    "llama-biases": ("LlamaForCausalLM", {**GLU, "tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}, "tp=2,pp=2"),
+    "llama-scaled": (
+        "LlamaForCausalLM",
+        {**GLU, "rope_parameters": {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 4.0, "low_freq_factor": 1.0,
+                                    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}},
+        "tp=2,pp=2",
+    ),
+    "mistral-window": ("MistralForCausalLM", {**GLU, "sliding_window": 4}, "tp=2"),
+    "qwen3-biases": ("Qwen3ForCausalLM", {**GLU, "head_dim": 10, "attention_bias": True}, "tp=2,pp=2"),
+    "qwen2-moe-bare": (
+        "Qwen2MoeForCausalLM",
+        {**GLU, **EXPERTS, "num_experts": 5, "shared_expert_intermediate_size": 12, "decoder_sparse_step": 2, "qkv_bias": False},
+        "tp=2,pp=2",
+    ),
+    "phi3-partial": ("Phi3ForCausalLM", {**GLU, "num_key_value_heads": 1, "partial_rotary_factor": 0.5}, "pp=2"),
+    "deepseek-v2": (
+        "DeepseekV2ForCausalLM",
+        {**GLU, **EXPERTS, "num_key_value_heads": 4, "n_routed_experts": 4, "n_shared_experts": 2, "first_k_dense_replace": 1,
+         "n_group": 1, "topk_group": 1, "q_lora_rank": None, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8,
+         "v_head_dim": 6},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "deepseek-v3-yarn": (
+        "DeepseekV3ForCausalLM",
+        {**GLU, **EXPERTS, "num_key_value_heads": 4, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1,
+         "n_group": 1, "topk_group": 1, "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8,
+         "v_head_dim": 6,
+         "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                             "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16}},
+        "tp=2,pp=2",
+    ),
+    "glm-4.5": (
+        "Glm4MoeForCausalLM",
+        {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1,
+         "topk_group": 1, "attention_bias": True, "use_qk_norm": True},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "glm-4.5-dense": (
+        "Glm4MoeForCausalLM",
+        {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 4, "n_group": 1,
+         "topk_group": 1, "attention_bias": True, "use_qk_norm": True},
+        "tp=2,pp=2",
+    ),
 }  # fmt: skip
 
 # Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
@@ -46,6 +89,12 @@ KEPT = {
     "gpt2-base": ("GPT2Model", {"n_layer": 2, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101}),
     "t5": ("T5ForConditionalGeneration", {"d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4, "vocab_size": 101}),
     "t5-gated": ("T5ForConditionalGeneration", {"d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 2, "num_heads": 4, "vocab_size": 101, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "t5-encoder": ("T5EncoderModel", {"d_model": 24, "d_kv": 5, "d_ff": 40, "num_layers": 2, "num_heads": 2, "vocab_size": 101}),
+    "bert-classes": ("BertForSequenceClassification", {**DENSE, "num_labels": 3}),
+    "bert-answers": ("BertForQuestionAnswering", DENSE),
+    "llama-base": ("LlamaModel", GLU),
+    "llama-classes": ("LlamaForSequenceClassification", {**GLU, "num_labels": 3}),
+    "gpt2-classes": ("GPT2ForSequenceClassification", {"n_layer": 2, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101, "num_labels": 2, "pad_token_id": 0}),
     "gemma": ("GemmaForCausalLM", {**GLU, "head_dim": 8}),
     "gemma2": ("Gemma2ForCausalLM", {**GLU, "head_dim": 8}),
     "gemma3": ("Gemma3ForCausalLM", {**GLU, "head_dim": 8}),
@@ -81,7 +130,7 @@ def _logits(model):
     given = {"input_ids": ids, "decoder_input_ids": ids} if model.config.is_encoder_decoder else {"input_ids": ids}
     with torch.no_grad():
         out = model.eval()(**given)
-    return getattr(out, "logits", None) if hasattr(out, "logits") else out.last_hidden_state
+    return next(getattr(out, name) for name in ("logits", "start_logits", "last_hidden_state") if hasattr(out, name))
 
 
 def _load(kind, folder):
@@ -132,7 +181,7 @@ def main(tpx):
             if layout:
                 words = ["--to", layout[0], "--format", "torch_dist", *PADDED]
             else:
-                words = ["--to", "tp=2,fsdp=2", "--format", "dcp"]
+                words = ["--to", "tp=2,fsdp=2", "--format", "dcp", "--dialect", "keep"]
             try:
                 faults = _there_and_back(tpx, kind, settings, words, scratch, not layout)
             except Exception as error:

@@ -61,7 +61,7 @@ TEST_CASE("formats of others are named") {
          "a Megatron-core checkpoint of the old backend 'zarr': load it with Megatron-core before 0.16 and save it "
          "with "
          "--dist-ckpt-format torch_dist"},
-        {{{"pytorch_model.bin", "PK"}}, "a torch.save checkpoint"},
+        {{{"model.pth", "PK"}}, "a torch.save checkpoint"},
         {{{"_METADATA", "{}"}},
          "an Orbax checkpoint, whose arrays lie in TensorStore's own database: restore it with orbax.checkpoint and "
          "save "

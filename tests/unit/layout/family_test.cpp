@@ -3,6 +3,8 @@
 
 #include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
+#include "lib/layout/dims.hpp"
+#include "lib/layout/reading.hpp"
 
 #include <doctest/doctest.h>
 
@@ -161,4 +163,35 @@ TEST_CASE("the worked example of tpx-rules(5) is the file that is tested") {
     const std::vector<std::string> example = lines_of("testdata/rules/sandwich.toml");
     REQUIRE(example.size() > 10);
     CHECK_FALSE(std::ranges::search(page, example).empty());
+}
+
+TEST_CASE("a value may be null, and asked of several conditions") {
+    const Config config{{"a", true}, {"b", false}, {"c", std::string{"word"}}};
+    const Dims dims;
+    CHECK(dims.value("null if !a | null", config) == ConfigValue{nullptr});
+    CHECK(dims.value("'yes' if a & !b & c=word | 'no'", config) == ConfigValue{std::string{"yes"}});
+    CHECK(dims.value("'yes' if a & b | 'no'", config) == ConfigValue{std::string{"no"}});
+}
+
+TEST_CASE("of several rules for one name the one counts whose tensor is there") {
+    const std::vector<Family> families = formats::load_families({});
+    for (const bool norms : {true, false}) {
+        std::vector<Tensor> tensors{{"tok_embeddings.weight", DType::f32, {64, 16}},
+                                    {"output.weight", DType::f32, {64, 16}}};
+        tensors.push_back({"norm.weight", DType::f32, Shape(1, 16)});
+        for (const char* name : {"attention.wq", "attention.wk", "attention.wv", "attention.wo", "feed_forward.w1",
+                                 "feed_forward.w2", "feed_forward.w3"})
+            tensors.push_back({std::string{"layers.0."} + name + ".weight", DType::f32, {16, 16}});
+        for (const char* name : {"attention_norm", "ffn_norm"})
+            tensors.push_back({std::string{"layers.0."} + name + ".weight", DType::f32, Shape(1, 16)});
+        if (norms) {
+            for (const char* name : {"attention.q_norm", "attention.k_norm"})
+                tensors.push_back({std::string{"layers.0."} + name + ".weight", DType::f32, Shape(1, 8)});
+        }
+        const Reading reading = read(tensors, families, {});
+        REQUIRE(reading.family);
+        CHECK(reading.family->name == "llama");
+        // torchtitan's Qwen3 rotates halves, its Llama neighbours.
+        CHECK(reading.meanings[3].rule->expression.axes.empty() == norms);
+    }
 }

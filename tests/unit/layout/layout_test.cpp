@@ -88,3 +88,11 @@ TEST_CASE("layers are dealt to stages evenly, by first and last, by list, and in
                          doctest::Contains("4 layers cannot be dealt evenly to 3 stages"), Error);
     CHECK_THROWS_AS(stages_of_layers(parse_layout("pp=3,stages=[2,3,1]"), 7), Error);
 }
+
+TEST_CASE("FSDP inside experts asks for the ranks that it needs") {
+    CHECK(parse_layout("ep=2,fsdp=3,efsdp=3").dp == 6);
+    CHECK(parse_layout("ep=2,fsdp=3,efsdp=3").hsdp() == 2);
+    CHECK(expert_fsdp(parse_layout("ep=2,fsdp=4")) == 2);
+    CHECK(refusal("ep=2,dp=8,fsdp=4,efsdp=3") ==
+          "layout: efsdp=3 with ep=2, fsdp=4 and dp=8: experts are cut over 4 ranks");
+}

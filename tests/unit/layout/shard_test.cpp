@@ -185,3 +185,62 @@ TEST_CASE("Megatron's cuts are equal or refused with the degrees that can, and g
     CHECK_THROWS_WITH_AS(check_layout(reading, parse_layout("tp=3")),
                          "layout: tp=3 does not divide the attention heads = 4; tp=1, 2, 4 can", Error);
 }
+
+TEST_CASE("FSDP beside expert parallelism cuts experts once more") {
+    std::vector<Tensor> tensors = titan();
+    std::erase_if(tensors, [](const Tensor& tensor) { return tensor.name.find("feed_forward") != std::string::npos; });
+    const auto at = static_cast<std::uint32_t>(tensors.size());
+    for (const char* name : {"w1", "w3"})
+        tensors.push_back({fmt::format("layers.0.moe.experts.{}", name), DType::f32, {4, 12, 36}});
+    tensors.push_back({"layers.0.moe.experts.w2", DType::f32, {4, 36, 12}});
+    tensors.push_back({"layers.0.moe.router.gate.weight", DType::f32, {4, 36}});
+    const Reading reading = read(tensors, families(), {});
+    REQUIRE(reading.family->name == "qwen3moe");
+    // What PyTorch 2.15 stores for a mesh (fsdp, ep) of 2 x 2, with shard_placement_fn Shard(1) for experts.
+    CHECK(boxes(cut(reading, tensors, at, "ep=2,fsdp=2,efsdp=2")) == std::vector<Box>{{{0, 2}, {0, 6}, {0, 36}},
+                                                                                      {{0, 2}, {6, 12}, {0, 36}},
+                                                                                      {{2, 4}, {0, 6}, {0, 36}},
+                                                                                      {{2, 4}, {6, 12}, {0, 36}}});
+    CHECK(boxes(cut(reading, tensors, 0, "ep=2,fsdp=2,efsdp=2")) ==
+          std::vector<Box>{{{0, 51}, {0, 36}}, {{51, 101}, {0, 36}}});
+    // As torchtitan does: of four ranks two hold the same experts, and share them expert by expert.
+    CHECK(boxes(cut(reading, tensors, at, "ep=2,fsdp=4")).at(1) == Box{{1, 2}, {0, 12}, {0, 36}});
+    CHECK(boxes(cut(reading, tensors, at, "ep=4,fsdp=8")).at(1) == Box{{0, 1}, {6, 12}, {0, 36}});
+    const auto layout = parse_layout("ep=2,fsdp=2,efsdp=2");
+    const auto experts = shards(reading, tensors[at], reading.meanings[at], layout, {}, {});
+    const auto dense = shards(reading, tensors[0], reading.meanings[0], layout, {}, {});
+    CHECK(holders(layout, experts[0]) == std::vector<int>{0});
+    CHECK(holders(layout, experts[1]) == std::vector<int>{2});
+    CHECK(holders(layout, experts[2]) == std::vector<int>{1});
+    CHECK(holders(layout, dense[1]) == std::vector<int>{2, 3});
+    for (const char* text : {"ep=2,fsdp=2,hsdp=2,efsdp=2", "ep=2,fsdp=3,hsdp=2,efsdp=3", "dp=4,ep=4", "ep=4,fsdp=8"}) {
+        CAPTURE(text);
+        const auto found = detect_layout(stored(reading, tensors, parse_layout(text)), reading, {});
+        REQUIRE(found);
+        CHECK(to_string(*found) == text);
+    }
+}
+
+TEST_CASE("Megatron's own layers cut what TransformerEngine's replicate") {
+    const std::vector<Tensor> tensors{
+        {"embedding.word_embeddings.weight", DType::bf16, {64, 16}},
+        {"decoder.layers.0.self_attention.linear_kv_down_proj.weight", DType::bf16, {12, 16}}};
+    for (const bool local : {true, false}) {
+        const Config args{{"num_layers", std::int64_t{1}},
+                          {"swiglu", true},
+                          {"multi_latent_attention", true},
+                          {"transformer_impl", std::string{local ? "local" : "transformer_engine"}}};
+        Reading reading = read(tensors, families(), args);
+        const auto family = std::ranges::find(families(), "deepseek-v3", &Family::name);
+        reading.family = &*family;
+        reading.dialect = family->dialect("mcore");
+        const auto rule = std::ranges::find_if(reading.dialect->rules, [](const Rule& r) {
+            return r.name.text() == "decoder.layers.{l<L?}.self_attention.linear_kv_down_proj.weight";
+        });
+        REQUIRE(rule != reading.dialect->rules.end());
+        const Meaning meaning{
+            .kind = Meaning::Kind::parameter, .rule = &*rule, .role = "weight", .indices = {.layer = 0}};
+        const auto cut = shards(reading, tensors[1], meaning, parse_layout("tp=2"), {}, {.equal = true});
+        CHECK(cut.size() == (local ? 2 : 1));
+    }
+}

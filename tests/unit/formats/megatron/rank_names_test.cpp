@@ -84,6 +84,14 @@ TEST_CASE("parameters sort as the modules of Megatron's model hold them") {
                                          "decoder.layers.11.mlp.experts.linear_fc1.weight11",
                                          "decoder.layers.11.mlp.experts.linear_fc2.weight0",
                                          "decoder.final_layernorm.weight",
+                                         "mtp.layers.0.enorm.weight",
+                                         "mtp.layers.0.hnorm.weight",
+                                         "mtp.layers.0.eh_proj.weight",
+                                         "mtp.layers.0.transformer_layer.input_layernorm.weight",
+                                         "mtp.layers.0.transformer_layer.self_attention.linear_proj.weight",
+                                         "mtp.layers.0.transformer_layer.mlp.linear_fc2.weight",
+                                         "mtp.layers.0.final_layernorm.weight",
+                                         "mtp.layers.1.enorm.weight",
                                          "output_layer.weight"};
     for (std::size_t k = 1; k < order.size(); ++k) {
         CAPTURE(order[k]);

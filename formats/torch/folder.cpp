@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/torch/folder.hpp"
+
+#include "formats/companions.hpp"
+#include "formats/safetensors/index.hpp"
+#include "formats/torch/open.hpp"
+#include "lib/core/error.hpp"
+
+#include <set>
+#include <utility>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* one_file = "pytorch_model.bin";
+constexpr const char* index_file = "pytorch_model.bin.index.json";
+
+bool is_there(const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+}
+
+/// Adds the tensors of the file `path`, whose names are not yet among `names`.
+void add_file(Checkpoint& checkpoint, const fs::path& path, std::set<std::string>& names) {
+    Checkpoint part = open_torch_file(Format::torch, checkpoint.catalogue.directory / path);
+    Catalogue& catalogue = checkpoint.catalogue;
+    const auto first = static_cast<std::uint32_t>(catalogue.tensors.size());
+    const auto first_file = static_cast<std::uint32_t>(catalogue.files.size());
+    for (FileEntry& file : part.catalogue.files) {  // more than one where storages are decoded
+        file.path = path;
+        catalogue.files.push_back(std::move(file));
+    }
+    for (Tensor& tensor : part.catalogue.tensors) {
+        if (!names.insert(tensor.name).second)
+            throw failure("{}: tensor '{}': another file has it, too", (catalogue.directory / path).string(),
+                          tensor.name);
+        catalogue.tensors.push_back(std::move(tensor));
+    }
+    for (Piece piece : part.catalogue.pieces) {
+        piece.tensor += first;
+        piece.file += first_file;
+        catalogue.pieces.push_back(piece);
+    }
+}
+
+/// Every tensor is in the file that the index tells.
+void check_index(const Catalogue& catalogue, const safetensors::WeightMap& map) {
+    for (const Piece& piece : catalogue.pieces) {
+        const std::string& name = catalogue.tensors[piece.tensor].name;
+        const auto told = map.file.find(name);
+        if (told == map.file.end())
+            throw failure("tensor '{}': {} has it, the index does not", name,
+                          catalogue.files[piece.file].path.string());
+        if (map.files[told->second] != catalogue.files[piece.file].path)
+            throw failure("tensor '{}': {} has it instead of {}", name, catalogue.files[piece.file].path.string(),
+                          map.files[told->second].string());
+    }
+    std::set<std::string_view> stored;
+    for (const Tensor& tensor : catalogue.tensors) stored.insert(tensor.name);
+    for (const auto& [name, file] : map.file)
+        if (!stored.contains(name)) throw failure("tensor '{}': {} lacks it", name, map.files[file].string());
+}
+
+}  // namespace
+
+bool holds_bin_files(const fs::path& directory) {
+    return is_there(directory / index_file) || is_there(directory / one_file);
+}
+
+Checkpoint open_bin_files(const fs::path& directory) {
+    Checkpoint checkpoint{.format = Format::safetensors};
+    checkpoint.catalogue.directory = directory;
+    std::set<std::string> names;
+    if (const fs::path index = directory / index_file; is_there(index)) {
+        const safetensors::WeightMap map = safetensors::read_index(index);
+        for (const fs::path& file : map.files) add_file(checkpoint, file, names);
+        in_context([&] { return index.string(); }, [&] { check_index(checkpoint.catalogue, map); });
+    } else {
+        add_file(checkpoint, one_file, names);
+    }
+    read_config(directory, checkpoint);
+    checkpoint.companions = find_companions(directory);
+    checkpoint.notes.push_back(
+        "the weights are in files of torch.save; what is made of them is written as safetensors");
+    return checkpoint;
+}
+
+}  // namespace tpx::formats
