@@ -101,7 +101,7 @@ private:
             case Kind::string:
                 return out_.string(value.as_string());
             case Kind::global:
-                return out_.global(value.as_global().module, value.as_global().name);
+                return write_global(value.as_global());
             case Kind::integer:
                 out_.integer(value.as_int());
                 return remember(value);
@@ -117,6 +117,13 @@ private:
             default:
                 return open_container(value);
         }
+    }
+
+    /// Readers of streams ask every storage for its dtype, which untyped ones have not: theirs are bytes.
+    void write_global(Global global) {
+        const bool untyped = global == Global{"torch.storage", "UntypedStorage"};
+        if (untyped && ids_ == StorageIds::of_streams) global = {"torch", "ByteStorage"};
+        out_.global(global.module, global.name);
     }
 
     /// Writes what precedes the elements, and leaves the elements and what completes the container for later.

@@ -57,7 +57,7 @@ void set(Degrees& degrees, std::string_view key, std::string_view value) {
         degrees.stages = numbers(value);
     else if (key == "order")
         degrees.order = value;
-    else if (key != "vn")
+    else if (key != "vn" && key != "efsdp")  // the first cuts nothing, the second only checkpoints
         throw failure("layout: '{}' is no key", key);
 }
 
