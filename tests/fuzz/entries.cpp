@@ -91,7 +91,7 @@ void torch_checkpoint(std::string_view bytes) {
 }
 
 /// What is no tensor, as inspect --state shows it.
-void state(std::string_view bytes) {
+void state_tree(std::string_view bytes) {
     static const Scratch scratch;
     formats::read_state(formats::open(scratch.write("input.pt", bytes)));
 }
@@ -206,7 +206,7 @@ std::span<const Entry> entries() {
         Entry{"pickle", pickle},
         Entry{"torch", torch_file},
         Entry{"torch-checkpoint", torch_checkpoint},
-        Entry{"state", state},
+        Entry{"state", state_tree},
         Entry{"safetensors", safetensors},
         Entry{"safetensors-index", member<indexed, index>},
         Entry{"config", member<hf, config>},
