@@ -64,6 +64,9 @@ public:
     Value root() const { return document_.root(); }
     const Document& document() const { return document_; }
 
+    /// Whether it is the stream that torch.save wrote before archives.
+    bool is_stream() const { return !zip_; }
+
     /// True when elements are stored most significant byte first; nothing that tpx writes is.
     bool big_endian() const { return big_endian_; }
 

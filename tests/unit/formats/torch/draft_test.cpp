@@ -64,7 +64,7 @@ void check_places(const Draft& draft, const Archive& archive) {
         CHECK(found[tensor.name].shape == tensor.shape);
     }
     for (const Piece& piece : draft.pieces) {
-        CHECK(piece.offset % 64 == 0);
+        CHECK((archive.is_stream() || piece.offset % 64 == 0));
         CHECK(found[draft.tensors[piece.tensor].name].offset == piece.offset);
     }
 }
