@@ -76,6 +76,7 @@ TraceJob rubick_job(const Row& row, const TraceContext& context) {
     const Time duration = row.time("duration");
     const auto table = context.speeds.plans_.find(job.model);
     if (table == context.speeds.plans_.end()) {
+        if (!context.speeds.plans_.empty()) throw row.bad("application", "--speeds has no plans of '{}'", job.model);
         set_duration(job, context, duration, 1);
         return job;
     }

@@ -121,6 +121,13 @@ std::shared_ptr<PlanTable> parse_plan_table(const Table& table) {
     return plans;
 }
 
+// The model that a file of plans is about: "bert.csv", or "placements-bert.csv".
+std::string model_of(const std::filesystem::path& file) {
+    constexpr std::string_view prefix = "placements-";
+    const std::string stem = file.stem().string();
+    return stem.starts_with(prefix) ? stem.substr(prefix.size()) : stem;
+}
+
 }  // namespace
 
 const SpeedBook::Entry* SpeedBook::find(const std::string& job, const std::string& model) const {
@@ -150,7 +157,7 @@ SpeedBook read_speeds(const std::string& path, const Cluster& cluster) {
         if (file.path().extension() != ".csv") continue;
         const Table table = parse_table(read_file(file.path().string(), longest), file.path().string());
         if (table.find("exec_plan") != Table::npos && table.find("iter_time") != Table::npos)
-            book.plans_[file.path().stem().string()] = parse_plan_table(table);
+            book.plans_[model_of(file.path())] = parse_plan_table(table);
     }
     if (book.plans_.empty()) throw failure("{}: no file with columns exec_plan, placement and iter_time in it", path);
     return book;

@@ -35,7 +35,7 @@ public:
 SpeedBook parse_speeds(std::string_view text, std::string_view file, const Cluster& cluster);
 
 /// The rates in the file at `path`; or, where it is a folder, the step times by plan and placement in its files
-/// MODEL.csv, as Rubick's artifact has them. Throws Error.
+/// MODEL.csv or placements-MODEL.csv, as Rubick's artifact has them. Throws Error.
 SpeedBook read_speeds(const std::string& path, const Cluster& cluster);
 
 }  // namespace tpx::formats
