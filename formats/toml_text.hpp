@@ -1,13 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/error.hpp"
+
+#include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace tpx::formats {
 
 /// The table that TOML `text` is. Throws Error (usage) "FILE:LINE: cause" when it is none.
 toml::table parse_toml_text(std::string_view text, std::string_view file);
+
+/// An Error (usage) "FILE:LINE: cause" that speaks of `node`.
+template <class... Args>
+Error mistake(const toml::node& node, std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
+    Error error{Exit::usage, format, std::forward<Args>(args)...};
+    error.prepend(fmt::format("{}:{}", file, node.source().begin.line));
+    return error;
+}
+
+/// The text, not empty, that `node` is. Throws a mistake() when it is none.
+std::string text_of(const toml::node& node, std::string_view file);
+
+/// The whole number from `least` to `most` that `node` is. Throws a mistake() when it is none.
+int whole_of(const toml::node& node, std::string_view file, std::int64_t least, std::int64_t most);
 
 }  // namespace tpx::formats

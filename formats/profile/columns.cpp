@@ -10,15 +10,8 @@
 namespace tpx::formats {
 namespace {
 
-template <class... Args>
-Error mistake(const toml::node& node, std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
-    Error error{Exit::usage, format, std::forward<Args>(args)...};
-    error.prepend(fmt::format("{}:{}", file, node.source().begin.line));
-    return error;
-}
-
 // Text, or the text of a number or truth value.
-std::string text_of(const toml::node& node, std::string_view file) {
+std::string scalar_text(const toml::node& node, std::string_view file) {
     if (const auto text = node.value_exact<std::string>()) return *text;
     if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
     if (const auto number = node.value_exact<double>()) return fmt::format("{}", *number);
@@ -41,21 +34,21 @@ ColumnSource source_of(const toml::node& node, std::string_view file) {
     ColumnSource source;
     const toml::table* table = node.as_table();
     if (!table) {
-        source.column = text_of(node, file);
+        source.column = scalar_text(node, file);
         return source;
     }
     for (const auto& [key, value] : *table) {
         if (key == "column") {
-            source.column = text_of(value, file);
+            source.column = scalar_text(value, file);
         } else if (key == "value") {
-            source.value = text_of(value, file);
+            source.value = scalar_text(value, file);
         } else if (key == "unit") {
-            source.unit = text_of(value, file);
+            source.unit = scalar_text(value, file);
         } else if (key == "digits") {
-            source.digits = words_of(text_of(value, file));
+            source.digits = words_of(scalar_text(value, file));
         } else if (key == "values" && value.is_table()) {
             for (const auto& [cell, meaning] : *value.as_table())
-                source.values[std::string{cell.str()}] = text_of(meaning, file);
+                source.values[std::string{cell.str()}] = scalar_text(meaning, file);
         } else {
             throw mistake(value, file, "unknown key '{}'; column, value, unit, digits and values are known", key.str());
         }
@@ -88,7 +81,7 @@ ColumnMap parse_columns(std::string_view text, std::string_view file) {
     for (const auto& [key, value] : root) {
         if (key == "where" && value.is_table()) {
             for (const auto& [column, wanted] : *value.as_table())
-                map.where.emplace_back(std::string{column.str()}, text_of(wanted, file));
+                map.where.emplace_back(std::string{column.str()}, scalar_text(wanted, file));
         } else if (std::ranges::count(run_quantities(), key.str()) > 0) {
             map.sources[std::string{key.str()}] = source_of(value, file);
         } else {

@@ -19,13 +19,6 @@ constexpr int most_hosts = 1'000'000;
 constexpr int most_gpus = 4096;
 constexpr std::string_view standard_kind = "GPU";
 
-template <class... Args>
-Error mistake(const toml::node& node, std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
-    Error error{Exit::usage, format, std::forward<Args>(args)...};
-    error.prepend(fmt::format("{}:{}", file, node.source().begin.line));
-    return error;
-}
-
 int kind_of(Cluster& cluster, std::string_view name) {
     const auto found = std::ranges::find(cluster.kinds, name);
     if (found == cluster.kinds.end()) cluster.kinds.emplace_back(name);
@@ -91,24 +84,11 @@ private:
         for (const toml::node& element : *array) body(*element.as_table());
     }
 
-    std::string text(const toml::node& node) const {
-        const auto value = node.value_exact<std::string>();
-        if (!value || value->empty()) throw mistake(node, file_, "text was expected");
-        return *value;
-    }
-
-    int whole(const toml::node& node, std::int64_t least, std::int64_t most) const {
-        const auto value = node.value_exact<std::int64_t>();
-        if (!value || *value < least || *value > most)
-            throw mistake(node, file_, "a whole number from {} to {} was expected", least, most);
-        return static_cast<int>(*value);
-    }
-
     double bytes(const toml::node& node) const {
         if (const auto value = node.value_exact<std::int64_t>(); value && *value >= 0)
             return static_cast<double>(*value);
         try {
-            return static_cast<double>(parse_bytes(text(node)));
+            return static_cast<double>(parse_bytes(text_of(node, file_)));
         } catch (Error& error) {
             throw mistake(node, file_, "{}", error.what());
         }
@@ -119,13 +99,13 @@ private:
         std::string names, kind{standard_kind};
         for (const auto& [key, value] : table) {
             if (key == "name")
-                names = text(value);
+                names = text_of(value, file_);
             else if (key == "kind")
-                kind = text(value);
+                kind = text_of(value, file_);
             else if (key == "gpus")
-                host.gpus = whole(value, 0, most_gpus);
+                host.gpus = whole_of(value, file_, 0, most_gpus);
             else if (key == "cpus")
-                host.cpus = whole(value, 0, 1 << 20);
+                host.cpus = whole_of(value, file_, 0, 1 << 20);
             else if (key == "memory")
                 host.memory = bytes(value);
             else
@@ -145,9 +125,9 @@ private:
         Tenant tenant;
         for (const auto& [key, value] : table) {
             if (key == "name")
-                tenant.name = text(value);
+                tenant.name = text_of(value, file_);
             else if (key == "quota")
-                tenant.quota = whole(value, 0, std::numeric_limits<int>::max());
+                tenant.quota = whole_of(value, file_, 0, std::numeric_limits<int>::max());
             else
                 throw mistake(value, file_, "unknown key '{}'; name and quota are known", key.str());
         }

@@ -11,13 +11,6 @@
 namespace tpx::formats {
 namespace {
 
-template <class... Args>
-Error mistake(const toml::node& node, std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
-    Error error{Exit::usage, format, std::forward<Args>(args)...};
-    error.prepend(fmt::format("{}:{}", file, node.source().begin.line));
-    return error;
-}
-
 struct Sizes {
     double parameters = 0;
     int layers = 0, hidden = 0, vocabulary = 0;
@@ -43,21 +36,21 @@ public:
         std::string described;
         for (const auto& [key, value] : table) {
             if (key == "name")
-                entry.name = text(value);
+                entry.name = text_of(value, file_);
             else if (key == "gpus")
-                entry.gpus = whole(value, 1, 1 << 20);
+                entry.gpus = whole_of(value, file_, 1, 1 << 20);
             else if (key == "model")
-                described = text(value);
+                described = text_of(value, file_);
             else if (key == "parameters")
                 sizes.parameters = number(value);
             else if (key == "layers")
-                sizes.layers = whole(value, 1, 1 << 16);
+                sizes.layers = whole_of(value, file_, 1, 1 << 16);
             else if (key == "hidden")
-                sizes.hidden = whole(value, 1, 1 << 24);
+                sizes.hidden = whole_of(value, file_, 1, 1 << 24);
             else if (key == "vocabulary")
-                sizes.vocabulary = whole(value, 0, 1 << 24);
+                sizes.vocabulary = whole_of(value, file_, 0, 1 << 24);
             else if (key == "layout")
-                model->layout = checked(value, [&] { return parse_layout(text(value)); });
+                model->layout = checked(value, [&] { return parse_layout(text_of(value, file_)); });
             else
                 throw mistake(value, file_,
                               "unknown key '{}'; name, gpus, model, parameters, layers, hidden, vocabulary and layout "
@@ -76,19 +69,6 @@ private:
             throw Error{Exit::usage, "either model, or parameters, layers and hidden are needed"};
         if (has_sizes) return transformer_state(sizes.parameters, sizes.layers, sizes.hidden, sizes.vocabulary);
         return read_model(described, families_, {}, "train");
-    }
-
-    std::string text(const toml::node& node) const {
-        const auto value = node.value_exact<std::string>();
-        if (!value || value->empty()) throw mistake(node, file_, "text was expected");
-        return *value;
-    }
-
-    int whole(const toml::node& node, std::int64_t least, std::int64_t most) const {
-        const auto value = node.value_exact<std::int64_t>();
-        if (!value || *value < least || *value > most)
-            throw mistake(node, file_, "a whole number from {} to {} was expected", least, most);
-        return static_cast<int>(*value);
     }
 
     double number(const toml::node& node) const {
