@@ -252,8 +252,6 @@ Conversion convert(Source& source, const Target& given) {
                       quantised.size() - 1, quantised[0].type);
     Catalogue& from = source.checkpoint.catalogue;
     const Dialect* dialect = choose_dialect(source, target, out.notes);
-    if (!dialect && (target.format == Format::safetensors || target.format == Format::hdf5))
-        name_by_parameter(source.checkpoint);
     // Without rules nothing is cut anew, so what is not asked to change need not be judged.
     const bool same_cuts =
         source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp;

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/roles.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <set>
-#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -18,21 +14,6 @@ std::string_view parameter_of(const Checkpoint& checkpoint, std::size_t t) {
     if (!checkpoint.parameters.empty()) return checkpoint.parameters[t];
     const std::string& name = checkpoint.catalogue.tensors[t].name;
     return checkpoint.roles[t] == "weight" ? std::string_view{name} : parameter_of(name);
-}
-
-void name_by_parameter(Checkpoint& checkpoint) {
-    if (checkpoint.parameters.empty()) return;
-    std::vector<Tensor>& tensors = checkpoint.catalogue.tensors;
-    std::vector<std::string> names;
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-        const std::string_view role = checkpoint.roles[t], parameter = checkpoint.parameters[t];
-        names.push_back(role == "extra"    ? tensors[t].name
-                        : role == "weight" ? std::string{parameter}
-                                           : fmt::format("{}/{}", parameter, role));
-    }
-    if (std::set<std::string_view>{names.begin(), names.end()}.size() != names.size()) return;
-    for (std::size_t t = 0; t < tensors.size(); ++t) tensors[t].name = std::move(names[t]);
-    checkpoint.parameters.clear();
 }
 
 namespace {

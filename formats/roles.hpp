@@ -21,10 +21,6 @@ std::string_view parameter_of(std::string_view name);
 /// The name of the parameter that tensor `t` of a checkpoint that tells roles is, or is state of.
 std::string_view parameter_of(const Checkpoint& checkpoint, std::size_t t);
 
-/// Renames tensors that have names of another form: weights become PARAMETER, state PARAMETER/STATE, what is neither
-/// stays. Does nothing when two would have one name.
-void name_by_parameter(Checkpoint& checkpoint);
-
 /// Reads the tensors of a checkpoint by the rules of `families`. Where the checkpoint tells the roles itself, state is
 /// read as its parameter is, with its role.
 Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
