@@ -6,8 +6,6 @@
 #include "formats/torch/zip_writer.hpp"
 #include "lib/core/error.hpp"
 
-#include <algorithm>
-#include <set>
 #include <vector>
 
 namespace tpx::torch {
@@ -94,11 +92,7 @@ ZipWriter lay_out(Value root, const Holes& holes, const Contents& given, const A
     ZipWriter zip;
     zip.add("data.pkl", write_pickle(root));
     zip.add("byteorder", storages != nullptr && storages->big_endian() ? "big" : "little");
-    std::set<std::string_view> written;
-    std::vector<StorageId> needed = storages_of(root);
-    std::ranges::reverse(needed);  // in the order of the tree
-    for (const StorageId& id : needed) {
-        if (id.location == "meta" || !written.insert(id.key).second) continue;
+    for (const StorageId& id : distinct_storages(root)) {
         const std::string name = fmt::format("data/{}", id.key);
         if (const auto hole = holes.find(id.key); hole != holes.end()) {
             zip.add_hole(name, hole->second, alignment);
@@ -124,11 +118,8 @@ ArchiveFrame frame_archive(Value root, const Holes& holes, const Contents& given
     const ZipWriter zip = lay_out(root, holes, given, storages);
     ArchiveFrame frame{.runs = zip.runs(), .size = zip.size()};
     std::size_t number = 0;
-    std::set<std::string_view> met;
-    std::vector<StorageId> needed = storages_of(root);
-    std::ranges::reverse(needed);
-    for (const StorageId& id : needed) {
-        if (!holes.contains(id.key) || !met.insert(id.key).second) continue;
+    for (const StorageId& id : distinct_storages(root)) {
+        if (!holes.contains(id.key)) continue;
         const ZipWriter::Hole& hole = zip.holes()[number++];
         frame.holes.emplace(std::string{id.key},
                             ArchiveFrame::Hole{hole.offset, hole.size, {hole.crcs.begin(), hole.crcs.end()}});

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <unordered_set>
@@ -70,6 +71,15 @@ std::vector<StorageId> storages_of(Value root) {
             append_children(value, waiting);
     }
     return result;
+}
+
+std::vector<StorageId> distinct_storages(Value root) {
+    std::vector<StorageId> all = storages_of(root), distinct;
+    std::unordered_set<std::string_view> met;
+    std::ranges::reverse(all);
+    for (const StorageId& id : all)
+        if (id.location != "meta" && met.insert(id.key).second) distinct.push_back(id);
+    return distinct;
 }
 
 }  // namespace tpx::torch

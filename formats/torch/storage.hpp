@@ -28,4 +28,7 @@ std::string_view typed_storage(DType dtype);
 /// Every storage that a tree refers to, each node once.
 std::vector<StorageId> storages_of(Value root);
 
+/// The same but for those on the meta device, which have no elements: each once, in the order of the tree.
+std::vector<StorageId> distinct_storages(Value root);
+
 }  // namespace tpx::torch

@@ -5,8 +5,6 @@
 #include "formats/torch/storage.hpp"
 #include "lib/core/error.hpp"
 
-#include <algorithm>
-#include <set>
 #include <vector>
 
 namespace tpx::torch {
@@ -35,16 +33,6 @@ std::string count_bytes(std::uint64_t count) {
     std::string bytes;
     for (int k = 0; k < 8; ++k) bytes += static_cast<char>(count >> (8 * k));
     return bytes;
-}
-
-/// Each storage once, in the order of the tree.
-std::vector<StorageId> distinct_storages(Value root) {
-    std::vector<StorageId> needed = storages_of(root), distinct;
-    std::set<std::string_view> met;
-    std::ranges::reverse(needed);
-    for (const StorageId& id : needed)
-        if (id.location != "meta" && met.insert(id.key).second) distinct.push_back(id);
-    return distinct;
 }
 
 std::string preamble(Value root, std::span<const StorageId> storages) {

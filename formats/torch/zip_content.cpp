@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/zip.hpp"
+#include "lib/core/coding.hpp"
 #include "lib/core/error.hpp"
 
 #include <isa-l/crc.h>
@@ -12,12 +13,11 @@
 namespace tpx::torch {
 namespace {
 
-// No deflate stream expands by more.
-constexpr std::uint64_t largest_ratio = 1032;
 constexpr std::size_t chunk = std::size_t{1} << 20;
 
 std::string inflated(std::string_view stored, std::uint64_t size) {
-    if (size / largest_ratio > stored.size()) throw failure("{} bytes cannot inflate to {}", stored.size(), size);
+    if (size / Coding::most_inflation > stored.size())
+        throw failure("{} bytes cannot inflate to {}", stored.size(), size);
     std::string content(size, '\0');
     z_stream stream{};
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw failure("zlib cannot start");
@@ -57,7 +57,7 @@ std::string Zip::read(const ZipEntry& entry, std::uint64_t limit) const {
 void Zip::check_crc(const ZipEntry& entry) const {
     std::uint32_t crc = 0;
     if (entry.deflated) {
-        crc = crc_of(0, read(entry, range().length * largest_ratio));
+        crc = crc_of(0, read(entry, range().length * Coding::most_inflation));
     } else {
         const std::uint64_t start = payload(entry);
         for (std::uint64_t done = 0; done < entry.size; done += chunk)

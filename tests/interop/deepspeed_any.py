@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import engine
-from engine import LLAMA, SKIPPED, Run, differences, train
+from engine import LLAMA, SKIPPED, Run, judge, train
 
 SOURCES = [
     Run("llama1", 2, 1, steps=3, llama=True),
@@ -240,13 +240,7 @@ def main(tpx):
         wanted = train(SOURCES)
         failed, loads = convert(tpx, scratch, {source.name: source for source in SOURCES})
         failed += mixed_up(tpx, scratch)
-        found = train([run for run, *_ in loads])
-        for run, first, source, layout, kind in loads:
-            faults = differences(found[run.name], wanted[first.name], run, first)
-            failed += bool(faults)
-            print(f"{'FAIL' if faults else 'ok'}: {source} as {kind} {layout}, loaded by {run.dp} ranks of ZeRO {run.zero}")
-            for line in faults[:8]:
-                print(f"  {line}")
+        failed += judge(loads, wanted)
     print(f"{time.time() - started:.0f} s")
     return 1 if failed else 0
 

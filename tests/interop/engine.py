@@ -276,6 +276,19 @@ def differences(found, wanted, run, origin):
     return lines + [f"{key}: {found[key]} instead of {wanted[key]}" for key in same if found[key] != wanted[key]]
 
 
+def judge(loads, wanted):
+    """Runs the loads, and counts those that go on otherwise than the run that they come from."""
+    failed = 0
+    found = train([run for run, *_ in loads])
+    for run, first, source, layout, kind in loads:
+        faults = differences(found[run.name], wanted[first.name], run, first)
+        failed += bool(faults)
+        print(f"{'FAIL' if faults else 'ok'}: {source} as {kind} {layout}, loaded by {run.dp} ranks of ZeRO {run.zero}")
+        for line in faults[:8]:
+            print(f"  {line}")
+    return failed
+
+
 def main(tpx):
     os.environ["DS_ACCELERATOR"] = "cpu"
     try:
@@ -300,13 +313,7 @@ def main(tpx):
                 continue
             like = {"options": first.options if how["zero"] == first.zero else {}, "dtype": first.dtype, "accumulate": first.accumulate}
             loads.append((Run(name, load=str(out), **how, **like), first, source, layout, kind))
-        found = train([run for run, *_ in loads])
-        for run, first, source, layout, kind in loads:
-            faults = differences(found[run.name], wanted[first.name], run, first)
-            failed += bool(faults)
-            print(f"{'FAIL' if faults else 'ok'}: {source} as {kind} {layout}, loaded by {run.dp} ranks of ZeRO {run.zero}")
-            for line in faults[:8]:
-                print(f"  {line}")
+        failed += judge(loads, wanted)
     print(f"{time.time() - started:.0f} s")
     return 1 if failed else 0
 
