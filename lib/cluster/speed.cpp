@@ -48,6 +48,18 @@ double TableSpeed::rate(const Grant& grant, const Cluster& cluster) const {
     return slowest;
 }
 
+void find_useless_kinds(TraceJob& job, const Cluster& cluster) {
+    job.useless = 0;
+    if (cluster.kinds.size() == 1) return;
+    const GpuPool empty{cluster};
+    for (int kind = 0; kind < static_cast<int>(cluster.kinds.size()); ++kind) {
+        TraceJob here = job;
+        here.kind = kind;
+        const auto grant = empty.place(here, job.gpus);
+        if (grant && !(job.speed->rate(*grant, cluster) > 0)) job.useless |= std::uint64_t{1} << kind;
+    }
+}
+
 double full_rate(const TraceJob& job, const Cluster& cluster) {
     const GpuPool empty{cluster};
     double best = 0;
