@@ -76,8 +76,8 @@ Time Simulation::change_delay(int id, const Grant& to) const {
     return rules_.costs ? rules_.costs->change(jobs_[id], states_[id].target, to).delay : rules_.delays.change;
 }
 
-// Microseconds for the steps that are left, rounded up; what is left of sums that came out as whole microseconds but for
-// the last digits of a double is no microsecond more.
+// Microseconds for the steps that are left, rounded up; what is left of sums that came out as whole microseconds but
+// for the last digits of a double is no microsecond more.
 double Simulation::steps_time(int id, double rate) const {
     return std::max(0.0, std::ceil((states_[id].remaining - 1e-13 * jobs_[id].work) / rate));
 }
