@@ -93,7 +93,7 @@ void set_duration(TraceJob& job, const TraceContext& context, Time duration, dou
     const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
     if (!entry) return;
     job.speed = entry->speed;
-    find_useless_kinds(job, context.cluster);
+    find_kinds(job, context.cluster);
     if (entry->whole_jobs) {
         job.work = 1e6;
         return;
@@ -109,7 +109,7 @@ void set_steps(TraceJob& job, const TraceContext& context, double steps) {
     const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
     if (!entry) throw failure("it has steps, and --speeds has no rates of job '{}' or model '{}'", job.name, job.model);
     job.speed = entry->speed;
-    find_useless_kinds(job, context.cluster);
+    find_kinds(job, context.cluster);
     job.work = entry->whole_jobs ? 1e6 : steps * 1e6;
     if (!(full_rate(job, context.cluster) > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
 }

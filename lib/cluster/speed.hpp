@@ -41,8 +41,8 @@ private:
     std::vector<Mix> mixes_;
 };
 
-/// Finds out on which kinds of at most 64 the job cannot run with as many GPUs as it asks for.
-void find_useless_kinds(TraceJob& job, const Cluster& cluster);
+/// Finds out on which kinds the job can run with as many GPUs as it asks for, and on which fastest.
+void find_kinds(TraceJob& job, const Cluster& cluster);
 
 /// The fastest that `job` can be with as many GPUs as it asks for, packed on hosts of one kind that it may have; 0
 /// where it cannot run so. What is free does not matter.
