@@ -189,7 +189,7 @@ ordered_json to_json(const Findings& found) {
 void print_hold_out(const Findings& found, int count, Output& out) {
     if (count >= static_cast<int>(found.runs.size()))
         throw Error{Exit::usage, "--hold-out: {} of {} runs leave none to predict", count, found.runs.size()};
-    const HeldOut held = hold_out(found.model.size, found.runs, found.prior, count, 1);
+    const HeldOut held = hold_out(found.model.size, found.runs, found.prior, count);
     double worst = 0;
     for (const double error : held.errors) worst = std::max(worst, std::abs(error));
     if (out.json()) {
