@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/measure.hpp"
 
+#include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
 #include <fcntl.h>
@@ -11,7 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
+#include <future>
 #include <memory>
 #include <system_error>
 
@@ -23,7 +24,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr std::size_t chunk = std::size_t{8} << 20;
-constexpr std::uint64_t smallest_file = std::uint64_t{64} << 20;
 constexpr std::size_t alignment = 4096;
 
 struct FreeMemory {
@@ -47,7 +47,7 @@ struct Pass {
     bool syncs;
 };
 
-// Bytes done in about `seconds`, at most `bytes`, at least the smallest file; the samples are of runs of chunks.
+// Bytes done in about `seconds`, at most `bytes`, at least a chunk; the samples are of runs of chunks.
 std::uint64_t run_pass(const Pass& pass, const Buffer& buffer, std::uint64_t bytes, double seconds,
                        std::vector<double>& rates) {
     const Fd fd = open_file(pass.path, pass.flags);
@@ -55,7 +55,7 @@ std::uint64_t run_pass(const Pass& pass, const Buffer& buffer, std::uint64_t byt
     std::uint64_t done = 0, marked = 0;
     const Clock::time_point start = Clock::now();
     Clock::time_point mark = start;
-    while (done < bytes && (done < std::min(bytes, smallest_file) || seconds_since(start) < seconds)) {
+    while (done < bytes && (done == 0 || seconds_since(start) < seconds)) {
         if (pass.writes)
             write_at(fd, done, std::as_bytes(std::span{buffer.get(), chunk}), pass.path);
         else
@@ -70,8 +70,24 @@ std::uint64_t run_pass(const Pass& pass, const Buffer& buffer, std::uint64_t byt
         if (fdatasync(fd.get()) != 0)
             throw failure("{}: {}", pass.path.string(), std::generic_category().message(errno));
         rates.push_back(static_cast<double>(done) / seconds_since(start));
+    } else if (marked == 0) {  // too slow for a whole run
+        rates.push_back(static_cast<double>(done) / seconds_since(start));
     }
     return done;
+}
+
+// Reads a file and writes another at once, some times; bytes of both together per second.
+Measured measure_both(const Pass& read, const Pass& write, std::uint64_t bytes, double seconds) {
+    const Buffer from = make_buffer(chunk), to = make_buffer(chunk);
+    std::vector<double> rates, unused_reads, unused_writes;
+    for (int round = 0; round < 3; ++round) {
+        const Clock::time_point start = Clock::now();
+        std::future<std::uint64_t> reading = std::async(
+            std::launch::async, [&] { return run_pass(read, to, bytes, seconds / 3, unused_reads); });
+        const std::uint64_t written = run_pass(write, from, bytes, seconds / 3, unused_writes);
+        rates.push_back(static_cast<double>(written + reading.get()) / seconds_since(start));
+    }
+    return summarise(rates);
 }
 
 // True when the file system takes files past the page cache.
@@ -92,19 +108,6 @@ struct Remover {
 
 }  // namespace
 
-Measured summarise(std::vector<double> values) {
-    if (values.empty()) return {};
-    std::ranges::sort(values);
-    const auto at = [&](double share) {
-        const double place = share * static_cast<double>(values.size() - 1);
-        const auto below = static_cast<std::size_t>(place);
-        const double rest = place - static_cast<double>(below);
-        return values[below] + rest * (values[std::min(below + 1, values.size() - 1)] - values[below]);
-    };
-    const double median = at(0.5);
-    return {median, median > 0 ? (at(0.75) - at(0.25)) / median : 0};
-}
-
 Measured measure_memory_copy(double seconds) {
     constexpr std::size_t size = std::size_t{64} << 20;
     const Buffer from = make_buffer(size), to = make_buffer(size);
@@ -121,12 +124,13 @@ Measured measure_memory_copy(double seconds) {
 }
 
 DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std::uint64_t most) {
-    const std::filesystem::path path = folder / (".tpx-profile-" + std::to_string(getpid()));
-    const Remover remover{path};
+    const std::filesystem::path path = folder / fmt::format(".tpx-profile-{}", getpid());
+    const std::filesystem::path other = path.string() + "-2";
+    const Remover remover{path}, remover_of_other{other};
     const Buffer buffer = make_buffer(chunk);
-    most = std::max(most / chunk * chunk, smallest_file);
+    most = std::max(most / 2 / chunk * chunk, std::uint64_t{chunk});
     DiskRates rates;
-    const double slice = seconds / 4;
+    const double slice = seconds / 5;
     std::vector<double> writes, reads;
     std::uint64_t written = 0;
     for (int round = 0; round < 3; ++round)  // as one sync ends each, a write has one sample
@@ -134,13 +138,17 @@ DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std:
     run_pass({path, O_RDONLY, false, false}, buffer, written, slice, reads);
     rates.buffered_write = summarise(writes);
     rates.buffered_read = summarise(reads);
-    if (!takes_direct(path)) return rates;
-    writes.clear();
-    reads.clear();
-    written = run_pass({path, O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, true, false}, buffer, most, slice, writes);
-    run_pass({path, O_RDONLY | O_DIRECT, false, false}, buffer, written, slice, reads);
-    rates.direct_write = summarise(writes);
-    rates.direct_read = summarise(reads);
+    const int direct = takes_direct(path) ? O_DIRECT : 0;
+    if (direct != 0) {
+        writes.clear();
+        reads.clear();
+        written = run_pass({path, O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, true, false}, buffer, most, slice, writes);
+        run_pass({path, O_RDONLY | O_DIRECT, false, false}, buffer, written, slice, reads);
+        rates.direct_write = summarise(writes);
+        rates.direct_read = summarise(reads);
+    }
+    rates.both = measure_both({path, O_RDONLY | direct, false, false},
+                              {other, O_WRONLY | O_CREAT | O_TRUNC | direct, true, direct == 0}, written, slice);
     return rates;
 }
 
