@@ -72,7 +72,8 @@ std::string host_name() {
 }
 
 std::string switch_of(const std::string& host, const std::vector<Host>& known) {
-    if (known.empty()) return slurm_switch(std::getenv("SLURM_TOPOLOGY_ADDR"), std::getenv("SLURM_TOPOLOGY_ADDR_PATTERN"));
+    if (known.empty())
+        return slurm_switch(std::getenv("SLURM_TOPOLOGY_ADDR"), std::getenv("SLURM_TOPOLOGY_ADDR_PATTERN"));
     const auto found = std::ranges::find(known, host, &Host::name);
     const auto by_short_name = std::ranges::find(known, host.substr(0, host.find('.')), &Host::name);
     if (found != known.end()) return (*found).switch_group;
@@ -135,10 +136,10 @@ void Survey::add_disk_steps() {
     const double own = hosts > 1 ? 3 : 4;
     const int turns = std::clamp(static_cast<int>(options_.seconds * 0.3 / most_visits / shortest_turn), 1, hosts);
     for (int turn = 0; turn < turns; ++turn)
-        steps_.push_back({fmt::format("disk of {}", places_.hosts[turn]), own / turns, [this, turn, turns](double seconds) {
-                              on_some_ranks(is_first() && host_ % turns == turn,
-                                            [&] { measure_own_disk(seconds, false); });
-                          }});
+        steps_.push_back(
+            {fmt::format("disk of {}", places_.hosts[turn]), own / turns, [this, turn, turns](double seconds) {
+                 on_some_ranks(is_first() && host_ % turns == turn, [&] { measure_own_disk(seconds, false); });
+             }});
     if (hosts > 1)
         steps_.push_back({"disks of all hosts", 1, [this](double seconds) {
                               on_some_ranks(is_first(), [&] { measure_own_disk(seconds, true); });
@@ -149,9 +150,11 @@ void Survey::add_gpu_steps() {
     std::uint64_t gpus = cuda_.gpus.size();
     mpi::all_max(comm_, std::span{&gpus, 1});
     if (gpus == 0) return;
-    steps_.push_back({"GPUs", 2, [this](double seconds) {
+    steps_.push_back({"GPUs", 2,
+                      [this](double seconds) {
                           on_some_ranks(is_first() && !cuda_.gpus.empty(), [&] { measure_own_gpus(seconds); });
-                      }, true});
+                      },
+                      true});
     steps_.push_back({"GPUs of two processes", 0.5, [this](double seconds) { measure_own_ipc(seconds); }, true});
     if (places_.ranks_with_gpus().size() > 1)
         steps_.push_back({"NCCL", 2, [this](double) { measure_all_nccl(); }, true});
@@ -222,8 +225,7 @@ void Survey::measure_own_ipc(double seconds) {
 }
 
 void Survey::measure_all_nccl() {
-    visits_.nccl.push_back(
-        measure_nccl(comm_, places_.ranks_with_gpus(), nccl_pairs(places_).pairs, own_gpu_));
+    visits_.nccl.push_back(measure_nccl(comm_, places_.ranks_with_gpus(), nccl_pairs(places_).pairs, own_gpu_));
 }
 
 // This host with what is known of it beforehand. GPUs that CUDA cannot use are listed, too.

@@ -14,8 +14,8 @@ class Output;
 
 /// What is measured, and how long it may take.
 struct SurveyOptions {
-    std::string folder;       ///< whose disk is measured
-    double seconds = 20;      ///< about
+    std::string folder;   ///< whose disk is measured
+    double seconds = 20;  ///< about
     bool memory = true, disk = true, links = true, gpus = true;
     std::vector<Host> hosts;  ///< the switches that hosts are on; empty: as Slurm says
 };

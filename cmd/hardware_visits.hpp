@@ -9,7 +9,7 @@ namespace tpx::cli {
 
 /// What visits at different times measured.
 struct Visits {
-    std::vector<HostHardware> host;                                    ///< this one; on the first rank of each host
+    std::vector<HostHardware> host;                                     ///< this one; on the first rank of each host
     std::vector<std::vector<LinkRates>> links, same_socket, same_host;  ///< on rank 0
     std::vector<NcclRates> nccl;                                        ///< on rank 0
 };

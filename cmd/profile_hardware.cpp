@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace tpx::cli {
 namespace {
@@ -34,8 +35,8 @@ std::vector<Degraded> compare_with(const std::string& path, const Hardware& now,
         if (found != now.hosts.end() && (*found).gpus.size() < host.gpus.size())
             out.note("{}: {} GPUs, {} in {}", host.name, (*found).gpus.size(), host.gpus.size(), path);
     }
-    if (shared == 0) throw Error{Exit::usage, "--compare: {} has none of these hosts, such as '{}'", path,
-                                 now.hosts.front().name};
+    if (shared == 0)
+        throw Error{Exit::usage, "--compare: {} has none of these hosts, such as '{}'", path, now.hosts.front().name};
     if (shared < before.hosts.size())
         out.note("{} of the {} hosts in {} were not measured", before.hosts.size() - shared, before.hosts.size(), path);
     return degraded(before, now);
@@ -76,6 +77,8 @@ Exit measure(const mpi::Comm& comm, const ProfileHardwareOptions& options, Outpu
     mpi::all_or_none(comm, [&] {
         survey = survey_options(options);
         if (!options.compare.empty()) formats::read_hardware(options.compare);
+        if (survey.disk && !std::filesystem::is_directory(survey.folder))
+            throw failure("{}: there is no such folder", survey.folder);
         if (comm.rank() != 0) return;
         for (const std::string& path : {options.output, options.html})
             if (!path.empty()) check_writable(path);

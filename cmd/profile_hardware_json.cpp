@@ -29,9 +29,9 @@ ordered_json gpu_json(const GpuHardware& gpu) {
 }
 
 ordered_json host_json(const HostHardware& host, int own_class) {
-    ordered_json json{{"name", host.name},       {"class", own_class},           {"switch", host.switch_group},
-                      {"ranks", host.ranks},     {"sockets", host.sockets},      {"numa_nodes", host.numa_nodes},
-                      {"cores", host.cores},     {"threads", host.threads}};
+    ordered_json json{{"name", host.name},   {"class", own_class},      {"switch", host.switch_group},
+                      {"ranks", host.ranks}, {"sockets", host.sockets}, {"numa_nodes", host.numa_nodes},
+                      {"cores", host.cores}, {"threads", host.threads}};
     for (const auto& quantity : host_quantities) json[quantity.key] = measured_json(host.*quantity.value);
     json["same_socket"] = link_json(host.same_socket);
     json["same_host"] = link_json(host.same_host);
@@ -84,8 +84,8 @@ ordered_json hardware_json(const Hardware& hardware, const std::vector<Degraded>
                         {"expected", link.expected}});
     for (const Degraded& each : slower)
         worse.push_back({{"what", each.what}, {"before", each.before}, {"now", each.now}});
-    return {{"hosts", hosts},          {"pairs", pairs_json(hardware)}, {"links", links_json(hardware)},
-            {"slow_links", slow},      {"nccl", nccl_json(hardware.nccl)}, {"noisy", noisy(hardware)},
+    return {{"hosts", hosts},     {"pairs", pairs_json(hardware)},    {"links", links_json(hardware)},
+            {"slow_links", slow}, {"nccl", nccl_json(hardware.nccl)}, {"noisy", noisy(hardware)},
             {"degraded", worse}};
 }
 

@@ -78,27 +78,36 @@ void print_peers(const HostHardware& host, Output& out) {
     out.result("\nGPUs of {}, from row to column\n{}", host.name, heat_map(names, rows));
 }
 
-void print_gpus(const Hardware& hardware, Output& out) {
-    const bool some = std::ranges::any_of(hardware.hosts, [](const HostHardware& host) { return !host.gpus.empty(); });
-    if (!some) return;
-    out.result("\n{} {:>4} {:>7} {:>11} {:>11} {:>11}  {}\n", column("GPU"), "NUMA", "NVLinks", "to device",
-               "from device", "its memory", "name");
-    for (const HostHardware& host : hardware.hosts)
-        for (std::size_t i = 0; i < host.gpus.size(); ++i) {
-            const GpuHardware& gpu = host.gpus[i];
-            out.result("{} {:>4} {:>7} {:>11} {:>11} {:>11}  {}\n", column(fmt::format("{} {}", host.name, i)),
-                       gpu.numa_node < 0 ? "-" : fmt::format("{}", gpu.numa_node), gpu.nvlinks,
-                       rate_of(gpu.to_device.median), rate_of(gpu.from_device.median), rate_of(gpu.copy.median),
-                       gpu.name);
-        }
-    for (const HostHardware& host : hardware.hosts) print_peers(host, out);
-    const NcclHardware& nccl = hardware.nccl;
+void print_nccl(const NcclHardware& nccl, Output& out) {
     if (nccl.gpus == 0) return;
     out.result("\nNCCL, {} GPUs: all-reduce {}", nccl.gpus, rate_of(nccl.all_reduce.median));
     for (std::size_t kind = 0; kind < nccl.between.size(); ++kind)
         if (nccl.between[kind].median > 0)
             out.result(", {} {}", pair_class_names[kind], format_rate(nccl.between[kind].median));
     out.result("\n");
+}
+
+// Those of the first host of each class, which stands for the others.
+void print_gpus(const Hardware& hardware, Output& out) {
+    const std::vector<int> classes = classes_of(hardware);
+    std::vector<const HostHardware*> shown;
+    for (std::size_t i = 0; i < classes.size(); ++i)
+        if (std::ranges::find(classes, classes[i]) - classes.begin() == static_cast<std::ptrdiff_t>(i) &&
+            !hardware.hosts[i].gpus.empty())
+            shown.push_back(&hardware.hosts[i]);
+    if (shown.empty()) return;
+    out.result("\n{} {:>4} {:>7} {:>11} {:>11} {:>11}  {}\n", column("GPUs of a class"), "NUMA", "NVLinks", "to device",
+               "from device", "its memory", "name");
+    for (const HostHardware* host : shown)
+        for (std::size_t i = 0; i < host->gpus.size(); ++i) {
+            const GpuHardware& gpu = host->gpus[i];
+            out.result("{} {:>4} {:>7} {:>11} {:>11} {:>11}  {}\n", column(fmt::format("{} {}", host->name, i)),
+                       gpu.numa_node < 0 ? "-" : fmt::format("{}", gpu.numa_node), gpu.nvlinks,
+                       rate_of(gpu.to_device.median), rate_of(gpu.from_device.median), rate_of(gpu.copy.median),
+                       gpu.name);
+        }
+    for (const HostHardware* host : shown) print_peers(*host, out);
+    print_nccl(hardware.nccl, out);
 }
 
 }  // namespace

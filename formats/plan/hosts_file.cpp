@@ -181,7 +181,7 @@ std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
     const toml::table root = parse_toml_text(text, file);
     Hosts hosts{file};
     for (const auto& [key, value] : root) {
-        if (key == "measured" && value.is_table()) continue;  // what tpx profile hardware has seen; parse_hardware reads it
+        if (key == "measured" && value.is_table()) continue;  // parse_hardware reads it
         const toml::array* tables = value.as_array();
         if (key != "hosts" || !tables)
             throw mistake(file, value.source().begin.line, "'{}': only [[hosts]] tables are known",

@@ -81,11 +81,12 @@ std::string gpu_text(const GpuHardware& gpu) {
 
 std::string host_text(const HostHardware& host, int own_class) {
     std::string text = fmt::format("\n[[measured.hosts]]\nname = {}\nclass = {}\n", quoted(host.name), own_class);
-    text += count_line("sockets", host.sockets) + count_line("numa_nodes", host.numa_nodes) +
-            count_line("cores", host.cores) + count_line("threads", host.threads);
+    text += count_line("ranks", host.ranks) + count_line("sockets", host.sockets) +
+            count_line("numa_nodes", host.numa_nodes) + count_line("cores", host.cores) +
+            count_line("threads", host.threads);
     for (const auto& quantity : host_quantities) text += pair_line(quantity.key, host.*quantity.value);
-    for (const auto& [kind, link] : {std::pair{PairClass::same_socket, &host.same_socket},
-                                     std::pair{PairClass::same_host, &host.same_host}}) {
+    for (const auto& [kind, link] :
+         {std::pair{PairClass::same_socket, &host.same_socket}, std::pair{PairClass::same_host, &host.same_host}}) {
         const std::string_view key = pair_class_keys[static_cast<std::size_t>(kind)];
         text += pair_line(key, (*link).rate) + pair_line(fmt::format("{}_latency", key), (*link).latency);
     }
@@ -106,8 +107,8 @@ std::string matrix(std::string_view key, const Hardware& hardware, Measured Link
 std::string links_text(const Hardware& hardware) {
     std::string text;
     if (hardware.hosts.size() > 1 && (hardware.hosts.size() <= few_hosts || has_uneven_links(hardware)))
-        text += "# from the host of the row to that of the column\n" +
-                matrix("links", hardware, &LinkHardware::rate) + matrix("latency", hardware, &LinkHardware::latency);
+        text += "# from the host of the row to that of the column\n" + matrix("links", hardware, &LinkHardware::rate) +
+                matrix("latency", hardware, &LinkHardware::latency);
     for (const PairSummary& summary : pair_classes(hardware))
         text += fmt::format("\n[measured.pairs.{}]\ncount = {}\nslowest = {:.0f}\n",
                             pair_class_keys[static_cast<std::size_t>(summary.kind)], summary.pairs, summary.slowest) +

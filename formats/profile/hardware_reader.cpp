@@ -60,7 +60,8 @@ struct Count {
     std::string_view key;
     int Owner::*value;
 };
-constexpr std::array<Count<HostHardware>, 4> host_counts{{{"sockets", &HostHardware::sockets},
+constexpr std::array<Count<HostHardware>, 5> host_counts{{{"ranks", &HostHardware::ranks},
+                                                          {"sockets", &HostHardware::sockets},
                                                           {"numa_nodes", &HostHardware::numa_nodes},
                                                           {"cores", &HostHardware::cores},
                                                           {"threads", &HostHardware::threads}}};
@@ -84,13 +85,15 @@ GpuHardware gpu_of(const toml::node& node, std::string_view file, std::size_t gp
     GpuHardware gpu;
     for (const auto& [name, value] : table_of(node, file)) {
         const std::string_view key = name.str();
-        if (set_quantity(gpu, gpu_quantities, key, value, file) || set_count(gpu, gpu_counts, key, value, file)) continue;
+        if (set_quantity(gpu, gpu_quantities, key, value, file) || set_count(gpu, gpu_counts, key, value, file))
+            continue;
         if (key == "name")
             gpu.name = text_of(value, file);
         else if (key == "bus")
             gpu.bus = text_of(value, file);
         else if (key == "peers")
-            for (const toml::node& peer : array_of(value, file, gpus)) gpu.peers.push_back(measured_of(peer, file, rates));
+            for (const toml::node& peer : array_of(value, file, gpus))
+                gpu.peers.push_back(measured_of(peer, file, rates));
         else
             refuse(key, value, file);
     }
@@ -98,11 +101,16 @@ GpuHardware gpu_of(const toml::node& node, std::string_view file, std::size_t gp
 }
 
 bool set_near_link(HostHardware& host, std::string_view key, const toml::node& node, std::string_view file) {
-    if (key == "same_socket") host.same_socket.rate = measured_of(node, file, rates);
-    else if (key == "same_socket_latency") host.same_socket.latency = measured_of(node, file, times);
-    else if (key == "same_host") host.same_host.rate = measured_of(node, file, rates);
-    else if (key == "same_host_latency") host.same_host.latency = measured_of(node, file, times);
-    else return false;
+    if (key == "same_socket")
+        host.same_socket.rate = measured_of(node, file, rates);
+    else if (key == "same_socket_latency")
+        host.same_socket.latency = measured_of(node, file, times);
+    else if (key == "same_host")
+        host.same_host.rate = measured_of(node, file, rates);
+    else if (key == "same_host_latency")
+        host.same_host.latency = measured_of(node, file, times);
+    else
+        return false;
     return true;
 }
 
@@ -159,14 +167,18 @@ void set_pairs(Hardware& hardware, bool fill, const toml::node& node, std::strin
         LinkHardware typical;
         for (const auto& [inner, field] : table_of(value, file)) {
             const std::string_view key = inner.str();
-            if (key == "rate") typical.rate = measured_of(field, file, rates);
-            else if (key == "latency") typical.latency = measured_of(field, file, times);
-            else if (key != "count" && key != "slowest") refuse(key, field, file);
+            if (key == "rate")
+                typical.rate = measured_of(field, file, rates);
+            else if (key == "latency")
+                typical.latency = measured_of(field, file, times);
+            else if (key != "count" && key != "slowest")
+                refuse(key, field, file);
         }
         const auto own = static_cast<PairClass>(kind - pair_class_keys.begin());
         for (std::size_t a = 0; fill && a < hardware.links.size(); ++a)
             for (std::size_t b = 0; b < hardware.links.size(); ++b)
-                if (a != b && class_of_pair(hardware.hosts[a], hardware.hosts[b]) == own) hardware.links[a][b] = typical;
+                if (a != b && class_of_pair(hardware.hosts[a], hardware.hosts[b]) == own)
+                    hardware.links[a][b] = typical;
     }
 }
 
@@ -191,12 +203,18 @@ void set_measured(Hardware& hardware, const toml::table& measured, std::string_v
         hardware.links.assign(count, std::vector<LinkHardware>(count));
     for (const auto& [name, value] : measured) {
         const std::string_view key = name.str();
-        if (key == "hosts") set_hosts(hardware, value, file);
-        else if (key == "links") set_matrix(hardware, &LinkHardware::rate, value, file);
-        else if (key == "latency") set_matrix(hardware, &LinkHardware::latency, value, file);
-        else if (key == "pairs") set_pairs(hardware, !measured.contains("links"), value, file);
-        else if (key == "nccl") set_nccl(hardware.nccl, value, file);
-        else refuse(key, value, file);
+        if (key == "hosts")
+            set_hosts(hardware, value, file);
+        else if (key == "links")
+            set_matrix(hardware, &LinkHardware::rate, value, file);
+        else if (key == "latency")
+            set_matrix(hardware, &LinkHardware::latency, value, file);
+        else if (key == "pairs")
+            set_pairs(hardware, !measured.contains("links"), value, file);
+        else if (key == "nccl")
+            set_nccl(hardware.nccl, value, file);
+        else
+            refuse(key, value, file);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/exec/window.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,10 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <future>
-#include <memory>
 #include <system_error>
 
 namespace tpx {
@@ -23,20 +22,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr std::size_t chunk = std::size_t{8} << 20;
-constexpr std::size_t alignment = 4096;
+constexpr std::size_t disk_chunk = std::size_t{8} << 20;
 
-struct FreeMemory {
-    void operator()(void* memory) const { std::free(memory); }
-};
-using Buffer = std::unique_ptr<char, FreeMemory>;
-
-Buffer make_buffer(std::size_t size) {
-    Buffer buffer{static_cast<char*>(std::aligned_alloc(alignment, size))};
-    if (!buffer) throw failure("out of memory");
-    for (std::size_t i = 0; i < size; ++i)
-        buffer.get()[i] = static_cast<char>(i * 2654435761u >> 13);  // no zeros to skip
-    return buffer;
+// Memory as tpx reshard moves bytes in, filled with no zeros that anything could skip.
+char* fill(Arena& arena, std::size_t size) {
+    char* bytes = reinterpret_cast<char*>(arena.take(size, 0));
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2654435761u >> 13);
+    return bytes;
 }
 
 // One pass over a file, chunk by chunk: what takes place, and how it is opened.
@@ -48,7 +40,7 @@ struct Pass {
 };
 
 // Bytes done in about `seconds`, at most `bytes`, at least a chunk; the samples are of runs of chunks.
-std::uint64_t run_pass(const Pass& pass, const Buffer& buffer, std::uint64_t bytes, double seconds,
+std::uint64_t run_pass(const Pass& pass, char* buffer, std::uint64_t bytes, double seconds,
                        std::vector<double>& rates) {
     const Fd fd = open_file(pass.path, pass.flags);
     if (!pass.writes) posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
@@ -57,11 +49,11 @@ std::uint64_t run_pass(const Pass& pass, const Buffer& buffer, std::uint64_t byt
     Clock::time_point mark = start;
     while (done < bytes && (done == 0 || seconds_since(start) < seconds)) {
         if (pass.writes)
-            write_at(fd, done, std::as_bytes(std::span{buffer.get(), chunk}), pass.path);
+            write_at(fd, done, std::as_bytes(std::span{buffer, disk_chunk}), pass.path);
         else
-            read_at(fd, done, std::as_writable_bytes(std::span{buffer.get(), chunk}), pass.path);
-        done += chunk;
-        if (pass.syncs || done - marked < 4 * chunk) continue;
+            read_at(fd, done, std::as_writable_bytes(std::span{buffer, disk_chunk}), pass.path);
+        done += disk_chunk;
+        if (pass.syncs || done - marked < 4 * disk_chunk) continue;
         rates.push_back(static_cast<double>(done - marked) / seconds_since(mark));
         marked = done;
         mark = Clock::now();
@@ -78,12 +70,13 @@ std::uint64_t run_pass(const Pass& pass, const Buffer& buffer, std::uint64_t byt
 
 // Reads a file and writes another at once, some times; bytes of both together per second.
 Measured measure_both(const Pass& read, const Pass& write, std::uint64_t bytes, double seconds) {
-    const Buffer from = make_buffer(chunk), to = make_buffer(chunk);
+    Arena arena{2 * disk_chunk};
+    char *from = fill(arena, disk_chunk), *to = fill(arena, disk_chunk);
     std::vector<double> rates, unused_reads, unused_writes;
     for (int round = 0; round < 3; ++round) {
         const Clock::time_point start = Clock::now();
-        std::future<std::uint64_t> reading = std::async(
-            std::launch::async, [&] { return run_pass(read, to, bytes, seconds / 3, unused_reads); });
+        std::future<std::uint64_t> reading =
+            std::async(std::launch::async, [&] { return run_pass(read, to, bytes, seconds / 3, unused_reads); });
         const std::uint64_t written = run_pass(write, from, bytes, seconds / 3, unused_writes);
         rates.push_back(static_cast<double>(written + reading.get()) / seconds_since(start));
     }
@@ -110,14 +103,15 @@ struct Remover {
 
 Measured measure_memory_copy(double seconds) {
     constexpr std::size_t size = std::size_t{64} << 20;
-    const Buffer from = make_buffer(size), to = make_buffer(size);
+    Arena arena{2 * size};
+    char *from = fill(arena, size), *to = fill(arena, size);
     std::vector<double> rates;
     const Clock::time_point start = Clock::now();
     do {
         const Clock::time_point begin = Clock::now();
-        std::memcpy(to.get(), from.get(), size);
+        std::memcpy(to, from, size);
         rates.push_back(static_cast<double>(size) / seconds_since(begin));
-        from.get()[rates.size() % size] = to.get()[0];  // keeps copies apart
+        from[rates.size() % size] = to[0];  // keeps copies apart
     } while (rates.size() < 5 || seconds_since(start) < seconds);
     rates.erase(rates.begin());
     return summarise(rates);
@@ -127,8 +121,9 @@ DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std:
     const std::filesystem::path path = folder / fmt::format(".tpx-profile-{}", getpid());
     const std::filesystem::path other = path.string() + "-2";
     const Remover remover{path}, remover_of_other{other};
-    const Buffer buffer = make_buffer(chunk);
-    most = std::max(most / 2 / chunk * chunk, std::uint64_t{chunk});
+    Arena arena{disk_chunk};
+    char* buffer = fill(arena, disk_chunk);
+    most = std::max(most / 2 / disk_chunk * disk_chunk, std::uint64_t{disk_chunk});
     DiskRates rates;
     const double slice = seconds / 5;
     std::vector<double> writes, reads;

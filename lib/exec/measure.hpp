@@ -43,8 +43,9 @@ using PairRound = std::vector<std::pair<int, int>>;
 /// `comm`; rank 0 gets the result, ordered by from and to.
 std::vector<LinkRates> measure_links(const mpi::Comm& comm, const std::vector<PairRound>& rounds, double seconds);
 
-/// Rounds in which any two of `ranks` meet: of up to 8 ranks one pair at a time, of more, as many pairs at once as there
-/// can be; if these are more than `most` rounds, that many of them, in which every rank meets equally many others.
+/// Rounds in which any two of `ranks` meet: of up to 8 ranks one pair at a time, of more, as many pairs at once as
+/// there can be; if these are more than `most` rounds, that many of them, in which every rank meets equally many
+/// others.
 std::vector<PairRound> rounds_of_all(const std::vector<int>& ranks, int most);
 
 }  // namespace tpx

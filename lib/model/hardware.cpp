@@ -9,21 +9,31 @@
 namespace tpx {
 namespace {
 
-// The rates that plans take, and that make hosts alike.
+// The rates that make hosts alike, and that plans take: as they are while all hosts work, where that was measured.
 struct PlannedRate {
     Measured HostHardware::*measured;
+    Measured HostHardware::*shared;
     std::optional<double> Host::*planned;
 };
-constexpr std::array<PlannedRate, 4> planned_rates{{{&HostHardware::memory, &Host::memory},
-                                                    {&HostHardware::disk_read, &Host::disk_read},
-                                                    {&HostHardware::disk_write, &Host::disk_write},
-                                                    {&HostHardware::nic, &Host::nic}}};
+constexpr std::array<PlannedRate, 4> planned_rates{
+    {{&HostHardware::memory, &HostHardware::memory, &Host::memory},
+     {&HostHardware::disk_read, &HostHardware::shared_read, &Host::disk_read},
+     {&HostHardware::disk_write, &HostHardware::shared_write, &Host::disk_write},
+     {&HostHardware::nic, &HostHardware::nic, &Host::nic}}};
+
+bool alike(const Measured& a, const Measured& b) { return agree(a, b, 0.05, 0.25); }
+
+bool alike(const GpuHardware& a, const GpuHardware& b) {
+    return a.name == b.name && std::ranges::all_of(gpu_quantities, [&](const Quantity<GpuHardware>& quantity) {
+               return alike(a.*quantity.value, b.*quantity.value);
+           });
+}
 
 bool alike(const HostHardware& a, const HostHardware& b) {
-    return a.ranks == b.ranks && a.sockets == b.sockets && a.gpus.size() == b.gpus.size() &&
-           std::ranges::all_of(planned_rates, [&](const PlannedRate& rate) {
-               return agree(a.*rate.measured, b.*rate.measured, 0.05, 0.25);
-           });
+    const auto rates = [&](const PlannedRate& rate) { return alike(a.*rate.measured, b.*rate.measured); };
+    const auto gpus = [](const GpuHardware& one, const GpuHardware& other) { return alike(one, other); };
+    return a.ranks == b.ranks && a.sockets == b.sockets && std::ranges::all_of(planned_rates, rates) &&
+           std::ranges::equal(a.gpus, b.gpus, gpus);
 }
 
 // Calls `visit` with the name and figures of every link that was measured, and the class of its ends.
@@ -38,6 +48,17 @@ void for_each_link(const Hardware& hardware, Visit&& visit) {
             if (hardware.links[a][b].rate.median > 0)
                 visit(fmt::format("{} to {}", hardware.hosts[a].name, hardware.hosts[b].name), hardware.links[a][b],
                       class_of_pair(hardware.hosts[a], hardware.hosts[b]));
+}
+
+// The median over `links`; its spread is theirs, or how far they differ if that is more.
+Measured typical_of(const std::vector<LinkHardware>& links, Measured LinkHardware::*value) {
+    std::vector<double> medians, spreads;
+    for (const LinkHardware& link : links) {
+        medians.push_back((link.*value).median);
+        spreads.push_back((link.*value).spread);
+    }
+    const Measured typical = summarise(medians);
+    return {typical.median, std::max(typical.spread, summarise(spreads).median)};
 }
 
 // Every rate of the cluster with what it is of, those that are compared or all.
@@ -89,15 +110,17 @@ std::vector<Host> hosts_for_planning(const Hardware& hardware, const std::vector
     for (const HostHardware& host : hardware.hosts) {
         Host& planned = hosts.emplace_back();
         planned.name = host.name;
-        planned.gpus = host.ranks;
+        planned.gpus = host.gpus.empty() ? host.ranks : static_cast<int>(host.gpus.size());
         planned.switch_group = host.switch_group;
     }
     const int count = classes.empty() ? 0 : std::ranges::max(classes) + 1;
     for (const PlannedRate& rate : planned_rates) {
         std::vector<std::vector<double>> rates(static_cast<std::size_t>(count));
-        for (std::size_t i = 0; i < hosts.size(); ++i)
-            if ((hardware.hosts[i].*rate.measured).median > 0)
-                rates[classes[i]].push_back((hardware.hosts[i].*rate.measured).median);
+        for (std::size_t i = 0; i < hosts.size(); ++i) {
+            const Measured& shared = hardware.hosts[i].*rate.shared;
+            const Measured& measured = shared.median > 0 ? shared : hardware.hosts[i].*rate.measured;
+            if (measured.median > 0) rates[classes[i]].push_back(measured.median);
+        }
         for (std::size_t i = 0; i < hosts.size(); ++i)
             if (!rates[classes[i]].empty()) hosts[i].*rate.planned = summarise(rates[classes[i]]).median;
     }
@@ -119,14 +142,10 @@ std::vector<PairSummary> pair_classes(const Hardware& hardware) {
         PairSummary& summary = summaries.emplace_back();
         summary.kind = static_cast<PairClass>(kind);
         summary.pairs = links[kind].size();
-        summary.typical = links[kind].front();
-        std::vector<double> rates, latencies;
-        for (const LinkHardware& link : links[kind]) {
-            rates.push_back(link.rate.median);
-            latencies.push_back(link.latency.median);
-        }
-        summary.slowest = std::ranges::min(rates);
-        if (rates.size() > 1) summary.typical = {summarise(rates), summarise(latencies)};
+        summary.typical = {typical_of(links[kind], &LinkHardware::rate),
+                           typical_of(links[kind], &LinkHardware::latency)};
+        summary.slowest = summary.typical.rate.median;
+        for (const LinkHardware& link : links[kind]) summary.slowest = std::min(summary.slowest, link.rate.median);
     }
     return summaries;
 }

@@ -38,8 +38,8 @@ struct GpuHardware {
 /// What was measured of one host. Rates are in bytes per second.
 struct HostHardware {
     std::string name;
-    std::string switch_group;  ///< empty: not known
-    int ranks = 1;             ///< how many were started there
+    std::string switch_group;                                 ///< empty: not known
+    int ranks = 1;                                            ///< how many were started there
     int sockets = 0, numa_nodes = 0, cores = 0, threads = 0;  ///< 0: not known
     Measured memory;                                          ///< bytes that one core copies
     Measured direct_read, direct_write;                       ///< of the disk, past the page cache
@@ -98,11 +98,13 @@ inline constexpr std::array<Quantity<GpuHardware>, 3> gpu_quantities{{
 /// Gives each host the best rate of its links as that of its NIC.
 void find_nics(Hardware& hardware);
 
-/// The class of each host, numbered by their first members. Hosts are alike when they have as many ranks, sockets and
-/// GPUs, and their memory, disks and NIC agree within 5 %, or within their spreads, but never more than 25 %.
+/// The class of each host, numbered by their first members. Hosts are alike when they have as many ranks and sockets
+/// and the same GPUs, and what was measured of memory, disks, NIC and GPUs agrees within 5 %, or within its spreads,
+/// but never more than 25 %.
 std::vector<int> classes_of(const Hardware& hardware);
 
-/// The hosts as plans take them: all of a class have the medians of its rates.
+/// The hosts as plans take them: all of a class have the medians of its rates, disks those that they have while all
+/// hosts use theirs, as they do when state is moved. Devices are the GPUs, or where there are none the ranks.
 std::vector<Host> hosts_for_planning(const Hardware& hardware, const std::vector<int>& classes);
 
 /// How near hosts `a` and `b`, which are not the same, are.
@@ -111,9 +113,9 @@ PairClass class_of_pair(const HostHardware& a, const HostHardware& b);
 /// All pairs of a class.
 struct PairSummary {
     PairClass kind = PairClass::other;
-    std::size_t pairs = 0;        ///< in one direction each
-    LinkHardware typical;         ///< medians over the pairs; of one pair, its own
-    double slowest = 0;           ///< the least of their rates
+    std::size_t pairs = 0;  ///< in one direction each
+    LinkHardware typical;   ///< medians over the pairs; of one pair, its own
+    double slowest = 0;     ///< the least of their rates
 };
 
 /// The classes of which there are pairs that were measured, nearest first.
@@ -136,8 +138,8 @@ struct Degraded {
     double before = 0, now = 0;
 };
 
-/// What of the hosts of the same names is slower than `before` says, by more than 10 % and more than the spreads of both
-/// together; by half in any case.
+/// What of the hosts of the same names is slower than `before` says, by more than 10 % and more than the spreads of
+/// both together; by half in any case.
 std::vector<Degraded> degraded(const Hardware& before, const Hardware& now);
 
 /// Rates that the measurements themselves are unsure of: "n0: disk write: samples spread by 35 %", for spreads above

@@ -125,9 +125,8 @@ GpuRates measure_gpu(int gpu, double seconds) {
     const DeviceMemory device = allocate_device(copied), other = allocate_device(copied);
     const Stream stream = make_stream();
     const auto rate = [&](void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-        return rate_of(stream, bytes, seconds / 3, [&] {
-            check(cudaMemcpyAsync(to, from, bytes, kind, stream.get()), "cudaMemcpyAsync");
-        });
+        return rate_of(stream, bytes, seconds / 3,
+                       [&] { check(cudaMemcpyAsync(to, from, bytes, kind, stream.get()), "cudaMemcpyAsync"); });
     };
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     GpuRates rates;

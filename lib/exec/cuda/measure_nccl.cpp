@@ -17,7 +17,7 @@ namespace {
 using namespace cuda;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t first_size = std::size_t{4} << 20;     // that shows how fast it is
+constexpr std::size_t first_size = std::size_t{4} << 20;  // that shows how fast it is
 constexpr std::size_t largest_size = std::size_t{256} << 20;
 constexpr int samples = 8;
 constexpr double patience = 60;  // seconds until a peer that does not answer is given up
@@ -84,8 +84,7 @@ private:
         const auto bounded = static_cast<std::uint64_t>(std::clamp<double>(wanted, first_size, largest_size));
         const std::size_t size = least_of_all(bounded) / 4096 * 4096;
         std::vector<double> rates;
-        for (int i = 0; takes_part && i < samples; ++i)
-            rates.push_back(static_cast<double>(size) / timed(size, work));
+        for (int i = 0; takes_part && i < samples; ++i) rates.push_back(static_cast<double>(size) / timed(size, work));
         return summarise(rates);
     }
 
@@ -146,8 +145,7 @@ private:
     }
 
     static void accept(ncclResult_t code, const char* call) {
-        if (code != ncclSuccess && code != ncclInProgress)
-            throw failure("{}: {}", call, nccl().error_string(code));
+        if (code != ncclSuccess && code != ncclInProgress) throw failure("{}: {}", call, nccl().error_string(code));
     }
 
     static void wait(const std::function<bool()>& is_done) {
