@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 namespace tpx::cli {
 namespace {
@@ -28,7 +29,7 @@ GpuHardware combine_gpu(const std::vector<HostHardware>& visits, std::size_t gpu
 }
 
 // Links by their ends, as all visits show them.
-std::map<std::pair<int, int>, LinkHardware> combine_links(const std::vector<std::vector<LinkRates>>& visits) {
+std::map<std::pair<int, int>, LinkHardware> combine_links(std::span<const std::vector<LinkRates>> visits) {
     std::map<std::pair<int, int>, std::vector<const LinkRates*>> seen;
     for (const std::vector<LinkRates>& visit : visits)
         for (const LinkRates& link : visit) seen[{link.from, link.to}].push_back(&link);
@@ -60,11 +61,22 @@ void add_links(Hardware& hardware, const Visits& visits, const Places& places) {
     for (const auto& [ends, link] : combine_links(visits.same_host))
         if (ends.first < ends.second) hardware.hosts[places.host_of[ends.first]].same_host = link;
     if (visits.links.empty()) return;
-    const std::size_t count = hardware.hosts.size();
-    hardware.links.assign(count, std::vector<LinkHardware>(count));
-    for (const auto& [ends, link] : combine_links(visits.links))
-        hardware.links[places.host_of[ends.first]][places.host_of[ends.second]] = link;
-    find_nics(hardware);
+    const auto fill = [&](Hardware& filled, std::span<const std::vector<LinkRates>> seen) {
+        filled.links.assign(filled.hosts.size(), std::vector<LinkHardware>(filled.hosts.size()));
+        for (const auto& [ends, link] : combine_links(seen))
+            filled.links[places.host_of[ends.first]][places.host_of[ends.second]] = link;
+    };
+    fill(hardware, visits.links);
+    // The best link of each visit: one that was disturbed hides no NIC.
+    std::vector<std::vector<Measured>> nics(hardware.hosts.size());
+    for (const std::vector<LinkRates>& visit : visits.links) {
+        Hardware seen;
+        seen.hosts.resize(hardware.hosts.size());
+        fill(seen, std::span{&visit, 1});
+        find_nics(seen);
+        for (std::size_t i = 0; i < nics.size(); ++i) nics[i].push_back(seen.hosts[i].nic);
+    }
+    for (std::size_t i = 0; i < nics.size(); ++i) hardware.hosts[i].nic = combine(nics[i]);
 }
 
 NcclPairs nccl_pairs(const Places& places) {
