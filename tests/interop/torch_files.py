@@ -105,7 +105,21 @@ def check_weights(tpx, source, folder):
     return refused or difference_of_sorted(load_file(source / "model.safetensors"), torch.load(out, weights_only=True))
 
 
+def check_module(tpx, form, folder):
+    """A whole module, as torch.save left it before and since version 1.6; streams tell the source of its class, too."""
+    was = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    source, out = Path(folder) / "module.pt", Path(folder) / "out.pt"
+    torch.save(was, source, _use_new_zipfile_serialization=form.name == "torch")
+    refused = reshard(tpx, source, out, form.name)
+    if refused:
+        return refused
+    now = torch.load(out, weights_only=False)
+    return f"is a {type(now)}" if type(now) is not type(was) else difference(was.state_dict(), now.state_dict())
+
+
 def cases():
+    yield check_module, Path("module/torch")
+    yield check_module, Path("module/torch-legacy")
     for name in ("plain.pt", "legacy.pt", "deflated.pt", "signs-turned.pt", "signs-big-endian.pt"):
         yield check_copy, DATA / "torch/good" / name
     yield check_weights, DATA / "llama-small/hf"
