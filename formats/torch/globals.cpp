@@ -81,7 +81,8 @@ void check_enum_member(Value args) {
     type.remove_prefix(std::min(type.find_first_not_of('_'), type.size()));
     // Classes are capitalised, modules are not.
     if (type.empty() || !std::isupper(static_cast<unsigned char>(type.front())) || member.starts_with("__"))
-        throw failure("refused: the pickle calls getattr({}.{}, '{}'), which would run code", owner.module, owner.name, member);
+        throw failure("refused: the pickle calls getattr({}.{}, '{}'), which would run code", owner.module, owner.name,
+                      member);
 }
 
 }  // namespace tpx::torch
