@@ -30,6 +30,7 @@ Checkpoint open_dcp(const std::filesystem::path& directory) {
     checkpoint.format = Format::dcp;
     open_chunks(directory, checkpoint);
     read_config(directory, checkpoint);
+    read_companions(checkpoint, {});
     return checkpoint;
 }
 
