@@ -21,7 +21,7 @@ def main():
     parser.add_argument("--tests", default=ROOT / "build/release/tests/unit_formats")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    said = subprocess.run([arguments.tests, "--source-file=*accuracy_test.cpp"], cwd=ROOT, text=True, stdout=subprocess.PIPE).stdout
+    said = subprocess.run([arguments.tests, "--source-file=*accuracy_test.cpp,*feasibility_test.cpp"], cwd=ROOT, text=True, stdout=subprocess.PIPE).stdout
     row = r"MESSAGE: (\w+): one host ([\d.e-]+) % of (\d+), across hosts ([\d.]+) % of (\d+), worst ([\d.]+)"
     found = re.findall(row, said)
     models = list(dict.fromkeys(name for name, *_ in found))
@@ -40,6 +40,10 @@ def main():
               f"mean error of {float(sixteen[1]):.1f} %, at worst {float(sixteen[3]):.0f} %. No value was set by that table; that the constant is counted in each pass",
               "was learnt from it. The best plan is chosen on one host of 4 GPUs, on 4 of 4 and on 4 of 8, and with 8 samples on the",
               "latter two."]
+    memory = re.search(r"MESSAGE: memory: ([\d.]+) % off, ([\d.]+) % within 15 %, ([\d.]+) % judged right", said)
+    lines += ["", f"Memory, `testdata/profile/bigscience`: calibrated by five of 90 measured runs, a hundred times drawn, estimates are {float(memory[1]):.1f} % off",
+              f"the others on average and within 15 % of {float(memory[2]):.0f} % of them; whether runs fit is judged rightly for {float(memory[3]):.0f} %, those that did not",
+              "fit among them. Of the 540 rows of the tables above that ran, or are known not to, all are judged rightly without calibration."]
     text = "\n".join(lines)
     print(text)
     if arguments.write:

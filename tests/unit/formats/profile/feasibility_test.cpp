@@ -3,11 +3,14 @@
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/units.hpp"
 #include "lib/model/choice.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 #include <set>
 
 using namespace tpx;
@@ -70,6 +73,37 @@ constexpr Mpt shapes[] = {{"125m", 12, 768, 12}, {"350m", 24, 1024, 16}, {"760m"
                           {"1b", 24, 2048, 16},  {"3b", 32, 2560, 20},   {"7b", 32, 4096, 32},
                           {"13b", 40, 5120, 40}, {"30b", 48, 7168, 56},  {"70b", 80, 8192, 64}};
 
+// A run of testdata/profile/bigscience: its model, and what its fullest GPU held; nothing if that was too little.
+struct MeasuredPlan {
+    MeasuredMemory memory;
+    bool ran = true;
+};
+
+MeasuredPlan measured_plan(const Table& table, const Table::Row& row) {
+    const auto number = [&](std::string_view column) { return parse_number(row.cells[table.find(column)]); };
+    ModelSize model;
+    model.layers = static_cast<int>(number("layers"));
+    model.hidden = number("hidden");
+    model.heads = number("heads");
+    model.gradient_bytes = number("gradient_bytes");
+    model.sequence = 2048;
+    model.vocabulary = 250880;
+    model.parameters = model.layers * 12 * model.hidden * model.hidden + model.vocabulary * model.hidden;
+    ExecutionPlan plan;
+    plan.dp = static_cast<int>(number("dp"));
+    plan.tp = static_cast<int>(number("tp"));
+    plan.pp = static_cast<int>(number("pp"));
+    plan.zero = static_cast<int>(number("zero"));
+    plan.recompute = Recompute::full;
+    const int passes = static_cast<int>(number("batch")) / plan.dp / static_cast<int>(number("micro_batch"));
+    (plan.pp > 1 ? plan.micro_batches : plan.accumulation) = passes;
+    const std::string& memory = row.cells[table.find("memory")];
+    const double batch = plan.dp * passes * number("micro_batch");
+    return {{memory_use(model, batch, plan, 8, {1, 0}).total(),
+             memory == "OOM" ? 0 : static_cast<double>(parse_bytes(memory))},
+            memory != "OOM"};
+}
+
 }  // namespace
 
 TEST_CASE("what ran fits, and what is known not to fit does not, for 95 % of the rows") {
@@ -131,4 +165,35 @@ TEST_CASE("what ran under FSDP fits, for 95 % of the rows") {
     INFO(count.wrong);
     CHECK(count.all >= 200);
     CHECK(count.right >= 0.95 * count.all);
+}
+
+TEST_CASE("five measured runs calibrate the memory of others to 15 %, and what fits is known for 95 % of them") {
+    const Table table = parse_table(read_file("testdata/profile/bigscience/memory.csv"), "memory.csv");
+    std::vector<MeasuredPlan> plans;
+    for (const Table::Row& row : table.rows) plans.push_back(measured_plan(table, row));
+    const auto ran = static_cast<std::size_t>(std::ranges::count(plans, true, &MeasuredPlan::ran));
+    std::ranges::stable_partition(plans, [](const MeasuredPlan& plan) { return plan.ran; });
+    CHECK(ran == 90);
+    double errors = 0;
+    Count close, feasible;
+    for (unsigned draw = 1; draw <= 100; ++draw) {
+        std::mt19937 random{draw};
+        std::shuffle(plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(ran), random);
+        std::vector<MeasuredMemory> five;
+        for (int i = 0; i < 5; ++i) five.push_back(plans[i].memory);
+        const MemoryCalibration fitted = calibrate_memory(five);
+        for (std::size_t i = 5; i < plans.size(); ++i) {
+            const double expected = fitted.scale * plans[i].memory.estimate + fitted.offset;
+            feasible.add((expected <= 80.0 * (1 << 30)) == plans[i].ran, {});
+            if (!plans[i].ran) continue;
+            const double error = std::abs(expected / plans[i].memory.measured - 1);
+            close.add(error <= 0.15, {});
+            errors += error;
+        }
+    }
+    MESSAGE("memory: ", 100 * errors / close.all, " % off, ", 100.0 * close.right / close.all, " % within 15 %, ",
+            100.0 * feasible.right / feasible.all, " % judged right");
+    CHECK(errors / close.all <= 0.07);
+    CHECK(close.right >= 0.93 * close.all);
+    CHECK(feasible.right >= 0.95 * feasible.all);
 }
