@@ -3,8 +3,8 @@
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
 #include "lib/core/file.hpp"
-#include "lib/core/units.hpp"
 #include "lib/model/choice.hpp"
+#include "tests/unit/formats/profile/published_runs.hpp"
 
 #include <doctest/doctest.h>
 
@@ -63,45 +63,16 @@ void count_sixteen(Count& count) {
     }
 }
 
-// MPT's sizes, by the name in the table.
-struct Mpt {
-    const char* name;
-    int layers;
-    double hidden, heads;
-};
-constexpr Mpt shapes[] = {{"125m", 12, 768, 12}, {"350m", 24, 1024, 16}, {"760m", 24, 1536, 12},
-                          {"1b", 24, 2048, 16},  {"3b", 32, 2560, 20},   {"7b", 32, 4096, 32},
-                          {"13b", 40, 5120, 40}, {"30b", 48, 7168, 56},  {"70b", 80, 8192, 64}};
-
-// A run of testdata/profile/bigscience: its model, and what its fullest GPU held; nothing if that was too little.
+// What the fullest GPU of a run of testdata/profile/bigscience held, and what was estimated.
 struct MeasuredPlan {
     MeasuredMemory memory;
     bool ran = true;
 };
 
 MeasuredPlan measured_plan(const Table& table, const Table::Row& row) {
-    const auto number = [&](std::string_view column) { return parse_number(row.cells[table.find(column)]); };
-    ModelSize model;
-    model.layers = static_cast<int>(number("layers"));
-    model.hidden = number("hidden");
-    model.heads = number("heads");
-    model.gradient_bytes = number("gradient_bytes");
-    model.sequence = 2048;
-    model.vocabulary = 250880;
-    model.parameters = model.layers * 12 * model.hidden * model.hidden + model.vocabulary * model.hidden;
-    ExecutionPlan plan;
-    plan.dp = static_cast<int>(number("dp"));
-    plan.tp = static_cast<int>(number("tp"));
-    plan.pp = static_cast<int>(number("pp"));
-    plan.zero = static_cast<int>(number("zero"));
-    plan.recompute = Recompute::full;
-    const int passes = static_cast<int>(number("batch")) / plan.dp / static_cast<int>(number("micro_batch"));
-    (plan.pp > 1 ? plan.micro_batches : plan.accumulation) = passes;
-    const std::string& memory = row.cells[table.find("memory")];
-    const double batch = plan.dp * passes * number("micro_batch");
-    return {{memory_use(model, batch, plan, 8, {1, 0}).total(),
-             memory == "OOM" ? 0 : static_cast<double>(parse_bytes(memory))},
-            memory != "OOM"};
+    const Run run = bigscience_run(table, row);
+    return {{memory_use(bigscience_model(table, row), run.batch, run.plan, 8, {1, 0}).total(), run.memory.value_or(0)},
+            run.memory.has_value()};
 }
 
 }  // namespace
@@ -141,20 +112,13 @@ TEST_CASE("what ran under FSDP fits, for 95 % of the rows") {
     std::set<std::string> sequences;
     for (const Table::Row& row : table.rows) sequences.insert(row.cells[table.find("SeqLen (T)")]);
     Count count;
-    for (const Mpt& shape : shapes)
+    for (const MptShape& shape : mpt_shapes)
         for (const auto& [gpu, memory] :
              {std::pair{"a100_40gb", 42.9e9}, std::pair{"a100_80gb", 85.9e9}, std::pair{"h100_80gb", 85.9e9}})
             for (const std::string& sequence : sequences) {
                 ColumnMap some = columns;
                 some.where = {{"Model", shape.name}, {"GPU", gpu}, {"SeqLen (T)", sequence}};
-                ModelSize model;
-                model.layers = shape.layers;
-                model.hidden = shape.hidden;
-                model.heads = shape.heads;
-                model.vocabulary = 50368;
-                model.flash_attention = true;
-                model.sequence = parse_number(sequence);
-                model.parameters = shape.layers * 12 * shape.hidden * shape.hidden + model.vocabulary * shape.hidden;
+                const ModelSize model = mpt_model(shape, parse_number(sequence));
                 for (const Run& run : read_runs(table, some, {std::nullopt, 1, 8})) {
                     const double used = memory_use(model, run.batch, run.plan, 8).total();
                     count.add(used <= memory, fmt::format("{} {} {} {} tokens: {:.1f} GB", run.label, shape.name, gpu,
