@@ -46,9 +46,10 @@ def main():
               f"model, are {float(mpt[1]):.1f} % off; 26 runs of 181 billion parameters on 384 A100 are fitted to {float(large[1]):.1f} %, predicted from one another to",
               f"{float(large[2]):.1f} %, and 17 of them from nine to {float(large[3]):.1f} % (20 draws; that the constant grows with the layers was learnt from them)."]
     memory = re.search(r"MESSAGE: memory: ([\d.]+) % off, ([\d.]+) % within 15 %, ([\d.]+) % judged right", said)
+    right = re.findall(r"MESSAGE: (\d+) of (\d+) are right", said)
     lines += ["", f"Memory, `testdata/profile/bigscience`: calibrated by five of 90 measured runs, a hundred times drawn, estimates are {float(memory[1]):.1f} % off",
               f"the others on average and within 15 % of {float(memory[2]):.0f} % of them; whether runs fit is judged rightly for {float(memory[3]):.0f} %, those that did not",
-              "fit among them. Of the 540 rows of the tables above that ran, or are known not to, all are judged rightly without calibration."]
+              f"fit among them. Without calibration {right[0][0]} of {right[0][1]} rows of the tables above are judged rightly, and {right[1][0]} of {right[1][1]} of MPT's."]
     text = "\n".join(lines)
     print(text)
     if arguments.write:
