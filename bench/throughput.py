@@ -21,7 +21,7 @@ def main():
     parser.add_argument("--tests", default=ROOT / "build/release/tests/unit_formats")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    said = subprocess.run([arguments.tests, "--source-file=*accuracy_test.cpp"], cwd=ROOT, text=True, stdout=subprocess.PIPE).stdout
+    said = subprocess.run([arguments.tests, "--source-file=*accuracy_test.cpp,*feasibility_test.cpp,*clusters_test.cpp"], cwd=ROOT, text=True, stdout=subprocess.PIPE).stdout
     row = r"MESSAGE: (\w+): one host ([\d.e-]+) % of (\d+), across hosts ([\d.]+) % of (\d+), worst ([\d.]+)"
     found = re.findall(row, said)
     models = list(dict.fromkeys(name for name, *_ in found))
@@ -40,6 +40,16 @@ def main():
               f"mean error of {float(sixteen[1]):.1f} %, at worst {float(sixteen[3]):.0f} %. No value was set by that table; that the constant is counted in each pass",
               "was learnt from it. The best plan is chosen on one host of 4 GPUs, on 4 of 4 and on 4 of 8, and with 8 samples on the",
               "latter two."]
+    mpt = re.search(r"MESSAGE: MPT: ([\d.]+) % of (\d+)", said)
+    large = re.search(r"MESSAGE: 384 GPUs: fit ([\d.]+) %, each from the others ([\d.]+) %, nine of 26 ([\d.]+) %", said)
+    lines += ["", f"On clusters that no prior was set by: {mpt[2]} runs of MPT under FSDP on A100 and H100, each predicted from the others of its",
+              f"model, are {float(mpt[1]):.1f} % off; 26 runs of 181 billion parameters on 384 A100 are fitted to {float(large[1]):.1f} %, predicted from one another to",
+              f"{float(large[2]):.1f} %, and 17 of them from nine to {float(large[3]):.1f} % (20 draws; that the constant grows with the layers was learnt from them)."]
+    memory = re.search(r"MESSAGE: memory: ([\d.]+) % off, ([\d.]+) % within 15 %, ([\d.]+) % judged right", said)
+    right = re.findall(r"MESSAGE: (\d+) of (\d+) are right", said)
+    lines += ["", f"Memory, `testdata/profile/bigscience`: calibrated by five of 90 measured runs, a hundred times drawn, estimates are {float(memory[1]):.1f} % off",
+              f"the others on average and within 15 % of {float(memory[2]):.0f} % of them; whether runs fit is judged rightly for {float(memory[3]):.0f} %, those that did not",
+              f"fit among them. Without calibration {right[0][0]} of {right[0][1]} rows of the tables above are judged rightly, and {right[1][0]} of {right[1][1]} of MPT's."]
     text = "\n".join(lines)
     print(text)
     if arguments.write:

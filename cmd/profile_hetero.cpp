@@ -71,6 +71,10 @@ void print_text(const std::vector<GpuProfile>& profiles, const HeteroAssignment&
                    best.gradient_weight(share));
     out.result("\n{:g} examples in {}, {:.6g} examples/s\n", static_cast<double>(best.batch),
                format_seconds(best.seconds), best.throughput());
+    const auto slowest = std::ranges::max_element(best.shares, {}, &Share::seconds);
+    out.result(
+        "{} takes longest; of all assignments as fast this has the fewest GPUs, then the largest virtual nodes\n",
+        profiles[slowest->type].name);
     if (best.shares.size() == 1)
         out.result("no mixture is faster than {} alone\n", profiles[best.shares[0].type].name);
     else if (alone)

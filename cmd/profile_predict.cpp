@@ -13,6 +13,7 @@
 
 #include <array>
 #include <span>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -65,12 +66,16 @@ ordered_json to_json(const Job& job, const Judged& judged) {
 }
 
 void predict_plan(const Job& job, const Judged& judged, const Allocation& allocation, Output& out) {
+    const std::string obstacle = tpx::obstacle(job, judged.plan);
+    if (judged.plan.dp > job.batch) throw Error{Exit::usage, "{}: {}", to_string(judged.plan), obstacle};
     if (out.json()) {
         ordered_json json = to_json(job, judged);
         json["placement"] = allocation.gpus;
         json["batch"] = job.batch;
+        if (!obstacle.empty()) json["obstacle"] = obstacle;
         return out.object("tpx.profile.predict/1", json);
     }
+    if (!obstacle.empty()) out.note("{}: {}, which few trainers can do", to_string(judged.plan), obstacle);
     out.result("plan     {} on {}, {:g} samples a step\n", to_string(judged.plan),
                formats::placement_text(allocation.gpus), job.batch);
     out.result("time     {} a step, {:.4g} samples/s\n", format_seconds(judged.time.total()),
@@ -140,6 +145,9 @@ void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     const formats::ThroughputModel model = formats::read_throughput_model(options.model);
     const Job job = job_of(options, model, out);
     if (!options.curve.empty()) return predict_curve(options, job, out);
+    for (const auto& [option, value] :
+         {std::pair{"--svg", &options.svg}, {"--html", &options.html}, {"--per-host", &options.per_host}})
+        if (!value->empty()) throw Error{Exit::usage, "{} goes with --curve", option};
     Allocation allocation{{}, job.gpus_per_nic, job.cpus};
     if (!options.placement.empty()) allocation.gpus = formats::parse_placement(options.placement);
     if (!options.best.empty()) {

@@ -170,6 +170,12 @@ std::vector<int> hosts_of(const RowReader& row) {
     return hosts;
 }
 
+double gpu_bytes(std::string_view text) {
+    const auto bytes = static_cast<double>(parse_bytes(text));
+    if (bytes < 1e6 || bytes > 1e13) throw failure("{:g} bytes of a GPU cannot be right: is the unit said?", bytes);
+    return bytes;
+}
+
 Run run_of(const RowReader& row, const RunDefaults& defaults, std::string label) {
     Run run;
     run.label = std::move(label);
@@ -189,7 +195,7 @@ Run run_of(const RowReader& row, const RunDefaults& defaults, std::string label)
         if (run.plan.dp > run.batch) throw failure("{} replicas share {} samples", run.plan.dp, run.batch);
     });
     run.seconds = seconds_of(row, run.batch);
-    run.memory = row.read("memory", [](std::string_view text) { return static_cast<double>(parse_bytes(text)); });
+    run.memory = row.read("memory", gpu_bytes);
     return run;
 }
 

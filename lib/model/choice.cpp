@@ -48,14 +48,23 @@ Judged judge(const Job& job, const ExecutionPlan& plan, const Allocation& alloca
     return judged;
 }
 
-bool possible(const Job& job, const ExecutionPlan& plan) {
-    if (std::fmod(job.batch, plan.dp) != 0) return false;
-    const double local = job.batch / plan.dp;
-    return std::fmod(job.model.heads, plan.tp) == 0 && job.model.layers % (plan.pp * plan.vpp) == 0 &&
-           std::fmod(local, static_cast<double>(plan.micro_batches) * plan.accumulation) == 0 &&
-           (plan.pp > 1 || plan.micro_batches == 1) && (plan.pp == 1 || plan.accumulation == 1) &&
-           (plan.pp == 1 || plan.zero < 2) && (!plan.offload || plan.tp * plan.pp == 1);
+std::string obstacle(const Job& job, const ExecutionPlan& plan) {
+    const double local = job.batch / plan.dp, passes = static_cast<double>(plan.micro_batches) * plan.accumulation;
+    const auto divides = [](double number, double by) { return std::fmod(number, by) == 0; };
+    if (!divides(job.batch, plan.dp)) return fmt::format("{} replicas share {:g} samples", plan.dp, job.batch);
+    if (!divides(local, passes)) return fmt::format("{:g} passes share the {:g} samples of a replica", passes, local);
+    if (!divides(job.model.heads, plan.tp)) return fmt::format("tp={} cuts {:g} heads", plan.tp, job.model.heads);
+    if (!divides(job.model.layers, plan.pp * plan.vpp))
+        return fmt::format("{} stages share {} layers", plan.pp * plan.vpp, job.model.layers);
+    if (plan.pp == 1 && plan.micro_batches > 1)
+        return "micro-batches (mb) need a pipeline; ga is for passes without one";
+    if (plan.pp > 1 && plan.accumulation > 1) return "a pipeline has its micro-batches (mb) in place of ga";
+    if (plan.pp > 1 && plan.zero >= 2) return "ZeRO 2 and 3 go without pipelines";
+    if (plan.offload && plan.tp * plan.pp > 1) return "offloading goes without tp and pipelines";
+    return {};
 }
+
+bool possible(const Job& job, const ExecutionPlan& plan) { return obstacle(job, plan).empty(); }
 
 std::vector<ExecutionPlan> possible_plans(const Job& job, int gpus, int per_host) {
     std::vector<ExecutionPlan> plans;

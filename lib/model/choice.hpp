@@ -4,6 +4,7 @@
 #include "lib/model/memory.hpp"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tpx {
@@ -33,8 +34,12 @@ struct Judged {
 /// What `plan` would take on `allocation`. Throws Error (usage) when the GPUs do not agree.
 Judged judge(const Job& job, const ExecutionPlan& plan, const Allocation& allocation);
 
-/// Whether `job`'s model can be cut so: tp divides heads and stages divide layers, replicas have equally many samples,
-/// micro-batches and passes divide those; ZeRO 2, 3 and offloading go without pipelines, offloading without tp.
+/// Why `job`'s model cannot be cut so, in words; empty if it can: tp divides heads and stages divide layers, replicas
+/// have equally many samples, micro-batches and passes divide those; ZeRO 2, 3 and offloading go without pipelines,
+/// offloading without tp.
+std::string obstacle(const Job& job, const ExecutionPlan& plan);
+
+/// Whether there is no obstacle().
 bool possible(const Job& job, const ExecutionPlan& plan);
 
 /// All possible plans for `gpus` GPUs, tensor groups of at most `per_host`, with full, selective and no recomputation,

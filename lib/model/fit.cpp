@@ -40,7 +40,7 @@ public:
         for (double& value : downhill) value = -value;
         const Parameters is = from_logarithms(at);
         for (std::size_t i = 0; i < runs_.size(); ++i) {
-            const Vector slope = slope_of(at, model_, runs_[i]);
+            const Vector slope = slope_of(is, model_, runs_[i], routes_[i]);
             const double off = std::log(runs_[i].seconds) - log_time(is, i);
             for (int j = 0; j < parameter_count; ++j) {
                 const double weighted = slope[j] / (run_deviation * run_deviation);

@@ -11,6 +11,12 @@ constexpr double optimizer_bytes = 12;  // float32 weight and two moments
 constexpr double bucket = 5e8;          // bytes of gradients that wait on the GPU when they are offloaded
 constexpr double process_bytes = 2e9;   // of a process on its host: libraries, loader
 
+// How far measured memory is expected from the calibrated estimate, as a share of it; and scale and offset from the
+// default.
+constexpr double memory_deviation = 0.07;
+constexpr double scale_deviation = 0.15;
+constexpr double offset_deviation = 10e9;
+
 // Parameters on the fullest GPU: stages share the layers, the first and last also have the embedding.
 double local_parameters(const ModelSize& model, const ExecutionPlan& plan) {
     const double embedding = std::min(model.vocabulary * model.hidden, model.parameters);
@@ -67,27 +73,34 @@ MemoryUse memory_use(const ModelSize& model, double batch, const ExecutionPlan& 
     return use;
 }
 
+MemoryCalibration calibrate_memory(std::span<const MeasuredMemory> rows) {
+    // Least squares of (scale * estimate + offset) / measured - 1 and of the distances from the default.
+    constexpr double gigabyte = 1e9;  // the unit of the offset here
+    const MemoryCalibration usual;
+    double xx = 1 / (scale_deviation * scale_deviation), x1 = 0;
+    double oo = 1 / std::pow(offset_deviation / gigabyte, 2);
+    double x = usual.scale * xx, o = usual.offset / gigabyte * oo;
+    for (const MeasuredMemory& row : rows) {
+        const double weight = 1 / (memory_deviation * memory_deviation);
+        const double estimate = row.estimate / row.measured, one = gigabyte / row.measured;
+        xx += weight * estimate * estimate;
+        x1 += weight * estimate * one;
+        oo += weight * one * one;
+        x += weight * estimate;
+        o += weight * one;
+    }
+    const double determinant = xx * oo - x1 * x1;
+    return {(x * oo - o * x1) / determinant, (o * xx - x * x1) / determinant * gigabyte};
+}
+
 MemoryCalibration calibrate_memory(const ModelSize& model, std::span<const Run> runs) {
-    // Least squares of (scale * estimate + offset) / measured - 1.
-    double xx = 0, x1 = 0, oo = 0, x = 0, o = 0;
-    int count = 0;
+    std::vector<MeasuredMemory> rows;
     for (const Run& run : runs) {
         if (!run.memory) continue;
         const int local = std::ranges::max(run.allocation.gpus);
-        const double estimate = memory_use(model, run.batch, run.plan, local, {1, 0}).total() / *run.memory;
-        const double one = 1e9 / *run.memory;
-        xx += estimate * estimate;
-        x1 += estimate * one;
-        oo += one * one;
-        x += estimate;
-        o += one;
-        ++count;
+        rows.push_back({memory_use(model, run.batch, run.plan, local, {1, 0}).total(), *run.memory});
     }
-    MemoryCalibration result;
-    if (count == 0) return result;
-    const double determinant = xx * oo - x1 * x1;
-    if (count < 3 || determinant < 1e-9 * xx * oo) return {(x - x1 * result.offset / 1e9) / xx, result.offset};
-    return {(x * oo - o * x1) / determinant, (o * xx - x * x1) / determinant * 1e9};
+    return calibrate_memory(rows);
 }
 
 }  // namespace tpx

@@ -29,6 +29,7 @@ const std::array<ParameterInfo, parameter_count>& parameter_infos() {
 
 Parameters prior_parameters(const ModelSize& model) {
     Parameters prior;
+    prior.k_const = assumed_layer_constant * model.layers;
     prior.forward = 2 * model.active() * model.sequence / assumed_flops;
     return prior;
 }

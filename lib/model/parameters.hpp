@@ -48,11 +48,14 @@ inline constexpr int parameter_count = 18;
 const std::array<ParameterInfo, parameter_count>& parameter_infos();
 
 /// The median of each parameter before any run is seen: the defaults above; `forward` from 2 flop a parameter and token
-/// at `assumed_flops`.
+/// at `assumed_flops`, `k_const` from `assumed_layer_constant`.
 Parameters prior_parameters(const ModelSize& model);
 
 /// What collectives make of a link's nominal rate.
 inline constexpr double link_efficiency = 0.75;
+
+/// Seconds that each layer is assumed to add to each pass, whatever the batch: kernels that start, and wait.
+inline constexpr double assumed_layer_constant = 1.2e-3;
 
 /// What a GPU is assumed to do in a forward pass, in flop/s, before any run is seen.
 inline constexpr double assumed_flops = 70e12;

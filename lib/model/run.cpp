@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/model/run.hpp"
 
-#include <cmath>
-
 namespace tpx {
 
 double predicted_seconds(const Parameters& parameters, const ModelSize& model, const Run& run) {
@@ -11,18 +9,21 @@ double predicted_seconds(const Parameters& parameters, const ModelSize& model, c
 }
 
 Vector slope_of(const Vector& logarithms, const ModelSize& model, const Run& run) {
+    return slope_of(from_logarithms(logarithms), model, run, routes_of(run.plan, run.allocation));
+}
+
+Vector slope_of(const Parameters& parameters, const ModelSize& model, const Run& run, const Routes& routes) {
     constexpr double step = 1e-5;
-    const Routes routes = routes_of(run.plan, run.allocation);
-    const auto log_time = [&](const Vector& at) {
-        const Parameters is = from_logarithms(at);
-        return std::log(step_time(is, model, run.batch, run.plan, routes, run.allocation.cpus).total());
+    const auto seconds = [&](const Parameters& is) {
+        return step_time(is, model, run.batch, run.plan, routes, run.allocation.cpus).total();
     };
-    const double here = log_time(logarithms);
+    const double here = seconds(parameters);
     Vector slope{};
     for (int i = 0; i < parameter_count; ++i) {
-        Vector moved = logarithms;
-        moved[i] += step;
-        slope[i] = (log_time(moved) - here) / step;
+        const ParameterInfo& info = parameter_infos()[i];
+        Parameters moved = parameters;
+        moved.*info.value += (parameters.*info.value - info.least) * step;
+        slope[i] = (seconds(moved) / here - 1) / step;
     }
     return slope;
 }

@@ -24,5 +24,6 @@ double predicted_seconds(const Parameters& parameters, const ModelSize& model, c
 
 /// By how much the logarithm of the predicted seconds of `run` grows with the logarithm of each parameter.
 Vector slope_of(const Vector& logarithms, const ModelSize& model, const Run& run);
+Vector slope_of(const Parameters& parameters, const ModelSize& model, const Run& run, const Routes& routes);
 
 }  // namespace tpx

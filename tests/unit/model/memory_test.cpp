@@ -89,5 +89,5 @@ TEST_CASE("five measured rows calibrate the estimate for the others") {
         CHECK(memory_use(model(), 8, run.plan, 8, fitted).total() == doctest::Approx(*run.memory).epsilon(0.15));
     CHECK(calibrate_memory(model(), {}).scale == MemoryCalibration{}.scale);
     const MemoryCalibration one = calibrate_memory(model(), std::span{runs}.first(1));
-    CHECK(memory_use(model(), 8, runs[0].plan, 8, one).total() == doctest::Approx(*runs[0].memory));
+    CHECK(memory_use(model(), 8, runs[0].plan, 8, one).total() == doctest::Approx(*runs[0].memory).epsilon(0.1));
 }

@@ -4,10 +4,13 @@
 #include "formats/profile/throughput_file.hpp"
 #include "lib/core/file.hpp"
 #include "lib/model/choice.hpp"
+#include "tests/unit/formats/profile/published_runs.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 #include <set>
 
 using namespace tpx;
@@ -60,15 +63,17 @@ void count_sixteen(Count& count) {
     }
 }
 
-// MPT's sizes, by the name in the table.
-struct Mpt {
-    const char* name;
-    int layers;
-    double hidden, heads;
+// What the fullest GPU of a run of testdata/profile/bigscience held, and what was estimated.
+struct MeasuredPlan {
+    MeasuredMemory memory;
+    bool ran = true;
 };
-constexpr Mpt shapes[] = {{"125m", 12, 768, 12}, {"350m", 24, 1024, 16}, {"760m", 24, 1536, 12},
-                          {"1b", 24, 2048, 16},  {"3b", 32, 2560, 20},   {"7b", 32, 4096, 32},
-                          {"13b", 40, 5120, 40}, {"30b", 48, 7168, 56},  {"70b", 80, 8192, 64}};
+
+MeasuredPlan measured_plan(const Table& table, const Table::Row& row) {
+    const Run run = bigscience_run(table, row);
+    return {{memory_use(bigscience_model(table, row), run.batch, run.plan, 8, {1, 0}).total(), run.memory.value_or(0)},
+            run.memory.has_value()};
+}
 
 }  // namespace
 
@@ -107,20 +112,13 @@ TEST_CASE("what ran under FSDP fits, for 95 % of the rows") {
     std::set<std::string> sequences;
     for (const Table::Row& row : table.rows) sequences.insert(row.cells[table.find("SeqLen (T)")]);
     Count count;
-    for (const Mpt& shape : shapes)
+    for (const MptShape& shape : mpt_shapes)
         for (const auto& [gpu, memory] :
              {std::pair{"a100_40gb", 42.9e9}, std::pair{"a100_80gb", 85.9e9}, std::pair{"h100_80gb", 85.9e9}})
             for (const std::string& sequence : sequences) {
                 ColumnMap some = columns;
                 some.where = {{"Model", shape.name}, {"GPU", gpu}, {"SeqLen (T)", sequence}};
-                ModelSize model;
-                model.layers = shape.layers;
-                model.hidden = shape.hidden;
-                model.heads = shape.heads;
-                model.vocabulary = 50368;
-                model.flash_attention = true;
-                model.sequence = parse_number(sequence);
-                model.parameters = shape.layers * 12 * shape.hidden * shape.hidden + model.vocabulary * shape.hidden;
+                const ModelSize model = mpt_model(shape, parse_number(sequence));
                 for (const Run& run : read_runs(table, some, {std::nullopt, 1, 8})) {
                     const double used = memory_use(model, run.batch, run.plan, 8).total();
                     count.add(used <= memory, fmt::format("{} {} {} {} tokens: {:.1f} GB", run.label, shape.name, gpu,
@@ -131,4 +129,35 @@ TEST_CASE("what ran under FSDP fits, for 95 % of the rows") {
     INFO(count.wrong);
     CHECK(count.all >= 200);
     CHECK(count.right >= 0.95 * count.all);
+}
+
+TEST_CASE("five measured runs calibrate the memory of others to 15 %, and what fits is known for 95 % of them") {
+    const Table table = parse_table(read_file("testdata/profile/bigscience/memory.csv"), "memory.csv");
+    std::vector<MeasuredPlan> plans;
+    for (const Table::Row& row : table.rows) plans.push_back(measured_plan(table, row));
+    const auto ran = static_cast<std::size_t>(std::ranges::count(plans, true, &MeasuredPlan::ran));
+    std::ranges::stable_partition(plans, [](const MeasuredPlan& plan) { return plan.ran; });
+    CHECK(ran == 90);
+    double errors = 0;
+    Count close, feasible;
+    for (unsigned draw = 1; draw <= 100; ++draw) {
+        std::mt19937 random{draw};
+        std::shuffle(plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(ran), random);
+        std::vector<MeasuredMemory> five;
+        for (int i = 0; i < 5; ++i) five.push_back(plans[i].memory);
+        const MemoryCalibration fitted = calibrate_memory(five);
+        for (std::size_t i = 5; i < plans.size(); ++i) {
+            const double expected = fitted.scale * plans[i].memory.estimate + fitted.offset;
+            feasible.add((expected <= 80.0 * (1 << 30)) == plans[i].ran, {});
+            if (!plans[i].ran) continue;
+            const double error = std::abs(expected / plans[i].memory.measured - 1);
+            close.add(error <= 0.15, {});
+            errors += error;
+        }
+    }
+    MESSAGE("memory: ", 100 * errors / close.all, " % off, ", 100.0 * close.right / close.all, " % within 15 %, ",
+            100.0 * feasible.right / feasible.all, " % judged right");
+    CHECK(errors / close.all <= 0.07);
+    CHECK(close.right >= 0.93 * close.all);
+    CHECK(feasible.right >= 0.95 * feasible.all);
 }
