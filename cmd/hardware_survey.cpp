@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t largest_file = std::uint64_t{2} << 30;
-constexpr int most_visits = 3;
+constexpr int most_visits = 5;
 constexpr double shortest_turn = 0.3;    // seconds of a disk
 constexpr double shortest_round = 0.05;  // seconds of a link
 

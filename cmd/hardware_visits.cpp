@@ -67,7 +67,7 @@ void add_links(Hardware& hardware, const Visits& visits, const Places& places) {
             filled.links[places.host_of[ends.first]][places.host_of[ends.second]] = link;
     };
     fill(hardware, visits.links);
-    // The best link of each visit: one that was disturbed hides no NIC.
+    // A link is never faster than the NICs at its ends, but may be disturbed: its best visit shows them.
     std::vector<std::vector<Measured>> nics(hardware.hosts.size());
     for (const std::vector<LinkRates>& visit : visits.links) {
         Hardware seen;
@@ -76,7 +76,8 @@ void add_links(Hardware& hardware, const Visits& visits, const Places& places) {
         find_nics(seen);
         for (std::size_t i = 0; i < nics.size(); ++i) nics[i].push_back(seen.hosts[i].nic);
     }
-    for (std::size_t i = 0; i < nics.size(); ++i) hardware.hosts[i].nic = combine(nics[i]);
+    for (std::size_t i = 0; i < nics.size(); ++i)
+        hardware.hosts[i].nic = {std::ranges::max(nics[i], {}, &Measured::median).median, combine(nics[i]).spread};
 }
 
 NcclPairs nccl_pairs(const Places& places) {
