@@ -83,7 +83,7 @@ Measured send_samples(const mpi::Comm& comm, int peer, double seconds) {
             sent += bytes;
             taken += time;
         }
-        count = std::clamp(static_cast<int>(bytes / time * seconds / samples / message), 4, 1 << 16);
+        count = std::clamp(static_cast<int>(bytes / time * seconds / samples / message), 8, 1 << 16);
     }
     count = 0;
     send(comm, peer, &count, sizeof count);

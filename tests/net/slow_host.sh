@@ -32,4 +32,7 @@ awk -F '[][, ]+' '
 awk '/^nic = \[/ { print "nic = [119500000, 0.01]"; next } /^(links|latency) = \[$/ { skip = 1 } !skip { print } /^\]/ { skip = 0 }' cluster.toml >old.toml
 "$tpx" profile hardware --show cluster.toml --compare old.toml --quiet >compared.txt
 [ $? -eq 3 ] || { echo "the slow NIC was not flagged"; exit 1; }
-[ "$(grep -c '^slower: .*NIC' compared.txt)" -eq 1 ] && grep -q '^slower: th2: NIC' compared.txt || { cat compared.txt; exit 1; }
+if [ "$(grep -c '^slower: .*NIC' compared.txt)" -ne 1 ] || ! grep -q '^slower: th2: NIC' compared.txt; then
+    cat compared.txt
+    exit 1
+fi
