@@ -53,13 +53,28 @@ def table(runs):
     return "\n".join(lines)
 
 
+def figures(run):
+    """Every rate of a run by its name, as (median, spread)."""
+    for host in run["hosts"]:
+        for key, value in host.items():
+            if isinstance(value, dict) and value.get("median", 0) > 0 and not key.endswith(("direct", "buffered")):
+                yield f"{host['name']} {key}", (value["median"], value["spread"])
+    for link in run["links"]:
+        yield f"{link['from']} to {link['to']}", (link["rate"], link["spread"])
+
+
 def verdict(runs):
-    compared = sum(1 for host in runs[0]["hosts"] for key, value in host.items()
-                   if isinstance(value, dict) and value.get("median", 0) > 0 and not key.endswith(("direct", "buffered")))
-    compared = (compared + len(runs[0]["links"])) * (len(runs) - 1)
-    slower = [each["what"] for run in runs[1:] for each in run["degraded"]]
-    return f"Of {compared} figures of the later runs {len(slower)} are slower than the first one's by more than both spreads" + \
-        (f": {', '.join(slower)}." if slower else ".")
+    """How many figures of the later runs lie further from the first one's than 10 % and both spreads."""
+    first, count, apart = dict(figures(runs[0])), 0, []
+    for run in runs[1:]:
+        for name, (median, spread) in figures(run):
+            other, other_spread = first[name]
+            count += 1
+            if abs(median - other) > max(0.1, spread + other_spread) * max(median, other):
+                apart.append(name)
+    slower = sum(len(run["degraded"]) for run in runs[1:])
+    return f"Of {count} figures of the later runs {len(apart)} are further from the first one's than 10 % and both spreads" + \
+        (f" ({', '.join(apart)})" if apart else "") + f"; `--compare` flags {slower}."
 
 
 def main():

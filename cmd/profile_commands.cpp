@@ -59,7 +59,10 @@ void add_fit(Command& profile) {
         .details("Which ones is decided as for --suggest, without looking at their times.");
     command.flag("--drop-outliers", &options->drop_outliers, "Fit without the runs that do not belong");
     command.flag("--from-log", &options->from_log, "RUNS is the log of one training job")
-        .details("Of Megatron-LM, or with the s/it of a progress bar. The run is printed as CSV, a header and a row.");
+        .details(
+            "Of Megatron-LM, NeMo, torchtitan, DeepSpeed, Hugging Face's Trainer or PyTorch Lightning. The run is "
+            "printed "
+            "as CSV, a header and a row.");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1")
         .details("Of a log that does not say.");
     command.option("--on", &options->placement, "PLACE", "GPUs of each host, such as 8+8 or 4x8");
