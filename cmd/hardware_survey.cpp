@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t largest_file = std::uint64_t{2} << 30;
-constexpr int most_visits = 3;
+constexpr int most_visits = 5;
 constexpr double shortest_turn = 0.3;    // seconds of a disk
 constexpr double shortest_round = 0.05;  // seconds of a link
 
@@ -305,6 +305,9 @@ Hardware Survey::assemble() {
     if (comm_.rank() == 0) {
         if (cuda_.gpus.empty() && !topology_.gpus.empty() && options_.gpus)
             out_.note("GPUs are there, but not measured: {}", cuda_.reason);
+        for (const HostHardware& host : hardware.hosts)
+            if (!options_.hosts.empty() && host.switch_group.empty())
+                out_.note("{}: no switch is known of it", host.name);
         add_links(hardware, visits_, places_);
         add_nccl(hardware, visits_, places_);
     }

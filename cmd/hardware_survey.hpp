@@ -20,7 +20,7 @@ struct SurveyOptions {
     std::vector<Host> hosts;  ///< the switches that hosts are on; empty: as Slurm says
 };
 
-/// Measures the hosts that the ranks are on, their links and their GPUs, in up to three visits at different times.
+/// Measures the hosts that the ranks are on, their links and their GPUs, in up to five visits at different times.
 /// Collective; rank 0 gets the result. Throws Error on every rank when one fails.
 Hardware survey_hardware(const mpi::Comm& comm, const SurveyOptions& options, Output& out);
 

@@ -40,6 +40,19 @@ std::map<std::pair<int, int>, LinkHardware> combine_links(std::span<const std::v
     return all;
 }
 
+// The rate of each link in its second best visit; of two visits the better.
+std::map<std::pair<int, int>, double> second_best(std::span<const std::vector<LinkRates>> visits) {
+    std::map<std::pair<int, int>, std::vector<double>> seen;
+    for (const std::vector<LinkRates>& visit : visits)
+        for (const LinkRates& link : visit) seen[{link.from, link.to}].push_back(link.rate.median);
+    std::map<std::pair<int, int>, double> rates;
+    for (auto& [ends, all] : seen) {
+        std::ranges::sort(all, std::ranges::greater{});
+        rates[ends] = all[all.size() > 2 ? 1 : 0];
+    }
+    return rates;
+}
+
 PairClass class_of_ranks(const RankPlace& a, const RankPlace& b) {
     if (a.host == b.host) return a.socket >= 0 && a.socket == b.socket ? PairClass::same_socket : PairClass::same_host;
     return !a.switch_group.empty() && a.switch_group == b.switch_group ? PairClass::same_switch : PairClass::other;
@@ -61,22 +74,15 @@ void add_links(Hardware& hardware, const Visits& visits, const Places& places) {
     for (const auto& [ends, link] : combine_links(visits.same_host))
         if (ends.first < ends.second) hardware.hosts[places.host_of[ends.first]].same_host = link;
     if (visits.links.empty()) return;
-    const auto fill = [&](Hardware& filled, std::span<const std::vector<LinkRates>> seen) {
-        filled.links.assign(filled.hosts.size(), std::vector<LinkHardware>(filled.hosts.size()));
-        for (const auto& [ends, link] : combine_links(seen))
-            filled.links[places.host_of[ends.first]][places.host_of[ends.second]] = link;
-    };
-    fill(hardware, visits.links);
-    // The best link of each visit: one that was disturbed hides no NIC.
-    std::vector<std::vector<Measured>> nics(hardware.hosts.size());
-    for (const std::vector<LinkRates>& visit : visits.links) {
-        Hardware seen;
-        seen.hosts.resize(hardware.hosts.size());
-        fill(seen, std::span{&visit, 1});
-        find_nics(seen);
-        for (std::size_t i = 0; i < nics.size(); ++i) nics[i].push_back(seen.hosts[i].nic);
-    }
-    for (std::size_t i = 0; i < nics.size(); ++i) hardware.hosts[i].nic = combine(nics[i]);
+    hardware.links.assign(hardware.hosts.size(), std::vector<LinkHardware>(hardware.hosts.size()));
+    for (const auto& [ends, link] : combine_links(visits.links))
+        hardware.links[places.host_of[ends.first]][places.host_of[ends.second]] = link;
+    // A link may be disturbed most of the time, and one visit may have met a burst: the second best shows the NICs.
+    Hardware good = hardware;
+    for (const auto& [ends, rate] : second_best(visits.links))
+        good.links[places.host_of[ends.first]][places.host_of[ends.second]].rate.median = rate;
+    find_nics(good);
+    for (std::size_t i = 0; i < good.hosts.size(); ++i) hardware.hosts[i].nic = good.hosts[i].nic;
 }
 
 NcclPairs nccl_pairs(const Places& places) {

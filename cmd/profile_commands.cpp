@@ -22,7 +22,8 @@ void add_hardware(Command& profile) {
     command.option("--compare", &options->compare, "OLD", "Say what is slower than the file OLD says")
         .file()
         .details(
-            "Slower is by more than 10 % and by more than the spreads of both, or by half. The exit status is 3 then.");
+            "Slower is by more than 10 % and by more than the spreads of both, or by three quarters. The exit status "
+            "is 3 then.");
     command.option("--seconds", &options->seconds, "S", "About how long it may take").details("The default is 20.");
     command.option("--folder", &options->folder, "DIR", "Folder whose disk is measured")
         .file()

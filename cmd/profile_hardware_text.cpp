@@ -50,6 +50,18 @@ void print_pairs(const Hardware& hardware, Output& out) {
                    rate_of(summary.typical.rate.median), rate_of(summary.slowest));
 }
 
+// The slowest first, and of many only these.
+void print_slow_links(const Hardware& hardware, Output& out) {
+    constexpr std::size_t most_shown = 8;
+    const auto rate = [&](const SlowLink& slow) { return hardware.links[slow.from][slow.to].rate.median; };
+    std::vector<SlowLink> slow = slow_links(hardware);
+    std::ranges::stable_sort(slow, {}, [&](const SlowLink& link) { return rate(link) / link.expected; });
+    for (std::size_t i = 0; i < std::min(slow.size(), most_shown); ++i)
+        out.result("slow: {} to {} has {}, its ends can {}\n", hardware.hosts[slow[i].from].name,
+                   hardware.hosts[slow[i].to].name, format_rate(rate(slow[i])), format_rate(slow[i].expected));
+    if (slow.size() > most_shown) out.result("slow: {} more\n", slow.size() - most_shown);
+}
+
 void print_links(const Hardware& hardware, Output& out) {
     if (hardware.links.empty()) return;
     std::vector<std::string> names;
@@ -60,10 +72,7 @@ void print_links(const Hardware& hardware, Output& out) {
         for (const LinkHardware& link : hardware.links[a]) row.push_back(link.rate.median);
     }
     out.result("\nlinks, from row to column\n{}", heat_map(names, rows));
-    for (const SlowLink& slow : slow_links(hardware))
-        out.result("slow: {} to {} has {}, its ends can {}\n", hardware.hosts[slow.from].name,
-                   hardware.hosts[slow.to].name, format_rate(hardware.links[slow.from][slow.to].rate.median),
-                   format_rate(slow.expected));
+    print_slow_links(hardware, out);
 }
 
 void print_peers(const HostHardware& host, Output& out) {

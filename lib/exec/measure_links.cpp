@@ -65,22 +65,32 @@ double stream(const mpi::Comm& comm, int peer, const std::vector<char>& data, in
 }
 
 // The sender's side: a few messages to see how fast it is, then samples of `seconds` in all, fewer when a link is slow.
-// The first one is left out: links that are limited let a burst through.
+// The first one is left out: links that are limited let a burst through. The rate is that of all others together, with
+// the pauses between them: what a link makes up for after a pause would look like a faster one.
 Measured send_samples(const mpi::Comm& comm, int peer, double seconds) {
     const std::vector<char> data(message, 'x');
     std::vector<double> rates;
+    double sent = 0, taken = 0;
     const Clock::time_point start = Clock::now();
+    Clock::time_point warm = start;
     int count = 4;
     for (int sample = 0; sample <= samples; ++sample) {
         if (rates.size() >= 2 && seconds_since(start) > 1.5 * seconds) break;
         send(comm, peer, &count, sizeof count);
-        const double rate = static_cast<double>(count) * message / stream(comm, peer, data, count);
-        if (sample > 0) rates.push_back(rate);
-        count = std::clamp(static_cast<int>(rate * seconds / samples / message), 4, 1 << 16);
+        const double bytes = static_cast<double>(count) * message;
+        const double time = stream(comm, peer, data, count);
+        if (sample == 0) {
+            warm = Clock::now();
+        } else {
+            rates.push_back(bytes / time);
+            sent += bytes;
+            taken = seconds_since(warm);
+        }
+        count = std::clamp(static_cast<int>(bytes / time * seconds / samples / message), 8, 1 << 16);
     }
     count = 0;
     send(comm, peer, &count, sizeof count);
-    return summarise(rates);
+    return {sent / taken, summarise(rates).spread};
 }
 
 void receive_samples(const mpi::Comm& comm, int peer) {

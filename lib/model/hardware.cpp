@@ -182,7 +182,7 @@ std::vector<Degraded> degraded(const Hardware& before, const Hardware& now) {
         const auto old = std::ranges::lower_bound(known, name, {}, &std::pair<std::string, Measured>::first);
         if (old == known.end() || (*old).first != name || rate.median <= 0) return;
         const Measured& was = (*old).second;
-        if (rate.median < was.median && !agree(rate, was, 0.1, 0.5)) found.push_back({name, was.median, rate.median});
+        if (rate.median < was.median && !agree(rate, was, 0.1, 0.75)) found.push_back({name, was.median, rate.median});
     });
     return found;
 }

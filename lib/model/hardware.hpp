@@ -139,7 +139,7 @@ struct Degraded {
 };
 
 /// What of the hosts of the same names is slower than `before` says, by more than 10 % and more than the spreads of
-/// both together; by half in any case.
+/// both together; by three quarters in any case.
 std::vector<Degraded> degraded(const Hardware& before, const Hardware& now);
 
 /// Rates that the measurements themselves are unsure of: "n0: disk write: samples spread by 35 %", for spreads above

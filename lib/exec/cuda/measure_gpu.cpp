@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 #include <optional>
+#include <string_view>
 
 namespace tpx {
 namespace {
@@ -42,6 +43,7 @@ void enable_peer_access(int from, int to) {
 struct Offer {
     int valid = 0;
     cudaIpcMemHandle_t handle{};
+    std::array<char, 200> reason{};  // why it is not valid
 };
 
 // Opens what another process has offered, for as long as it lives.
@@ -73,6 +75,7 @@ void lend_memory(const mpi::Comm& comm, int peer, int gpu) {
         offer.valid = 1;
     } catch (const Error& error) {
         fault = error;
+        std::string_view{error.what()}.copy(offer.reason.data(), offer.reason.size() - 1);
     }
     mpi::check(MPI_Send(&offer, sizeof offer, MPI_BYTE, peer, tag, comm.get()), "MPI_Send");
     if (fault) throw Error{*fault};
@@ -82,7 +85,7 @@ void lend_memory(const mpi::Comm& comm, int peer, int gpu) {
 }
 
 Measured write_to_peer(const Offer& offer, int gpu, double seconds) {
-    if (offer.valid == 0) throw failure("the other process offers no memory of its GPU");
+    if (offer.valid == 0) throw failure("the other process: {}", offer.reason.data());
     check(cudaSetDevice(gpu), "cudaSetDevice");
     const DeviceMemory own = allocate_device(transfer);
     const Mapped mapped{offer.handle};

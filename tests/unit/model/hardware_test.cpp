@@ -110,7 +110,7 @@ TEST_CASE("what is slower than it was is named, and what is only noisy is not") 
     now.links[0][3].rate.median = 119e6;
     CHECK(degraded(before, now).empty());
     CHECK(noisy(now) == std::vector<std::string>{"n1: disk write: samples spread by 45 %"});
-    now.hosts[1].disk_write = {0.4e9, 3};  // no noise explains less than half
+    now.hosts[1].disk_write = {0.2e9, 3};  // no noise explains less than a quarter
     CHECK(degraded(before, now).size() == 1);
     now.hosts[1].disk_write = {3e9, 0};  // faster is no fault
     now.hosts[1].disk_read = {};         // nor is what was not measured
