@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/adam.hpp"
 
+#include "formats/archive_at.hpp"
 #include "formats/conversion.hpp"
+#include "formats/dcp/optimizer_groups.hpp"
 #include "formats/deepspeed/adam.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/training.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/file.hpp"
 
-#include <fcntl.h>
 #include <algorithm>
-
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -46,15 +45,6 @@ std::optional<Adam> of_common(Value common) {
     return adam;
 }
 
-/// Calls `read` with the archive at a place of one of the catalogue's files.
-template <class Read>
-void with_archive(const Catalogue& catalogue, std::uint32_t file, std::uint64_t offset, std::uint64_t length,
-                  Read&& read) {
-    const std::filesystem::path path = catalogue.path(file);
-    const Fd fd = open_file(path, O_RDONLY);
-    read(torch::Archive::open(torch::FileRange{&fd, path, offset, length}));
-}
-
 /// The number that a step's tensor holds.
 std::int64_t step_in(const torch::Archive& archive) {
     const auto tensor = archive.tensor(archive.root());
@@ -82,27 +72,42 @@ std::int64_t stored_step(const Source& source) {
     return step;
 }
 
-/// DCP keeps an object for each setting of each parameter: "optimizer.param_groups.PARAMETER.lr".
+/// Sets what the object says of parameters, if `key` is a setting.
+void read_setting(const Catalogue& catalogue, const Object& object, std::string_view key, AdamSettings& settings) {
+    with_archive(catalogue, object, [&](const torch::Archive& archive) { set(settings, key, archive.root()); });
+}
+
+bool is_setting(std::string_view key) {
+    constexpr std::array<std::string_view, 5> keys{"lr", "initial_lr", "betas", "eps", "weight_decay"};
+    return std::ranges::find(keys, key) != keys.end();
+}
+
+/// DCP keeps an object for each setting: of a group, "optim.param_groups.0.lr", or in the flattened form of each
+/// parameter, "optimizer.param_groups.PARAMETER.lr".
 std::optional<Adam> of_objects(const Source& source) {
     constexpr std::string_view groups = ".param_groups.";
-    constexpr std::array<std::string_view, 5> keys{"lr", "initial_lr", "betas", "eps", "weight_decay"};
     const Catalogue& catalogue = source.checkpoint.catalogue;
     Adam adam;
+    std::map<std::string, AdamSettings> of_groups;
+    const std::vector<OptimizerGroup> known = optimizer_groups(catalogue);
+    for (const OptimizerGroup& group : known) of_groups[group.prefix];
     for (const Object& object : catalogue.objects) {
         const std::size_t dot = object.name.rfind('.');
         const std::size_t at = object.name.find(groups);
         if (at == object.name.npos || dot < at + groups.size()) continue;
         const std::string key = object.name.substr(dot + 1);
-        if (std::ranges::find(keys, key) == keys.end()) continue;
+        if (!is_setting(key)) continue;
         const std::string parameter = object.name.substr(at + groups.size(), dot - at - groups.size());
+        const auto group = of_groups.find(object.name.substr(0, dot + 1));
         AdamSettings& settings =
-            adam.own[fmt::format("{}.state.{}.exp_avg", std::string_view{object.name}.substr(0, at), parameter)];
-        in_context([&] { return fmt::format("object '{}'", object.name); },
-                   [&] {
-                       with_archive(catalogue, object.file, object.offset, object.length,
-                                    [&](const torch::Archive& archive) { set(settings, key, archive.root()); });
-                   });
+            group != of_groups.end()
+                ? group->second
+                : adam.own[fmt::format("{}.state.{}.exp_avg", std::string_view{object.name}.substr(0, at), parameter)];
+        read_setting(catalogue, object, key, settings);
     }
+    for (const OptimizerGroup& group : known)
+        for (const std::string& param : group.params)
+            adam.own[fmt::format("{}.state.{}.exp_avg", group.root, param)] = of_groups.at(group.prefix);
     if (adam.own.empty()) return std::nullopt;
     adam.step = stored_step(source);
     return adam;

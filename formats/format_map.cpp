@@ -15,7 +15,8 @@ constexpr std::array<FormatEntry, 12> entries{{
      "safetensors, as Hugging Face and DCP keep them: one file, several with an index, a file a rank; "
      "`pytorch_model*.bin` is read",
      from_any, false, false, true},
-    {Format::dcp, "PyTorch distributed checkpoint: FSDP2, tensor parallel, both, uneven", from_any, true, true, true},
+    {Format::dcp, "PyTorch distributed checkpoint: FSDP2, tensor parallel, both, uneven; optimizers by name or number",
+     from_any, true, true, true},
     {Format::torch_dist, "Megatron-core `torch_dist`: any kind of optimizer, also in buckets", from_any, true, true,
      true},
     {Format::megatron, "Megatron's rank files `mp_rank_*`: plain and distributed optimizer", from_any, true, true,

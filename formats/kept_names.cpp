@@ -28,15 +28,20 @@ struct TorchState {
     std::string_view role;
 };
 
-std::optional<TorchState> torch_state(std::string_view name) {
+std::optional<TorchState> torch_state(const Checkpoint& checkpoint, std::size_t t) {
+    const bool told = !checkpoint.parameters.empty();
+    if (told && checkpoint.roles[t] != "weight" && checkpoint.roles[t] != "extra")
+        return TorchState{checkpoint.parameters[t], checkpoint.roles[t]};
     for (const RolePattern& pattern : torch_roles())
-        if (const auto star = star_of(pattern.pattern, name)) return TorchState{std::string{*star}, pattern.role};
+        if (const auto star = star_of(pattern.pattern, checkpoint.catalogue.tensors[t].name); star && !told)
+            return TorchState{std::string{*star}, pattern.role};
     return std::nullopt;
 }
 
 bool has_torch_states(const Source& source) {
-    return std::ranges::any_of(source.checkpoint.catalogue.tensors,
-                               [](const Tensor& tensor) { return torch_state(tensor.name).has_value(); });
+    for (std::size_t t = 0; t < source.checkpoint.catalogue.tensors.size(); ++t)
+        if (torch_state(source.checkpoint, t)) return true;
+    return false;
 }
 
 /// Collects the tensors of a target.
@@ -62,10 +67,7 @@ public:
             else if (roles[t] == "exp_avg" || roles[t] == "exp_avg_sq")
                 add(torch_name(roles[t], parameter), roles[t], t);
             else if (roles[t] != "master" && roles[t] != "step")
-                throw Error{Exit::usage,
-                            "tensor '{}': optimizer state that has no name in a DCP checkpoint; --drop "
-                            "optimizer leaves it out",
-                            name};
+                refuse(t, "DCP checkpoint");
         }
         for (const auto& [name, stored] : source_.checkpoint.shared)
             if (const auto master = master_of(name); master && !numbers_.contains(name)) add(name, "weight", *master);
@@ -75,8 +77,9 @@ public:
     /// Of torch's names DeepSpeed's: parameters with moments get master weights.
     Expressed to_deepspeed() {
         for (std::uint32_t t = 0; t < tensors().size(); ++t) {
-            const auto state = torch_state(tensors()[t].name);
+            const auto state = torch_state(source_.checkpoint, t);
             if (!state || state->role == "step") continue;
+            if (state->role != "exp_avg" && state->role != "exp_avg_sq") refuse(t, "universal checkpoint");
             add(fmt::format("{}/{}", state->parameter, state->role), state->role, t);
             if (state->role != "exp_avg") continue;
             const std::uint32_t weight = weight_of(*state, tensors()[t].name);
@@ -105,8 +108,17 @@ private:
         return found == numbers_.end() ? std::nullopt : std::optional{found->second};
     }
 
+    [[noreturn]] void refuse(std::uint32_t t, std::string_view place) const {
+        const bool open = source_.checkpoint.roles[t] == "state";
+        throw Error{Exit::usage, "tensor '{}': optimizer state {}; --drop optimizer leaves it out", tensors()[t].name,
+                    open ? "of a parameter that is not told" : fmt::format("that has no name in a {}", place)};
+    }
+
     /// Models may stand below "model".
     std::uint32_t weight_of(const TorchState& state, const std::string& name) {
+        const std::vector<std::string>& told = source_.checkpoint.parameters;
+        for (std::uint32_t t = 0; t < told.size(); ++t)
+            if (told[t] == state.parameter && source_.checkpoint.roles[t] == "weight") return t;
         for (const char* prefix : {"", "model."}) {
             const auto found = numbers_.find(prefix + state.parameter);
             if (found == numbers_.end()) continue;
@@ -119,13 +131,13 @@ private:
     void add_weight(std::uint32_t t) {
         const std::string& name = tensors()[t].name;
         const auto known = weights_.find(t);
-        const bool extra = source_.reading.meanings[t].kind == Meaning::Kind::extra;
-        if (known != weights_.end())
-            add(known->second, "weight", t);
-        else if (!torch_state(name) && (extra || !name.starts_with(prefix_)))
+        if (known != weights_.end()) return void(add(known->second, "weight", t));
+        if (torch_state(source_.checkpoint, t)) return;
+        const bool told = !source_.checkpoint.parameters.empty();
+        if (source_.reading.meanings[t].kind == Meaning::Kind::extra || (!told && !name.starts_with(prefix_)))
             out_.left_out.push_back(name);
-        else if (!torch_state(name))
-            add(name.substr(prefix_.size()), "weight", t);
+        else
+            add(told ? source_.checkpoint.parameters[t] : name.substr(prefix_.size()), "weight", t);
     }
 
     const Source& source_;

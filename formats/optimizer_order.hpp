@@ -18,10 +18,10 @@ struct StateDictEntry {
     bool parameter = true;  ///< false: surely a buffer, or tied to an entry before it
 };
 
-/// The names of parameters 0, 1, ... of an optimizer's state_dict(), which only counts them, group after group:
-/// parameters are numbered in the model's order, in one go, or matrices and vectors apart in two groups. `shapes` are
-/// those of the state that numbers have. Empty unless exactly one such order has the right number of parameters and the
-/// right shapes.
+/// The names of parameters 0, 1, ... of an optimizer's state_dict(), which only counts them, group after group: in each
+/// group they stand in the model's order. `shapes` are those of the state that numbers have. Of several groups each
+/// must have shapes of its own, as groups of matrices and of vectors do: equal shapes in two groups could be either's.
+/// Empty when that, the number of parameters or a shape leaves it open.
 std::vector<std::string> parameters_by_number(std::span<const StateDictEntry> model,
                                               std::span<const std::vector<std::int64_t>> groups,
                                               const std::map<std::int64_t, Shape>& shapes);

@@ -40,6 +40,11 @@ public:
                            meaning.indices.layer.value_or(-1), meaning.indices.expert.value_or(-1));
     }
 
+    /// The parameter that the stored tensor of canonical tensor `t` is state of, for checkpoints that tell roles.
+    std::string parameter(std::size_t t) const {
+        return std::string{parameter_of(source_.checkpoint, stored_.at(canonical_.stored_names[t]))};
+    }
+
 private:
     const Source& source_;
     const Canonical& canonical_;
@@ -63,7 +68,8 @@ std::vector<std::string> common_steps(const Checkpoint& checkpoint) {
 
 class Pairer {
 public:
-    Pairer(const Source& source, const Canonical& canonical) : source_{source}, canonical_{canonical} {}
+    Pairer(const Source& source, const Canonical& canonical)
+        : source_{source}, canonical_{canonical}, keys_{source, canonical} {}
 
     OptimizerPairs pair() {
         collect();
@@ -87,19 +93,19 @@ public:
 private:
     const std::string& stored(std::size_t t) const { return canonical_.stored_names[t]; }
 
-    /// The name of the parameter, as it is stored, that a stored tensor is state of.
-    std::string parameter_stored(const std::string& name) const {
-        if (!source_.checkpoint.roles.empty()) return std::string{parameter_of(name)};
+    /// The name of the parameter, as it is stored, that the stored tensor of `t` is state of.
+    std::string parameter_stored(std::size_t t) const {
+        if (!source_.checkpoint.roles.empty()) return keys_.parameter(t);
         for (const RolePattern& pattern : torch_roles())
-            if (const auto star = star_of(pattern.pattern, name)) return std::string{*star};
-        return name;
+            if (const auto star = star_of(pattern.pattern, stored(t))) return std::string{*star};
+        return stored(t);
     }
 
     /// A parameter of several parts has one step for all of them. `parts` are these, by its stored name.
     void spread_steps(const std::map<std::string, std::vector<std::string>>& parts,
                       const std::map<std::string, std::uint32_t>& steps) {
         for (const auto& [name, step] : steps) {
-            const auto found = parts.find(parameter_stored(stored(step)));
+            const auto found = parts.find(parameter_stored(step));
             if (found == parts.end()) continue;
             for (const std::string& part : found->second) all_.at(part).states["step"] = step;
             if (std::ranges::find(found->second, name) == found->second.end()) all_.erase(name);
@@ -107,7 +113,6 @@ private:
     }
 
     void collect() {
-        const Keys keys{source_, canonical_};
         std::map<std::string, std::vector<std::string>> parts;  // by the parameter's stored name
         std::map<std::string, std::uint32_t> steps;
         for (std::size_t t = 0; t < canonical_.tensors.size(); ++t) {
@@ -115,14 +120,14 @@ private:
             if (stored(t).find("optimizer.distributed.") != std::string::npos)
                 throw failure("tensor '{}': optimizer state in buckets that args do not explain", stored(t));
             if (role == "extra" || role == "copy") continue;
-            const std::string name = keys(t);
+            const std::string name = keys_(t);
             StateOfParameter& parameter = all_[name];
             parameter.name = name;
             if (role == "weight")
                 parameter.weight = static_cast<std::int64_t>(t);
             else
                 parameter.states[role] = static_cast<std::uint32_t>(t);
-            if (role == "exp_avg") parts[parameter_stored(stored(t))].push_back(name);
+            if (role == "exp_avg") parts[parameter_stored(t)].push_back(name);
             if (role == "step") steps.emplace(name, static_cast<std::uint32_t>(t));
         }
         spread_steps(parts, steps);
@@ -155,6 +160,7 @@ private:
 
     const Source& source_;
     const Canonical& canonical_;
+    Keys keys_;
     std::map<std::string, StateOfParameter> all_;
     std::map<std::string, std::size_t> roles_;
     OptimizerPairs result_;

@@ -165,12 +165,15 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
     const std::size_t count = states.size();
     states.resize(std::min(count, shown));
     const std::string place = dialect ? fmt::format("{} names", dialect->name) : "safetensors, which hold weights";
+    const auto open = [](std::string_view role) { return role == "state"; };
+    const bool unclear = dialect && told && std::ranges::any_of(source.checkpoint.roles, open);
     throw Error{Exit::usage,
-                "{} tensors of optimizer state have no place in {} ('{}'{}); --drop optimizer leaves them out",
+                "{} tensors of optimizer state have no place in {} ('{}'{}){}; --drop optimizer leaves them out",
                 count,
                 place,
                 fmt::join(states, "', '"),
-                count > shown ? ", ..." : ""};
+                count > shown ? ", ..." : "",
+                unclear ? ": which parameters they belong to is not told" : ""};
 }
 
 void carry_adam(Source& source, const Target& target, Conversion& out) {

@@ -2,6 +2,7 @@
 #include "formats/companions.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/metadata.hpp"
+#include "formats/dcp/training_roles.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 
@@ -31,6 +32,7 @@ Checkpoint open_dcp(const std::filesystem::path& directory) {
     open_chunks(directory, checkpoint);
     read_config(directory, checkpoint);
     read_companions(checkpoint, {});
+    tell_training_roles(checkpoint);
     return checkpoint;
 }
 

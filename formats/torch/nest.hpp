@@ -15,10 +15,11 @@ namespace tpx::torch {
 /// dict, in the order in which keys came.
 class Nest {
 public:
-    /// One step of a path: a key of a dict, or an index.
+    /// One step of a path: a key of a dict, which may be a number, or an index.
     struct Key {
         std::string text;
         bool index = false;
+        bool number = false;
     };
 
     /// Throws Error when something else has this place, or a place on the way to it.

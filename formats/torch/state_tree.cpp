@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/state_tree.hpp"
 
+#include "formats/dcp/optimizer_groups.hpp"
 #include "formats/state/carried.hpp"
 #include "formats/torch/nest.hpp"
 #include "lib/core/error.hpp"
@@ -54,6 +55,13 @@ std::optional<Path> path_of(Value value) {
     return path;
 }
 
+/// DCP makes texts of all keys; an optimizer that counts its parameters knows their state by number.
+void count_parameters(Path& path) {
+    if (path.size() < 4 || path[path.size() - 3].text != "state") return;
+    Nest::Key& parameter = path[path.size() - 2];
+    parameter.number = std::ranges::all_of(parameter.text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 class Maker {
 public:
     Maker(const Content& content, TorchFile& file) : content_{content}, file_{file} {}
@@ -79,10 +87,13 @@ private:
             if (name.is(Kind::string)) paths[name.as_string()] = path;
         Nest nest;
         bool known = true;
+        const auto groups = optimizer_groups(content_.source->catalogue);
+        const bool numbered = std::ranges::any_of(groups, &OptimizerGroup::numbered);
         const auto put = [&](const std::string& name, Value value) {
             const auto found = paths.find(name);
-            const auto path = found == paths.end() ? std::nullopt : path_of(found->second);
+            auto path = found == paths.end() ? std::nullopt : path_of(found->second);
             known &= path.has_value();
+            if (numbered && path) count_parameters(*path);
             if (path) in_context([&] { return fmt::format("tensor '{}'", name); }, [&] { nest.put(*path, value); });
         };
         for_each_name([&](const std::string& name) { put(name, file_.tensor(name)); });

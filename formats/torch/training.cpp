@@ -2,6 +2,7 @@
 #include "formats/torch/training.hpp"
 
 #include "formats/optimizer_order.hpp"
+#include "formats/training_keys.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -20,10 +21,6 @@ using torch::Entry;
 using torch::Kind;
 using torch::Value;
 
-constexpr std::array<std::string_view, 6> weight_keys{"model",  "state_dict", "model_state_dict",
-                                                      "module", "net",        "network"};
-constexpr std::array<std::string_view, 3> wrappers{"module.", "_orig_mod.", "_forward_module."};
-
 std::span<const Entry> entries_of(Value value) {
     return value.is(Kind::dict) || value.is(Kind::object) ? value.entries() : std::span<const Entry>{};
 }
@@ -40,14 +37,6 @@ Value state_dict_of(Value value) {
     if (!value.is(Kind::dict)) return {};
     const auto state = value.find("state"), groups = value.find("param_groups");
     return state && state->is(Kind::dict) && groups && groups->is(Kind::list) ? value : Value{};
-}
-
-/// The same word, with static life.
-std::string_view role_of(std::string_view state) {
-    static constexpr std::array<std::string_view, 7> known{"exp_avg",         "exp_avg_sq", "step",          "master",
-                                                           "momentum_buffer", "sum",        "max_exp_avg_sq"};
-    const auto* found = std::ranges::find(known, state);
-    return found == known.end() ? std::string_view{"state"} : *found;
 }
 
 class Reader {
@@ -139,10 +128,7 @@ private:
         prefix_ = state_prefix(entry);
         const auto names = names_of_numbers();
         if (!names) {
-            training_.notes.push_back(
-                "which parameter the optimizer's state belongs to is told by number only, and the model's tensors "
-                "leave "
-                "it open: the state is kept as it is named");
+            training_.notes.push_back(numbers_leave_open);
             return;
         }
         for (const Entry& state : optimizer_.at("state").entries())
@@ -178,19 +164,12 @@ private:
         return names;
     }
 
-    static std::string unwrapped(std::string_view name) {
-        for (const std::string_view wrapper : wrappers)
-            if (name.starts_with(wrapper)) name.remove_prefix(wrapper.size());
-        return std::string{name};
-    }
-
     std::vector<StateDictEntry> entries() const {
         std::vector<StateDictEntry> entries;
         std::set<std::pair<std::string_view, std::uint64_t>> met;
         for (const auto& [name, number] : weights_) {
             const torch::StoredTensor& tensor = tensors_[number].tensor;
-            const bool buffer = name.ends_with(".running_mean") || name.ends_with(".running_var") ||
-                                !(is_real(tensor.dtype) || is_complex(tensor.dtype));
+            const bool buffer = is_running_statistic(name) || !(is_real(tensor.dtype) || is_complex(tensor.dtype));
             const bool tied = !met.emplace(tensor.storage, tensor.storage_offset).second;
             entries.push_back({name, tensor.shape, !buffer && !tied});
         }
@@ -226,7 +205,7 @@ private:
             if (one.key.as_string() == "step") note_step(one.value);
             const auto number = numbers_.find(fmt::format("{}{}.{}", prefix_, key, one.key.as_string()));
             if (number == numbers_.end() || !Archive::is_tensor(one.value)) continue;
-            training_.roles[number->second] = role_of(one.key.as_string());
+            training_.roles[number->second] = role_of_state(one.key.as_string());
             training_.parameters[number->second] = name;
             if (one.key.as_string() == "exp_avg") moments_[name] = tensors_[number->second].name;
         }

@@ -1,21 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes testdata/training: `python3 -P training.py OUT` (torch >= 2.6, CPU).
+"""Makes testdata/training: `python3 -P training.py OUT` (torch >= 2.6, CPU, gloo).
 
 One state after three steps of AdamW, a Llama of one layer with torchtitan's names, in the files that training scripts
 leave: state by number with matrices and vectors in groups of their own and torch.compile's prefix (numbered.pt), as
 Lightning nests it (lightning.ckpt), by name (named.pt), with param_names in the groups (param-names.pt), and as a DCP
-checkpoint (dcp). In unclear.pt two orders of the parameters fit the shapes. Values depend on seed and name only.
+checkpoint (dcp), also below another key, as an application's state (dcp-app), and, by number, of two ranks of FSDP2
+(dcp-numbered). In unclear.pt and dcp-unclear two orders of the parameters fit the shapes. Values depend on seed and name
+only.
 """
 import copy
+import os
 import sys
 import zlib
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+import torch.multiprocessing as processes
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard, distribute_tensor
 
 HIDDEN, KV, FFN, VOCAB = 8, 4, 6, 10
 
@@ -45,11 +53,12 @@ def llama():
     return model
 
 
-def train(model, optimizer):
+def train(model, optimizer, mesh=None):
     for step in range(3):
         for name, parameter in model.named_parameters():
             torch.manual_seed(zlib.crc32(f"{step} {name}".encode()))
-            parameter.grad = torch.randn_like(parameter)
+            gradient = torch.randn(parameter.shape)
+            parameter.grad = gradient if mesh is None else distribute_tensor(gradient, mesh, [Shard(0)])
         optimizer.step()
     return model, optimizer
 
@@ -64,6 +73,17 @@ def adam(groups):
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False)
 
 
+def numbered_on_rank(rank, ranks, out):
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29611", "RANK": str(rank), "WORLD_SIZE": str(ranks)}
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (ranks,))
+    model = llama()
+    fully_shard(model, mesh=mesh)
+    model, optimizer = train(model, adam(by_axes(model)), mesh)
+    dcp.save({"model": model.state_dict(), "optim": optimizer.state_dict()}, checkpoint_id=out)
+    dist.destroy_process_group()
+
+
 def main():
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
@@ -76,6 +96,8 @@ def main():
     model_state, optimizer_state = get_state_dict(model, optimizer)
     torch.save({"model": model_state, "optimizer": optimizer_state}, out / "named.pt")
     dcp.save({"model": model_state, "optim": optimizer_state}, checkpoint_id=out / "dcp", no_dist=True)
+    dcp.save({"app": {"model": model_state, "optim": optimizer_state}, "step": 3}, checkpoint_id=out / "dcp-app", no_dist=True)
+    processes.spawn(numbered_on_rank, (2, out / "dcp-numbered"), nprocs=2)
 
     named = llama()
     groups = by_axes(named)
@@ -88,6 +110,11 @@ def main():
     unclear = copy.deepcopy(numbered)
     unclear["param_groups"][0]["params"].append(unclear["param_groups"][1]["params"].pop())
     torch.save({"model": weights, "optimizer": unclear}, out / "unclear.pt")
+
+    squares = Parts({name: linear(2, 2) for name in "ab"})
+    squares, optimizer = train(squares, adam([{"params": [p]} for p in reversed(list(squares.parameters()))]))
+    state = {"model": squares.state_dict(), "optim": optimizer.state_dict()}
+    dcp.save(state, checkpoint_id=out / "dcp-unclear", no_dist=True)
 
 
 if __name__ == "__main__":

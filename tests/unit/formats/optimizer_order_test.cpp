@@ -31,6 +31,15 @@ TEST_CASE("two groups may hold matrices and vectors apart, either first") {
           Names{"a.bias", "b.bias", "a.weight", "b.weight"});
 }
 
+TEST_CASE("groups may be dealt otherwise, where each has shapes of its own") {
+    CHECK(parameters_by_number(model, Groups{{0}, {1, 2}, {3}}, {{0, {2}}, {1, {4, 3}}, {2, {4}}, {3, {2, 4}}}) ==
+          Names{"b.bias", "a.weight", "a.bias", "b.weight"});
+    // The last layer first, as learning rates by layer want it: equal shapes could be either's.
+    const std::vector<StateDictEntry> layers{{"0.weight", {2, 2}}, {"1.weight", {2, 2}}};
+    CHECK(parameters_by_number(layers, Groups{{0}, {1}}, {{0, {2, 2}}, {1, {2, 2}}}).empty());
+    CHECK(parameters_by_number(layers, Groups{{0, 1}}, {{0, {2, 2}}, {1, {2, 2}}}) == Names{"0.weight", "1.weight"});
+}
+
 TEST_CASE("nothing is guessed") {
     const std::map<std::int64_t, Shape> shapes{{0, {4, 3}}, {1, {4}}, {2, {2, 4}}, {3, {2}}};
     CHECK(parameters_by_number(model, Groups{{0, 1, 2}}, {{0, {4, 3}}}).empty());       // one too few

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/torch/archive.hpp"
+#include "lib/core/catalogue.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <fcntl.h>
+
+#include <cstdint>
+#include <filesystem>
+
+namespace tpx::formats {
+
+/// Calls `read` with the torch.save archive at a place of one of the catalogue's files. Throws Error "FILE: ..." when
+/// there is none.
+template <class Read>
+void with_archive(const Catalogue& catalogue, std::uint32_t file, std::uint64_t offset, std::uint64_t length,
+                  Read&& read) {
+    const std::filesystem::path path = catalogue.path(file);
+    const Fd fd = open_file(path, O_RDONLY);
+    read(torch::Archive::open(torch::FileRange{&fd, path, offset, length}));
+}
+
+/// Calls `read` with the archive of a byte item. Throws Error "FILE: object 'NAME': ..." with what `read` throws, too.
+template <class Read>
+void with_archive(const Catalogue& catalogue, const Object& object, Read&& read) {
+    in_context([&] { return fmt::format("object '{}'", object.name); },
+               [&] { with_archive(catalogue, object.file, object.offset, object.length, read); });
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/dcp/training_roles.hpp"
+
+#include "formats/dcp/optimizer_groups.hpp"
+#include "formats/optimizer_order.hpp"
+#include "formats/torch/value.hpp"
+#include "formats/training_keys.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace tpx::formats {
+namespace {
+
+using torch::Kind;
+using torch::Value;
+using Path = std::vector<std::string>;
+
+/// A tensor, and the keys on the way to it.
+struct Placed {
+    std::uint32_t tensor = 0;
+    Path path;
+};
+
+/// The tensors in the order of the dicts that were saved, as far as planner data places them.
+std::vector<Placed> placed_tensors(const Checkpoint& checkpoint) {
+    std::unordered_map<std::string_view, std::uint32_t> numbers;
+    const auto& tensors = checkpoint.catalogue.tensors;
+    for (std::uint32_t t = 0; t < tensors.size(); ++t) numbers.emplace(tensors[t].name, t);
+    std::vector<Placed> placed;
+    for (const auto& [name, keys] : checkpoint.planner_data->entries()) {
+        const auto number = name.is(Kind::string) ? numbers.find(name.as_string()) : numbers.end();
+        if (number == numbers.end() || !keys.is(Kind::tuple)) continue;
+        Placed& one = placed.emplace_back(Placed{number->second, {}});
+        for (const Value key : keys.items())
+            one.path.push_back(key.is(Kind::integer) ? std::to_string(key.as_int()) : std::string{key.as_string()});
+    }
+    return placed;
+}
+
+std::string joined(std::span<const std::string> keys) { return fmt::format("{}", fmt::join(keys, ".")); }
+
+/// How many keys of `path` stand for "optim" in "optim.state.NAME.exp_avg"; nothing for other tensors.
+std::optional<std::size_t> keys_of_root(const Path& path, std::string_view root) {
+    if (path.size() < 4 || path[path.size() - 3] != "state") return std::nullopt;
+    const std::size_t keys = path.size() - 3;
+    return joined(std::span{path}.first(keys)) == root ? std::optional{keys} : std::nullopt;
+}
+
+std::optional<std::int64_t> number_of(const std::string& text) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc{} && end == text.data() + text.size() ? std::optional{number} : std::nullopt;
+}
+
+class Teller {
+public:
+    Teller(Checkpoint& checkpoint, std::string root, std::span<const OptimizerGroup> groups)
+        : checkpoint_{checkpoint}, root_{std::move(root)}, groups_{groups}, placed_{placed_tensors(checkpoint)} {}
+
+    void tell() {
+        const auto& tensors = checkpoint_.catalogue.tensors;
+        find_weights();
+        if (weights_.empty()) return;
+        checkpoint_.roles.assign(tensors.size(), "extra");
+        for (const Tensor& tensor : tensors) checkpoint_.parameters.push_back(tensor.name);
+        for (const auto& [name, t] : weights_) set(t, "weight", name);
+        const auto names = names_of_params();
+        if (!names) checkpoint_.notes.push_back(numbers_leave_open);
+        for (const Placed& one : placed_) {
+            if (!keys_of_root(one.path, root_)) continue;
+            const std::string& param = one.path[one.path.size() - 2];
+            const auto name = names ? names->find(param) : std::map<std::string, std::string>::const_iterator{};
+            if (names && name != names->end())
+                set(one.tensor, role_of_state(one.path.back()), name->second);
+            else
+                checkpoint_.roles[one.tensor] = "state";
+        }
+    }
+
+private:
+    void set(std::uint32_t tensor, std::string_view role, std::string parameter) {
+        checkpoint_.roles[tensor] = role;
+        checkpoint_.parameters[tensor] = std::move(parameter);
+    }
+
+    const Tensor& tensor(const Placed& one) const { return checkpoint_.catalogue.tensors[one.tensor]; }
+
+    /// Those beside the optimizer, under the first key that a model is called by, or under none.
+    void find_weights() {
+        const auto state =
+            std::ranges::find_if(placed_, [&](const Placed& one) { return keys_of_root(one.path, root_).has_value(); });
+        if (state == placed_.end()) return;
+        const std::size_t above = *keys_of_root(state->path, root_) - 1;
+        const auto beside = [&](const Path& path) {
+            return path.size() > above &&
+                   std::equal(path.begin(), path.begin() + std::ptrdiff_t(above), state->path.begin());
+        };
+        for (const std::string_view key : weight_keys) {
+            for (const Placed& one : placed_)
+                if (beside(one.path) && one.path.size() > above + 1 && one.path[above] == key)
+                    weights_.emplace_back(unwrapped(joined(std::span{one.path}.subspan(above + 1))), one.tensor);
+            if (!weights_.empty()) return;
+        }
+        for (const Placed& one : placed_)
+            if (beside(one.path) && one.path.size() == above + 1)
+                weights_.emplace_back(unwrapped(one.path.back()), one.tensor);
+    }
+
+    /// The parameter behind each entry of the groups' "params"; nothing when numbers leave it open.
+    std::optional<std::map<std::string, std::string>> names_of_params() const {
+        std::map<std::string, std::string> names;
+        const bool numbered = std::ranges::any_of(groups_, &OptimizerGroup::numbered);
+        std::vector<std::vector<std::int64_t>> numbers;
+        for (const OptimizerGroup& group : groups_) {
+            auto& own = numbers.emplace_back();
+            for (const std::string& param : group.params) {
+                names.emplace(param, unwrapped(param));
+                if (numbered) own.push_back(number_of(param).value_or(-1));
+            }
+        }
+        if (!numbered) return names;
+        const std::vector<std::string> found = parameters_by_number(entries(), numbers, shapes());
+        if (found.empty()) return std::nullopt;
+        for (std::size_t k = 0; k < found.size(); ++k) names[std::to_string(k)] = found[k];
+        return names;
+    }
+
+    std::vector<StateDictEntry> entries() const {
+        std::vector<StateDictEntry> entries;
+        for (const auto& [name, t] : weights_) {
+            const Tensor& tensor = checkpoint_.catalogue.tensors[t];
+            const bool real = is_real(tensor.dtype) || is_complex(tensor.dtype);
+            entries.push_back({name, tensor.shape, real && !is_running_statistic(name)});
+        }
+        return entries;
+    }
+
+    std::map<std::int64_t, Shape> shapes() const {
+        std::map<std::int64_t, Shape> shapes;
+        for (const Placed& one : placed_) {
+            if (!keys_of_root(one.path, root_) || one.path.back() == "step") continue;
+            if (const auto number = number_of(one.path[one.path.size() - 2]))
+                shapes.emplace(*number, tensor(one).shape);
+        }
+        return shapes;
+    }
+
+    Checkpoint& checkpoint_;
+    std::string root_;
+    std::span<const OptimizerGroup> groups_;
+    std::vector<Placed> placed_;
+    std::vector<std::pair<std::string, std::uint32_t>> weights_;  // their names as parameters
+};
+
+}  // namespace
+
+void tell_training_roles(Checkpoint& checkpoint) {
+    if (!checkpoint.planner_data) return;
+    const std::vector<OptimizerGroup> groups = optimizer_groups(checkpoint.catalogue);
+    if (groups.empty()) return;
+    const std::string& root = groups[0].root;
+    const bool one = std::ranges::all_of(groups, [&](const OptimizerGroup& group) { return group.root == root; });
+    const bool numbered = std::ranges::any_of(groups, &OptimizerGroup::numbered);
+    // Families' rules read names of the first two forms by themselves.
+    if (!numbered && (root == "optim" || root == "optimizer")) return;
+    if (one)
+        Teller{checkpoint, root, groups}.tell();
+    else
+        checkpoint.notes.push_back("there are several optimizers, whose state is no role");
+}
+
+}  // namespace tpx::formats
