@@ -61,6 +61,8 @@ constexpr const char* zarr =
 constexpr const char* flax =
     "a Flax msgpack file: restore it with flax.serialization and save the arrays as safetensors "
     "(safetensors.flax.save_file)";
+constexpr const char* tensorflow =
+    "a TensorFlow checkpoint: read it with tf.train.load_checkpoint and save the arrays as safetensors";
 constexpr const char* hdf5_files = "an HDF5 checkpoint";
 
 /// Whether Orbax writes an entry of this name: of an item, of a step, or a step's directory.
@@ -69,7 +71,7 @@ bool is_orbax(const fs::path& entry) {
     for (const char* sign : {"manifest.ocdbt", "_METADATA", "_CHECKPOINT_METADATA", "orbax.checkpoint"}) {
         if (name == sign || is_there(entry / sign)) return true;
     }
-    return name.find(".orbax-checkpoint-tmp") != name.npos;
+    return name.find(".orbax-checkpoint-tmp") != name.npos || name.starts_with("ocdbt.process_");
 }
 
 /// Whether a file starts as a map of msgpack, as Flax writes one.
@@ -141,6 +143,7 @@ std::string describe_entries(const fs::path& directory) {
         if (is_orbax(entry.path())) return orbax;
         if (found.empty() && (name.ends_with(".msgpack") || name == "checkpoint") && is_msgpack(entry.path()))
             found = flax;
+        if (found.empty() && name.find(".data-00000-of-") != name.npos) found = tensorflow;
         if (name.ends_with(".gguf")) found = gguf_files;
         if (name.ends_with(".h5") || name.ends_with(".hdf5") || name.ends_with(".keras")) found = hdf5_files;
         if (name.ends_with(".bin.index.json") || name.ends_with(".bin") || name.ends_with(".pt") ||

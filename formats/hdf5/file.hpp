@@ -27,6 +27,7 @@ struct NamedDataset {
     std::int32_t rank = -1;
     const DatasetFacts* facts = nullptr;
     std::uint32_t file = 0;
+    std::string new_path;  ///< of Keras' old kind: where version 3 has it; empty when that is not known
 };
 
 /// Puts datasets together to tensors. Throws Error "FILE: dataset 'PATH': ..." when one cannot be read, is there twice,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/keras.hpp"
 
+#include "formats/hdf5/keras_model.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
@@ -102,6 +103,8 @@ class Legacy {
 public:
     explicit Legacy(const OpenedFile& file) : file_{file} {
         for (const DatasetFacts& facts : file.survey.datasets) datasets_[facts.path] = &facts;
+        if (const std::string* config = text_of(file.survey.groups.at(0).attributes, "model_config"))
+            layers_ = keras_layers(*config);
     }
 
     std::vector<NamedDataset> read() {
@@ -135,18 +138,36 @@ private:
         std::map<std::string, int> counts;
         for (const std::string& weight : weight_names(*group)) {
             const DatasetFacts& facts = dataset(base + layer + "/" + weight);
-            const auto slash = weight.rfind('/');
-            std::string chain = shown.empty() || slash == weight.npos ? shown : weight.substr(0, slash);
-            if (chain != shown && !chain.starts_with(shown + "/")) chain = shown + "/" + chain;
-            const int number = counts[chain]++;
-            add(fmt::format("{}{}vars.{}", dotted(chain), chain.empty() ? "" : ".", number), facts, "weight");
+            const KerasPlace place = locate(shown, weight);
+            const int number = counts[place.chain]++;
+            add(fmt::format("{}{}vars.{}", dotted(place.chain), place.chain.empty() ? "" : ".", number), facts,
+                "weight");
+            if (!place.path.empty()) named_.back().new_path = fmt::format("{}/vars/{}", place.path, number);
+            if (shown.empty()) named_.back().new_path = fmt::format("vars/{}", number);
         }
+    }
+
+    /// The layer of a weight. Without a configuration it is told by the path behind the name of the file's layer.
+    KerasPlace locate(const std::string& layer, const std::string& weight) const {
+        const auto slash = weight.rfind('/');
+        if (layer.empty() || slash == weight.npos) return place_of(layers_, layer, "").value_or(KerasPlace{layer, ""});
+        const std::string directory = weight.substr(0, slash);
+        if (const auto place = place_of(layers_, layer, directory)) return *place;
+        const std::string marked = "/" + directory + "/";
+        const auto at = marked.find("/" + layer + "/");
+        if (at == marked.npos) return {layer + "/" + directory, ""};
+        return {directory.substr(at), ""};
     }
 
     void read_optimizer(const GroupFacts& group) {
         int number = 0;
-        for (const std::string& weight : weight_names(group))
-            add(fmt::format("optimizer.vars.{}", number++), dataset(group.path + "/" + weight), "optimizer");
+        for (const std::string& weight : weight_names(group)) {
+            add(fmt::format("optimizer.vars.{}", number), dataset(group.path + "/" + weight), "optimizer");
+            // Optimizers around others have files of another form.
+            if (!weight.starts_with("loss_scale_optimizer/"))
+                named_.back().new_path = fmt::format("optimizer/vars/{}", number);
+            ++number;
+        }
     }
 
     void add(std::string name, const DatasetFacts& facts, std::string_view role) {
@@ -155,6 +176,7 @@ private:
 
     const OpenedFile& file_;
     std::map<std::string, const DatasetFacts*> datasets_;
+    std::vector<KerasLayer> layers_;
     std::vector<NamedDataset> named_;
 };
 

@@ -65,7 +65,7 @@ void keep_tree(std::span<const OpenedFile> files, std::span<const NamedDataset> 
         }
     }
     for (const NamedDataset& dataset : datasets)
-        tree->datasets[dataset.name] = {dataset.facts->path, dataset.facts->attributes};
+        tree->datasets[dataset.name] = {dataset.facts->path, dataset.facts->attributes, dataset.new_path};
     checkpoint.tree = std::move(tree);
 }
 

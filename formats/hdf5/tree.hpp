@@ -13,6 +13,7 @@ struct Tree {
     struct Origin {
         std::string path;
         Attributes attributes;
+        std::string new_path;  ///< of Keras' old kind: where version 3 has it; empty when that is not known
     };
 
     std::vector<GroupFacts> groups;

@@ -170,7 +170,12 @@ std::string lacks(const Candidate& closest, std::span<const Tensor> tensors, con
 }
 
 /// Why no family was even tried.
-std::string unheard_of(const Config& config) {
+std::string unheard_of(const Config& config, const std::optional<std::string>& known) {
+    if (known)
+        return fmt::format(
+            "no tensor has a name that the family for model_type '{}' knows; tpx-rules(5) tells how to add "
+            "some with --rules",
+            *known);
     const auto type = config.find("model_type");
     const auto* text = type == config.end() ? nullptr : std::get_if<std::string>(&type->second);
     return text ? fmt::format("no family is for model_type '{}'; tpx-rules(5) tells how to add one with --rules", *text)
@@ -198,7 +203,7 @@ Candidate best_candidate(std::span<const Tensor> tensors, std::span<const Family
         }
     }
     if (best.family && best.fits()) return best;
-    why_not = best.family ? lacks(best, tensors, config) : unheard_of(config);
+    why_not = best.family ? lacks(best, tensors, config) : unheard_of(config, type);
     return {};
 }
 

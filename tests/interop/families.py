@@ -91,6 +91,7 @@ KEPT = {
     "gpt2-base": ("GPT2Model", {"n_layer": 2, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101}),
     "t5": ("T5ForConditionalGeneration", {"d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4, "vocab_size": 101}),
     "t5-gated": ("T5ForConditionalGeneration", {"d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 2, "num_heads": 4, "vocab_size": 101, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "t5-words": ("T5ForTokenClassification", {"d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 2, "num_heads": 4, "vocab_size": 101}),
     "t5-encoder": ("T5EncoderModel", {"d_model": 24, "d_kv": 5, "d_ff": 40, "num_layers": 2, "num_heads": 2, "vocab_size": 101}),
     "bert-classes": ("BertForSequenceClassification", {**DENSE, "num_labels": 3}),
     "bert-answers": ("BertForQuestionAnswering", DENSE),

@@ -79,7 +79,7 @@ def check_keras(tpx):
     with tempfile.TemporaryDirectory() as folder:
         want = keras_forms.model()
         want.load_weights(DATA / "keras/tiny.weights.h5")
-        for source in ("tiny.weights.h5", "tiny.keras", "sharded"):
+        for source in ("tiny.weights.h5", "tiny.keras", "sharded", "tiny.h5"):
             out = Path(folder) / source.replace(".", "_")
             reshard(tpx, DATA / "keras" / source, out, "--to", "tp=1", "--format", "keras")
             model = keras_forms.model()
@@ -97,6 +97,45 @@ def check_keras(tpx):
     return faults
 
 
+def recurrent():
+    """A model of layers within layers, named where they were not yet known to lie."""
+    import keras
+    from keras import layers
+
+    inputs = keras.Input((6, 4))
+    deep = keras.Model(inputs, layers.Dense(4)(layers.MultiHeadAttention(2, 3)(inputs, inputs)), name="deep")
+    made = keras.Sequential([keras.Input((6, 4)), keras.Model(inputs, deep(inputs), name="mid"),
+                             layers.LSTM(5, return_sequences=True), layers.GRU(3, return_sequences=True),
+                             layers.Bidirectional(layers.LSTM(2, return_sequences=True)),
+                             layers.TimeDistributed(layers.Dense(3)), layers.Conv1D(4, 2), layers.BatchNormalization(),
+                             layers.Dropout(0.2), layers.Flatten(), layers.Dense(2)])
+    made.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")
+    made.fit(np.ones((4, 6, 4), "f4"), np.ones((4, 2), "f4"), epochs=2, verbose=0)
+    return made
+
+
+def check_modernised(tpx):
+    """Weights of version 3 out of a whole model of the old kind."""
+    import keras
+
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        want = recurrent()
+        want.save(f"{folder}/old.h5")
+        want.save_weights(f"{folder}/new.weights.h5")
+        reshard(tpx, f"{folder}/old.h5", f"{folder}/out", "--to", "tp=1", "--format", "keras")
+        if subprocess.run([tpx, "verify", f"{folder}/out", f"{folder}/new.weights.h5"], capture_output=True).returncode:
+            faults.append("old and new form: tpx verify sees other states")
+        keras.utils.clear_session()
+        model = recurrent()
+        for variable in model.weights:
+            variable.assign(np.ones(variable.shape, "f4"))
+        model.load_weights(f"{folder}/out/model.weights.h5")
+        if not same(state(model), state(want)):
+            faults.append("old form to new: Keras loads other values")
+    return faults
+
+
 def main(tpx):
     os.environ.setdefault("KERAS_BACKEND", "torch")
     faults, ran = [], 0
@@ -110,7 +149,7 @@ def main(tpx):
     try:
         import keras  # noqa: F401
 
-        faults += check_keras(tpx)
+        faults += check_keras(tpx) + check_modernised(tpx)
         ran += 1
     except ImportError:
         print("skipped: no Keras here")

@@ -66,6 +66,8 @@ TEST_CASE("formats of others are named") {
          "an Orbax checkpoint, whose arrays lie in TensorStore's own database: restore it with orbax.checkpoint and "
          "save "
          "the arrays as safetensors (safetensors.flax.save_file)"},
+        {{{"model.ckpt.index", "x"}, {"model.ckpt.data-00000-of-00001", "x"}},
+         "a TensorFlow checkpoint: read it with tf.train.load_checkpoint and save the arrays as safetensors"},
         {{{"__0.metadata", ""}}, "a DCP checkpoint with a metadata file for each rank"},
     };
     for (const auto& [files, what] : cases) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/hdf5.hpp"
+#include "formats/hdf5/keras_model.hpp"
 #include "formats/hdf5/tree.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
@@ -73,12 +74,54 @@ TEST_CASE("what is written for Keras is read again, each form from its own") {
         CHECK(again.format == source.format);
         CHECK(contents(again) == contents(source));
     }
+    const test::Scratch scratch;
+    CHECK_THROWS_WITH_AS(rewritten(open_hdf5("testdata/keras/tiny.keras"), Format::keras_legacy, scratch),
+                         "keras-legacy files are made of keras-legacy files only: keras do not tell the names of "
+                         "variables and the model's configuration",
+                         Error);
+}
+
+TEST_CASE("a whole model of the old kind becomes weights of version 3, each where Keras has it") {
     const Checkpoint legacy = open_hdf5("testdata/keras/tiny.h5");
     const test::Scratch scratch;
-    CHECK_THROWS_WITH_AS(rewritten(legacy, Format::keras, scratch),
-                         "keras files are made of keras files only: keras-legacy do not tell where in the model each "
-                         "layer stands",
-                         Error);
+    const Checkpoint again = rewritten(legacy, Format::keras, scratch);
+    CHECK(again.format == Format::keras);
+    CHECK(contents(again) == contents(legacy));
+    CHECK(checkpoint_paths(again) == checkpoint_paths(open_hdf5("testdata/keras/tiny.weights.h5")));
+}
+
+TEST_CASE("layers are told by a model's configuration") {
+    const auto layers = hdf5::keras_layers(R"({"class_name": "Functional", "config": {"name": "top", "layers": [
+        {"class_name": "LSTM", "config": {"name": "memory"}},
+        {"class_name": "LSTM", "config": {"name": "other"}},
+        {"class_name": "Bidirectional", "config": {"name": "both",
+            "layer": {"class_name": "GRU", "config": {"name": "forward_g"}}}},
+        {"class_name": "MultiHeadAttention", "config": {"name": "mha"}},
+        {"class_name": "Block", "config": {"name": "own"}},
+        {"class_name": "Functional", "config": {"name": "mid", "layers": [
+            {"class_name": "Sequential", "config": {"name": "deep", "layers": [
+                {"class_name": "Conv2DTranspose", "config": {"name": "up"}}]}},
+            {"class_name": "Dense", "config": {"name": "twice"}},
+            {"class_name": "Functional", "config": {"name": "inner", "layers": [
+                {"class_name": "Dense", "config": {"name": "twice"}}]}}]}}]}})");
+    const auto place = [&](const char* layer, const char* directory) {
+        const auto found = hdf5::place_of(layers, layer, directory);
+        return found ? found->chain + " at " + found->path : "nowhere";
+    };
+    CHECK(place("memory", "memory/lstm_cell") == "memory/lstm_cell at layers/lstm/cell");
+    CHECK(place("other", "top/other/lstm_cell") == "other/lstm_cell at layers/lstm_1/cell");
+    CHECK(place("both", "both/forward_g/gru_cell") ==
+          "both/forward_g/gru_cell at layers/bidirectional/forward_layer/cell");
+    CHECK(place("both", "both/backward_g/gru_cell") ==
+          "both/backward_g/gru_cell at layers/bidirectional/backward_layer/cell");
+    CHECK(place("mha", "mha/attention_output") == "mha/attention_output at layers/multi_head_attention/output_dense");
+    CHECK(place("own", "own") == "own at layers/block");
+    CHECK(place("own", "own/part") == "own/part at ");
+    CHECK(place("mid", "up") == "mid/deep/up at layers/functional/layers/sequential/layers/conv2d_transpose");
+    CHECK(place("mid", "twice") == "nowhere");
+    CHECK(place("absent", "absent") == "nowhere");
+    CHECK(hdf5::keras_layers(R"({"class_name": "Mine", "config": {"units": 3}})").empty());
+    CHECK(hdf5::keras_layers("no JSON").empty());
 }
 
 TEST_CASE("the variables of every Keras fixture are found, under one name in all forms") {

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/hdf5/keras_model.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace tpx::formats::hdf5 {
+namespace {
+
+using nlohmann::json;
+
+constexpr int deepest = 64;
+
+bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
+bool is_lower(char c) { return std::islower(static_cast<unsigned char>(c)) != 0; }
+
+/// As Keras spells the name of a class in paths: "MultiHeadAttention" is "multi_head_attention", "LSTM" "lstm".
+std::string snake_case(std::string_view name) {
+    std::string out;
+    for (std::size_t k = 0; k < name.size(); ++k) {
+        const bool starts_word = k > 0 && is_upper(name[k]) && k + 1 < name.size() && is_lower(name[k + 1]);
+        const bool after_lower = k > 0 && is_upper(name[k]) && is_lower(name[k - 1]);
+        if (starts_word || after_lower) out += '_';
+        out += static_cast<char>(std::tolower(static_cast<unsigned char>(name[k])));
+    }
+    return out;
+}
+
+std::string text(const json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+class Walker {
+public:
+    std::vector<KerasLayer> layers;
+
+    /// `model` has a list of layers.
+    void walk(const json& model, const std::string& path, const std::vector<std::string>& names, int depth) {
+        if (depth > deepest) return;
+        std::map<std::string, int> used;
+        for (const json& layer : model.at("layers")) {
+            if (!is_layer(layer)) continue;
+            std::string name = snake_case(text(layer, "class_name"));
+            if (const int again = used[name]++; again > 0) name += fmt::format("_{}", again);
+            add(layer, fmt::format("{}layers/{}", path.empty() ? "" : path + "/", name), names, depth);
+        }
+    }
+
+private:
+    static bool is_layer(const json& layer) {
+        return layer.is_object() && layer.contains("config") && layer["config"].is_object() &&
+               !text(layer["config"], "name").empty();
+    }
+
+    void add(const json& layer, const std::string& path, std::vector<std::string> names, int depth) {
+        const json& config = layer["config"];
+        names.push_back(text(config, "name"));
+        const std::string kind = text(layer, "class_name");
+        layers.push_back({path, names, kind});
+        if (depth > deepest) return;
+        if (config.contains("layers") && config["layers"].is_array()) return walk(config, path, names, depth + 1);
+        const auto inner = config.find("layer");
+        if (inner == config.end() || !is_layer(*inner)) return;
+        if (kind != "Bidirectional") return add(*inner, path + "/layer", names, depth + 1);
+        add(*inner, path + "/forward_layer", names, depth + 1);
+        // The second layer is made of the first one.
+        json backward = *inner;
+        std::string name = text(backward["config"], "name");
+        if (name.starts_with("forward_")) name = name.substr(8);
+        backward["config"]["name"] = "backward_" + name;
+        add(backward, path + "/backward_layer", names, depth + 1);
+    }
+};
+
+std::vector<std::string> split(std::string_view path) {
+    std::vector<std::string> parts;
+    while (!path.empty()) {
+        const std::size_t slash = path.find('/');
+        parts.emplace_back(path.substr(0, slash));
+        path = slash == path.npos ? "" : path.substr(slash + 1);
+    }
+    return parts;
+}
+
+/// The attribute by which a layer of class `kind` has a part of this name; empty when that is not known.
+std::string part_of(std::string_view kind, std::string_view part) {
+    constexpr std::array recurrent{"LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"};
+    if (std::ranges::find(recurrent, kind) != recurrent.end()) return "cell";
+    if (kind != "MultiHeadAttention") return "";
+    if (part == "attention_output") return "output_dense";
+    return part == "query" || part == "key" || part == "value" ? fmt::format("{}_dense", part) : "";
+}
+
+KerasPlace place_in(const KerasLayer& layer, std::span<const std::string> parts) {
+    KerasPlace place{fmt::format("{}", fmt::join(layer.names, "/")), layer.path};
+    for (const std::string& part : parts) place.chain += "/" + part;
+    if (parts.empty()) return place;
+    const std::string attribute = parts.size() == 1 ? part_of(layer.kind, parts[0]) : "";
+    place.path = attribute.empty() ? "" : place.path + "/" + attribute;
+    return place;
+}
+
+}  // namespace
+
+std::vector<KerasLayer> keras_layers(std::string_view model_config) {
+    const json model = json::parse(model_config, nullptr, false);
+    if (!model.is_object() || !model.contains("config") || !model["config"].is_object()) return {};
+    const json& config = model["config"];
+    if (!config.contains("layers") || !config["layers"].is_array()) return {};
+    Walker walker;
+    walker.walk(config, "", {}, 0);
+    return std::move(walker.layers);
+}
+
+std::optional<KerasPlace> place_of(std::span<const KerasLayer> layers, std::string_view layer,
+                                   std::string_view directory) {
+    std::vector<std::string> parts = split(directory);
+    if (parts.empty()) parts.emplace_back(layer);
+    for (std::size_t k = parts.size(); k-- > 0;) {
+        const KerasLayer* found = nullptr;
+        for (const KerasLayer& one : layers) {
+            if (one.names.front() != layer || one.names.back() != parts[k]) continue;
+            if (found != nullptr) return std::nullopt;
+            found = &one;
+        }
+        if (found != nullptr) return place_in(*found, std::span{parts}.subspan(k + 1));
+    }
+    return std::nullopt;
+}
+
+}  // namespace tpx::formats::hdf5
