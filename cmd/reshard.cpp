@@ -94,13 +94,19 @@ Job prepare(const ReshardOptions& options) {
     formats::Source& source = job.opened.source;
     if (options.masters && options.drop.empty())
         throw Error{Exit::usage, "--masters: optimizer state has no place beside them; give --drop optimizer too"};
-    const std::size_t dropped = options.drop.empty() ? 0 : formats::keep_weights(source, options.masters);
+    const formats::Dropped dropped =
+        options.drop.empty() ? formats::Dropped{} : formats::keep_weights(source, options.masters);
     job.target = given_target(options, options, source);
     job.target.shard_size = options.shard_size;
     job.target.dtype = given_dtype(options.dtype);
     in_context([&] { return options.checkpoint; }, [&] { plan_job(job, options.allow_missing); });
-    if (dropped > 0)
-        job.conversion.notes.push_back(fmt::format("left out, as asked: {} tensors of optimizer state", dropped));
+    if (dropped.states > 0)
+        job.conversion.notes.push_back(
+            fmt::format("left out, as asked: {} tensors of optimizer state", dropped.states));
+    if (!dropped.others.empty())
+        job.conversion.notes.push_back(
+            fmt::format("left out: {} tensors that are neither weights nor optimizer state ('{}'{})",
+                        dropped.others.size(), dropped.others[0], dropped.others.size() > 1 ? ", ..." : ""));
     return job;
 }
 

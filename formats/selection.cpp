@@ -135,11 +135,16 @@ private:
 
 }  // namespace
 
-std::size_t keep_weights(Source& source, bool masters) {
+Dropped keep_weights(Source& source, bool masters) {
+    Dropped dropped;
     const std::size_t all = source.checkpoint.catalogue.tensors.size();
+    for (std::uint32_t t = 0; t < all; ++t)
+        if (role(source, t) == "extra") dropped.others.push_back(source.checkpoint.catalogue.tensors[t].name);
     Selection{source, masters}.apply(source);
     drop_objects(source.checkpoint);
-    return all - std::min(all, source.checkpoint.catalogue.tensors.size());
+    const std::size_t left = source.checkpoint.catalogue.tensors.size() + dropped.others.size();
+    dropped.states = all - std::min(all, left);
+    return dropped;
 }
 
 }  // namespace tpx::formats

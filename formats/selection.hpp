@@ -5,8 +5,14 @@
 
 namespace tpx::formats {
 
+/// Tensors that were left out.
+struct Dropped {
+    std::size_t states = 0;           ///< of an optimizer
+    std::vector<std::string> others;  ///< neither that nor weights
+};
+
 /// Leaves out what is no weight. A parameter that has only a master weight (ZeRO 3) keeps that as its weight; with
-/// `masters` every parameter does that has one. Returns how many tensors it leaves out.
-std::size_t keep_weights(Source& source, bool masters);
+/// `masters` every parameter does that has one.
+Dropped keep_weights(Source& source, bool masters);
 
 }  // namespace tpx::formats
