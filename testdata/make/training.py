@@ -4,10 +4,10 @@
 
 One state after three steps of AdamW, a Llama of one layer with torchtitan's names, in the files that training scripts
 leave: state by number with matrices and vectors in groups of their own and torch.compile's prefix (numbered.pt), as
-Lightning nests it (lightning.ckpt), by name (named.pt), with param_names in the groups (param-names.pt), and as a DCP
-checkpoint (dcp), also below another key, as an application's state (dcp-app), and, by number, of two ranks of FSDP2
-(dcp-numbered). In unclear.pt and dcp-unclear two orders of the parameters fit the shapes. Values depend on seed and name
-only.
+Lightning nests it (lightning.ckpt), by name (named.pt; with tensors of the script's own, extras.pt), with param_names
+in the groups (param-names.pt), and as a DCP checkpoint (dcp), also below another key, as an application's state (dcp-
+app), and, by number, of two ranks of FSDP2 (dcp-numbered). In unclear.pt and dcp-unclear two orders of the parameters
+fit the shapes. Values depend on seed and name only.
 """
 import copy
 import os
@@ -95,6 +95,8 @@ def main():
     torch.save({"epoch": 1, "global_step": 3, "state_dict": weights, "optimizer_states": [numbered], "lr_schedulers": []}, out / "lightning.ckpt")
     model_state, optimizer_state = get_state_dict(model, optimizer)
     torch.save({"model": model_state, "optimizer": optimizer_state}, out / "named.pt")
+    torch.save({"model": model_state, "optimizer": optimizer_state, "seen": torch.tensor(3), "running": torch.ones(5)},
+               out / "extras.pt")
     dcp.save({"model": model_state, "optim": optimizer_state}, checkpoint_id=out / "dcp", no_dist=True)
     dcp.save({"app": {"model": model_state, "optim": optimizer_state}, "step": 3}, checkpoint_id=out / "dcp-app", no_dist=True)
     processes.spawn(numbered_on_rank, (2, out / "dcp-numbered"), nprocs=2)
