@@ -7,6 +7,7 @@
 #include "formats/kept_names.hpp"
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/legacy.hpp"
+#include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/rng_states.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
@@ -15,6 +16,8 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
 #include "lib/layout/suggest.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -185,6 +188,12 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
         if (!states.empty() && !states.has_all(target.layout))
             out.notes.push_back(
                 "ranks that the source has not continue the random numbers of other ranks, with seeds of their own");
+    }
+    if (source.checkpoint.common && !to_megatron && !is_torch(target.format)) {
+        const auto names = megatron::only_in_common(*source.checkpoint.common);
+        if (!names.empty())
+            out.notes.push_back(
+                fmt::format("left out: state that {} cannot hold: {}", name(target.format), fmt::join(names, ", ")));
     }
     const auto& companions = source.checkpoint.companions;
     if (is_torch(target.format))
