@@ -115,7 +115,7 @@ public:
         set_stages(args_, layers(reading, content_.tensors), content_.layout);
         content_.reading = &reading;
         RankParts parts{content_, args_};
-        for (const RankDirectory& directory : rank_directories(content_.layout)) add(directory, parts.of(directory));
+        for (const RankDirectory& directory : model_parts(content_.layout)) add(directory, parts.of(directory));
         for (const auto& [group, vectors] : store_.groups) {
             if (!used_.contains(group))
                 throw failure("'{}...': layout {} has no such group", group, to_string(content_.layout));

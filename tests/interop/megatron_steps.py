@@ -258,6 +258,7 @@ WRITTEN = [
     ("moe-x-dist-tp1pp1ep2dp2", 4, {"ep": 2}),
     ("moe-x-dist-tp1pp1ep2dp2", 4, {"tp": 2, "ep": 2, "etp": 1}),
     ("moe-x-dist-tp1pp1ep2dp2", 4, {"pp": 2, "ep": 2}),
+    ("moe-x-dist-tp1pp1ep2dp2", 4, {"ep": 2, "etp": 2}),
     ("llama-small-dist-tp1pp1", 4, {"pp": 2, "vpp": 2}),
 ]
 
