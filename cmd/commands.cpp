@@ -90,6 +90,12 @@ void add_plan_hosts(Command& command, PlanOptions& options) {
     command.option("--hosts", &options.hosts, "HOSTS", "File of hosts, NxG (N hosts of G devices) or slurm")
         .file()
         .details("The word slurm takes the hosts of the Slurm job that tpx runs in.");
+    command.option("--hardware", &options.hardware, "FILE", "Rates of hosts, as tpx profile hardware writes them")
+        .rare()
+        .file()
+        .details(
+            "For hosts that have none in HOSTS: those of the host of the same name, else of the first one in FILE. "
+            "Without --hosts, the hosts are those of FILE.");
     command.option("--ranks-on", &options.ranks_on, "FILE", "Where the old ranks are, a rank or a range a line")
         .rare()
         .file()
@@ -193,6 +199,12 @@ void add_reshard(Cli& cli) {
     command.option("--shard-size", &options->shard_size, "SIZE", "Largest safetensors file to write")
         .rare()
         .details("A tensor is never split for it. The default is 5GB.");
+    command.option("--hardware", &options->hardware, "FILE", "Rates of hosts, as tpx profile hardware writes them")
+        .rare()
+        .file()
+        .details(
+            "Says how long it would have taken at least: hosts have the rates of the host of the same name in FILE, "
+            "others those of the first.");
     command.flag("--dry-run", &options->dry_run, "Say what would be written, and write nothing");
     command.flag("--force", &options->force, "Replace OUT if it exists");
     command.flag("--verify", &options->verify, "Check CKPT, read OUT back and compare the digests")

@@ -37,6 +37,7 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string roles;
     std::string from;
     std::string hosts;
+    std::string hardware;
     std::string ranks_on;
     std::string stores;
     std::string lost;
@@ -62,6 +63,7 @@ struct ReshardOptions : ReadOptions, TargetOptions {
     std::string checkpoint;
     std::string output;
     std::string plan;
+    std::string hardware;
     std::string drop;
     bool masters = false;
     std::string dtype;

@@ -29,7 +29,12 @@ void mark(std::vector<Host>& hosts, const std::string& names, const char* option
 }  // namespace
 
 std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {
-    std::vector<Host> hosts = options.hosts.empty() ? uniform_hosts(1, ranks) : formats::read_hosts(options.hosts);
+    std::vector<Host> known;
+    if (!options.hardware.empty()) known = formats::read_hosts(options.hardware);
+    std::vector<Host> hosts = !options.hosts.empty() ? formats::read_hosts(options.hosts)
+                              : !known.empty()       ? known
+                                                     : uniform_hosts(1, ranks);
+    fill_rates(hosts, known);
     mark(hosts, options.lost, "--lost", &Host::lost);
     mark(hosts, options.spare, "--spare", &Host::spare);
     for (const Host& host : hosts) {

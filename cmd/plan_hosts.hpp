@@ -8,8 +8,8 @@
 
 namespace tpx::cli {
 
-/// The hosts of --hosts, with --lost and --spare applied; without --hosts one host with `ranks` devices. Throws Error
-/// (usage) for names that are not among them.
+/// The hosts of --hosts, with the rates of --hardware, and with --lost and --spare applied; without --hosts those of
+/// --hardware, without both one host with `ranks` devices. Throws Error (usage) for names that are not among them.
 std::vector<Host> given_hosts(const PlanOptions& options, int ranks);
 
 /// Where the old ranks are: as --ranks-on says, or in the order of the hosts.

@@ -106,7 +106,7 @@ Planned plan_checkpoint(const PlanOptions& options) {
     CheckpointChange& change = *planned.checkpoint;
     std::optional<formats::MergedStores> merged;
     if (!options.stores.empty()) {
-        if (options.hosts.empty()) throw Error{Exit::usage, "--stores needs --hosts"};
+        if (options.hosts.empty() && options.hardware.empty()) throw Error{Exit::usage, "--stores needs --hosts"};
         planned.hosts = given_hosts(options, 1);
         if (options.checkpoint.empty()) merged.emplace(options.stores, planned.hosts);
     }

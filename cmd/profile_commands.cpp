@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include <charconv>
+#include <filesystem>
 #include <memory>
 #include <span>
 
@@ -15,15 +16,25 @@ namespace {
 
 void add_hardware(Command& profile) {
     auto options = std::make_shared<ProfileHardwareOptions>();
-    Command& command = profile.subcommand("hardware", "Measure memory, disks and links, under mpirun");
+    Command& command = profile.subcommand("hardware", "Measure hosts, disks, links and GPUs, under mpirun");
     command.option("-o,--output", &options->output, "FILE", "Write the hosts to FILE, as --hosts reads them").file();
-    command.option("--folder", &options->folder, "DIR", "Folder whose disk is measured")
-        .file()
-        .details("The default is the current one. A file of at most 2 GiB is written there and removed.");
-    command.option("--seconds", &options->seconds, "S", "About how long it may take").details("The default is 20.");
+    command.option("--html", &options->html, "FILE", "Write a page for browsers to FILE").file();
     command.option("--compare", &options->compare, "OLD", "Say what is slower than the file OLD says")
         .file()
-        .details("Slower is by more than 10 % and more than three times the spread. The exit status is 3 then.");
+        .details(
+            "Slower is by more than 10 % and by more than the spreads of both, or by half. The exit status is 3 then.");
+    command.option("--seconds", &options->seconds, "S", "About how long it may take").details("The default is 20.");
+    command.option("--folder", &options->folder, "DIR", "Folder whose disk is measured")
+        .file()
+        .details("The default is the current one. Files of at most 2 GiB are written there and removed.");
+    command.option("--hosts", &options->hosts, "HOSTS", "File that says which hosts share a switch")
+        .file()
+        .details("By its key switch; see tpx-hardware(5). Without it, the switches are those that Slurm names.");
+    command.option("--skip", &options->skip, "PART", "Leave out memory, disk, links or gpus")
+        .choices({"memory", "disk", "links", "gpus"})
+        .details("May be given more than once.");
+    command.option("--show", &options->show, "FILE", "Show what FILE says, and measure nothing").file();
+    for (const char* other : {"--seconds", "--folder", "--hosts", "--skip"}) command.exclusive({"--show", other});
     command.common_options();
     command.example("mpirun --map-by node tpx profile hardware -o cluster.toml", "a rank or more on each host");
     command.run([options](Output& out) { run_profile_hardware(*options, out); });
@@ -47,7 +58,10 @@ void add_fit(Command& profile) {
         .details("Which ones is decided as for --suggest, without looking at their times.");
     command.flag("--drop-outliers", &options->drop_outliers, "Fit without the runs that do not belong");
     command.flag("--from-log", &options->from_log, "RUNS is the log of one training job")
-        .details("Of Megatron-LM, or with the s/it of a progress bar. The run is printed as CSV, a header and a row.");
+        .details(
+            "Of Megatron-LM, NeMo, torchtitan, DeepSpeed, Hugging Face's Trainer or PyTorch Lightning. The run is "
+            "printed "
+            "as CSV, a header and a row.");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1")
         .details("Of a log that does not say.");
     command.option("--on", &options->placement, "PLACE", "GPUs of each host, such as 8+8 or 4x8");
@@ -98,6 +112,12 @@ void add_hetero(Command& profile) {
 void write_text(const std::string& path, const std::string& text) {
     const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
     write_at(fd, 0, std::as_bytes(std::span{text}), path);
+}
+
+void check_writable(const std::string& path) {
+    const bool is_new = !std::filesystem::exists(path);
+    open_file(path, O_WRONLY | O_CREAT);
+    if (is_new) std::filesystem::remove(path);
 }
 
 int whole_number(std::string_view text, std::string_view option, int standard, int least, int most) {

@@ -14,8 +14,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <span>
 
 namespace tpx::cli {
 namespace {
@@ -39,16 +41,41 @@ struct Findings {
 
 std::string read_text(const std::string& path) { return read_file(path, std::uint64_t{64} << 20); }
 
+// What --with and --on say takes the place of what the log says.
+void replace_columns(formats::Table& table, std::span<const std::string_view> columns, std::string_view column,
+                     const std::string& value) {
+    if (value.empty()) return;
+    formats::Table kept{table.file, {}, {{1, {}}}};
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+        if (std::ranges::count(columns, table.columns[i]) > 0) continue;
+        kept.columns.push_back(table.columns[i]);
+        kept.rows[0].cells.push_back(table.rows[0].cells[i]);
+    }
+    kept.columns.emplace_back(column);
+    kept.rows[0].cells.push_back(value);
+    table = std::move(kept);
+}
+
 void print_log_as_csv(const ProfileFitOptions& options, Output& out) {
+    static constexpr std::array<std::string_view, 11> plan{
+        "accumulation", "dp", "tp", "pp", "cp", "vpp", "micro_batches", "recompute", "zero", "offload", "sequence"};
+    static constexpr std::array<std::string_view, 1> placement{"gpus"};
     formats::Table table = formats::parse_training_log(read_text(options.runs), options.runs);
-    const auto set = [&](std::string_view column, const std::string& value) {
-        if (value.empty()) return;
-        table.columns.emplace_back(column);
-        table.rows[0].cells.push_back('"' + value + '"');
-    };
-    set("plan", options.plan);
-    set("placement", options.placement);
-    out.result("{}\n{}\n", fmt::join(table.columns, ","), fmt::join(table.rows[0].cells, ","));
+    if (!options.plan.empty()) (void)parse_execution_plan(options.plan);
+    if (!options.placement.empty()) (void)formats::parse_placement(options.placement);
+    replace_columns(table, plan, "plan", options.plan);
+    replace_columns(table, placement, "placement", options.placement);
+    std::vector<std::string>& cells = table.rows[0].cells;
+    if (out.json()) {
+        ordered_json json;
+        for (std::size_t i = 0; i < cells.size(); ++i)
+            json[table.columns[i]] =
+                ordered_json::accept(cells[i]) ? ordered_json::parse(cells[i]) : ordered_json(cells[i]);
+        return out.object("tpx.profile.run/1", json);
+    }
+    for (std::string& cell : cells)
+        if (cell.find(',') != cell.npos) cell = '"' + cell + '"';
+    out.result("{}\n{}\n", fmt::join(table.columns, ","), fmt::join(cells, ","));
 }
 
 std::vector<Run> runs_of(const ProfileFitOptions& options, const formats::ThroughputModel& model) {
@@ -189,7 +216,7 @@ ordered_json to_json(const Findings& found) {
 void print_hold_out(const Findings& found, int count, Output& out) {
     if (count >= static_cast<int>(found.runs.size()))
         throw Error{Exit::usage, "--hold-out: {} of {} runs leave none to predict", count, found.runs.size()};
-    const HeldOut held = hold_out(found.model.size, found.runs, found.prior, count, 1);
+    const HeldOut held = hold_out(found.model.size, found.runs, found.prior, count);
     double worst = 0;
     for (const double error : held.errors) worst = std::max(worst, std::abs(error));
     if (out.json()) {

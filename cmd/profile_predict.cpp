@@ -45,16 +45,10 @@ constexpr std::array<MemoryPart, 6> memory_parts{{{"weights", &MemoryUse::weight
                                                   {"overhead", &MemoryUse::overhead}}};
 
 Job job_of(const ProfilePredictOptions& options, const formats::ThroughputModel& model, Output& out) {
-    Job job{model.size, model.parameters.value_or(prior_parameters(model.size))};
+    Job job = formats::job_of(model);
     if (!model.parameters) out.note("{}: has no [parameters]; they are assumed, not fitted", options.model);
-    job.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
-    if (job.batch == 0 && !model.batch) throw Error{Exit::usage, "--batch is missing: {} has no batch", options.model};
-    if (job.batch == 0) job.batch = *model.batch;
-    job.memory = model.memory;
-    job.gpu_memory = model.gpu_memory;
-    job.host_memory = model.host_memory;
-    job.gpus_per_nic = model.gpus_per_nic;
-    job.cpus = model.cpus;
+    if (!options.batch.empty()) job.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
+    if (job.batch == 0) throw Error{Exit::usage, "--batch is missing: {} has no batch", options.model};
     return job;
 }
 

@@ -20,14 +20,16 @@ std::size_t terminal_width() {
 
 std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
                           Counted counted) {
-    const bool jobs = counted == Counted::jobs;
+    const std::string_view noun = counted == Counted::jobs ? "jobs" : "steps";
     done = std::min(done, total);
-    std::string line = jobs ? fmt::format("{}: {} of {} jobs", what, done, total)
-                            : fmt::format("{} {} of {}", what, format_bytes(double(done)), format_bytes(double(total)));
+    std::string line = counted == Counted::bytes
+                           ? fmt::format("{} {} of {}", what, format_bytes(double(done)), format_bytes(double(total)))
+                           : fmt::format("{}: {} of {} {}", what, done, total, noun);
     if (total > 0) line += fmt::format(", {:.0f} %", 100.0 * double(done) / double(total));
     if (done == 0 || seconds <= 0) return line;
     const double rate = double(done) / seconds;
-    line += jobs ? fmt::format(", {:.3g} jobs/s", rate) : ", " + format_rate(rate);
+    if (counted == Counted::bytes) line += ", " + format_rate(rate);
+    if (counted == Counted::jobs) line += fmt::format(", {:.3g} jobs/s", rate);
     if (done < total) line += fmt::format(", {} left", format_seconds(double(total - done) / rate));
     return line;
 }

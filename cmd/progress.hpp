@@ -11,9 +11,10 @@
 namespace tpx::cli {
 
 /// What is counted.
-enum class Counted { bytes, jobs };
+enum class Counted { bytes, jobs, steps };
 
-/// "read 1.20 GB of 2.00 GB, 60 %, 812 MB/s, 1.00 s left", or "wfs: 1200 of 2000 jobs, 60 %, 812 jobs/s, 1.00 s left".
+/// "read 1.20 GB of 2.00 GB, 60 %, 812 MB/s, 1.00 s left", "wfs: 1200 of 2000 jobs, 60 %, 812 jobs/s, 1.00 s left" or
+/// "links: 3 of 12 steps, 25 %, 9.00 s left".
 std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
                           Counted counted = Counted::bytes);
 
@@ -28,6 +29,9 @@ public:
 
     /// What is done so far; draws ten times a second at most, so it may be called as often as one likes.
     void update(std::uint64_t done);
+
+    /// Names what is done from now on.
+    void rename(std::string_view what) { what_ = what; }
 
 private:
     using Clock = std::chrono::steady_clock;

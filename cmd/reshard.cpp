@@ -5,7 +5,9 @@
 #include "cmd/progress.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
+#include "cmd/storage_bound.hpp"
 #include "cmd/stored_plan.hpp"
+#include "formats/plan/hosts_file.hpp"
 #include "formats/selection.hpp"
 #include "formats/torch/open.hpp"
 #include "formats/zeros.hpp"
@@ -31,7 +33,15 @@ struct Job {
     formats::Target target;
     formats::Conversion conversion;
     Plan plan;
-    Fd zeros;  ///< what stands in for missing pieces, if that was asked for
+    Fd zeros;                 ///< what stands in for missing pieces, if that was asked for
+    std::vector<Host> rates;  ///< of hosts, as --hardware says
+};
+
+/// What was done, and the least time that it takes, where the rates of the hosts are known.
+struct Done {
+    Report report;
+    double seconds = 0;
+    std::optional<ResourceBound> bound;
 };
 
 std::vector<SourceFile> draft_files(const Draft& draft, const std::filesystem::path& directory) {
@@ -136,8 +146,7 @@ void check_written(const mpi::Comm& comm, const Job& job, const std::filesystem:
     }
 }
 
-void report(const Job& job, const ReshardOptions& options, const std::optional<Report>& done, double seconds,
-            Output& out) {
+void report(const Job& job, const ReshardOptions& options, const std::optional<Done>& done, Output& out) {
     const Draft& draft = job.conversion.draft;
     std::uint64_t written = 0;
     for (const FileEntry& file : draft.files) written += file.size;
@@ -154,9 +163,13 @@ void report(const Job& job, const ReshardOptions& options, const std::optional<R
                   {"written", done.has_value()},
                   {"notes", job.conversion.notes}};
         if (done) {
-            json["bytes_read"] = done->bytes_read;
-            json["bytes_written"] = done->bytes_written;
-            json["seconds"] = seconds;
+            json["bytes_read"] = done->report.bytes_read;
+            json["bytes_written"] = done->report.bytes_written;
+            json["seconds"] = done->seconds;
+            if (done->bound)
+                json["bound"] = {{"seconds", done->bound->seconds},
+                                 {"resource", done->bound->resource},
+                                 {"efficiency", done->bound->seconds / std::max(done->seconds, 1e-9)}};
         }
         return out.object("tpx.reshard/1", json);
     }
@@ -164,12 +177,14 @@ void report(const Job& job, const ReshardOptions& options, const std::optional<R
                formats::name(job.target.format), to_string(job.target.layout), job.target.layout.ranks(),
                job.target.layout.ranks() == 1 ? "" : "s", draft.tensors.size(), draft.pieces.size(), draft.files.size(),
                format_bytes(static_cast<double>(written)));
-    if (done)
-        out.result("read {} and wrote {} in {}, {}\n", format_bytes(static_cast<double>(done->bytes_read)),
-                   format_bytes(static_cast<double>(done->bytes_written)), format_seconds(seconds),
-                   format_rate(static_cast<double>(done->bytes_written) / std::max(seconds, 1e-9)));
-    else
-        out.result("nothing was written (--dry-run)\n");
+    if (!done) return out.result("nothing was written (--dry-run)\n");
+    out.result("read {} and wrote {} in {}, {}\n", format_bytes(static_cast<double>(done->report.bytes_read)),
+               format_bytes(static_cast<double>(done->report.bytes_written)), format_seconds(done->seconds),
+               format_rate(static_cast<double>(done->report.bytes_written) / std::max(done->seconds, 1e-9)));
+    if (done->bound)
+        out.result("at least {}: {} at {}{}; that is {:.0f} % of the time taken\n",
+                   format_seconds(done->bound->seconds), done->bound->resource, format_rate(done->bound->rate),
+                   done->bound->assumed ? ", assumed" : "", 100 * done->bound->seconds / std::max(done->seconds, 1e-9));
 }
 
 Report move(const mpi::Comm& comm, const Job& job, const std::filesystem::path& directory, ExecOptions exec,
@@ -187,9 +202,12 @@ Report move(const mpi::Comm& comm, const Job& job, const std::filesystem::path& 
 Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) {
     const auto start = std::chrono::steady_clock::now();
     Job job;
-    mpi::all_or_none(comm, [&] { job = prepare(options); });
+    mpi::all_or_none(comm, [&] {
+        job = prepare(options);
+        if (!options.hardware.empty()) job.rates = formats::read_hosts(options.hardware);
+    });
     if (options.dry_run) {
-        report(job, options, std::nullopt, 0, out);
+        report(job, options, std::nullopt, out);
         return Exit::success;
     }
     const StopSignals signals;
@@ -198,10 +216,15 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) 
     if (options.verify) check_archives(comm, options);
     PartialDirectory partial{comm, options.output, options.force};
     check_record(comm, options, job, exec);
-    const Report done = move(comm, job, partial.path(), exec, out);
+    Done done{.report = move(comm, job, partial.path(), exec, out), .seconds = 0, .bound = {}};
     if (options.verify) check_written(comm, job, partial.path(), exec);
     is_torch(job.target.format) ? partial.commit_file(formats::draft_file_name) : partial.commit();
-    report(job, options, done, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), out);
+    done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!job.rates.empty()) {
+        const Prediction least = storage_bound(comm, job.rates, done.report.bytes_read, done.report.bytes_written);
+        done.bound = least.resources[least.binding];
+    }
+    report(job, options, done, out);
     return Exit::success;
 }
 

@@ -100,6 +100,8 @@ Setup setup_of(const SimulateOptions& options, Output& out) {
         setup.trace = {"random", generated(recipe_of(options), setup.cluster), {}};
     } else {
         if (!options.speeds.empty()) setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
+        for (const std::string& file : setup.speeds.assumed)
+            out.note("{}: has no [parameters]; they are assumed, not fitted", file);
         setup.trace = formats::read_trace(options.trace, setup.cluster, setup.speeds);
         report_bad(setup.trace, options.skip_bad, out);
     }

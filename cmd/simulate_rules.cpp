@@ -163,6 +163,8 @@ TraceFilter filter_of(const SimulateOptions& options) {
     if (dots == window.npos) throw Error{Exit::usage, "--window: '{}' is not as 0..12h", window};
     filter.window = {duration_from(window.substr(0, dots), "--window"),
                      duration_from(window.substr(dots + 2), "--window")};
+    if (filter.window->second <= filter.window->first)
+        throw Error{Exit::usage, "--window: '{}' ends before it begins", window};
     return filter;
 }
 

@@ -62,4 +62,26 @@ void read_config(const fs::path& directory, Checkpoint& checkpoint) {
     checkpoint.config_json = std::move(text);
 }
 
+void read_companions(Checkpoint& checkpoint, std::initializer_list<std::string_view> own) {
+    const fs::path& directory = checkpoint.catalogue.directory;
+    checkpoint.companions = find_companions(directory);
+    std::erase_if(checkpoint.companions,
+                  [&](const fs::path& name) { return std::ranges::find(own, name.string()) != own.end(); });
+    if (std::ranges::find(checkpoint.companions, "config.json") == checkpoint.companions.end()) return;
+    Checkpoint file;
+    read_config(directory, file);
+    checkpoint.config_json = std::move(file.config_json);
+}
+
+void copy_companions(const Checkpoint& source, const fs::path& folder, Draft& draft) {
+    for (const fs::path& name : source.companions) {
+        if (std::ranges::find(draft.files, folder / name, &FileEntry::path) != draft.files.end()) continue;
+        const fs::path from = source.catalogue.directory / name;
+        const std::uint64_t length = size_of_file(from);
+        const auto file = static_cast<std::uint32_t>(draft.files.size());
+        draft.files.push_back({folder / name, length});
+        draft.copies.push_back({from, 0, length, file, 0});
+    }
+}
+
 }  // namespace tpx::formats

@@ -4,6 +4,8 @@
 #include "formats/checkpoint.hpp"
 
 #include <filesystem>
+#include <initializer_list>
+#include <string_view>
 #include <vector>
 
 namespace tpx::formats {
@@ -17,5 +19,12 @@ std::vector<std::filesystem::path> find_companions(const std::filesystem::path& 
 /// objects at the top are called "outer.inner", what lies deeper and lists are left out. Throws Error when it is no
 /// JSON object.
 void read_config(const std::filesystem::path& directory, Checkpoint& checkpoint);
+
+/// Fills companions and config_json of `checkpoint` from its directory, where a format has a configuration of its own;
+/// `own` are the names of the format's files.
+void read_companions(Checkpoint& checkpoint, std::initializer_list<std::string_view> own);
+
+/// Copies the companions of `source` into `folder` of a new checkpoint, but for files that it has already.
+void copy_companions(const Checkpoint& source, const std::filesystem::path& folder, Draft& draft);
 
 }  // namespace tpx::formats

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
 
+#include "formats/companions.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/missing_weights.hpp"
 #include "formats/join.hpp"
 #include "formats/kept_names.hpp"
+#include "formats/left_out.hpp"
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/legacy.hpp"
-#include "formats/megatron/rank_state.hpp"
-#include "formats/megatron/rng_states.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
@@ -16,8 +16,6 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
 #include "lib/layout/suggest.hpp"
-
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -136,6 +134,14 @@ void put_file(Draft& draft, const std::filesystem::path& path, std::string text)
     draft.fixed.push_back({number, 0, std::move(text)});
 }
 
+/// Where companions go: beside the weights, which Megatron keeps in the folder of the iteration.
+std::filesystem::path folder_of(const Draft& draft) {
+    for (const FileEntry& file : draft.files) {
+        if (file.path.begin()->string().starts_with("iter_")) return *file.path.begin();
+    }
+    return {};
+}
+
 /// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
 Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
@@ -166,54 +172,14 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
                  : target.format == Format::universal        ? make_universal(out.content, out.notes)
                                                              : draft(target.format, out.content);
     out.content.reading = nullptr;
-    if (megatron || is_torch(target.format)) return made;
+    if (is_torch(target.format)) return made;
+    const std::filesystem::path folder = folder_of(made);
+    copy_companions(source.checkpoint, folder, made);
+    // Megatron has args; only what they cannot say comes from a file.
+    if (megatron && source.checkpoint.config_json.empty()) return made;
     std::string config_json = target_config_json(source, target, out.expressed, config, dialect != nullptr);
-    if (!config_json.empty()) put_file(made, "config.json", std::move(config_json));
+    if (!config_json.empty()) put_file(made, folder / "config.json", std::move(config_json));
     return made;
-}
-
-void note_left_out(const Source& source, const Target& target, Conversion& out) {
-    const auto say = [&](std::size_t count, std::string_view what, const std::string& example) {
-        if (count > 0)
-            out.notes.push_back(
-                fmt::format("left out: {} {} ('{}'{})", count, what, example, count > 1 ? ", ..." : ""));
-    };
-    const auto& left = out.expressed.left_out;
-    say(left.size(), "tensors that are no parameters or that the target does not store", left.empty() ? "" : left[0]);
-    const bool to_megatron = target.format == Format::torch_dist || target.format == Format::megatron;
-    if (source.checkpoint.rank_files && !to_megatron)
-        out.notes.push_back("left out: the states of random number generators, if there are any");
-    if (to_megatron) {
-        const megatron::RngStates states{source.checkpoint};
-        if (!states.empty() && !states.has_all(target.layout))
-            out.notes.push_back(
-                "ranks that the source has not continue the random numbers of other ranks, with seeds of their own");
-    }
-    if (source.checkpoint.common && !to_megatron && !is_torch(target.format)) {
-        const auto names = megatron::only_in_common(*source.checkpoint.common);
-        if (!names.empty())
-            out.notes.push_back(
-                fmt::format("left out: state that {} cannot hold: {}", name(target.format), fmt::join(names, ", ")));
-    }
-    const auto& companions = source.checkpoint.companions;
-    if (is_torch(target.format))
-        say(companions.size(), "files for which one file has no place",
-            companions.empty() ? "" : companions[0].string());
-    std::vector<Object> objects = source.checkpoint.catalogue.objects;
-    if (out.content.adam)
-        std::erase_if(objects, [](const Object& o) { return o.name.find("param_groups.") != std::string::npos; });
-    // Megatron's own formats take over states of random number generators, and extra states without content.
-    constexpr std::uint64_t empty_extra_state = 1500;
-    if (to_megatron)
-        std::erase_if(objects, [](const Object& object) {
-            const bool empty =
-                object.name.find("._extra_state/") != object.name.npos && object.length < empty_extra_state;
-            return empty || object.name.starts_with("rng_state/");
-        });
-    const bool unpacked = is_torch(target.format) && source.checkpoint.format == Format::dcp;
-    if (source.checkpoint.format != target.format && !unpacked)
-        say(objects.size(), fmt::format("objects that {} cannot hold", name(target.format)),
-            objects.empty() ? "" : objects[0].name);
 }
 
 /// A tensor that no rule matches is told, with the rule to write. Optimizer state in buckets needs other things.

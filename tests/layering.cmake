@@ -24,6 +24,7 @@ set(libraries
   "H5.*|formats"
   "zlib\\.h|formats lib/exec"
   "mpi\\.h|lib/exec"
+  "hwloc.*|lib/exec"
   "cuda.*|lib/exec"
   "nccl.*|lib/exec"
   "iostream|cmd"

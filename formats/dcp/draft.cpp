@@ -3,6 +3,7 @@
 
 #include "formats/dcp/adam_entries.hpp"
 #include "formats/dcp/dcp.hpp"
+#include "formats/dcp/flatten.hpp"
 #include "formats/dcp/write_metadata.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "lib/core/error.hpp"
@@ -89,7 +90,7 @@ public:
         close_file();
     }
 
-    Draft finish(bool planner_data) {
+    Draft finish(bool planner_data, const torch::Value* paths) {
         std::vector<Tensor> tensors = draft_.tensors;
         std::vector<Piece> pieces = draft_.pieces;
         tensors.insert(tensors.end(), scalar_tensors_.begin(), scalar_tensors_.end());
@@ -99,7 +100,10 @@ public:
         }
         lengths_.insert(lengths_.end(), scalar_lengths_.begin(), scalar_lengths_.end());
         MetadataContent metadata{draft_.files, tensors, pieces, lengths_, objects_, planner_data, nullptr};
-        if (content_.source != nullptr) metadata.known_planner_data = content_.source->planner_data.get();
+        if (paths != nullptr)
+            metadata.known_planner_data = paths;
+        else if (content_.source != nullptr)
+            metadata.known_planner_data = content_.source->planner_data.get();
         add_file(draft_, folder_ / ".metadata", write_metadata(metadata));
         for (std::size_t i = 0; i < draft_.pieces.size(); ++i) draft_.pieces[i].offset += prefixes_[i];
         return std::move(draft_);
@@ -186,13 +190,15 @@ Draft draft_chunks(const Content& content, const std::filesystem::path& folder, 
     layout.place_objects(objects);
     if (planner_data) layout.place_entries(adam_entries(content));
     layout.place_pieces();
-    return layout.finish(planner_data);
+    return layout.finish(planner_data, objects.paths.get());
 }
 
 Draft draft_dcp(const Content& content) {
     NewObjects objects;
     if (content.source != nullptr && content.source->format == Format::dcp)
         objects.kept = content.source->catalogue.objects;
+    else if (content.source != nullptr)
+        objects = flattened_state(content);
     return draft_chunks(content, "", true, objects);
 }
 

@@ -4,6 +4,7 @@
 #include "formats/checkpoint.hpp"
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct NewObjects {
     };
     std::vector<Object> kept;  ///< the source's, in its own files
     std::vector<Made> made;
+    std::shared_ptr<const torch::Value> paths;  ///< of names, as planner data has them; null: those of the source
 };
 
 /// What DCP and torch_dist share: `folder`/.metadata and the data files beside it, `objects` in the first of them. The

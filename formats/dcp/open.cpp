@@ -31,6 +31,7 @@ Checkpoint open_dcp(const std::filesystem::path& directory) {
     checkpoint.format = Format::dcp;
     open_chunks(directory, checkpoint);
     read_config(directory, checkpoint);
+    read_companions(checkpoint, {});
     tell_training_roles(checkpoint);
     return checkpoint;
 }

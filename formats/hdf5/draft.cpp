@@ -96,7 +96,6 @@ public:
         for (std::uint32_t p = 0; p < content_.pieces.size(); ++p)
             pieces.at(static_cast<std::size_t>(std::max(content_.pieces[p].rank, 0))).push_back(p);
         for (int rank = 0; rank < ranks; ++rank) draft_rank(rank, ranks, pieces[static_cast<std::size_t>(rank)]);
-        copy_companions();
         return std::move(draft_);
     }
 
@@ -174,16 +173,6 @@ private:
         if (origin == tree_->datasets.end()) return;
         for (const AttributeValue& attribute : origin->second.attributes) {
             if (!is_mark(attribute)) skeleton.attribute(path, attribute);
-        }
-    }
-
-    void copy_companions() {
-        const std::filesystem::path& directory = content_.source->catalogue.directory;
-        for (const std::filesystem::path& name : content_.source->companions) {
-            const std::uint64_t length = size_of_file(directory / name);
-            const auto file = static_cast<std::uint32_t>(draft_.files.size());
-            draft_.files.push_back({name, length});
-            draft_.copies.push_back({directory / name, 0, length, file, 0});
         }
     }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/companions.hpp"
 #include "formats/dcp/kept.hpp"
 #include "formats/dcp/metadata.hpp"
 #include "formats/megatron/common_state.hpp"
@@ -95,6 +96,7 @@ Checkpoint open_torch_dist(const fs::path& directory_or_root) {
     open_chunks(directory, checkpoint);
     read_common(checkpoint);
     read_config(checkpoint);
+    read_companions(checkpoint, {"metadata.json"});
     return checkpoint;
 }
 

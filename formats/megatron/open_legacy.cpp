@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/companions.hpp"
 #include "formats/dcp/kept.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/legacy.hpp"
@@ -51,6 +52,7 @@ public:
         for (RankDirectory& directory : files_->directories) read(directory);
         checkpoint_.layout = files_->layout;
         checkpoint_.rank_files = std::move(files_);
+        read_companions(checkpoint_, {tracker_name});
         return std::move(checkpoint_);
     }
 

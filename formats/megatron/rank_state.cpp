@@ -106,20 +106,6 @@ Value without_keys(Document& document, Value value, std::initializer_list<std::s
                     [&](std::string_view key) { return std::find(keys.begin(), keys.end(), key) == keys.end(); });
 }
 
-std::vector<std::string> only_in_common(Value common) {
-    static constexpr std::array<std::string_view, 6> known{"args",      "checkpoint_version", "iteration",
-                                                           "optimizer", "content_metadata",   "model"};
-    std::vector<std::string> names;
-    for (const Entry& entry : common.entries()) {
-        if (!entry.key.is(Kind::string) || entry.value.is_none()) continue;
-        if (std::ranges::find(known, entry.key.as_string()) == known.end()) names.emplace_back(entry.key.as_string());
-    }
-    const auto states = optimizers_of(common);
-    const auto scaled = [](const OptimizerState& state) { return state.outer.find("grad_scaler").has_value(); };
-    if (std::ranges::any_of(states, scaled)) names.emplace_back("grad_scaler");
-    return names;
-}
-
 std::vector<OptimizerState> optimizers_of(Value common) {
     const auto optimizer = common.find("optimizer");
     if (!optimizer || !optimizer->is(Kind::dict)) return {};

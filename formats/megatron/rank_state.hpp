@@ -7,7 +7,6 @@
 
 #include <initializer_list>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,10 +19,6 @@ std::shared_ptr<const torch::Value> common_of_ranks(const torch::Archive& archiv
 
 /// A copy of dict `value` without some keys.
 torch::Value without_keys(torch::Document& document, torch::Value value, std::initializer_list<std::string_view> keys);
-
-/// What a common state holds that formats of other frameworks have no place for, as "opt_param_scheduler" or
-/// "grad_scaler"; args and iteration, of which these keep what they need, are not listed.
-std::vector<std::string> only_in_common(torch::Value common);
 
 /// One optimizer as a common state has it: its groups of parameters, and what stands beside them.
 struct OptimizerState {

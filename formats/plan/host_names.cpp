@@ -77,6 +77,22 @@ std::vector<std::string> expand_item(std::string_view item, std::string_view lis
     return names;
 }
 
+// A name as a stem and the number behind it, "n" and "007"; no number, or one too long: all is stem.
+struct NumberedName {
+    std::string_view stem, digits;
+
+    explicit NumberedName(std::string_view name) : stem{name} {
+        const std::size_t end = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
+        if (end == name.size() || name.size() - end > 9) return;
+        stem = name.substr(0, end);
+        digits = name.substr(end);
+    }
+    bool goes_on_from(const NumberedName& before, std::string_view list) const {
+        return !digits.empty() && stem == before.stem && digits.size() == before.digits.size() &&
+               number(digits, list) == number(before.digits, list) + 1;
+    }
+};
+
 }  // namespace
 
 std::vector<std::string> expand_host_names(std::string_view list) {
@@ -88,6 +104,21 @@ std::vector<std::string> expand_host_names(std::string_view list) {
         if (all.size() > most_names) throw mistake(list, fmt::format("more than {} names", most_names));
     }
     return all;
+}
+
+std::string fold_host_names(const std::vector<std::string>& names) {
+    std::string list;
+    for (std::size_t first = 0; first < names.size();) {
+        const NumberedName begin{names[first]};
+        std::size_t last = first;
+        while (last + 1 < names.size() && NumberedName{names[last + 1]}.goes_on_from(NumberedName{names[last]}, list))
+            ++last;
+        list += list.empty() ? "" : ",";
+        list += first == last ? names[first]
+                              : fmt::format("{}[{}-{}]", begin.stem, begin.digits, NumberedName{names[last]}.digits);
+        first = last + 1;
+    }
+    return list;
 }
 
 }  // namespace tpx::formats

@@ -12,4 +12,7 @@ namespace tpx::formats {
 /// stands for more than a million names.
 std::vector<std::string> expand_host_names(std::string_view list);
 
+/// A list of `names` in their order that expand_host_names() takes apart again; names that count up share brackets.
+std::string fold_host_names(const std::vector<std::string>& names);
+
 }  // namespace tpx::formats

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::int64_t most_gpus = 4096;
 constexpr std::int64_t most_hosts = 1'000'000;
-constexpr std::uint64_t longest_file = std::uint64_t{16} << 20;
+constexpr std::uint64_t longest_file = std::uint64_t{256} << 20;
+constexpr double least_rate = 1e3, most_rate = 1e15;  // bytes per second
 
 template <class Line, class... Args>
 Error mistake(std::string_view file, Line line, fmt::format_string<Args...> format, Args&&... args) {
@@ -98,6 +99,14 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
     return std::move(hosts).all();
 }
 
+// A rate that cannot be right is one in another unit, such as nic = 25 for 25 GB/s.
+double sane_rate(double rate, const toml::node& value, std::string_view key, std::string_view file) {
+    if (rate < least_rate || rate > most_rate)
+        throw mistake(file, value.source().begin.line,
+                      "{}: {:g} bytes per second cannot be right; a unit can be given, as in \"25 GB/s\"", key, rate);
+    return rate;
+}
+
 double rate_of(const toml::node& value, std::string_view key, std::string_view file) {
     const auto line = value.source().begin.line;
     try {
@@ -146,7 +155,7 @@ void set(Host& host, std::string_view key, const toml::node& value, std::string_
                                                                           {"disk_write", &Host::disk_write},
                                                                           {"memory", &Host::memory}};
     if (const auto rate = rates.find(key); rate != rates.end())
-        host.*rate->second = rate_of(value, key, file);
+        host.*rate->second = sane_rate(rate_of(value, key, file), value, key, file);
     else if (key == "name")
         host.name = text_of(value, key, file);
     else if (key == "switch")
@@ -172,7 +181,7 @@ std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
     const toml::table root = parse_toml_text(text, file);
     Hosts hosts{file};
     for (const auto& [key, value] : root) {
-        if (key == "measured" && value.is_table()) continue;  // what tpx profile hardware has seen beside the rates
+        if (key == "measured" && value.is_table()) continue;  // parse_hardware reads it
         const toml::array* tables = value.as_array();
         if (key != "hosts" || !tables)
             throw mistake(file, value.source().begin.line, "'{}': only [[hosts]] tables are known",
@@ -221,10 +230,20 @@ std::vector<Host> read_hosts(std::string_view argument) {
     return parse_hosts(read_file(std::filesystem::path{argument}, longest_file), argument);
 }
 
+bool is_hosts_toml(std::string_view text, std::string_view file) {
+    if (file.ends_with(".toml")) return true;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        const std::string_view line = text.substr(0, end);
+        const std::size_t first = line.find_first_not_of(" \t\r");
+        if (first != line.npos && line[first] != '#') return line[first] == '[';
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return false;
+}
+
 std::vector<Host> parse_hosts(std::string_view text, std::string_view file) {
-    const std::size_t first = text.find_first_not_of(" \t\r\n");
-    const bool is_toml = file.ends_with(".toml") || (first != text.npos && text[first] == '[');
-    return is_toml ? parse_toml(text, file) : parse_hostfile(text, file);
+    return is_hosts_toml(text, file) ? parse_toml(text, file) : parse_hostfile(text, file);
 }
 
 }  // namespace tpx::formats

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/profile/hardware_file.hpp"
 
+#include "formats/plan/host_names.hpp"
 #include "lib/core/units.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
-
 namespace tpx::formats {
 namespace {
 
-// A host's name comes from the system: a TOML string that reads as it.
+constexpr std::size_t few_hosts = 16;
+
+// A name comes from the system: a TOML string that reads as it.
 std::string quoted(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
@@ -22,46 +22,116 @@ std::string quoted(std::string_view text) {
     return out + "\"";
 }
 
-std::string rate_line(std::string_view key, const MeasuredRate& rate) {
-    if (rate.rate <= 0) return "";
-    return fmt::format("{} = {:.0f}  # {}, spread {:.1f} %\n", key, rate.rate, format_rate(rate.rate),
-                       100 * rate.spread);
+// "[119500000, 0.012]"; nothing in the brackets: not measured.
+std::string pair_of(const Measured& measured) {
+    if (measured.median <= 0) return "[]";
+    if (measured.median < 1) return fmt::format("[{:.4g}, {:.3g}]", measured.median, measured.spread);
+    return fmt::format("[{:.0f}, {:.3g}]", measured.median, measured.spread);
 }
 
-template <class Row, class Value>
-std::string matrix(std::string_view key, const std::vector<Row>& rows, Value&& value) {
+std::string pair_line(std::string_view key, const Measured& measured) {
+    return measured.median > 0 ? fmt::format("{} = {}\n", key, pair_of(measured)) : "";
+}
+
+std::string count_line(std::string_view key, int count, int unknown = 0) {
+    return count == unknown ? "" : fmt::format("{} = {}\n", key, count);
+}
+
+std::string text_line(std::string_view key, std::string_view text) {
+    return text.empty() ? "" : fmt::format("{} = {}\n", key, quoted(text));
+}
+
+// Hosts one after another that differ in nothing but the numbers in their names share a table.
+std::string planning_text(const Hardware& hardware, const std::vector<int>& classes) {
+    const std::vector<Host> hosts = hosts_for_planning(hardware, classes);
+    std::string text;
+    for (std::size_t first = 0; first < hosts.size();) {
+        const Host& host = hosts[first];
+        std::vector<std::string> names{host.name};
+        std::size_t next = first + 1;
+        for (; next < hosts.size(); ++next) {
+            names.push_back(hosts[next].name);
+            const bool one_range = fold_host_names(names).find(',') == std::string::npos;
+            if (one_range && classes[next] == classes[first] && hosts[next].switch_group == host.switch_group) continue;
+            names.pop_back();
+            break;
+        }
+        text += fmt::format("\n[[hosts]]\nname = {}\ngpus = {}\n", quoted(fold_host_names(names)), host.gpus);
+        text += text_line("switch", host.switch_group);
+        const auto rate = [&](std::string_view key, const std::optional<double>& value) {
+            if (value) text += fmt::format("{} = {:.0f}  # {}\n", key, *value, format_rate(*value));
+        };
+        rate("nic", host.nic);
+        rate("disk_read", host.disk_read);
+        rate("disk_write", host.disk_write);
+        rate("memory", host.memory);
+        first = next;
+    }
+    return text;
+}
+
+std::string gpu_text(const GpuHardware& gpu) {
+    std::string text = fmt::format("\n[[measured.hosts.gpus]]\nname = {}\n", quoted(gpu.name));
+    text += text_line("bus", gpu.bus) + count_line("numa_node", gpu.numa_node, -1) + count_line("nvlinks", gpu.nvlinks);
+    for (const auto& quantity : gpu_quantities) text += pair_line(quantity.key, gpu.*quantity.value);
+    std::vector<std::string> peers;
+    for (const Measured& peer : gpu.peers) peers.push_back(pair_of(peer));
+    return peers.empty() ? text : text + fmt::format("peers = [{}]\n", fmt::join(peers, ", "));
+}
+
+std::string host_text(const HostHardware& host, int own_class) {
+    std::string text = fmt::format("\n[[measured.hosts]]\nname = {}\nclass = {}\n", quoted(host.name), own_class);
+    text += count_line("ranks", host.ranks) + count_line("sockets", host.sockets) +
+            count_line("numa_nodes", host.numa_nodes) + count_line("cores", host.cores) +
+            count_line("threads", host.threads);
+    for (const auto& quantity : host_quantities) text += pair_line(quantity.key, host.*quantity.value);
+    for (const auto& [kind, link] :
+         {std::pair{PairClass::same_socket, &host.same_socket}, std::pair{PairClass::same_host, &host.same_host}}) {
+        const std::string_view key = pair_class_keys[static_cast<std::size_t>(kind)];
+        text += pair_line(key, (*link).rate) + pair_line(fmt::format("{}_latency", key), (*link).latency);
+    }
+    for (const GpuHardware& gpu : host.gpus) text += gpu_text(gpu);
+    return text;
+}
+
+std::string matrix(std::string_view key, const Hardware& hardware, Measured LinkHardware::*value) {
     std::string text = fmt::format("{} = [\n", key);
-    for (const Row& row : rows) {
+    for (const std::vector<LinkHardware>& row : hardware.links) {
         std::vector<std::string> cells;
-        for (const auto& cell : row) cells.push_back(value(cell));
+        for (const LinkHardware& link : row) cells.push_back(pair_of(link.*value));
         text += fmt::format("  [{}],\n", fmt::join(cells, ", "));
     }
     return text + "]\n";
 }
 
+std::string links_text(const Hardware& hardware) {
+    std::string text;
+    if (hardware.hosts.size() > 1 && (hardware.hosts.size() <= few_hosts || has_uneven_links(hardware)))
+        text += "# from the host of the row to that of the column\n" + matrix("links", hardware, &LinkHardware::rate) +
+                matrix("latency", hardware, &LinkHardware::latency);
+    for (const PairSummary& summary : pair_classes(hardware))
+        text += fmt::format("\n[measured.pairs.{}]\ncount = {}\nslowest = {:.0f}\n",
+                            pair_class_keys[static_cast<std::size_t>(summary.kind)], summary.pairs, summary.slowest) +
+                pair_line("rate", summary.typical.rate) + pair_line("latency", summary.typical.latency);
+    return text;
+}
+
+std::string nccl_text(const NcclHardware& nccl) {
+    if (nccl.gpus == 0) return "";
+    std::string text = fmt::format("\n[measured.nccl]\ngpus = {}\n", nccl.gpus);
+    for (std::size_t kind = 0; kind < pair_class_keys.size(); ++kind)
+        text += pair_line(pair_class_keys[kind], nccl.between[kind]);
+    return text + pair_line("all_reduce", nccl.all_reduce);
+}
+
 }  // namespace
 
 std::string hardware_text(const Hardware& hardware) {
-    std::string text = "# tpx-hardware(5): written by tpx profile hardware; rates in bytes per second\n";
-    for (const HostHardware& host : hardware.hosts) {
-        text += fmt::format("\n[[hosts]]\nname = {}\ngpus = {}\n", quoted(host.name), host.gpus);
-        text += rate_line("nic", host.nic) + rate_line("disk_read", host.disk_read) +
-                rate_line("disk_write", host.disk_write) + rate_line("memory", host.memory);
-    }
-    text += "\n[measured]\n";
-    const auto shared = [&](std::string_view key, MeasuredRate HostHardware::*rate) {
-        std::vector<std::string> cells;
-        for (const HostHardware& host : hardware.hosts) cells.push_back(fmt::format("{:.0f}", (host.*rate).rate));
-        text += fmt::format("{} = [{}]  # while all hosts do\n", key, fmt::join(cells, ", "));
-    };
-    shared("disk_read_together", &HostHardware::shared_read);
-    shared("disk_write_together", &HostHardware::shared_write);
-    if (hardware.hosts.size() > 1) {
-        text += "# from the host of the row to that of the column\n";
-        text +=
-            matrix("links", hardware.links, [](const MeasuredRate& link) { return fmt::format("{:.0f}", link.rate); });
-        text += matrix("latency", hardware.latency, [](double seconds) { return fmt::format("{:.3g}", seconds); });
-    }
+    const std::vector<int> classes = classes_of(hardware);
+    std::string text = "# tpx-hardware(5): written by tpx profile hardware; rates in bytes per second\n" +
+                       planning_text(hardware, classes) + "\n[measured]  # [median, spread as a share of it]\n";
+    text += links_text(hardware) + nccl_text(hardware.nccl);
+    for (std::size_t i = 0; i < hardware.hosts.size(); ++i) text += host_text(hardware.hosts[i], classes[i]);
     return text;
 }
 

@@ -4,11 +4,20 @@
 #include "lib/model/hardware.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace tpx::formats {
 
-/// The TOML that `tpx profile hardware` writes: hosts as parse_hosts reads them, and under [measured] what that passes
-/// over.
+/// The TOML that `tpx profile hardware` writes: hosts as parse_hosts reads them, those of a class together, and under
+/// [measured] all that was measured. Links are written as a matrix where they are uneven, or few.
 std::string hardware_text(const Hardware& hardware);
+
+/// What `text` says: a file that hardware_text wrote, or any that parse_hosts reads, whose rates then have no spread.
+/// Links that are not in it are as the typical one of their class. Throws Error (usage) "FILE:LINE: cause" for anything
+/// that is not known, does not belong to the hosts, or cannot be right.
+Hardware parse_hardware(std::string_view text, std::string_view file);
+
+/// parse_hardware() of a file. Throws Error when it cannot be read.
+Hardware read_hardware(const std::string& path);
 
 }  // namespace tpx::formats

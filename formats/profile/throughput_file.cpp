@@ -194,6 +194,17 @@ ThroughputModel read_throughput_model(const std::string& path) {
     return parse_throughput_model(read_file(path, std::uint64_t{1} << 20), path);
 }
 
+Job job_of(const ThroughputModel& model) {
+    Job job{model.size, model.parameters.value_or(prior_parameters(model.size))};
+    job.batch = model.batch.value_or(0);
+    job.memory = model.memory;
+    job.gpu_memory = model.gpu_memory;
+    job.host_memory = model.host_memory;
+    job.gpus_per_nic = model.gpus_per_nic;
+    job.cpus = model.cpus;
+    return job;
+}
+
 std::string throughput_model_text(const ThroughputModel& model) {
     const ModelSize& size = model.size;
     std::string text = "# tpx-throughput(5): written by tpx profile fit\n[model]\n";

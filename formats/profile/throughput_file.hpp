@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/model/choice.hpp"
 #include "lib/model/fit.hpp"
 #include "lib/model/memory.hpp"
 
@@ -28,6 +29,9 @@ struct ThroughputModel {
     double left_out_error = 0;         ///< the same where each is predicted from all others
     std::optional<Vector> deviations;  ///< of the logarithms of the parameters
 };
+
+/// The job that `model` is about: with assumed parameters where it was not fitted, and a batch of 0 where it has none.
+Job job_of(const ThroughputModel& model);
 
 /// What is believed of the parameters before runs are seen: prior_belief(), and link_efficiency of the rates that the
 /// file gives, to within 30 %.

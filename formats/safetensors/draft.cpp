@@ -54,7 +54,6 @@ public:
         } else {
             draft_ranks();
         }
-        copy_companions();
         return std::move(draft_);
     }
 
@@ -209,18 +208,6 @@ private:
         const auto file = static_cast<std::uint32_t>(draft_.files.size());
         draft_.files.push_back({"model.safetensors.index.json", text.size()});
         draft_.fixed.push_back({file, 0, std::move(text)});
-    }
-
-    void copy_companions() {
-        if (content_.source == nullptr) return;
-        for (const std::filesystem::path& name : content_.source->companions) {
-            if (std::ranges::find(draft_.files, name, &FileEntry::path) != draft_.files.end()) continue;
-            const std::filesystem::path from = content_.source->catalogue.directory / name;
-            const std::uint64_t length = size_of_file(from);
-            const auto file = static_cast<std::uint32_t>(draft_.files.size());
-            draft_.files.push_back({name, length});
-            draft_.copies.push_back({from, 0, length, file, 0});
-        }
     }
 
     const Content& content_;

@@ -142,6 +142,29 @@ private:
 
 }  // namespace
 
+std::vector<std::string> state_keys(const Checkpoint& source) {
+    std::vector<std::string> keys;
+    if (is_torch(source.format)) {
+        const torch::Archive archive = torch::Archive::open(source.catalogue.path(0));
+        if (!archive.root().is(Kind::dict)) return keys;
+        const std::vector<torch::NamedValue> tensors = archive.tensor_values();
+        const auto holds_tensors = [&](std::string_view key) {
+            return std::ranges::any_of(tensors, [&](const torch::NamedValue& tensor) {
+                return tensor.name == key || tensor.name.starts_with(fmt::format("{}.", key));
+            });
+        };
+        for (const Entry& entry : archive.root().entries())
+            if (entry.key.is(Kind::string) && !holds_tensors(entry.key.as_string()))
+                keys.emplace_back(entry.key.as_string());
+        return keys;
+    }
+    torch::Document document;
+    torch::Contents contents;
+    for (const Entry& entry : Collector{source, document, contents}.collect().common)
+        keys.emplace_back(entry.key.as_string());
+    return keys;
+}
+
 CarriedState carried_state(const Content& content, torch::Document& document, torch::Contents& contents) {
     return content.source == nullptr ? CarriedState{} : Collector{*content.source, document, contents}.collect();
 }

@@ -23,4 +23,7 @@ struct CarriedState {
 /// there are no ranks in one file.
 CarriedState carried_state(const Content& content, torch::Document& document, torch::Contents& contents);
 
+/// The keys of state that carried_state() finds, or that a torch.save file has beside its tensors.
+std::vector<std::string> state_keys(const Checkpoint& source);
+
 }  // namespace tpx::formats

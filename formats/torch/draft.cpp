@@ -84,13 +84,9 @@ Draft draft_torch(Format format, const Content& content) {
     TorchFile file{format, content};
     if (content.source == nullptr || !is_torch(content.source->format))
         return file.finish(make_state_tree(content, file));
-    const std::filesystem::path path = content.source->catalogue.path(0);
-    const Archive archive = Archive::open(path);
-    return in_context([&] { return path.string(); },
-                      [&] {
-                          const bool same = keeps_names(content, archive);
-                          return file.finish(same ? SameTree{archive, file}.copy() : make_state_tree(content, file));
-                      });
+    const Archive archive = Archive::open(content.source->catalogue.path(0));
+    const bool same = keeps_names(content, archive);
+    return file.finish(same ? SameTree{archive, file}.copy() : make_state_tree(content, file));
 }
 
 }  // namespace tpx::formats

@@ -20,27 +20,24 @@ constexpr std::array renamed_builtins{std::pair{"xrange"sv, "range"sv}, std::pai
                                       std::pair{"long"sv, "int"sv}};
 
 // Nothing is ever called, so this list protects those who load what tpx writes, and says early what a file is.
-constexpr std::array forbidden{"_pickle"sv,    "_posixsubprocess"sv,
-                               "_winapi"sv,    "asyncio"sv,
-                               "bdb"sv,        "cPickle"sv,
-                               "cProfile"sv,   "code"sv,
-                               "codeop"sv,     "commands"sv,
-                               "ctypes"sv,     "http"sv,
-                               "imp"sv,        "importlib"sv,
-                               "marshal"sv,    "nt"sv,
-                               "ntpath"sv,     "os"sv,
-                               "pdb"sv,        "pickle"sv,
-                               "pip"sv,        "pkgutil"sv,
-                               "posix"sv,      "profile"sv,
-                               "pty"sv,        "runpy"sv,
-                               "shutil"sv,     "socket"sv,
-                               "ssl"sv,        "sys"sv,
-                               "subprocess"sv, "timeit"sv,
-                               "urllib"sv,     "webbrowser"sv};
+constexpr std::array forbidden{"_operator"sv,  "_pickle"sv,  "_posixsubprocess"sv,
+                               "_winapi"sv,    "asyncio"sv,  "bdb"sv,
+                               "code"sv,       "codeop"sv,   "commands"sv,
+                               "cPickle"sv,    "cProfile"sv, "ctypes"sv,
+                               "http"sv,       "imp"sv,      "importlib"sv,
+                               "marshal"sv,    "nt"sv,       "ntpath"sv,
+                               "operator"sv,   "os"sv,       "pdb"sv,
+                               "pickle"sv,     "pip"sv,      "pkgutil"sv,
+                               "posix"sv,      "profile"sv,  "pty"sv,
+                               "pydoc"sv,      "requests"sv, "runpy"sv,
+                               "shutil"sv,     "socket"sv,   "ssl"sv,
+                               "subprocess"sv, "sys"sv,      "timeit"sv,
+                               "urllib"sv,     "venv"sv,     "webbrowser"sv};
 
-constexpr std::array harmless_builtins{"bool"sv,      "bytearray"sv, "bytes"sv, "complex"sv, "dict"sv,   "float"sv,
-                                       "frozenset"sv, "getattr"sv,   "int"sv,   "list"sv,    "object"sv, "range"sv,
-                                       "set"sv,       "slice"sv,     "str"sv,   "tuple"sv};
+constexpr std::array harmless_builtins{
+    "Ellipsis"sv, "NotImplemented"sv, "bool"sv,      "bytearray"sv, "bytes"sv, "complex"sv,
+    "dict"sv,     "float"sv,          "frozenset"sv, "getattr"sv,   "int"sv,   "list"sv,
+    "object"sv,   "range"sv,          "set"sv,       "slice"sv,     "str"sv,   "tuple"sv};
 
 template <class Names>
 bool has(const Names& names, std::string_view name) {
@@ -71,20 +68,21 @@ std::string_view python2_module(std::string_view module) {
 void check_harmless(Global global) {
     const std::string_view package = global.module.substr(0, global.module.find('.'));
     const bool refused = package == "builtins" ? !has(harmless_builtins, global.name) : has(forbidden, package);
-    if (refused) throw failure("refused: the pickle names {}.{}", global.module, global.name);
+    if (refused) throw failure("refused: the pickle names {}.{}, which would run code", global.module, global.name);
 }
 
 void check_enum_member(Value args) {
     const auto parts = args.items();
     if (parts.size() != 2 || !parts[0].is(Kind::global) || !parts[1].is(Kind::string))
-        throw failure("refused: the pickle calls getattr on something that is no enum");
+        throw failure("refused: the pickle calls getattr on something that is no enum, which would run code");
     const Global owner = parts[0].as_global();
     const std::string_view member = parts[1].as_string();
     std::string_view type = last_component(owner.name);
     type.remove_prefix(std::min(type.find_first_not_of('_'), type.size()));
     // Classes are capitalised, modules are not.
     if (type.empty() || !std::isupper(static_cast<unsigned char>(type.front())) || member.starts_with("__"))
-        throw failure("refused: the pickle calls getattr({}.{}, '{}')", owner.module, owner.name, member);
+        throw failure("refused: the pickle calls getattr({}.{}, '{}'), which would run code", owner.module, owner.name,
+                      member);
 }
 
 }  // namespace tpx::torch

@@ -96,10 +96,10 @@ Checkpoint open_torch_file(Format format, const std::filesystem::path& file) {
     checkpoint.catalogue.directory = file.parent_path();
     checkpoint.catalogue.files.push_back({file.filename(), size_of_file(file)});
     const torch::Archive archive = torch::Archive::open(file);
+    const std::vector<torch::NamedTensor> tensors = archive.tensors();
     in_context([&] { return file.string(); },
                [&] {
                    Adder adder{archive, checkpoint.catalogue};
-                   const std::vector<torch::NamedTensor> tensors = archive.tensors();
                    for (const torch::NamedTensor& named : tensors)
                        in_context([&] { return fmt::format("tensor '{}'", named.name); }, [&] { adder.add(named); });
                    if (auto training = read_training(archive, tensors)) {

@@ -98,6 +98,16 @@ constexpr void add_containers(Table& t) {
     t[0x91] = [](Machine& m) { m.push(m.document().frozenset(m.pop_mark())); };  // FROZENSET
 }
 
+/// What a persistent id stands for: a storage or, in streams of whole modules, the class of a module, beside which its
+/// source text stands.
+Value referred(Machine& m, Value id) {
+    if (id.is(Kind::tuple)) {
+        const auto items = id.items();
+        if (items.size() == 4 && items[0].is(Kind::string) && items[0].as_string() == "module") return items[1];
+    }
+    return m.document().persistent(id);
+}
+
 constexpr void add_objects(Table& t) {
     t['c'] = [](Machine& m) { global_of_lines(m); };                                               // GLOBAL
     t[0x93] = [](Machine& m) { m.stack_global(); };                                                // STACK_GLOBAL
@@ -107,7 +117,7 @@ constexpr void add_objects(Table& t) {
     t['i'] = [](Machine& m) { m.instance_of_line(); };                                             // INST
     t['o'] = [](Machine& m) { m.instance_of_marked(); };                                           // OBJ
     t['b'] = [](Machine& m) { m.build(); };                                                        // BUILD
-    t['Q'] = [](Machine& m) { m.push(m.document().persistent(m.pop())); };                         // BINPERSID
+    t['Q'] = [](Machine& m) { m.push(referred(m, m.pop())); };                                     // BINPERSID
     t['P'] = [](Machine& m) { m.push_text(m.line()), m.push(m.document().persistent(m.pop())); };  // PERSID
 }
 

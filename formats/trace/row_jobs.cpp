@@ -3,6 +3,7 @@
 #include "lib/core/units.hpp"
 
 #include <limits>
+#include <map>
 #include <utility>
 
 namespace tpx::formats {
@@ -53,6 +54,17 @@ void add_tpx_wishes(TraceJob& job, const Row& row, const TraceContext& context) 
     }
 }
 
+// What Rubick's artifact calls plans, in the words of tpx-throughput(5).
+std::string plan_of_rubick(const Row& row) {
+    static const std::map<std::string_view, std::string_view> words{
+        {"ga", "dp=1"}, {"gc", "recompute=full"}, {"zero-dp", "zero=1"}, {"zero-offload", "zero=2,offload"}};
+    const std::string_view name = row.text("exec_plan");
+    if (const auto found = words.find(name); found != words.end()) return std::string{found->second};
+    if (name.size() != 3 || name.find_first_not_of("123456789") != name.npos)
+        throw row.bad("exec_plan", "'{}' is neither ga, gc, zero-dp, zero-offload nor three digits", name);
+    return fmt::format("pp={},tp={},dp={}", name[0], name[1], name[2]);
+}
+
 }  // namespace
 
 TraceJob tpx_job(const Row& row, const TraceContext& context) {
@@ -74,9 +86,15 @@ TraceJob rubick_job(const Row& row, const TraceContext& context) {
     job.cpus = row.number("num_cpus", 0, 1e6) / job.gpus;
     job.guaranteed = !row.has("is_sla") || row.truth("is_sla");
     const Time duration = row.time("duration");
+    if (context.speeds.predicted_.contains(job.model)) {
+        set_predicted(job, context, plan_of_rubick(row));
+        job.work = row.number("steps", 0, 1e15) * 1e6;
+        return job;
+    }
     const auto table = context.speeds.plans_.find(job.model);
     if (table == context.speeds.plans_.end()) {
-        if (!context.speeds.plans_.empty()) throw row.bad("application", "--speeds has no plans of '{}'", job.model);
+        if (!context.speeds.plans_.empty() || !context.speeds.predicted_.empty())
+            throw row.bad("application", "--speeds has no plans of '{}'", job.model);
         set_duration(job, context, duration, 1);
         return job;
     }

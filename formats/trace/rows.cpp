@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/trace/rows.hpp"
 
+#include "lib/cluster/sensitivity.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -54,25 +56,60 @@ int find_tenant(const Cluster& cluster, std::string_view name) {
     return found == cluster.tenants.end() ? any : static_cast<int>(found - cluster.tenants.begin());
 }
 
-void set_duration(TraceJob& job, const TraceContext& context, Time duration, double exponent) {
-    job.work = static_cast<double>(duration);
-    job.speed = std::make_shared<PowerSpeed>(job.gpus, exponent);
-    const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
-    if (!entry) return;
-    job.speed = entry->speed;
-    if (entry->whole_jobs) {
-        job.work = 1e6;
-        return;
+bool set_predicted(TraceJob& job, const TraceContext& context, const std::string& plan) {
+    const auto found = context.speeds.predicted_.find(job.model);
+    if (found == context.speeds.predicted_.end()) return false;
+    const Grant packed = packed_grant(job, context.cluster, job.gpus);
+    if (packed.parts.empty()) throw failure("there are no {} GPUs of one kind", job.gpus);
+    const HostShape shape = shape_of(packed);
+    ExecutionPlan own;
+    if (plan.empty()) {
+        const int best = found->second->best(shape);
+        if (best == any) throw failure("no plan of '{}' fits on {} GPUs", job.model, job.gpus);
+        own = found->second->plan(best);
+    } else {
+        own = parse_execution_plan(plan);
+        if (own.dp == 1) own.dp = std::max(1, job.gpus / own.gpus());
+        if (own.gpus() != job.gpus) throw failure("'{}' is for {} GPUs, not {}", plan, own.gpus(), job.gpus);
+        const bool is_cut = plan.find("ga=") != plan.npos || plan.find("mb=") != plan.npos;
+        const int cut = is_cut ? any : found->second->best_like(own, shape);
+        if (cut != any) own = found->second->plan(cut);
     }
+    job.speed = std::make_shared<ModelSpeed>(found->second, own);
+    return true;
+}
+
+// Sets work that takes `duration` with what the job asks for.
+void set_work(TraceJob& job, const TraceContext& context, Time duration) {
     const double rate = full_rate(job, context.cluster);
     if (!(rate > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
     job.work = static_cast<double>(duration) * rate;
 }
 
+void set_duration(TraceJob& job, const TraceContext& context, Time duration, double exponent) {
+    if (set_predicted(job, context, job.plan)) return set_work(job, context, duration);
+    job.work = static_cast<double>(duration);
+    job.speed = std::make_shared<PowerSpeed>(job.gpus, exponent);
+    const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
+    if (!entry) return;
+    job.speed = entry->speed;
+    find_kinds(job, context.cluster);
+    if (entry->whole_jobs) {
+        job.work = 1e6;
+        return;
+    }
+    set_work(job, context, duration);
+}
+
 void set_steps(TraceJob& job, const TraceContext& context, double steps) {
+    if (set_predicted(job, context, job.plan)) {
+        job.work = steps * 1e6;
+        return;
+    }
     const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
     if (!entry) throw failure("it has steps, and --speeds has no rates of job '{}' or model '{}'", job.name, job.model);
     job.speed = entry->speed;
+    find_kinds(job, context.cluster);
     job.work = entry->whole_jobs ? 1e6 : steps * 1e6;
     if (!(full_rate(job, context.cluster) > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/trace/speeds_file.hpp"
 
+#include "formats/profile/throughput_file.hpp"
 #include "formats/trace/rows.hpp"
 #include "lib/core/file.hpp"
 
@@ -9,11 +10,13 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 namespace tpx::formats {
 namespace {
 
 constexpr double highest_rate = 1e12;
+constexpr std::uint64_t longest_file = std::uint64_t{64} << 20;
 
 // "('ResNet-50 (batch size 64)', 2)" as the model and the GPUs.
 std::pair<std::string, int> gavel_key(std::string_view key, std::string_view file) {
@@ -128,6 +131,18 @@ std::string model_of(const std::filesystem::path& file) {
     return stem.starts_with(prefix) ? stem.substr(prefix.size()) : stem;
 }
 
+// Other TOML files, such as those that say how tables name things, are not about a model.
+bool is_model(const std::filesystem::path& file) {
+    return file.extension() == ".toml" && read_file(file.string(), longest_file).find("[model]") != std::string::npos;
+}
+
+void add_predicted(SpeedBook& book, const std::filesystem::path& file) {
+    const ThroughputModel model = read_throughput_model(file.string());
+    if (!model.batch) throw failure("{}: it has no batch, the samples of a step", file.string());
+    if (!model.parameters) book.assumed.push_back(file.string());
+    book.predicted_[model_of(file)] = std::make_shared<ModelPlans>(job_of(model));
+}
+
 }  // namespace
 
 const SpeedBook::Entry* SpeedBook::find(const std::string& job, const std::string& model) const {
@@ -150,16 +165,24 @@ SpeedBook parse_speeds(std::string_view text, std::string_view file, const Clust
 }
 
 SpeedBook read_speeds(const std::string& path, const Cluster& cluster) {
-    constexpr std::uint64_t longest = std::uint64_t{64} << 20;
-    if (!std::filesystem::is_directory(path)) return parse_speeds(read_file(path, longest), path, cluster);
     SpeedBook book;
+    if (!std::filesystem::is_directory(path)) {
+        if (!path.ends_with(".toml")) return parse_speeds(read_file(path, longest_file), path, cluster);
+        add_predicted(book, path);
+        return book;
+    }
+    std::set<std::filesystem::path> models;
     for (const auto& file : std::filesystem::directory_iterator{path}) {
+        if (is_model(file.path())) models.insert(file.path());
         if (file.path().extension() != ".csv") continue;
-        const Table table = parse_table(read_file(file.path().string(), longest), file.path().string());
+        const Table table = parse_table(read_file(file.path().string(), longest_file), file.path().string());
         if (table.find("exec_plan") != Table::npos && table.find("iter_time") != Table::npos)
             book.plans_[model_of(file.path())] = parse_plan_table(table);
     }
-    if (book.plans_.empty()) throw failure("{}: no file with columns exec_plan, placement and iter_time in it", path);
+    for (const std::filesystem::path& file : models)
+        if (!book.plans_.contains(model_of(file))) add_predicted(book, file);
+    if (book.empty())
+        throw failure("{}: neither a table with columns exec_plan, placement and iter_time nor MODEL.toml in it", path);
     return book;
 }
 

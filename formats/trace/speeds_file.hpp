@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/cluster/cluster.hpp"
+#include "lib/cluster/model_plans.hpp"
 #include "lib/cluster/plan_table.hpp"
 #include "lib/cluster/speed.hpp"
 
@@ -23,10 +24,12 @@ public:
 
     /// The rates of the job called `job`, else of `model`; null where there are none.
     const Entry* find(const std::string& job, const std::string& model) const;
-    bool empty() const { return jobs_.empty() && models_.empty() && plans_.empty(); }
+    bool empty() const { return jobs_.empty() && models_.empty() && plans_.empty() && predicted_.empty(); }
 
     std::map<std::string, Entry> jobs_, models_;
-    std::map<std::string, std::shared_ptr<PlanTable>> plans_;  ///< step times by plan and placement, of models
+    std::map<std::string, std::shared_ptr<PlanTable>> plans_;       ///< step times by plan and placement, of models
+    std::map<std::string, std::shared_ptr<ModelPlans>> predicted_;  ///< models whose step times are predicted
+    std::vector<std::string> assumed;                               ///< files of these that were never fitted
 };
 
 /// Reads rates: CSV or JSON rows with `job` or `model`, `gpus`, `kind` where they differ by kind, and `rate` (steps a
@@ -34,8 +37,9 @@ public:
 /// left out. Throws Error "FILE:LINE: cause".
 SpeedBook parse_speeds(std::string_view text, std::string_view file, const Cluster& cluster);
 
-/// The rates in the file at `path`; or, where it is a folder, the step times by plan and placement in its files
-/// MODEL.csv or placements-MODEL.csv, as Rubick's artifact has them. Throws Error.
+/// The rates in the file at `path`, NAME.toml being what `tpx profile fit` has found out of model NAME; or, where it is
+/// a folder, the step times by plan and placement in its files MODEL.csv or placements-MODEL.csv, as Rubick's artifact
+/// has them, and of other models what MODEL.toml predicts. Throws Error.
 SpeedBook read_speeds(const std::string& path, const Cluster& cluster);
 
 }  // namespace tpx::formats

@@ -58,7 +58,9 @@ std::optional<Grant> GpuPool::place_on_kind(const Needs& needs, int gpus, int ki
 
 std::optional<Grant> GpuPool::place(const Needs& needs, int gpus) const {
     if (needs.kind != any) return place_on_kind(needs, gpus, needs.kind);
-    for (int kind = 0; kind < static_cast<int>(free_.size()); ++kind)
+    for (const int kind : needs.kinds)
+        if (auto grant = place_on_kind(needs, gpus, kind)) return grant;
+    for (int kind = 0; needs.kinds.empty() && kind < static_cast<int>(free_.size()); ++kind)
         if (auto grant = place_on_kind(needs, gpus, kind)) return grant;
     return {};
 }

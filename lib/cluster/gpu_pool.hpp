@@ -12,11 +12,12 @@ namespace tpx {
 /// What comes with each GPU of a job, and which kind it must be.
 struct Needs {
     Needs(const TraceJob& job, double cpu_share = 1)  // NOLINT(google-explicit-constructor): a job is what needs
-        : kind{job.kind}, cpus{job.cpus * cpu_share}, memory{job.memory} {}
+        : kind{job.kind}, kinds{job.kinds}, cpus{job.cpus * cpu_share}, memory{job.memory} {}
 
     int kind;
-    double cpus;    ///< cores
-    double memory;  ///< bytes of the host
+    std::span<const int> kinds;  ///< of these the first that has room, unless one is said; empty: any
+    double cpus;                 ///< cores
+    double memory;               ///< bytes of the host
 };
 
 /// What is free on the hosts of a cluster.

@@ -66,11 +66,12 @@ public:
 struct TraceJob {
     std::string name;
     Time arrival = 0;
-    int gpus = 1;     ///< that it asks for
-    int least = 1;    ///< the fewest that it can use
-    int most = 1;     ///< the most that it can use
-    int kind = any;   ///< of GPU
-    double work = 0;  ///< in millionths of the unit of `speed`: microseconds where the rate is 1
+    int gpus = 1;            ///< that it asks for
+    int least = 1;           ///< the fewest that it can use
+    int most = 1;            ///< the most that it can use
+    int kind = any;          ///< of GPU
+    std::vector<int> kinds;  ///< those on which it can run with what it asks for, fastest first; empty: all alike
+    double work = 0;         ///< in millionths of the unit of `speed`: microseconds where the rate is 1
     std::shared_ptr<const Speed> speed;
     double priority = 1;
     int tenant = any;

@@ -2,6 +2,7 @@
 #include "lib/cluster/job_model.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/model/execution_plan.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -13,6 +14,13 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// An execution plan with words that no layout has.
+bool says_how_to_step(std::string_view plan) {
+    for (const std::string_view word : {"mb=", "ga=", "recompute=", "offload", ",sp"})
+        if (plan.find(word) != plan.npos && plan.find('=') != plan.npos) return true;
+    return false;
+}
+
 Layout named_layout(std::string_view plan, const Layout& otherwise) {
     if (plan.empty()) return otherwise;
     if (plan.size() == 3 && std::ranges::all_of(plan, is_digit)) {
@@ -21,8 +29,14 @@ Layout named_layout(std::string_view plan, const Layout& otherwise) {
         layout.tp = std::max(1, plan[1] - '0');
         return layout;
     }
-    if (plan.find('=') != plan.npos) return parse_layout(plan);
     Layout layout;
+    if (says_how_to_step(plan)) {
+        const ExecutionPlan steps = parse_execution_plan(plan);
+        layout.tp = steps.tp, layout.pp = steps.pp, layout.cp = steps.cp, layout.vpp = steps.vpp;
+        layout.zero = steps.zero;
+        return layout;
+    }
+    if (plan.find('=') != plan.npos) return parse_layout(plan);
     if (plan.starts_with("zero")) layout.zero = 2;
     return layout;
 }

@@ -15,8 +15,9 @@ struct JobModel {
 
     /// How the job is cut on `gpus` GPUs under the plan called `plan`: three digits are the degrees of pipeline, tensor
     /// and data parallelism, "zero-dp" and "zero-offload" data parallelism with ZeRO 2, other words that begin with a
-    /// letter and have no "=" plain data parallelism; all else is a layout, and nothing is `layout`. Where tp and pp do
-    /// not fit, they are the largest divisors that do; layers that stages do not divide are dealt as evenly as can be.
+    /// letter and have no "=" plain data parallelism; all else is a layout or an execution plan, and nothing is
+    /// `layout`. Where tp and pp do not fit, they are the largest divisors that do; layers that stages do not divide
+    /// are dealt as evenly as can be.
     Layout layout_on(int gpus, std::string_view plan) const;
 };
 

@@ -76,10 +76,16 @@ Time Simulation::change_delay(int id, const Grant& to) const {
     return rules_.costs ? rules_.costs->change(jobs_[id], states_[id].target, to).delay : rules_.delays.change;
 }
 
+// Microseconds for the steps that are left, rounded up; what is left of sums that came out as whole microseconds but
+// for the last digits of a double is no microsecond more.
+double Simulation::steps_time(int id, double rate) const {
+    return std::max(0.0, std::ceil((states_[id].remaining - 1e-13 * jobs_[id].work) / rate));
+}
+
 Time Simulation::time_needed(int id, const Grant& grant) const {
     const double rate = jobs_[id].speed->rate(grant, cluster_);
     if (!(rate > 0)) return never / 2;
-    return start_cost(id, grant).delay + static_cast<Time>(std::min(4e18, std::ceil(states_[id].remaining / rate)));
+    return start_cost(id, grant).delay + static_cast<Time>(std::min(4e18, steps_time(id, rate)));
 }
 
 void Simulation::charge(int id, int gpus) {
@@ -114,7 +120,7 @@ void Simulation::train(int id, std::vector<GpuShare> parts, int plan) {
     if (state.finish != never) finishes_.erase({state.finish, id});
     state.finish = never;
     if (!(state.rate > 0)) return;
-    const double time = std::ceil(state.remaining / state.rate);
+    const double time = steps_time(id, state.rate);
     constexpr double longest = 4e18;
     if (time + static_cast<double>(now_) > longest)
         throw failure("job '{}' would not finish in 100,000 years", jobs_[id].name);

@@ -73,6 +73,8 @@ public:
     void change(int id, Grant grant);
     /// Takes all GPUs from a running job, which waits again and loses no work.
     void stop(int id);
+    /// Records that a job that has just finished did so at `time`, when it is noticed.
+    void record_finish(int id, Time time) { results_.jobs[id].finish = time; }
     /// Has the policy called at `time`, which is not in the past.
     void wake(Time time);
 
@@ -131,6 +133,7 @@ private:
     void happen_all();
     void call(Policy& policy);
     void check_progress() const;
+    double steps_time(int id, double rate) const;
     Time round_after(Time time) const;
 
     const Cluster& cluster_;

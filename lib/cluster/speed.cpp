@@ -48,6 +48,22 @@ double TableSpeed::rate(const Grant& grant, const Cluster& cluster) const {
     return slowest;
 }
 
+void find_kinds(TraceJob& job, const Cluster& cluster) {
+    job.kinds.clear();
+    if (cluster.kinds.size() == 1) return;
+    const GpuPool empty{cluster};
+    std::vector<double> rates(cluster.kinds.size());
+    for (int kind = 0; kind < static_cast<int>(rates.size()); ++kind) {
+        TraceJob here = job;
+        here.kind = kind;
+        const auto grant = empty.place(here, job.gpus);
+        if (!grant) continue;
+        rates[kind] = job.speed->rate(*grant, cluster);
+        if (rates[kind] > 0) job.kinds.push_back(kind);
+    }
+    std::ranges::stable_sort(job.kinds, std::greater{}, [&](int kind) { return rates[kind]; });
+}
+
 double full_rate(const TraceJob& job, const Cluster& cluster) {
     const GpuPool empty{cluster};
     double best = 0;

@@ -41,6 +41,9 @@ private:
     std::vector<Mix> mixes_;
 };
 
+/// Finds out on which kinds the job can run with as many GPUs as it asks for, and on which fastest.
+void find_kinds(TraceJob& job, const Cluster& cluster);
+
 /// The fastest that `job` can be with as many GPUs as it asks for, packed on hosts of one kind that it may have; 0
 /// where it cannot run so. What is free does not matter.
 double full_rate(const TraceJob& job, const Cluster& cluster);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/measure.hpp"
 
+#include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/exec/window.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,10 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <memory>
+#include <future>
 #include <system_error>
 
 namespace tpx {
@@ -22,21 +22,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr std::size_t chunk = std::size_t{8} << 20;
-constexpr std::uint64_t smallest_file = std::uint64_t{64} << 20;
-constexpr std::size_t alignment = 4096;
+constexpr std::size_t disk_chunk = std::size_t{8} << 20;
 
-struct FreeMemory {
-    void operator()(void* memory) const { std::free(memory); }
-};
-using Buffer = std::unique_ptr<char, FreeMemory>;
-
-Buffer make_buffer(std::size_t size) {
-    Buffer buffer{static_cast<char*>(std::aligned_alloc(alignment, size))};
-    if (!buffer) throw failure("out of memory");
-    for (std::size_t i = 0; i < size; ++i)
-        buffer.get()[i] = static_cast<char>(i * 2654435761u >> 13);  // no zeros to skip
-    return buffer;
+// Memory as tpx reshard moves bytes in, filled with no zeros that anything could skip.
+char* fill(Arena& arena, std::size_t size) {
+    char* bytes = reinterpret_cast<char*>(arena.take(size, 0));
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2654435761u >> 13);
+    return bytes;
 }
 
 // One pass over a file, chunk by chunk: what takes place, and how it is opened.
@@ -47,21 +39,21 @@ struct Pass {
     bool syncs;
 };
 
-// Bytes done in about `seconds`, at most `bytes`, at least the smallest file; the samples are of runs of chunks.
-std::uint64_t run_pass(const Pass& pass, const Buffer& buffer, std::uint64_t bytes, double seconds,
+// Bytes done in about `seconds`, at most `bytes`, at least a chunk; the samples are of runs of chunks.
+std::uint64_t run_pass(const Pass& pass, char* buffer, std::uint64_t bytes, double seconds,
                        std::vector<double>& rates) {
     const Fd fd = open_file(pass.path, pass.flags);
     if (!pass.writes) posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
     std::uint64_t done = 0, marked = 0;
     const Clock::time_point start = Clock::now();
     Clock::time_point mark = start;
-    while (done < bytes && (done < std::min(bytes, smallest_file) || seconds_since(start) < seconds)) {
+    while (done < bytes && (done == 0 || seconds_since(start) < seconds)) {
         if (pass.writes)
-            write_at(fd, done, std::as_bytes(std::span{buffer.get(), chunk}), pass.path);
+            write_at(fd, done, std::as_bytes(std::span{buffer, disk_chunk}), pass.path);
         else
-            read_at(fd, done, std::as_writable_bytes(std::span{buffer.get(), chunk}), pass.path);
-        done += chunk;
-        if (pass.syncs || done - marked < 4 * chunk) continue;
+            read_at(fd, done, std::as_writable_bytes(std::span{buffer, disk_chunk}), pass.path);
+        done += disk_chunk;
+        if (pass.syncs || done - marked < 4 * disk_chunk) continue;
         rates.push_back(static_cast<double>(done - marked) / seconds_since(mark));
         marked = done;
         mark = Clock::now();
@@ -70,8 +62,25 @@ std::uint64_t run_pass(const Pass& pass, const Buffer& buffer, std::uint64_t byt
         if (fdatasync(fd.get()) != 0)
             throw failure("{}: {}", pass.path.string(), std::generic_category().message(errno));
         rates.push_back(static_cast<double>(done) / seconds_since(start));
+    } else if (marked == 0) {  // too slow for a whole run
+        rates.push_back(static_cast<double>(done) / seconds_since(start));
     }
     return done;
+}
+
+// Reads a file and writes another at once, some times; bytes of both together per second.
+Measured measure_both(const Pass& read, const Pass& write, std::uint64_t bytes, double seconds) {
+    Arena arena{2 * disk_chunk};
+    char *from = fill(arena, disk_chunk), *to = fill(arena, disk_chunk);
+    std::vector<double> rates, unused_reads, unused_writes;
+    for (int round = 0; round < 3; ++round) {
+        const Clock::time_point start = Clock::now();
+        std::future<std::uint64_t> reading =
+            std::async(std::launch::async, [&] { return run_pass(read, to, bytes, seconds / 3, unused_reads); });
+        const std::uint64_t written = run_pass(write, from, bytes, seconds / 3, unused_writes);
+        rates.push_back(static_cast<double>(written + reading.get()) / seconds_since(start));
+    }
+    return summarise(rates);
 }
 
 // True when the file system takes files past the page cache.
@@ -92,41 +101,31 @@ struct Remover {
 
 }  // namespace
 
-Measured summarise(std::vector<double> values) {
-    if (values.empty()) return {};
-    std::ranges::sort(values);
-    const auto at = [&](double share) {
-        const double place = share * static_cast<double>(values.size() - 1);
-        const auto below = static_cast<std::size_t>(place);
-        const double rest = place - static_cast<double>(below);
-        return values[below] + rest * (values[std::min(below + 1, values.size() - 1)] - values[below]);
-    };
-    const double median = at(0.5);
-    return {median, median > 0 ? (at(0.75) - at(0.25)) / median : 0};
-}
-
 Measured measure_memory_copy(double seconds) {
     constexpr std::size_t size = std::size_t{64} << 20;
-    const Buffer from = make_buffer(size), to = make_buffer(size);
+    Arena arena{2 * size};
+    char *from = fill(arena, size), *to = fill(arena, size);
     std::vector<double> rates;
     const Clock::time_point start = Clock::now();
     do {
         const Clock::time_point begin = Clock::now();
-        std::memcpy(to.get(), from.get(), size);
+        std::memcpy(to, from, size);
         rates.push_back(static_cast<double>(size) / seconds_since(begin));
-        from.get()[rates.size() % size] = to.get()[0];  // keeps copies apart
+        from[rates.size() % size] = to[0];  // keeps copies apart
     } while (rates.size() < 5 || seconds_since(start) < seconds);
     rates.erase(rates.begin());
     return summarise(rates);
 }
 
 DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std::uint64_t most) {
-    const std::filesystem::path path = folder / (".tpx-profile-" + std::to_string(getpid()));
-    const Remover remover{path};
-    const Buffer buffer = make_buffer(chunk);
-    most = std::max(most / chunk * chunk, smallest_file);
+    const std::filesystem::path path = folder / fmt::format(".tpx-profile-{}", getpid());
+    const std::filesystem::path other = path.string() + "-2";
+    const Remover remover{path}, remover_of_other{other};
+    Arena arena{disk_chunk};
+    char* buffer = fill(arena, disk_chunk);
+    most = std::max(most / 2 / disk_chunk * disk_chunk, std::uint64_t{disk_chunk});
     DiskRates rates;
-    const double slice = seconds / 4;
+    const double slice = seconds / 5;
     std::vector<double> writes, reads;
     std::uint64_t written = 0;
     for (int round = 0; round < 3; ++round)  // as one sync ends each, a write has one sample
@@ -134,13 +133,17 @@ DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std:
     run_pass({path, O_RDONLY, false, false}, buffer, written, slice, reads);
     rates.buffered_write = summarise(writes);
     rates.buffered_read = summarise(reads);
-    if (!takes_direct(path)) return rates;
-    writes.clear();
-    reads.clear();
-    written = run_pass({path, O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, true, false}, buffer, most, slice, writes);
-    run_pass({path, O_RDONLY | O_DIRECT, false, false}, buffer, written, slice, reads);
-    rates.direct_write = summarise(writes);
-    rates.direct_read = summarise(reads);
+    const int direct = takes_direct(path) ? O_DIRECT : 0;
+    if (direct != 0) {
+        writes.clear();
+        reads.clear();
+        written = run_pass({path, O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, true, false}, buffer, most, slice, writes);
+        run_pass({path, O_RDONLY | O_DIRECT, false, false}, buffer, written, slice, reads);
+        rates.direct_write = summarise(writes);
+        rates.direct_read = summarise(reads);
+    }
+    rates.both = measure_both({path, O_RDONLY | direct, false, false},
+                              {other, O_WRONLY | O_CREAT | O_TRUNC | direct, true, direct == 0}, written, slice);
     return rates;
 }
 

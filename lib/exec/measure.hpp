@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/measured.hpp"
 #include "lib/exec/mpi.hpp"
 
 #include <filesystem>
-#include <string>
+#include <utility>
 #include <vector>
 
 namespace tpx {
-
-/// What repeated measurements come to.
-struct Measured {
-    double median = 0;  ///< 0: not measured
-    double spread = 0;  ///< between the quartiles, as a share of the median
-};
-
-/// The median of `values` and the distance of their quartiles; zeros for none.
-Measured summarise(std::vector<double> values);
 
 /// Bytes per second that one core copies from memory to memory, in buffers larger than caches, for about `seconds`.
 Measured measure_memory_copy(double seconds);
@@ -25,10 +17,11 @@ Measured measure_memory_copy(double seconds);
 struct DiskRates {
     Measured direct_write, direct_read;      ///< past the page cache
     Measured buffered_write, buffered_read;  ///< through it: written and synced, read when no longer cached
+    Measured both;                           ///< read and written together, while it does both at once
 };
 
-/// Writes and reads a file of at least 64 MiB and at most `most` bytes in `folder`, for about `seconds`, and removes
-/// it. Throws Error "PATH: ..." when it cannot be written.
+/// Writes and reads files in `folder`, of at most `most` bytes together, and removes them. It takes about `seconds`,
+/// longer only where 8 MiB do. Throws Error "PATH: ..." when they cannot be written.
 DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std::uint64_t most);
 
 /// One direction between two ranks.
@@ -43,12 +36,16 @@ struct LinkRates {
 /// on.
 void wait_quietly(const mpi::Comm& comm);
 
-/// Every direction between any two of `ranks`, about `seconds` in all. Of up to 8 ranks one pair is measured at a time;
-/// of more, pairs that share no rank at the same time. Collective over `comm`; rank 0 gets the result, ordered by from
-/// and to.
-std::vector<LinkRates> measure_links(const mpi::Comm& comm, const std::vector<int>& ranks, double seconds);
+/// Pairs of ranks that are measured at the same time; no rank is in two of them.
+using PairRound = std::vector<std::pair<int, int>>;
 
-/// Rounds in which each of `count` players meets every other once; -1: nobody. round[k] is whom k meets.
-std::vector<std::vector<int>> tournament(int count);
+/// Every direction between the pairs of `rounds`, one round after another, about `seconds` in all. Collective over
+/// `comm`; rank 0 gets the result, ordered by from and to.
+std::vector<LinkRates> measure_links(const mpi::Comm& comm, const std::vector<PairRound>& rounds, double seconds);
+
+/// Rounds in which any two of `ranks` meet: of up to 8 ranks one pair at a time, of more, as many pairs at once as
+/// there can be; if these are more than `most` rounds, that many of them, in which every rank meets equally many
+/// others.
+std::vector<PairRound> rounds_of_all(const std::vector<int>& ranks, int most);
 
 }  // namespace tpx

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
-#include <map>
+#include <cstdint>
 #include <sstream>
 #include <thread>
 
@@ -18,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr int message = 1 << 20;
+constexpr int message = 256 << 10;
 constexpr int in_flight = 4;
 constexpr int samples = 5;
 constexpr int tag = 7;
@@ -31,18 +30,21 @@ void receive(const mpi::Comm& comm, int peer, void* data, int size) {
     mpi::check(MPI_Recv(data, size, MPI_BYTE, peer, tag, comm.get(), MPI_STATUS_IGNORE), "MPI_Recv");
 }
 
-// Seconds one way of 8 bytes, from many that go forth and back; the same number on both sides takes part.
-Measured ping(const mpi::Comm& comm, int peer, bool first) {
-    constexpr int rounds = 200;
+// Seconds one way of 8 bytes, from many that go forth and back, 200 if that takes no longer than `seconds`. The first
+// rank says with each whether it is the last; the times of the first tenth are left out.
+Measured ping(const mpi::Comm& comm, int peer, bool first, double seconds) {
+    constexpr int most = 200, least = 20;
     std::vector<double> values;
-    std::array<char, 8> word{};
-    for (int i = 0; i < rounds; ++i) {
+    const Clock::time_point begin = Clock::now();
+    for (std::int64_t last = 0, i = 0; last == 0; ++i) {
         const Clock::time_point start = Clock::now();
-        if (first) send(comm, peer, word.data(), word.size());
-        receive(comm, peer, word.data(), word.size());
-        if (!first) send(comm, peer, word.data(), word.size());
-        if (i >= rounds / 10) values.push_back(seconds_since(start) / 2);
+        last = i + 1 >= most || (i + 1 >= least && seconds_since(begin) > seconds);
+        if (first) send(comm, peer, &last, sizeof last);
+        receive(comm, peer, &last, sizeof last);
+        if (!first) send(comm, peer, &last, sizeof last);
+        values.push_back(seconds_since(start) / 2);
     }
+    values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10));
     return summarise(values);
 }
 
@@ -62,17 +64,19 @@ double stream(const mpi::Comm& comm, int peer, const std::vector<char>& data, in
     return seconds_since(start);
 }
 
-// The sender's side: a few messages to see how fast it is, then samples of `seconds` in all. The first one is left out:
-// links that are limited let a burst through.
+// The sender's side: a few messages to see how fast it is, then samples of `seconds` in all, fewer when a link is slow.
+// The first one is left out: links that are limited let a burst through.
 Measured send_samples(const mpi::Comm& comm, int peer, double seconds) {
     const std::vector<char> data(message, 'x');
     std::vector<double> rates;
-    int count = 8;
+    const Clock::time_point start = Clock::now();
+    int count = 4;
     for (int sample = 0; sample <= samples; ++sample) {
+        if (rates.size() >= 2 && seconds_since(start) > 1.5 * seconds) break;
         send(comm, peer, &count, sizeof count);
         const double rate = static_cast<double>(count) * message / stream(comm, peer, data, count);
         if (sample > 0) rates.push_back(rate);
-        count = std::clamp(static_cast<int>(rate * seconds / samples / message), 2, 1 << 14);
+        count = std::clamp(static_cast<int>(rate * seconds / samples / message), 4, 1 << 16);
     }
     count = 0;
     send(comm, peer, &count, sizeof count);
@@ -98,18 +102,21 @@ void receive_samples(const mpi::Comm& comm, int peer) {
     }
 }
 
-// The rounds of a tournament, with one pair in each where there are few.
-std::vector<std::vector<int>> schedule(int count) {
-    constexpr int few = 8;
-    if (count > few) return tournament(count);
+// Rounds in which each of `count` players meets every other once; -1: nobody. round[k] is whom k meets.
+std::vector<std::vector<int>> tournament(int count) {
+    // The circle method: one player stays, the others move on by one seat each round.
+    const int seats = count + count % 2;
     std::vector<std::vector<int>> rounds;
-    for (int a = 0; a < count; ++a) {
-        for (int b = a + 1; b < count; ++b) {
-            std::vector<int> meets(count, -1);
+    for (int round = 0; round + 1 < seats; ++round) {
+        std::vector<int> meets(count, -1);
+        for (int k = 0; k < seats / 2; ++k) {
+            const int a = k == 0 ? seats - 1 : (round + k) % (seats - 1);
+            const int b = (round - k + seats - 1) % (seats - 1);
+            if (a >= count || b >= count) continue;
             meets[a] = b;
             meets[b] = a;
-            rounds.push_back(std::move(meets));
         }
+        rounds.push_back(std::move(meets));
     }
     return rounds;
 }
@@ -130,22 +137,23 @@ std::vector<LinkRates> parse_links(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-std::vector<std::vector<int>> tournament(int count) {
-    // The circle method: one player stays, the others move on by one seat each round.
-    const int seats = count + count % 2;
-    std::vector<std::vector<int>> rounds;
-    for (int round = 0; round + 1 < seats; ++round) {
-        std::vector<int> meets(count, -1);
-        for (int k = 0; k < seats / 2; ++k) {
-            const int a = k == 0 ? seats - 1 : (round + k) % (seats - 1);
-            const int b = (round - k + seats - 1) % (seats - 1);
-            if (a >= count || b >= count) continue;
-            meets[a] = b;
-            meets[b] = a;
-        }
-        rounds.push_back(std::move(meets));
+std::vector<PairRound> rounds_of_all(const std::vector<int>& ranks, int most) {
+    constexpr std::size_t few = 8;
+    std::vector<PairRound> rounds;
+    for (const std::vector<int>& meets : tournament(static_cast<int>(ranks.size()))) {
+        PairRound round;
+        for (std::size_t k = 0; k < meets.size(); ++k)
+            if (meets[k] > static_cast<int>(k)) round.emplace_back(ranks[k], ranks[meets[k]]);
+        if (ranks.size() > few)
+            rounds.push_back(std::move(round));
+        else
+            for (const auto& pair : round) rounds.push_back({pair});
     }
-    return rounds;
+    const auto limit = static_cast<std::size_t>(std::max(most, 1));
+    if (ranks.size() <= few || rounds.size() <= limit) return rounds;
+    std::vector<PairRound> some;
+    for (std::size_t i = 0; i < limit; ++i) some.push_back(rounds[i * rounds.size() / limit]);
+    return some;
 }
 
 void wait_quietly(const mpi::Comm& comm) {
@@ -159,21 +167,20 @@ void wait_quietly(const mpi::Comm& comm) {
     }
 }
 
-std::vector<LinkRates> measure_links(const mpi::Comm& comm, const std::vector<int>& ranks, double seconds) {
-    const std::vector<std::vector<int>> rounds = schedule(static_cast<int>(ranks.size()));
-    const auto place = std::ranges::find(ranks, comm.rank());
-    const double slice = seconds / std::max<double>(1, static_cast<double>(rounds.size())) / 2;
+std::vector<LinkRates> measure_links(const mpi::Comm& comm, const std::vector<PairRound>& rounds, double seconds) {
+    const double slice = seconds / std::max<double>(1, static_cast<double>(rounds.size()));
     std::string mine;
-    for (const std::vector<int>& round : rounds) {
-        const int met = place == ranks.end() ? -1 : round[place - ranks.begin()];
-        if (met >= 0) {
-            const int peer = ranks[met];
-            const bool first = comm.rank() < peer;
-            const Measured latency = ping(comm, peer, first);
+    for (const PairRound& round : rounds) {
+        const auto own = std::ranges::find_if(
+            round, [&](const auto& pair) { return pair.first == comm.rank() || pair.second == comm.rank(); });
+        if (own != round.end()) {
+            const bool first = (*own).first == comm.rank();
+            const int peer = first ? (*own).second : (*own).first;
+            const Measured latency = ping(comm, peer, first, 0.1 * slice);
             Measured rate;
-            if (first) rate = send_samples(comm, peer, slice);
+            if (first) rate = send_samples(comm, peer, 0.4 * slice);
             receive_samples(comm, peer);
-            if (!first) rate = send_samples(comm, peer, slice);
+            if (!first) rate = send_samples(comm, peer, 0.4 * slice);
             mine += fmt::format("{} {} {} {} {} {}\n", comm.rank(), peer, latency.median, latency.spread, rate.median,
                                 rate.spread);
         }

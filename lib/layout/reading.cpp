@@ -3,56 +3,15 @@
 
 #include "lib/core/error.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/rule_book.hpp"
 #include "lib/layout/suggest.hpp"
 
 #include <algorithm>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 
 namespace tpx {
 namespace {
-
-/// Finds the rule for a name among those of a dialect.
-class RuleBook {
-public:
-    explicit RuleBook(const Dialect& dialect) : dialect_{dialect} {
-        for (const Rule& rule : dialect.rules) {
-            for (std::string& name : rule.name.folded()) rules_[std::move(name)].push_back(&rule);
-        }
-    }
-
-    /// `folded` is fold_numbers(name). Rules are exact, so they speak before the patterns of roles and of extras.
-    Meaning meaning_of(std::string_view name, const std::string& folded) const {
-        Meaning meaning = by_rule(name, folded);
-        if (meaning.kind != Meaning::Kind::unknown) return meaning;
-        for (const RolePattern& pattern : dialect_.roles.empty() ? torch_roles() : std::span{dialect_.roles}) {
-            const auto parameter = star_of(pattern.pattern, name);
-            if (!parameter) continue;
-            meaning = by_rule(*parameter, fold_numbers(*parameter));
-            meaning.role = pattern.role;
-            if (meaning.kind != Meaning::Kind::unknown) return meaning;
-        }
-        for (const std::string& extra : dialect_.extra) {
-            if (glob_match(extra, name)) return {.kind = Meaning::Kind::extra};
-        }
-        return meaning;
-    }
-
-private:
-    Meaning by_rule(std::string_view name, const std::string& folded) const {
-        const auto found = rules_.find(folded);
-        if (found == rules_.end()) return {};
-        for (const Rule* rule : found->second) {
-            if (const auto numbers = rule->name.match(name))
-                return {.kind = Meaning::Kind::parameter, .rule = rule, .indices = *numbers};
-        }
-        return {};
-    }
-
-    const Dialect& dialect_;
-    std::unordered_map<std::string, std::vector<const Rule*>> rules_;
-};
 
 /// What a configuration says of a family: no, nothing, or yes.
 enum class Verdict { no, silent, yes };
@@ -101,12 +60,16 @@ void settle(const Family& family, const Dialect& dialect, std::vector<Meaning>& 
 }
 
 Candidate match(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors,
-                std::span<const std::string> folded) {
+                const FoldedNames& names) {
     Candidate candidate{&family, &dialect};
     const RuleBook book{dialect};
+    std::vector<bool> may_know;
+    for (const std::string& folded : names.distinct) may_know.push_back(book.may_know(folded));
     std::set<std::string_view> present;
     for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-        candidate.meanings.push_back(book.meaning_of(tensors[t].name, folded[t]));
+        const std::uint32_t folded = names.of[t];
+        candidate.meanings.push_back(may_know[folded] ? book.meaning_of(tensors[t].name, names.distinct[folded])
+                                                      : Meaning{});
         const Meaning& meaning = candidate.meanings.back();
         if (meaning.kind == Meaning::Kind::unknown) candidate.unknown.push_back(t);
         if (meaning.kind != Meaning::Kind::parameter) continue;
@@ -217,15 +180,14 @@ std::string unheard_of(const Config& config) {
 Candidate best_candidate(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,
                          std::string& why_not) {
     const auto type = model_type(families, config);
-    std::vector<std::string> folded;
-    for (const Tensor& tensor : tensors) folded.push_back(fold_numbers(tensor.name));
+    const FoldedNames names{tensors};
     Candidate best;
     for (const Family& family : families) {
         for (const Dialect& dialect : family.dialects) {
             const std::string_view source = dialect.name == "mcore" ? "mcore" : "hf";
             const Verdict verdict = ask(family, source, config, type);
             if (verdict == Verdict::no) continue;
-            Candidate candidate = match(family, dialect, tensors, folded);
+            Candidate candidate = match(family, dialect, tensors, names);
             candidate.verdict = verdict;
             const auto detect = family.detect.find(dialect.name == "hf" ? "hf" : "mcore");
             candidate.named = detect != family.detect.end();

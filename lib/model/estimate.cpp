@@ -23,9 +23,16 @@ double nic_rate(std::span<const Host> hosts, bool& assumed) {
 
 StepTime time_of(const ModelSize& model, const Layout& layout, std::span<const Host> hosts, double batch,
                  const Parameters& parameters) {
-    const ExecutionPlan plan = execution_plan_of(layout, batch);
+    ExecutionPlan plan = execution_plan_of(layout, batch);
     const Allocation allocation = allocation_of(hosts, layout.ranks());
-    return step_time(parameters, model, batch, plan, routes_of(plan, allocation), allocation.cpus);
+    const Routes routes = routes_of(plan, allocation);
+    StepTime best = step_time(parameters, model, batch, plan, routes, allocation.cpus);
+    while (plan.micro_batches > 1) {  // fewer of them have more bubbles, but fewer constants
+        plan.micro_batches /= 2;
+        const StepTime time = step_time(parameters, model, batch, plan, routes, allocation.cpus);
+        if (time.total() < best.total()) best = time;
+    }
+    return best;
 }
 
 }  // namespace

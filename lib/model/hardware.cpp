@@ -4,34 +4,84 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <optional>
 
 namespace tpx {
 namespace {
 
-struct Quantity {
-    std::string_view name;
-    MeasuredRate HostHardware::*measured;
-    std::optional<double> Host::*given;
+// The rates that make hosts alike, and that plans take: as they are while all hosts work, where that was measured.
+struct PlannedRate {
+    Measured HostHardware::*measured;
+    Measured HostHardware::*shared;
+    std::optional<double> Host::*planned;
 };
-constexpr std::array<Quantity, 4> quantities{{{"memory", &HostHardware::memory, &Host::memory},
-                                              {"disk read", &HostHardware::disk_read, &Host::disk_read},
-                                              {"disk write", &HostHardware::disk_write, &Host::disk_write},
-                                              {"NIC", &HostHardware::nic, &Host::nic}}};
+constexpr std::array<PlannedRate, 4> planned_rates{
+    {{&HostHardware::memory, &HostHardware::memory, &Host::memory},
+     {&HostHardware::disk_read, &HostHardware::shared_read, &Host::disk_read},
+     {&HostHardware::disk_write, &HostHardware::shared_write, &Host::disk_write},
+     {&HostHardware::nic, &HostHardware::nic, &Host::nic}}};
 
-bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance * std::max(a, b); }
+bool alike(const Measured& a, const Measured& b) { return agree(a, b, 0.05, 0.25); }
 
-bool alike(const HostHardware& a, const HostHardware& b, double tolerance) {
-    return a.gpus == b.gpus && std::ranges::all_of(quantities, [&](const Quantity& quantity) {
-               return near((a.*quantity.measured).rate, (b.*quantity.measured).rate, tolerance);
+bool alike(const GpuHardware& a, const GpuHardware& b) {
+    return a.name == b.name && std::ranges::all_of(gpu_quantities, [&](const Quantity<GpuHardware>& quantity) {
+               return alike(a.*quantity.value, b.*quantity.value);
            });
 }
 
-double median(std::vector<double> values) {
-    std::ranges::sort(values);
-    const std::size_t middle = values.size() / 2;
-    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+bool alike(const HostHardware& a, const HostHardware& b) {
+    const auto rates = [&](const PlannedRate& rate) { return alike(a.*rate.measured, b.*rate.measured); };
+    const auto gpus = [](const GpuHardware& one, const GpuHardware& other) { return alike(one, other); };
+    return a.ranks == b.ranks && a.sockets == b.sockets && std::ranges::all_of(planned_rates, rates) &&
+           std::ranges::equal(a.gpus, b.gpus, gpus);
+}
+
+// Calls `visit` with the name and figures of every link that was measured, and the class of its ends.
+template <class Visit>
+void for_each_link(const Hardware& hardware, Visit&& visit) {
+    for (const HostHardware& host : hardware.hosts) {
+        if (host.same_socket.rate.median > 0) visit(host.name, host.same_socket, PairClass::same_socket);
+        if (host.same_host.rate.median > 0) visit(host.name, host.same_host, PairClass::same_host);
+    }
+    for (std::size_t a = 0; a < hardware.links.size(); ++a)
+        for (std::size_t b = 0; b < hardware.links.size(); ++b)
+            if (hardware.links[a][b].rate.median > 0)
+                visit(fmt::format("{} to {}", hardware.hosts[a].name, hardware.hosts[b].name), hardware.links[a][b],
+                      class_of_pair(hardware.hosts[a], hardware.hosts[b]));
+}
+
+// The median over `links`; its spread is theirs, or how far they differ if that is more.
+Measured typical_of(const std::vector<LinkHardware>& links, Measured LinkHardware::*value) {
+    std::vector<double> medians, spreads;
+    for (const LinkHardware& link : links) {
+        medians.push_back((link.*value).median);
+        spreads.push_back((link.*value).spread);
+    }
+    const Measured typical = summarise(medians);
+    return {typical.median, std::max(typical.spread, summarise(spreads).median)};
+}
+
+// Every rate of the cluster with what it is of, those that are compared or all.
+template <class Visit>
+void for_each_rate(const Hardware& hardware, bool all, Visit&& visit) {
+    for (const HostHardware& host : hardware.hosts) {
+        for (const auto& quantity : host_quantities)
+            if (all || quantity.compared) visit(fmt::format("{}: {}", host.name, quantity.name), host.*quantity.value);
+        for (std::size_t i = 0; i < host.gpus.size(); ++i) {
+            const GpuHardware& gpu = host.gpus[i];
+            for (const auto& quantity : gpu_quantities)
+                visit(fmt::format("{}: GPU {}: {}", host.name, i, quantity.name), gpu.*quantity.value);
+            for (std::size_t k = 0; k < gpu.peers.size(); ++k)
+                visit(fmt::format("{}: GPU {} to GPU {}", host.name, i, k), gpu.peers[k]);
+        }
+    }
+    for_each_link(hardware, [&](const std::string& name, const LinkHardware& link, PairClass kind) {
+        const std::string_view near = pair_class_names[static_cast<std::size_t>(kind)];
+        visit(kind <= PairClass::same_host ? fmt::format("{}: {}", name, near) : name, link.rate);
+    });
+    for (std::size_t kind = 0; kind < pair_class_names.size(); ++kind)
+        visit(fmt::format("NCCL: {}", pair_class_names[kind]), hardware.nccl.between[kind]);
+    visit("NCCL: all-reduce", hardware.nccl.all_reduce);
 }
 
 }  // namespace
@@ -39,66 +89,113 @@ double median(std::vector<double> values) {
 void find_nics(Hardware& hardware) {
     for (std::size_t a = 0; a < hardware.links.size(); ++a)
         for (std::size_t b = 0; b < hardware.links.size(); ++b)
-            for (const MeasuredRate& link : {hardware.links[a][b], hardware.links[b][a]})
-                if (a != b && link.rate > hardware.hosts[a].nic.rate) hardware.hosts[a].nic = link;
+            for (const Measured& rate : {hardware.links[a][b].rate, hardware.links[b][a].rate})
+                if (a != b && rate.median > hardware.hosts[a].nic.median) hardware.hosts[a].nic = rate;
 }
 
-std::vector<int> merge_classes(Hardware& hardware, double tolerance) {
+std::vector<int> classes_of(const Hardware& hardware) {
     std::vector<int> classes(hardware.hosts.size(), -1);
     int count = 0;
     for (std::size_t first = 0; first < hardware.hosts.size(); ++first) {
         if (classes[first] >= 0) continue;
-        std::vector<std::size_t> members;
         for (std::size_t other = first; other < hardware.hosts.size(); ++other)
-            if (classes[other] < 0 && alike(hardware.hosts[first], hardware.hosts[other], tolerance)) {
-                classes[other] = count;
-                members.push_back(other);
-            }
+            if (classes[other] < 0 && alike(hardware.hosts[first], hardware.hosts[other])) classes[other] = count;
         ++count;
-        for (const Quantity& quantity : quantities) {
-            std::vector<double> rates;
-            for (const std::size_t member : members) rates.push_back((hardware.hosts[member].*quantity.measured).rate);
-            const double common = median(rates);
-            for (const std::size_t member : members) (hardware.hosts[member].*quantity.measured).rate = common;
-        }
     }
     return classes;
+}
+
+std::vector<Host> hosts_for_planning(const Hardware& hardware, const std::vector<int>& classes) {
+    std::vector<Host> hosts;
+    for (const HostHardware& host : hardware.hosts) {
+        Host& planned = hosts.emplace_back();
+        planned.name = host.name;
+        planned.gpus = host.gpus.empty() ? host.ranks : static_cast<int>(host.gpus.size());
+        planned.switch_group = host.switch_group;
+    }
+    const int count = classes.empty() ? 0 : std::ranges::max(classes) + 1;
+    for (const PlannedRate& rate : planned_rates) {
+        std::vector<std::vector<double>> rates(static_cast<std::size_t>(count));
+        for (std::size_t i = 0; i < hosts.size(); ++i) {
+            const Measured& shared = hardware.hosts[i].*rate.shared;
+            const Measured& measured = shared.median > 0 ? shared : hardware.hosts[i].*rate.measured;
+            if (measured.median > 0) rates[classes[i]].push_back(measured.median);
+        }
+        for (std::size_t i = 0; i < hosts.size(); ++i)
+            if (!rates[classes[i]].empty()) hosts[i].*rate.planned = summarise(rates[classes[i]]).median;
+    }
+    return hosts;
+}
+
+PairClass class_of_pair(const HostHardware& a, const HostHardware& b) {
+    return !a.switch_group.empty() && a.switch_group == b.switch_group ? PairClass::same_switch : PairClass::other;
+}
+
+std::vector<PairSummary> pair_classes(const Hardware& hardware) {
+    std::array<std::vector<LinkHardware>, 4> links;
+    for_each_link(hardware, [&](const std::string&, const LinkHardware& link, PairClass kind) {
+        links[static_cast<std::size_t>(kind)].push_back(link);
+    });
+    std::vector<PairSummary> summaries;
+    for (std::size_t kind = 0; kind < links.size(); ++kind) {
+        if (links[kind].empty()) continue;
+        PairSummary& summary = summaries.emplace_back();
+        summary.kind = static_cast<PairClass>(kind);
+        summary.pairs = links[kind].size();
+        summary.typical = {typical_of(links[kind], &LinkHardware::rate),
+                           typical_of(links[kind], &LinkHardware::latency)};
+        summary.slowest = summary.typical.rate.median;
+        for (const LinkHardware& link : links[kind]) summary.slowest = std::min(summary.slowest, link.rate.median);
+    }
+    return summaries;
 }
 
 std::vector<SlowLink> slow_links(const Hardware& hardware) {
     std::vector<SlowLink> slow;
     for (std::size_t a = 0; a < hardware.links.size(); ++a)
         for (std::size_t b = 0; b < hardware.links.size(); ++b) {
-            const double expected = std::min(hardware.hosts[a].nic.rate, hardware.hosts[b].nic.rate);
-            if (a != b && hardware.links[a][b].rate < 0.9 * expected) slow.push_back({a, b, expected});
+            const Measured& rate = hardware.links[a][b].rate;
+            const double expected = std::min(hardware.hosts[a].nic.median, hardware.hosts[b].nic.median);
+            if (rate.median > 0 && rate.median < (1 - std::max(0.1, rate.spread)) * expected)
+                slow.push_back({a, b, expected});
         }
     return slow;
 }
 
-std::vector<Degraded> degraded(std::span<const Host> before, const Hardware& now) {
+bool has_uneven_links(const Hardware& hardware) {
+    const std::vector<PairSummary> classes = pair_classes(hardware);
+    bool uneven = false;
+    for_each_link(hardware, [&](const std::string&, const LinkHardware& link, PairClass kind) {
+        const auto own = std::ranges::find(classes, kind, &PairSummary::kind);
+        uneven = uneven || (kind >= PairClass::same_switch && !agree(link.rate, (*own).typical.rate, 0.1, 0.1));
+    });
+    return uneven;
+}
+
+std::vector<Degraded> degraded(const Hardware& before, const Hardware& now) {
+    std::vector<std::pair<std::string, Measured>> known;
+    for_each_rate(before, false,
+                  [&](std::string name, const Measured& rate) { known.emplace_back(std::move(name), rate); });
+    std::ranges::sort(known, {}, &std::pair<std::string, Measured>::first);
     std::vector<Degraded> found;
-    for (const HostHardware& host : now.hosts) {
-        const auto old = std::ranges::find(before, host.name, &Host::name);
-        if (old == before.end()) continue;
-        for (const Quantity& quantity : quantities) {
-            const std::optional<double>& given = (*old).*quantity.given;
-            const MeasuredRate& measured = host.*quantity.measured;
-            if (!given || measured.rate <= 0) continue;
-            const double allowed = std::max(0.1, 3 * measured.spread);
-            if (measured.rate < (1 - allowed) * *given)
-                found.push_back({host.name, quantity.name, *given, measured.rate});
-        }
-    }
+    for_each_rate(now, false, [&](const std::string& name, const Measured& rate) {
+        const auto old = std::ranges::lower_bound(known, name, {}, &std::pair<std::string, Measured>::first);
+        if (old == known.end() || (*old).first != name || rate.median <= 0) return;
+        const Measured& was = (*old).second;
+        if (rate.median < was.median && !agree(rate, was, 0.1, 0.5)) found.push_back({name, was.median, rate.median});
+    });
     return found;
 }
 
 std::vector<std::string> noisy(const Hardware& hardware) {
+    std::vector<std::pair<double, std::string>> unsure;
+    for_each_rate(hardware, true, [&](std::string name, const Measured& rate) {
+        if (rate.spread > 0.2) unsure.emplace_back(rate.spread, std::move(name));
+    });
+    std::ranges::stable_sort(unsure, std::ranges::greater{}, &std::pair<double, std::string>::first);
     std::vector<std::string> lines;
-    for (const HostHardware& host : hardware.hosts)
-        for (const Quantity& quantity : quantities)
-            if ((host.*quantity.measured).spread > 0.2)
-                lines.push_back(fmt::format("{}: {}: samples spread by {:.0f} %", host.name, quantity.name,
-                                            100 * (host.*quantity.measured).spread));
+    for (const auto& [spread, name] : unsure)
+        lines.push_back(fmt::format("{}: samples spread by {:.0f} %", name, 100 * spread));
     return lines;
 }
 

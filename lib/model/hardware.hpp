@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/measured.hpp"
 #include "lib/plan/hosts.hpp"
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,53 +12,138 @@
 
 namespace tpx {
 
-/// A measured rate in bytes per second, 0 where it was not measured, and how far its samples lie apart.
-struct MeasuredRate {
-    double rate = 0;
-    double spread = 0;  ///< between the quartiles, as a share of the rate
+/// How near two ranks are to each other. Hosts are on the same switch only if that was said of both.
+enum class PairClass { same_socket, same_host, same_switch, other };
+inline constexpr std::array<std::string_view, 4> pair_class_keys{"same_socket", "same_host", "same_switch", "other"};
+inline constexpr std::array<std::string_view, 4> pair_class_names{"same socket", "same host", "same switch", "other"};
+
+/// Messages from one rank to another.
+struct LinkHardware {
+    Measured rate;     ///< bytes per second
+    Measured latency;  ///< seconds one way, of a few bytes
 };
 
-/// What was measured of one host.
+/// One GPU. Rates are in bytes per second.
+struct GpuHardware {
+    std::string name;
+    std::string bus;     ///< its PCI address
+    int numa_node = -1;  ///< -1: not known
+    int nvlinks = 0;     ///< how many are up
+    Measured to_device;  ///< from pinned memory of the host
+    Measured from_device;
+    Measured copy;                ///< inside its memory: bytes copied
+    std::vector<Measured> peers;  ///< to each GPU of the host, in their order; its own is not measured
+};
+
+/// What was measured of one host. Rates are in bytes per second.
 struct HostHardware {
     std::string name;
-    int gpus = 1;
-    MeasuredRate memory, disk_read, disk_write;
-    MeasuredRate shared_read, shared_write;  ///< of the disk, while all hosts use theirs
-    MeasuredRate nic;                        ///< the best link from or to it
+    std::string switch_group;                                 ///< empty: not known
+    int ranks = 1;                                            ///< how many were started there
+    int sockets = 0, numa_nodes = 0, cores = 0, threads = 0;  ///< 0: not known
+    Measured memory;                                          ///< bytes that one core copies
+    Measured direct_read, direct_write;                       ///< of the disk, past the page cache
+    Measured buffered_read, buffered_write;                   ///< of the disk, through the page cache
+    Measured disk_both;                                       ///< read and written, while it does both at once
+    Measured disk_read, disk_write;                           ///< the better of direct and buffered
+    Measured shared_read, shared_write;                       ///< of the disk, while all hosts use theirs
+    Measured nic;                                             ///< the best link from or to it
+    LinkHardware same_socket, same_host;                      ///< between two of its ranks
+    Measured ipc;                                             ///< between GPUs of two processes
+    std::vector<GpuHardware> gpus;
+};
+
+/// What NCCL reaches. Rates are in bytes per second.
+struct NcclHardware {
+    int gpus = 0;                     ///< 0: not measured
+    std::array<Measured, 4> between;  ///< a pair of GPUs of each class
+    Measured all_reduce;              ///< of all GPUs, as bus bandwidth: bytes / seconds × 2 (n − 1) / n
 };
 
 /// What was measured of a cluster: hosts, and the links between any two of them.
 struct Hardware {
     std::vector<HostHardware> hosts;
-    std::vector<std::vector<MeasuredRate>> links;  ///< [from][to]
-    std::vector<std::vector<double>> latency;      ///< seconds one way, [from][to]
+    std::vector<std::vector<LinkHardware>> links;  ///< [from][to]; empty if there is one host
+    NcclHardware nccl;
 };
+
+/// One of the rates of a host, or of a GPU.
+template <class Owner>
+struct Quantity {
+    std::string_view key;   ///< in files
+    std::string_view name;  ///< for people
+    Measured Owner::*value;
+    bool compared = true;  ///< judged by degraded(); others are parts of these
+};
+inline constexpr std::array<Quantity<HostHardware>, 12> host_quantities{{
+    {"memory", "memory", &HostHardware::memory},
+    {"disk_read", "disk read", &HostHardware::disk_read},
+    {"disk_write", "disk write", &HostHardware::disk_write},
+    {"disk_read_direct", "direct disk read", &HostHardware::direct_read, false},
+    {"disk_write_direct", "direct disk write", &HostHardware::direct_write, false},
+    {"disk_read_buffered", "buffered disk read", &HostHardware::buffered_read, false},
+    {"disk_write_buffered", "buffered disk write", &HostHardware::buffered_write, false},
+    {"disk_both", "disk read and write", &HostHardware::disk_both},
+    {"disk_read_together", "disk read of all hosts", &HostHardware::shared_read},
+    {"disk_write_together", "disk write of all hosts", &HostHardware::shared_write},
+    {"nic", "NIC", &HostHardware::nic},
+    {"gpu_ipc", "GPUs of two processes", &HostHardware::ipc},
+}};
+inline constexpr std::array<Quantity<GpuHardware>, 3> gpu_quantities{{
+    {"to_device", "host to GPU", &GpuHardware::to_device},
+    {"from_device", "GPU to host", &GpuHardware::from_device},
+    {"copy", "GPU memory", &GpuHardware::copy},
+}};
 
 /// Gives each host the best rate of its links as that of its NIC.
 void find_nics(Hardware& hardware);
 
-/// Hosts that are alike, all rates within `tolerance` of each other, get the medians of their rates. The class of each
-/// host.
-std::vector<int> merge_classes(Hardware& hardware, double tolerance = 0.05);
+/// The class of each host, numbered by their first members. Hosts are alike when they have as many ranks and sockets
+/// and the same GPUs, and what was measured of memory, disks, NIC and GPUs agrees within 5 %, or within its spreads,
+/// but never more than 25 %.
+std::vector<int> classes_of(const Hardware& hardware);
 
-/// A link that is slower than the NICs at both of its ends would let it be, by more than 10 %.
+/// The hosts as plans take them: all of a class have the medians of its rates, disks those that they have while all
+/// hosts use theirs, as they do when state is moved. Devices are the GPUs, or where there are none the ranks.
+std::vector<Host> hosts_for_planning(const Hardware& hardware, const std::vector<int>& classes);
+
+/// How near hosts `a` and `b`, which are not the same, are.
+PairClass class_of_pair(const HostHardware& a, const HostHardware& b);
+
+/// All pairs of a class.
+struct PairSummary {
+    PairClass kind = PairClass::other;
+    std::size_t pairs = 0;  ///< in one direction each
+    LinkHardware typical;   ///< medians over the pairs; of one pair, its own
+    double slowest = 0;     ///< the least of their rates
+};
+
+/// The classes of which there are pairs that were measured, nearest first.
+std::vector<PairSummary> pair_classes(const Hardware& hardware);
+
+/// A link that is slower than the NICs at both of its ends would let it be, by more than 10 % and more than its spread.
 struct SlowLink {
     std::size_t from = 0, to = 0;
     double expected = 0;
 };
 std::vector<SlowLink> slow_links(const Hardware& hardware);
 
+/// Whether links differ so much that only a table of all of them tells how fast they are: a class has a link more than
+/// 10 % from its median.
+bool has_uneven_links(const Hardware& hardware);
+
 /// Something that is slower than it was.
 struct Degraded {
-    std::string host;
-    std::string_view what;
+    std::string what;  ///< "n2: NIC", "n0 to n2", "n1: GPU 3: host to GPU"
     double before = 0, now = 0;
 };
 
-/// What of the hosts of the same names is slower than `before` says, by more than 10 % and three times the spread.
-std::vector<Degraded> degraded(std::span<const Host> before, const Hardware& now);
+/// What of the hosts of the same names is slower than `before` says, by more than 10 % and more than the spreads of
+/// both together; by half in any case.
+std::vector<Degraded> degraded(const Hardware& before, const Hardware& now);
 
-/// Rates that the measurements themselves are unsure of: "n0: disk write: spread 35 %", for spreads above 20 %.
+/// Rates that the measurements themselves are unsure of: "n0: disk write: samples spread by 35 %", for spreads above
+/// 20 %, largest first.
 std::vector<std::string> noisy(const Hardware& hardware);
 
 }  // namespace tpx

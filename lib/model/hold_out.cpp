@@ -11,18 +11,24 @@
 namespace tpx {
 
 HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                 std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count, unsigned seed) {
+                 std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count,
+                 std::optional<unsigned> draw) {
     HeldOut result;
     if (candidates.empty()) return result;
     std::vector<Run> offered;
     for (const std::size_t i : candidates) offered.push_back(runs[i]);
-    const std::size_t first = std::mt19937{seed}() % candidates.size();
+    const auto take = [&](std::size_t candidate) {
+        if (static_cast<int>(result.train.size()) < count && std::ranges::count(result.train, candidate) == 0)
+            result.train.push_back(candidate);
+    };
     Belief belief = prior;
-    learn(belief.covariance, slope_of(prior.mean, model, offered[first]), run_deviation * run_deviation);
-    result.train.push_back(candidates[first]);
+    if (draw) {
+        const std::size_t first = std::mt19937{*draw}() % candidates.size();
+        learn(belief.covariance, slope_of(prior.mean, model, offered[first]), run_deviation * run_deviation);
+        take(candidates[first]);
+    }
     for (const Suggestion& suggestion : most_informative(model, offered, belief, count))
-        if (suggestion.candidate != first && static_cast<int>(result.train.size()) < count)
-            result.train.push_back(candidates[suggestion.candidate]);
+        take(candidates[suggestion.candidate]);
     std::vector<Run> fitted;
     for (const std::size_t i : result.train) fitted.push_back(runs[i]);
     const Fit fit = fit_parameters(model, fitted, prior);
@@ -34,14 +40,15 @@ HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief
     return result;
 }
 
-HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count, unsigned seed) {
+HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count,
+                 std::optional<unsigned> draw) {
     std::vector<std::size_t> all(runs.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
-    return hold_out(model, runs, prior, all, all, count, seed);
+    return hold_out(model, runs, prior, all, all, count, draw);
 }
 
 std::vector<HeldOut> leave_one_placement_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                             int count, unsigned seed) {
+                                             int count, std::optional<unsigned> draw) {
     std::map<std::vector<int>, std::vector<std::size_t>> placements;
     for (std::size_t i = 0; i < runs.size(); ++i) {
         std::vector<int> gpus = runs[i].allocation.gpus;
@@ -53,7 +60,7 @@ std::vector<HeldOut> leave_one_placement_out(const ModelSize& model, std::span<c
         std::vector<std::size_t> others;
         for (std::size_t i = 0; i < runs.size(); ++i)
             if (std::ranges::count(test, i) == 0) others.push_back(i);
-        results.push_back(hold_out(model, runs, prior, others, test, count, seed));
+        results.push_back(hold_out(model, runs, prior, others, test, count, draw));
     }
     return results;
 }

@@ -3,6 +3,7 @@
 
 #include "lib/model/fit.hpp"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,16 +16,19 @@ struct HeldOut {
     std::vector<double> errors;      ///< predicted / measured - 1 of each in `test`
 };
 
-/// Fits `count` of the `candidates` (indices into `runs`) and predicts each of `test`. The first is drawn by `seed`,
-/// the others are the most informative ones beside it; times of runs outside the training set are not looked at.
+/// Fits `count` of the `candidates` (indices into `runs`) and predicts each of `test`. The most informative ones are
+/// fitted, or a first one that `draw` picks and the most informative ones beside it; no time outside the training set
+/// is looked at.
 HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                 std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count, unsigned seed);
+                 std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count,
+                 std::optional<unsigned> draw = {});
 
 /// hold_out() on all runs: what is not fitted is predicted.
-HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count, unsigned seed);
+HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count,
+                 std::optional<unsigned> draw = {});
 
 /// hold_out() once for each placement (hosts in any order): no run on it is fitted, and all runs on it are predicted.
 std::vector<HeldOut> leave_one_placement_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                             int count, unsigned seed);
+                                             int count, std::optional<unsigned> draw = {});
 
 }  // namespace tpx

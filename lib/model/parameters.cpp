@@ -20,9 +20,9 @@ const std::array<ParameterInfo, parameter_count>& parameter_infos() {
         {"tensor_rate", "", &Parameters::tensor_rate, 0, 0.3},
         {"nic", "B/s", &Parameters::nic, 0, 1.0},
         {"pcie", "B/s", &Parameters::pcie, 0, 0.4},
-        {"further_host", "s", &Parameters::further_host, 0, 1.0},
+        {"further_host", "s", &Parameters::further_host, 0, 0.6},
         {"further_stage", "s", &Parameters::further_stage, 0, 1.0},
-        {"uneven", "s", &Parameters::uneven, 0, 1.5},
+        {"uneven", "s", &Parameters::uneven, 0, 1.8},
     }};
     return infos;
 }

@@ -22,14 +22,14 @@ struct Parameters {
     double k_off = 1.3;          ///< overlap of backward pass and gradients going to the host: exponent, >= 1
     double k_swap = 1.3;         ///< overlap of the CPU's optimizer and weights coming back: exponent, >= 1
     double zero_exchange = 0.6;  ///< reduce-scatter of gradients under ZeRO / all-reduce of them: half in theory
-    double k_const = 0.03;       ///< seconds of each step that nothing explains
+    double k_const = 0.03;       ///< seconds of each pass that nothing explains: what does not shrink with the batch
     double intra = 100e9;        ///< bytes per second between GPUs of one host
     double tensor_rate = 0.5;  ///< share of `intra` that all-reduces between layers reach, and products cut small cost
     double nic = 12e9;         ///< bytes per second through one NIC
     double pcie = 9e9;         ///< bytes per second between a GPU and its host
     double further_host = 3e-3;   ///< seconds for each further host that takes part in the gradient exchange
     double further_stage = 1e-2;  ///< seconds for each further pipeline stage
-    double uneven = 1e-2;         ///< seconds added where GPUs do not fill their NICs on some host (data parallel)
+    double uneven = 2e-2;         ///< seconds added where GPUs do not fill their NICs on some host (data parallel)
 };
 
 /// One parameter: its name and unit in files, and what is believed of it before any run is seen, which is that the

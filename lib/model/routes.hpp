@@ -7,17 +7,18 @@ namespace tpx {
 
 /// Which links the groups of a plan use on an allocation, in NICs and shares: bandwidth without the rates.
 struct Routes {
-    double data_nics = 0;      ///< NICs that each ring of the gradient exchange has; 0: it stays inside hosts
+    double data_nics = 0;      ///< NICs of the ring of the gradient exchange that has fewest; 0: none leaves a host
     double tensor_nics = 0;    ///< NICs that a tensor group which is cut by a host boundary has
     double tensor_cut = 0;     ///< share of the stages with such a group
-    double pipeline_nics = 0;  ///< NICs for each GPU between stages; 0: all stages are on one host
+    double pipeline_nics = 0;  ///< NICs of each GPU that sends to the next stage, all GPUs of a stage at once
+    double pipeline_cut = 0;   ///< share of the borders between stages that are not inside a host
     int further_hosts = 0;     ///< hosts beyond the first
     bool uneven = false;       ///< on some host of several, a NIC serves fewer GPUs than elsewhere
 };
 
 /// The routes of `plan` on `allocation`: ranks fill the hosts in order, tp innermost, then cp and dp, then pp. A ring
-/// that leaves a host has the NICs that the job's GPUs on the emptiest host have, divided among the rings of a stage
-/// that leave through them. Throws Error (usage) unless the plan has as many GPUs as the allocation.
+/// of the gradient exchange leaves a host through the NICs of its GPUs there, and shares each with the other rings
+/// that leave through it. Throws Error (usage) unless the plan has as many GPUs as the allocation.
 Routes routes_of(const ExecutionPlan& plan, const Allocation& allocation);
 
 }  // namespace tpx

@@ -52,11 +52,14 @@ double tensor_exchange(const Step& step) {
 double pipeline_exchange(const Step& step) {
     const ExecutionPlan& plan = step.plan;
     if (plan.pp <= 1) return 0;
-    const double samples = step.local * plan.accumulation / plan.cp;
-    const double bytes =
-        2 * step.model.bytes * samples * step.model.sequence * step.model.hidden / plan.tp * step.stretch * plan.vpp;
-    const double rate = step.routes.pipeline_nics > 0 ? step.routes.pipeline_nics * step.is.nic : step.is.intra;
-    return bytes / rate + step.is.further_stage * (plan.pp - 1);
+    const double samples = step.local * plan.accumulation / plan.cp / plan.micro_batches;
+    const double sends = plan.micro_batches * plan.vpp + plan.pp - 2;
+    const double bytes = 2 * step.model.bytes * samples * step.model.sequence * step.model.hidden /
+                         (plan.sequence ? plan.tp : 1) * sends;
+    const double cut = step.routes.pipeline_cut;
+    const double inside = (1 - cut) / step.is.intra;
+    return bytes * (cut > 0 ? inside + cut / (step.routes.pipeline_nics * step.is.nic) : inside) +
+           step.is.further_stage * (plan.pp - 1);
 }
 
 // Backward passes, the exchange of gradients behind the last of them, and the optimizer on the GPU.
@@ -120,7 +123,7 @@ StepTime step_time(const Parameters& parameters, const ModelSize& model, double 
     plan.offload ? add_offloaded(step, backward, exchange, time) : add_resident(step, backward, exchange, time);
     time.tensor = tensor_exchange(step);
     time.pipeline = pipeline_exchange(step);
-    time.constant = parameters.k_const;
+    time.constant = parameters.k_const * plan.accumulation * plan.micro_batches * step.stretch / plan.pp;
     if (plan.tp * plan.pp == 1) {
         time.constant += parameters.further_host * routes.further_hosts;
         if (routes.uneven && !plan.offload) time.constant += parameters.uneven;

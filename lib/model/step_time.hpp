@@ -15,8 +15,8 @@ struct StepTime {
     double tensor = 0;     ///< all-reduces of tensor parallelism
     double pipeline = 0;   ///< activations from stage to stage; bubbles count as forward and backward
     double optimizer = 0;
-    double offload = 0;  ///< copies between GPU and host
-    double constant = 0;
+    double offload = 0;   ///< copies between GPU and host
+    double constant = 0;  ///< of each pass and, with data parallelism alone, of each further host
 
     double total() const {
         return forward + recompute + backward + gradients + tensor + pipeline + optimizer + offload + constant;

@@ -3,6 +3,8 @@
 
 #include "lib/core/error.hpp"
 
+#include <algorithm>
+
 namespace tpx {
 
 std::vector<Host> uniform_hosts(int count, int gpus) {
@@ -14,6 +16,16 @@ std::vector<Host> uniform_hosts(int count, int gpus) {
         hosts[i].gpus = gpus;
     }
     return hosts;
+}
+
+void fill_rates(std::vector<Host>& hosts, std::span<const Host> known) {
+    if (known.empty()) return;
+    for (Host& host : hosts) {
+        const auto found = std::ranges::find(known, host.name, &Host::name);
+        const Host& like = found == known.end() ? known.front() : *found;
+        for (const auto rate : {&Host::nic, &Host::disk_read, &Host::disk_write, &Host::memory})
+            if (!(host.*rate)) host.*rate = like.*rate;
+    }
 }
 
 std::vector<std::int32_t> first_devices(std::span<const Host> hosts) {

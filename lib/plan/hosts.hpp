@@ -33,6 +33,9 @@ struct DefaultRates {
 };
 inline constexpr DefaultRates default_rates{};
 
+/// Gives `hosts` the rates that they lack: those of the host of the same name in `known`, else of the first one there.
+void fill_rates(std::vector<Host>& hosts, std::span<const Host> known);
+
 /// The devices of all hosts are numbered in order: those of host h from the h-th of these numbers up to the next, which
 /// is there for the last host too.
 std::vector<std::int32_t> first_devices(std::span<const Host> hosts);

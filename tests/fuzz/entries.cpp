@@ -5,6 +5,7 @@
 #include "formats/plan/hosts_file.hpp"
 #include "formats/plan/plan_file.hpp"
 #include "formats/profile/gpu_profile_file.hpp"
+#include "formats/profile/hardware_file.hpp"
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
 #include "formats/profile/training_log.hpp"
@@ -184,6 +185,15 @@ void outages_file(std::string_view bytes) {
     formats::parse_outages(bytes, "outages.csv", formats::read_cluster("8x4:K80"));
 }
 
+// What has been written once, with rounded figures, must be read and written as the same.
+void hardware(std::string_view bytes) {
+    const auto again = [](std::string_view text) {
+        return formats::hardware_text(formats::parse_hardware(text, "hardware.toml"));
+    };
+    const std::string text = again(again(bytes));
+    if (again(text) != text) throw std::logic_error{"a hardware file changes when it is read and written"};
+}
+
 void columns(std::string_view bytes) { formats::parse_columns(bytes, "columns.toml"); }
 void throughput_model(std::string_view bytes) {
     formats::belief_before(formats::parse_throughput_model(bytes, "m.toml"));
@@ -242,6 +252,7 @@ std::span<const Entry> entries() {
         Entry{"outages", outages_file},
         Entry{"runs", runs},
         Entry{"columns", columns},
+        Entry{"hardware", hardware},
         Entry{"throughput-model", throughput_model},
         Entry{"gpu-profile", gpu_profile},
         Entry{"training-log", training_log},

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tpx {
@@ -34,10 +35,14 @@ private:
     static constexpr Time shortest = 360 * second;
 
     // Those that ran in the last round in the order in which they were chosen, then those that wait as they stand in
-    // their heap; true when there are others than before.
+    // their heap; true when there are others than before. A job whose last step ends at this very moment is not known
+    // to be done when the round is decided.
     bool find_jobs(const Simulation& simulation) {
-        const auto is_done = [&](int id) { return simulation.result(id).finish != never; };
+        const auto is_done = [&](int id) {
+            return ended_.contains(id) || simulation.result(id).finish < simulation.now();
+        };
         std::erase_if(chosen_, is_done);
+        std::erase_if(queue_, is_done);
         for (const int id : simulation.waiting())
             if (id >= next_) push(simulation, id), next_ = id + 1;
         std::vector<int> jobs = chosen_;
@@ -50,10 +55,15 @@ private:
         return true;
     }
 
-    // VirtualFlow's simulator keeps who waits in a heap by priority, and takes them as they stand in it.
+    // VirtualFlow's simulator keeps who waits in a heap by priority, and takes them as they stand in it; who is done
+    // leaves a gap that is closed without ordering the rest anew.
     void push(const Simulation& simulation, int id) {
         queue_.push_back(id);
-        std::ranges::push_heap(queue_, {}, [&](int job) { return simulation.job(job).priority; });
+        for (std::size_t at = queue_.size() - 1; at > 0; at = (at - 1) / 2) {
+            int &here = queue_[at], &above = queue_[(at - 1) / 2];
+            if (simulation.job(here).priority <= simulation.job(above).priority) return;
+            std::swap(here, above);
+        }
     }
 
     void compute_shares(const Simulation& simulation) {
@@ -175,6 +185,13 @@ private:
             if (!held.empty() && held != wanted[i]) simulation.stop(jobs_[i]);
         }
         for (std::size_t i = 0; i < jobs_.size(); ++i) {
+            if (simulation.result(jobs_[i]).finish != never) {
+                // Given GPUs, it says at once that it is done, which holds them for the round; else when it is asked
+                // next.
+                if (wanted[i].empty()) simulation.record_finish(jobs_[i], simulation.now() + round_);
+                ended_.insert(jobs_[i]);
+                continue;
+            }
             if (wanted[i].empty() || !simulation.grant(jobs_[i]).parts.empty()) continue;
             Grant grant = place(simulation, jobs_[i], wanted[i]);
             if (grant.parts.empty() || !simulation.within_quota(jobs_[i], grant.gpus())) continue;
@@ -188,6 +205,7 @@ private:
     std::vector<int> jobs_;
     std::vector<int> known_;   // the same, in order
     std::vector<int> chosen_;  // of the last round, most urgent first
+    std::set<int> ended_;      // done when a round began
     std::vector<int> queue_;   // who was not chosen, or came since, as a heap
     int next_ = 0;             // the first job that has not come
     std::vector<KindUse> uses_;

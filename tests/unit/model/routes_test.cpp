@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <set>
 
@@ -17,29 +18,60 @@ Routes routes(const char* plan, std::vector<int> gpus, double gpus_per_nic = 2) 
     return routes_of(parse_execution_plan(plan), {std::move(gpus), gpus_per_nic, 4});
 }
 
-// Which hosts each group of ranks touches, by listing every rank.
+// Which hosts and NICs each group of ranks touches, by listing every rank.
 struct Listed {
-    bool data_leaves = false;
+    double data_nics = 0;
     int cut_stages = 0;
+    int crossed_borders = 0;
 };
 
+struct Place {
+    int host, nic;
+};
+
+std::vector<Place> places_of(const Allocation& allocation) {
+    std::vector<Place> places;
+    for (int host = 0; host < int(allocation.gpus.size()); ++host)
+        for (int i = 0; i < allocation.gpus[host]; ++i) places.push_back({host, int(i / allocation.gpus_per_nic)});
+    return places;
+}
+
+// The NICs of each ring on each host that it leaves, each NIC divided among the rings that leave through it.
+double listed_nics(const ExecutionPlan& plan, const std::vector<Place>& places) {
+    std::map<std::pair<int, int>, std::set<int>> rings_at;                 // host and NIC -> rings
+    std::map<std::pair<int, int>, std::set<std::pair<int, int>>> nics_of;  // ring and host -> NICs
+    for (int ring = 0; ring < plan.pp * plan.tp; ++ring) {
+        std::vector<Place> members;
+        for (int d = 0; d < plan.dp; ++d)
+            members.push_back(places[(ring / plan.tp * plan.dp + d) * plan.tp + ring % plan.tp]);
+        if (std::ranges::all_of(members, [&](const Place& at) { return at.host == members[0].host; })) continue;
+        for (const Place& at : members) {
+            rings_at[{at.host, at.nic}].insert(ring);
+            nics_of[{ring, at.host}].insert({at.host, at.nic});
+        }
+    }
+    double fewest = 0;
+    for (const auto& [where, nics] : nics_of) {
+        double sum = 0;
+        for (const auto& nic : nics) sum += 1.0 / double(rings_at[nic].size());
+        fewest = fewest > 0 ? std::min(fewest, sum) : sum;
+    }
+    return fewest;
+}
+
 Listed listed(const ExecutionPlan& plan, const Allocation& allocation) {
-    std::vector<int> host;
-    for (std::size_t i = 0; i < allocation.gpus.size(); ++i) host.insert(host.end(), allocation.gpus[i], int(i));
-    Listed found;
+    const std::vector<Place> places = places_of(allocation);
+    Listed found{listed_nics(plan, places)};
+    const int stage = plan.dp * plan.tp;
     for (int p = 0; p < plan.pp; ++p) {
         bool cut = false;
-        for (int t = 0; t < plan.tp; ++t) {
-            std::set<int> hosts;
-            for (int d = 0; d < plan.dp; ++d) hosts.insert(host[(p * plan.dp + d) * plan.tp + t]);
-            found.data_leaves |= hosts.size() > 1;
-        }
         for (int d = 0; d < plan.dp; ++d) {
             std::set<int> hosts;
-            for (int t = 0; t < plan.tp; ++t) hosts.insert(host[(p * plan.dp + d) * plan.tp + t]);
+            for (int t = 0; t < plan.tp; ++t) hosts.insert(places[(p * plan.dp + d) * plan.tp + t].host);
             cut |= hosts.size() > 1;
         }
         found.cut_stages += cut;
+        if (p + 1 < plan.pp) found.crossed_borders += places[p * stage].host != places[(p + 2) * stage - 1].host;
     }
     return found;
 }
@@ -55,13 +87,16 @@ TEST_CASE("a plan inside one host uses no NIC") {
     CHECK_FALSE(inside.uneven);
 }
 
-TEST_CASE("the emptiest host's NICs carry the gradients, divided among the rings of a stage") {
+TEST_CASE("rings have the NICs of their GPUs on the emptiest host, and share them") {
     CHECK(routes("dp=8", {4, 4}).data_nics == 2);
     CHECK(routes("dp=8", {3, 5}).data_nics == 2);  // one of them serves a single GPU
     CHECK(routes("dp=8", {2, 6}).data_nics == 1);
     CHECK(routes("dp=16,tp=1", {8, 8}, 1).data_nics == 8);
     CHECK(routes("dp=4,tp=4", {8, 8}).data_nics == 1);
     CHECK(routes("dp=2,tp=4,pp=2", {8, 8}).data_nics == 0);  // each stage has a host of its own
+    // The fourth host has one GPU of the second stage, whose ring shares its NIC with one of the third.
+    CHECK(routes("dp=4,tp=2,pp=5", {5, 5, 5, 5, 5, 5, 5, 5}).data_nics == 0.5);
+    CHECK(routes("dp=8", {4, 4}, 0.5).data_nics == 8);  // two NICs for each GPU
     CHECK(routes("dp=8", {3, 5}).uneven);
     CHECK_FALSE(routes("dp=8", {2, 6}).uneven);
 }
@@ -74,6 +109,13 @@ TEST_CASE("a tensor group that a host boundary cuts is found, with the share of 
     CHECK(routes("tp=8,dp=2", {8, 8}).tensor_cut == 0);
 }
 
+TEST_CASE("all GPUs of a stage send at the same time, through the NICs that they have") {
+    CHECK(routes("tp=8,pp=2", {8, 8}).pipeline_nics == 0.5);
+    CHECK(routes("pp=8", {4, 4}).pipeline_nics == 1);  // one GPU sends
+    CHECK(routes("pp=4", {1, 1, 1, 1}).pipeline_cut == 1);
+    CHECK(routes("dp=2,pp=4", {4, 4}).pipeline_cut == doctest::Approx(1.0 / 3));  // two stages a host
+}
+
 TEST_CASE("routes agree with a list of every rank") {
     std::mt19937 random{7};
     const auto draw = [&](int most) { return std::uniform_int_distribution<int>{1, most}(random); };
@@ -82,12 +124,14 @@ TEST_CASE("routes agree with a list of every rank") {
         plan.dp = draw(6);
         plan.tp = draw(6);
         plan.pp = draw(4);
-        Allocation allocation{{}, 1, 4};
+        Allocation allocation{{}, double(draw(4)), 4};
+        const int alike = draw(2) == 1 ? 0 : draw(9);
         for (int left = plan.gpus(); left > 0; left -= allocation.gpus.back())
-            allocation.gpus.push_back(std::min(left, draw(9)));
+            allocation.gpus.push_back(std::min(left, alike > 0 ? alike : draw(9)));
         const Routes found = routes_of(plan, allocation);
         const Listed expected = listed(plan, allocation);
-        CHECK((found.data_nics > 0) == expected.data_leaves);
+        CHECK(found.data_nics == doctest::Approx(expected.data_nics));
+        CHECK(found.pipeline_cut * std::max(1, plan.pp - 1) == doctest::Approx(expected.crossed_borders));
         CHECK(found.tensor_cut == doctest::Approx(double(expected.cut_stages) / plan.pp));
     }
 }

@@ -109,8 +109,19 @@ TEST_CASE("a pipeline has bubbles, fewer with micro-batches and with chunks") {
     CHECK(time_of("pp=4,mb=8", {4}, 8).forward == doctest::Approx(0.1 * 2 * 8 / 4 * 11 / 8));
     CHECK(time_of("pp=4,mb=8,vpp=3", {4}, 8).forward == doctest::Approx(0.1 * 2 * 8 / 4 * (1 + 3.0 / 24)));
     const double boundary = 2 * 2.0 * 8 * 500 * 1000;
-    CHECK(time_of("pp=4", {4}, 8).pipeline == doctest::Approx(4 * boundary / 1e11 + 3 * 0.002));
-    CHECK(time_of("pp=4", {2, 2}, 8).pipeline == doctest::Approx(4 * boundary / 1e10 + 3 * 0.002));
+    CHECK(time_of("pp=4", {4}, 8).pipeline == doctest::Approx(3 * boundary / 1e11 + 3 * 0.002));
+    CHECK(time_of("pp=4", {2, 2}, 8).pipeline == doctest::Approx(boundary * (2 / 1e11 + 1 / 1e10) + 3 * 0.002));
+    // Each of two GPUs sends all activations through the NIC that they share, or with sequence parallelism its half.
+    CHECK(time_of("tp=2,pp=2", {2, 2}, 8).pipeline == doctest::Approx(2 * boundary / 1e10 + 0.002));
+    CHECK(time_of("tp=2,pp=2,sp", {2, 2}, 8).pipeline == doctest::Approx(boundary / 1e10 + 0.002));
+    // Two micro-batches go through one border, the second behind the first.
+    CHECK(time_of("pp=2,mb=2", {1, 1}, 8).pipeline == doctest::Approx(boundary / 1e10 + 0.002));
+}
+
+TEST_CASE("each pass has its constant, and a stage its part of it") {
+    CHECK(time_of("dp=4,ga=2", {4}, 8).constant == doctest::Approx(0.02));
+    CHECK(time_of("pp=4", {4}, 8).constant == doctest::Approx(0.01));
+    CHECK(time_of("pp=4,mb=8", {4}, 8).constant == doctest::Approx(0.01 * 11 / 4));
 }
 
 TEST_CASE("offloading copies gradients and weights and computes on the CPU") {

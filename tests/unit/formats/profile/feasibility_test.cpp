@@ -36,6 +36,30 @@ bool fits(const ModelSize& model, const Run& run, double memory) {
     return false;
 }
 
+// LLaMA-7B with 16 samples, where a time of 0 is a plan that could not run: on one GPU for want of memory, with 32
+// replicas for want of samples, with tp=8 because hosts have 4 GPUs.
+void count_sixteen(Count& count) {
+    const std::string folder = "testdata/profile/rubick/";
+    const ThroughputModel model = read_throughput_model(folder + "llama7.toml");
+    const Table table = parse_table(read_file(folder + "llama7-16.csv"), "llama7-16.csv");
+    for (const Table::Row& row : table.rows) {
+        const std::string& word = row.cells[0];
+        const bool offloaded = word.starts_with("zero-offload");
+        Run run;
+        run.batch = 16;
+        for (const char gpus : row.cells[1]) run.allocation.gpus.push_back(gpus - '0');
+        if (offloaded)
+            run.plan = parse_execution_plan("zero=2,recompute=full,offload");
+        else
+            run.plan.pp = word[0] - '0', run.plan.tp = word[1] - '0', run.plan.dp = word[2] - '0';
+        if (offloaded) run.plan.dp = run.allocation.total();
+        const bool can = run.plan.dp <= run.batch && run.plan.tp <= std::ranges::max(run.allocation.gpus);
+        const bool ran = row.cells[table.find("iter_time")] != "0";
+        if (run.plan.pp > 1) run.plan.micro_batches = 16 / run.plan.dp;
+        count.add((can && fits(model.size, run, *model.gpu_memory)) == ran, "llama7-16 " + word);
+    }
+}
+
 // MPT's sizes, by the name in the table.
 struct Mpt {
     const char* name;
@@ -68,6 +92,7 @@ TEST_CASE("what ran fits, and what is known not to fit does not, for 95 % of the
             count.add(!fits(model.size, run, *model.gpu_memory), std::string{"llama7 "} + plan);
         }
     }
+    count_sixteen(count);
     MESSAGE(count.right, " of ", count.all, " are right");
     INFO(count.wrong);
     CHECK(count.right >= 0.95 * count.all);

@@ -98,9 +98,10 @@ TEST_CASE("objects of other libraries are read as what they say") {
 
 TEST_CASE("each broken file is refused in one line that names it and what is wrong") {
     const std::map<std::string, std::string> causes{
-        {"call-system.pt", "data.pkl: byte 10: refused: the pickle names posix.system"},
-        {"call-eval.pt", "data.pkl: byte 10: refused: the pickle names builtins.eval"},
-        {"call-getattr.pt", "data.pkl: byte 61: refused: the pickle calls getattr(torch.serialization, 'os')"},
+        {"call-system.pt", "data.pkl: byte 10: refused: the pickle names posix.system, which would run code"},
+        {"call-eval.pt", "data.pkl: byte 10: refused: the pickle names builtins.eval, which would run code"},
+        {"call-getattr.pt",
+         "data.pkl: byte 61: refused: the pickle calls getattr(torch.serialization, 'os'), which would run code"},
         {"stack-underflow.pt", "data.pkl: byte 2: the stack is empty"},
         {"long-string.pt", "data.pkl: byte 2: 4294967280 bytes are expected, 1 are left"},
         {"no-stop.pt", "data.pkl: byte 6: 1 bytes are expected, 0 are left"},

@@ -141,6 +141,8 @@ TEST_CASE("objects are recorded, never made") {
     CHECK(read("\x80\x02"
                "c__builtin__\nlong\n."s) == "builtins.int");
     CHECK(read("\x80\x02(X\x07\x00\x00\x00storageK\x05tQ."s) == "storage('storage',5,)");
+    // Streams of whole modules tell a class with the file and the text of its source.
+    CHECK(read("\x80\x02(X\x06\x00\x00\x00modulecm\nC\nX\x01\x00\x00\x00pX\x01\x00\x00\x00stQ)\x81."s) == "new m.C()");
     CHECK(read("\x80\x04\x8c\x01m\x8c\x01"
                "C\x93)}\x92."s) == "copyreg.__newobj_ex__(m.C,(),{},)");
     CHECK(read("(im\nC\n."s) == "m.C()");
@@ -154,24 +156,25 @@ TEST_CASE("what only an attack would name is refused by name") {
     const auto refused = [](const std::string& pickle, const char* message) {
         CHECK_THROWS_WITH_AS(read_pickle(pickle), message, Error);
     };
-    refused("cos\nsystem\n.", "byte 0: refused: the pickle names os.system");
-    refused("cposix\nsystem\n.", "byte 0: refused: the pickle names posix.system");
-    refused("csubprocess\nPopen\n.", "byte 0: refused: the pickle names subprocess.Popen");
-    refused("cos.path\njoin\n.", "byte 0: refused: the pickle names os.path.join");
-    refused("c__builtin__\nexec\n.", "byte 0: refused: the pickle names builtins.exec");
-    refused("cbuiltins\neval\n.", "byte 0: refused: the pickle names builtins.eval");
-    refused("\x80\x04\x8c\x03sys\x8c\x07modules\x93.", "byte 16: refused: the pickle names sys.modules");
+    refused("cos\nsystem\n.", "byte 0: refused: the pickle names os.system, which would run code");
+    refused("cposix\nsystem\n.", "byte 0: refused: the pickle names posix.system, which would run code");
+    refused("csubprocess\nPopen\n.", "byte 0: refused: the pickle names subprocess.Popen, which would run code");
+    refused("cos.path\njoin\n.", "byte 0: refused: the pickle names os.path.join, which would run code");
+    refused("c__builtin__\nexec\n.", "byte 0: refused: the pickle names builtins.exec, which would run code");
+    refused("cbuiltins\neval\n.", "byte 0: refused: the pickle names builtins.eval, which would run code");
+    refused("\x80\x04\x8c\x03sys\x8c\x07modules\x93.",
+            "byte 16: refused: the pickle names sys.modules, which would run code");
     refused(
         "\x80\x04\x8c\x0b__builtin__\x8c\x04"
         "eval\x93.",
-        "byte 21: refused: the pickle names builtins.eval");
-    refused("(ios\nsystem\n.", "byte 1: refused: the pickle names os.system");
+        "byte 21: refused: the pickle names builtins.eval, which would run code");
+    refused("(ios\nsystem\n.", "byte 1: refused: the pickle names os.system, which would run code");
     refused("cbuiltins\ngetattr\n(ctorch\nserialization\nS'os'\ntR.",
-            "byte 47: refused: the pickle calls getattr(torch.serialization, 'os')");
+            "byte 47: refused: the pickle calls getattr(torch.serialization, 'os'), which would run code");
     refused("cbuiltins\ngetattr\n(cm\nC\nS'__class__'\ntR.",
-            "byte 38: refused: the pickle calls getattr(m.C, '__class__')");
+            "byte 38: refused: the pickle calls getattr(m.C, '__class__'), which would run code");
     refused("cbuiltins\ngetattr\n(K\x01S'a'\ntR.",
-            "byte 27: refused: the pickle calls getattr on something that is no enum");
+            "byte 27: refused: the pickle calls getattr on something that is no enum, which would run code");
 }
 
 TEST_CASE("malformed pickles are refused where they break") {

@@ -5,6 +5,7 @@
 #include "formats/trace/cluster_file.hpp"
 #include "formats/trace/models_file.hpp"
 #include "formats/trace/outages_file.hpp"
+#include "lib/cluster/gpu_pool.hpp"
 #include "lib/cluster/speed.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -160,6 +161,23 @@ TEST_CASE("kinds of GPUs that are used together have one rate") {
     CHECK_THROWS_AS(parse_speeds("model,kind,gpus,rate\nm,V100+P100,4,20\n", "s", cluster), Error);
     CHECK_THROWS_AS(parse_speeds("model,kind,gpus,rate\nm,V100+P100,4+8+1,20\n", "s", cluster), Error);
     CHECK_THROWS_AS(parse_speeds("job,kind,gpus,rate\nm,V100+P100,4+8,20\n", "s", cluster), Error);
+}
+
+TEST_CASE("jobs take the fastest kind of GPUs that has room, and none on which they cannot run") {
+    const char* cluster = "1x8:P100,1x4:V100";
+    const std::string speeds = "model,kind,gpus,rate\nm,V100,4,10\nm,P100,8,12\nn,P100,2,1\no,P100,2,1\no,V100,2,3\n";
+    const std::string jobs = "arrival,gpus,steps,model\n0,4,9,m\n0,8,9,m\n0,2,9,n\n0,2,9,o\n";
+    const Trace trace = trace_of(jobs, cluster, speeds);
+    REQUIRE(trace.jobs.size() == 4);
+    const GpuPool pool{read_cluster(cluster)};
+    CHECK(pool.place(trace.jobs[0], 4)->parts == std::vector<GpuShare>{{1, 4}});
+    CHECK(pool.place(trace.jobs[1], 8)->parts == std::vector<GpuShare>{{0, 8}});
+    CHECK(pool.place(trace.jobs[2], 2)->parts == std::vector<GpuShare>{{0, 2}});
+    CHECK(pool.place(trace.jobs[3], 2)->parts == std::vector<GpuShare>{{1, 2}});
+    GpuPool full = pool;
+    full.take(trace.jobs[3], std::vector<GpuShare>{{1, 4}});
+    CHECK(full.place(trace.jobs[3], 2)->parts == std::vector<GpuShare>{{0, 2}});
+    CHECK(fault("arrival,gpus,steps,model\n0,1,9,m\n", cluster, speeds) == "t:2: there is no rate with 1 GPUs");
 }
 
 TEST_CASE("a cluster is read, or refused with its line") {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/model_plans.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tpx {
+namespace {
+
+// `own` with all the data parallelism that `gpus` GPUs leave, and every way to cut its samples that is a power of two,
+// or one by one.
+std::vector<ExecutionPlan> plans_like(const Job& job, ExecutionPlan own, int gpus) {
+    const int replica = own.tp * own.pp * own.cp;
+    if (gpus % replica != 0) return {};
+    own.dp = gpus / replica;
+    own.micro_batches = own.accumulation = 1;
+    const int samples = static_cast<int>(job.batch) / own.dp;
+    std::vector<ExecutionPlan> plans;
+    for (int cuts = 1; cuts <= samples; cuts = 2 * cuts > samples && cuts < samples ? samples : 2 * cuts) {
+        (own.pp > 1 ? own.micro_batches : own.accumulation) = cuts;
+        if (possible(job, own)) plans.push_back(own);
+    }
+    return plans;
+}
+
+}  // namespace
+
+int ModelPlans::number(const ExecutionPlan& plan) const {
+    const auto found = std::ranges::find(plans_, plan, &Named::plan);
+    const auto index = static_cast<int>(found - plans_.begin());
+    if (found == plans_.end()) plans_.push_back({plan, to_string(plan)});
+    return index;
+}
+
+double ModelPlans::rate(const ExecutionPlan& plan, const HostShape& shape) const {
+    const Allocation there = allocation(shape);
+    if (plan.gpus() != there.total()) return 0;
+    return 1 / judge(job_, plan, there).time.total();
+}
+
+int ModelPlans::best(const HostShape& shape) const {
+    const auto [entry, is_new] = best_.try_emplace(shape, any);
+    if (!is_new) return entry->second;
+    const std::vector<Judged> plans = best_plans(job_, allocation(shape));
+    if (!plans.empty()) entry->second = number(plans.front().plan);
+    return entry->second;
+}
+
+int ModelPlans::best_like(const ExecutionPlan& own, const HostShape& shape) const {
+    ExecutionPlan kind = own;
+    kind.dp = kind.micro_batches = kind.accumulation = 1;
+    const auto [entry, is_new] = like_.try_emplace({number(kind), shape}, any);
+    if (!is_new) return entry->second;
+    const Allocation there = allocation(shape);
+    double least = HUGE_VAL;
+    for (const ExecutionPlan& plan : plans_like(job_, own, there.total())) {
+        const Judged judged = judge(job_, plan, there);
+        if (!judged.fits || judged.time.total() >= least) continue;
+        least = judged.time.total();
+        entry->second = number(plan);
+    }
+    return entry->second;
+}
+
+double ModelSpeed::rate(const Grant& grant, const Cluster&) const {
+    const HostShape shape = shape_of(grant);
+    if (grant.plan > 0) return plans_->rate(plans_->plan(grant.plan - 1), shape);
+    if (grant.gpus() == own_.gpus()) return plans_->rate(own_, shape);
+    const int other = plans_->best_like(own_, shape);
+    return other == any ? 0 : plans_->rate(plans_->plan(other), shape);
+}
+
+int ModelSpeed::best_plan(const Grant& grant, const Cluster& cluster, bool own_kind) const {
+    const HostShape shape = shape_of(grant);
+    const int best = own_kind ? plans_->best_like(own_, shape) : plans_->best(shape);
+    Grant with = grant;
+    with.plan = 0;
+    const double own = rate(with, cluster);
+    return best != any && plans_->rate(plans_->plan(best), shape) > own ? best + 1 : 0;
+}
+
+}  // namespace tpx

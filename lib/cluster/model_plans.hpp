@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/plan_table.hpp"
+#include "lib/model/choice.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// The execution plans of one model, numbered as they come up, and how fast they are by the formulas of
+/// tpx-throughput(5).
+class ModelPlans {
+public:
+    explicit ModelPlans(Job job) : job_{std::move(job)} {}
+
+    const ExecutionPlan& plan(int number) const { return plans_[number].plan; }
+    /// As to_string() writes it.
+    const std::string& name(int number) const { return plans_[number].name; }
+
+    /// Steps a second of `plan` on hosts of such a shape, whether it fits into memory or not; 0 where the plan has
+    /// another number of GPUs.
+    double rate(const ExecutionPlan& plan, const HostShape& shape) const;
+    /// The number of the fastest plan that fits there; any where none does.
+    int best(const HostShape& shape) const;
+    /// The same of plans that differ from `own` only in data parallelism, micro-batches and passes.
+    int best_like(const ExecutionPlan& own, const HostShape& shape) const;
+
+private:
+    struct Named {
+        ExecutionPlan plan;
+        std::string name;
+    };
+
+    Allocation allocation(const HostShape& shape) const { return {shape, job_.gpus_per_nic, job_.cpus}; }
+    int number(const ExecutionPlan& plan) const;
+
+    Job job_;
+    mutable std::vector<Named> plans_;
+    mutable std::map<HostShape, int> best_;
+    mutable std::map<std::pair<int, HostShape>, int> like_;
+};
+
+/// A job whose step times are predicted. Plan 0 is its own, on other numbers of GPUs with as much data parallelism as
+/// there is room for; plan i + 1 is the model's plan i.
+class ModelSpeed final : public Speed {
+public:
+    ModelSpeed(std::shared_ptr<const ModelPlans> plans, ExecutionPlan own) : plans_{std::move(plans)}, own_{own} {}
+    double rate(const Grant& grant, const Cluster& cluster) const override;
+    int best_plan(const Grant& grant, const Cluster& cluster, bool own_kind) const override;
+    std::string_view plan_name(int plan) const override {
+        return plan > 0 ? std::string_view{plans_->name(plan - 1)} : std::string_view{};
+    }
+    bool data_parallel() const override { return own_.tp * own_.pp * own_.cp == 1; }
+    const void* family() const override { return plans_.get(); }
+
+private:
+    std::shared_ptr<const ModelPlans> plans_;
+    ExecutionPlan own_;
+};
+
+}  // namespace tpx

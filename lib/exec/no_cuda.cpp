@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in for cuda/ in builds without CUDA.
+#include "lib/exec/measure_gpu.hpp"
+
+namespace tpx {
+namespace {
+
+[[noreturn]] void refuse() { throw failure("this tpx was built without CUDA"); }
+
+}  // namespace
+
+CudaGpus find_cuda_gpus() { return {.gpus = {}, .reason = "this tpx was built without CUDA"}; }
+
+GpuRates measure_gpu(int, double) { refuse(); }
+
+std::vector<std::vector<Measured>> measure_peers(int, double) { refuse(); }
+
+Measured measure_ipc(const mpi::Comm&, int, int, int, double) { refuse(); }
+
+NcclRates measure_nccl(const mpi::Comm&, const std::vector<int>&, const std::vector<std::pair<int, int>>&, int) {
+    refuse();
+}
+
+}  // namespace tpx

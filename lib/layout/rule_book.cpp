@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/rule_book.hpp"
+
+#include "lib/layout/notation.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+bool has_number(std::string_view text) { return text.find_first_of("0123456789#") != text.npos; }
+
+// A pattern that matches fold_numbers(name) for every name that `glob` matches. A star takes in what is left of a
+// number that the glob begins or ends.
+std::string folded_glob(std::string_view glob) {
+    const std::string folded = fold_numbers(glob);
+    std::string loose;
+    for (std::size_t i = 0; i < folded.size(); ++i) {
+        const bool by_star = (i > 0 && folded[i - 1] == '*') || (i + 1 < folded.size() && folded[i + 1] == '*');
+        if (folded[i] != '#' || !by_star) loose += folded[i];
+    }
+    return loose;
+}
+
+}  // namespace
+
+FoldedNames::FoldedNames(std::span<const Tensor> tensors) {
+    std::unordered_map<std::string, std::uint32_t> known;
+    of.reserve(tensors.size());
+    for (const Tensor& tensor : tensors) {
+        const auto [entry, is_new] =
+            known.try_emplace(fold_numbers(tensor.name), static_cast<std::uint32_t>(distinct.size()));
+        if (is_new) distinct.push_back(entry->first);
+        of.push_back(entry->second);
+    }
+}
+
+RuleBook::RuleBook(const Dialect& dialect) : dialect_{dialect} {
+    for (const Rule& rule : dialect.rules) {
+        for (std::string& name : rule.name.folded()) rules_[std::move(name)].push_back(&rule);
+    }
+}
+
+std::span<const RolePattern> RuleBook::roles() const {
+    return dialect_.roles.empty() ? torch_roles() : std::span<const RolePattern>{dialect_.roles};
+}
+
+Meaning RuleBook::meaning_of(std::string_view name, const std::string& folded) const {
+    Meaning meaning = by_rule(name, folded);
+    if (meaning.kind != Meaning::Kind::unknown) return meaning;
+    for (const RolePattern& pattern : roles()) {
+        const auto parameter = star_of(pattern.pattern, name);
+        if (!parameter) continue;
+        meaning = by_rule(*parameter, fold_numbers(*parameter));
+        meaning.role = pattern.role;
+        if (meaning.kind != Meaning::Kind::unknown) return meaning;
+    }
+    for (const std::string& extra : dialect_.extra) {
+        if (glob_match(extra, name)) return {.kind = Meaning::Kind::extra};
+    }
+    return meaning;
+}
+
+bool RuleBook::may_know(const std::string& folded) const {
+    if (rules_.contains(folded)) return true;
+    return std::ranges::any_of(roles(),
+                               [&](const RolePattern& pattern) {
+                                   if (has_number(pattern.pattern))
+                                       return glob_match(folded_glob(pattern.pattern), folded);
+                                   const auto parameter = star_of(pattern.pattern, folded);
+                                   return parameter && rules_.contains(std::string{*parameter});
+                               }) ||
+           std::ranges::any_of(dialect_.extra,
+                               [&](const std::string& extra) { return glob_match(folded_glob(extra), folded); });
+}
+
+Meaning RuleBook::by_rule(std::string_view name, const std::string& folded) const {
+    const auto found = rules_.find(folded);
+    if (found == rules_.end()) return {};
+    for (const Rule* rule : found->second) {
+        if (const auto numbers = rule->name.match(name))
+            return {.kind = Meaning::Kind::parameter, .rule = rule, .indices = *numbers};
+    }
+    return {};
+}
+
+}  // namespace tpx

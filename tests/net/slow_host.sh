@@ -1,0 +1,38 @@
+#!/bin/sh
+# slow_host.sh TPX: tpx profile hardware on emulated hosts finds their links: 1 Gbit/s, and of one host 200 Mbit/s, within
+# 5 %; it flags a NIC that has become slower, and that one only. Skipped (77) where hosts cannot be emulated.
+set -u
+tpx=$1
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "${2:-}" != measure ]; then
+    out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT
+    cd "$out" || exit 1
+    # On a machine that does other things, too, three tries are allowed.
+    for try in 1 2 3; do
+        sh "$here/hosts.sh" 1gbit 1gbit 200mbit 1gbit -- sh "$here/slow_host.sh" "$tpx" measure
+        status=$?
+        [ $status -eq 1 ] || exit $status
+        echo "try $try failed"
+    done
+    exit 1
+fi
+
+mpirun-hosts -n 4 "$tpx" profile hardware --skip disk --skip memory --seconds 10 --quiet -o cluster.toml >map.txt || exit 1
+cat map.txt
+awk -F '[][, ]+' '
+    /^name/ { gsub(/"/, "", $3); host = $3 }
+    /^nic = \[/ {
+        wanted = host == "th2" ? 25e6 : 125e6
+        count++
+        if ($3 < 0.95 * wanted || $3 > 1.05 * wanted) { print host " has " $3 " bytes a second, not " wanted; bad = 1 }
+    }
+    END { if (count != 4) { print count " hosts"; bad = 1 }; exit bad }' cluster.toml || exit 1
+
+# The same cluster, when th2 still had 1 Gbit/s.
+awk '/^nic = \[/ { print "nic = [119500000, 0.01]"; next } /^(links|latency) = \[$/ { skip = 1 } !skip { print } /^\]/ { skip = 0 }' cluster.toml >old.toml
+"$tpx" profile hardware --show cluster.toml --compare old.toml --quiet >compared.txt
+[ $? -eq 3 ] || { echo "the slow NIC was not flagged"; exit 1; }
+if [ "$(grep -c '^slower: .*NIC' compared.txt)" -ne 1 ] || ! grep -q '^slower: th2: NIC' compared.txt; then
+    cat compared.txt
+    exit 1
+fi

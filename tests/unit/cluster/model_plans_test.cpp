@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/model_plans.hpp"
+
+#include "formats/profile/throughput_file.hpp"
+#include "formats/trace/cluster_file.hpp"
+#include "formats/trace/trace_file.hpp"
+#include "lib/cluster/speed.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace tpx {
+namespace {
+
+Job job_called(const std::string& name) {
+    return formats::job_of(formats::read_throughput_model("testdata/profile/rubick/" + name + ".toml"));
+}
+
+TEST_CASE("of all plans that are possible and fit, the chosen one is the fastest on every placement") {
+    std::mt19937 random{3};
+    for (const char* name : {"bert", "llama7"}) {
+        const Job job = job_called(name);
+        const ModelPlans plans{job};
+        for (int round = 0; round < 12; ++round) {
+            HostShape shape(1 + random() % 3);
+            for (int& gpus : shape) gpus = 1 + static_cast<int>(random() % 8);
+            std::ranges::sort(shape, std::greater{});
+            const Allocation there{shape, job.gpus_per_nic, job.cpus};
+            double most = 0;
+            for (const ExecutionPlan& plan : possible_plans(job, there.total(), shape[0])) {
+                const Judged judged = judge(job, plan, there);
+                if (judged.fits) most = std::max(most, 1 / judged.time.total());
+            }
+            const int best = plans.best(shape);
+            CHECK((best == any) == (most == 0));
+            if (best != any) CHECK(plans.rate(plans.plan(best), shape) == most);
+        }
+    }
+}
+
+TEST_CASE("a job with predicted step times keeps its kind of plan unless it may choose") {
+    const Job job = job_called("t5");
+    const auto plans = std::make_shared<ModelPlans>(job);
+    const Cluster cluster = formats::read_cluster("2x8");
+    const ExecutionPlan own = parse_execution_plan("dp=2,tp=4,recompute=full");
+    const ModelSpeed speed{plans, own};
+    const Grant eight{{{0, 8}}}, sixteen{{{0, 8}, {1, 8}}}, six{{{0, 6}}};
+    CHECK(speed.rate(eight, cluster) == 1 / judge(job, own, {{8}, job.gpus_per_nic, job.cpus}).time.total());
+    CHECK(speed.rate(six, cluster) == 0);  // no multiple of its four
+    CHECK(speed.rate(sixteen, cluster) > 0);
+    CHECK_FALSE(speed.data_parallel());
+    const int like = plans->best_like(own, {8, 8});
+    REQUIRE(like != any);
+    CHECK(plans->plan(like).dp == 4);
+    CHECK(plans->plan(like).tp == 4);
+    CHECK(plans->plan(like).recompute == Recompute::full);
+    CHECK(speed.rate(sixteen, cluster) == plans->rate(plans->plan(like), {8, 8}));
+    for (const bool own_kind : {false, true}) {
+        Grant chosen = sixteen;
+        chosen.plan = speed.best_plan(sixteen, cluster, own_kind);
+        CHECK(speed.rate(chosen, cluster) >= speed.rate(sixteen, cluster));
+    }
+}
+
+formats::Trace predicted(const std::string& text) {
+    const Cluster cluster = formats::read_cluster("2x8");
+    const formats::SpeedBook book = formats::read_speeds("testdata/profile/rubick/gpt2.toml", cluster);
+    CHECK(book.assumed.size() == 1);
+    return formats::parse_trace(text, "t", cluster, book);
+}
+
+TEST_CASE("plans of a trace are run as they say, or refused with their line") {
+    const Cluster cluster = formats::read_cluster("2x8");
+    const formats::Trace trace = predicted(
+        "arrival,gpus,steps,model,plan\n0,8,100,gpt2,\"tp=4,recompute=full\"\n0,8,100,gpt2,\n0,8,100,gpt2,tp=3\n"
+        "0,8,100,gpt2,\"dp=4,tp=4\"\n0,8,100,gpt3,\n0,8,100,gpt2,tp=4=4\n");
+    REQUIRE(trace.jobs.size() == 2);
+    CHECK(full_rate(trace.jobs[1], cluster) >= full_rate(trace.jobs[0], cluster));
+    REQUIRE(trace.bad.size() == 4);
+    CHECK(trace.bad[0] == "t:4: 'tp=3' is for 6 GPUs, not 8");
+    CHECK(trace.bad[1] == "t:5: 'dp=4,tp=4' is for 16 GPUs, not 8");
+    CHECK(trace.bad[2] == "t:6: it has steps, and --speeds has no rates of job 'job-6' or model 'gpt3'");
+    CHECK(trace.bad[3].starts_with("t:7: "));
+}
+
+TEST_CASE("a job that takes some time as it asks to run takes that time") {
+    const Cluster cluster = formats::read_cluster("2x8");
+    const formats::Trace trace = predicted("arrival,gpus,duration,model,plan\n0,8,3600,gpt2,tp=8\n");
+    REQUIRE(trace.jobs.size() == 1);
+    CHECK(trace.jobs[0].work / full_rate(trace.jobs[0], cluster) == doctest::Approx(3600e6));
+}
+
+}  // namespace
+}  // namespace tpx

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/rule_book.hpp"
+
+#include "formats/rules/rules.hpp"
+#include "lib/layout/notation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+namespace tpx {
+namespace {
+
+// Names that rules make, and what is left of them when something is cut out, doubled or renumbered.
+std::vector<std::string> names_around(const std::vector<Family>& families, std::mt19937& random) {
+    std::vector<std::string> names{"", "#", "1", "a1b2", "optimizer.state.3.exp_avg"};
+    for (const Family& family : families) {
+        for (const Dialect& dialect : family.dialects) {
+            for (const Rule& rule : dialect.rules)
+                for (const std::string& folded : rule.name.folded()) names.push_back(folded);
+            for (const std::string& extra : dialect.extra) names.push_back(extra);
+            for (const RolePattern& role : dialect.roles) names.push_back(role.pattern);
+        }
+    }
+    for (std::string& name : names) {
+        for (std::size_t at; (at = name.find_first_of("#*")) != name.npos;) {
+            static const char* const words[] = {"7", "12", "x", "0.3", ""};
+            name.replace(at, 1, words[random() % (name[at] == '#' ? 2 : 5)]);
+        }
+        if (!name.empty() && random() % 4 == 0) name.erase(random() % name.size(), 1 + random() % 3);
+        if (random() % 8 == 0) name = "exp_avg." + name;
+    }
+    return names;
+}
+
+TEST_CASE("what a book cannot know of a folded name it does not know of any name that folds so") {
+    std::mt19937 random{5};
+    const std::vector<Family> families = formats::load_families({});
+    const std::vector<std::string> names = names_around(families, random);
+    REQUIRE(names.size() > 500);
+    std::size_t known = 0, unheard = 0;
+    for (const Family& family : families) {
+        for (const Dialect& dialect : family.dialects) {
+            const RuleBook book{dialect};
+            for (const std::string& name : names) {
+                const std::string folded = fold_numbers(name);
+                if (book.may_know(folded)) {
+                    ++known;
+                    continue;
+                }
+                ++unheard;
+                CHECK(book.meaning_of(name, folded).kind == Meaning::Kind::unknown);
+            }
+        }
+    }
+    CHECK(known > 500);
+    CHECK(unheard > 500);
+}
+
+TEST_CASE("names are folded once for all that differ in numbers only") {
+    const std::vector<Tensor> tensors{{.name = "a.1.b"}, {.name = "a.22.b"}, {.name = "a.b"}};
+    const FoldedNames names{tensors};
+    CHECK(names.distinct == std::vector<std::string>{"a.#.b", "a.b"});
+    CHECK(names.of == std::vector<std::uint32_t>{0, 0, 1});
+}
+
+}  // namespace
+}  // namespace tpx
