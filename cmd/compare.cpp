@@ -95,10 +95,10 @@ public:
     Comparison run() {
         result_.state_a = a_.digested.state;
         result_.state_b = b_.digested.state;
+        if (!cast_) pair_masters();
         for (const auto& [name, number] : a_.numbers) {
-            const auto other = b_.numbers.find(name);
-            if (other != b_.numbers.end())
-                compare_tensor(number, other->second);
+            if (b_.numbers.contains(name))
+                compare_tensor(as_kept(a_, name), as_kept(b_, name));
             else
                 missing(a_, b_, number, name, "B");
         }
@@ -112,6 +112,11 @@ public:
         }
         for (const std::string& line : a_.damaged) result_.notes.push_back("damaged in A: " + line);
         for (const std::string& line : b_.damaged) result_.notes.push_back("damaged in B: " + line);
+        if (!masters_.empty())
+            result_.notes.push_back(fmt::format(
+                "compared as master weights: {} weights that one side has in half precision beside their masters, the "
+                "other in full (--dtype compares those, --masters of the first whether they are what masters round to)",
+                masters_.size()));
         for (const auto& [role, count] : not_compared_)
             result_.notes.push_back(
                 fmt::format("not compared: {} tensors of role {}, which only one side has", count, role));
@@ -128,6 +133,7 @@ private:
         const std::string& role = has.digested.canonical.roles[number];
         const std::string& stored = has.digested.canonical.stored_names[number];
         if (role == "copy") return judge_copy(has, number, name);
+        if (names_of_masters_.contains(name)) return;
         const std::string tie = tied_to(*has.source, name);
         const auto tied = has.numbers.find(tie);
         if (!tie.empty() && tied != has.numbers.end() &&
@@ -150,6 +156,39 @@ private:
         differ(
             stored, in_a ? stored : "", in_a ? "" : stored,
             fmt::format("is not what '{}' is, which it is a copy of", has.digested.canonical.stored_names[original]));
+    }
+
+    /// The name of the master of weight `name` when `half` keeps one beside a weight of fewer bits, and the other side
+    /// has full weights and no masters, which a framework without masters continues with; else empty.
+    static std::string master_for(const std::string& name, const Member& half, const Tensor& weight, const Member& full,
+                                  const Tensor& other) {
+        const bool rounded = weight.dtype == DType::f16 || weight.dtype == DType::bf16;
+        if (!rounded || other.dtype != DType::f32 || full.roles.contains("master")) return "";
+        constexpr std::string_view untaken = "weight ";  // how Names calls tensors that are not taken apart
+        const std::string master =
+            name.starts_with(untaken) ? fmt::format("master {}", name.substr(untaken.size())) : "master." + name;
+        return half.numbers.contains(master) ? master : "";
+    }
+
+    /// Which weights are compared as masters, before anything is.
+    void pair_masters() {
+        const formats::Canonical& first = a_.digested.canonical;
+        const formats::Canonical& second = b_.digested.canonical;
+        for (const auto& [name, a] : a_.numbers) {
+            const auto b = b_.numbers.find(name);
+            if (b == b_.numbers.end() || first.roles[a] != "weight") continue;
+            std::string master = master_for(name, a_, first.tensors[a], b_, second.tensors[b->second]);
+            if (master.empty()) master = master_for(name, b_, second.tensors[b->second], a_, first.tensors[a]);
+            if (!master.empty()) masters_.emplace(name, std::move(master));
+        }
+        for (const auto& [name, master] : masters_) names_of_masters_.insert(master);
+    }
+
+    /// The number of weight `name`, or of its master where one stands for it.
+    std::size_t as_kept(const Member& member, const std::string& name) const {
+        const auto master = masters_.find(name);
+        const auto kept = master == masters_.end() ? member.numbers.end() : member.numbers.find(master->second);
+        return kept == member.numbers.end() ? member.numbers.at(name) : kept->second;
     }
 
     void compare_tensor(std::size_t a, std::size_t b) {
@@ -186,6 +225,8 @@ private:
     Member b_;
     bool cast_;
     Comparison result_;
+    std::map<std::string, std::string> masters_;  // that weights are compared with, by the weights' names
+    std::set<std::string> names_of_masters_;
     std::map<std::string, std::uint64_t> not_compared_;
 };
 

@@ -93,7 +93,8 @@ struct Checkpoint {
 
     std::vector<std::string> notes;  ///< what a person should know, a line each: files left aside and why
 
-    std::shared_ptr<const torch::Value> common;        ///< Megatron's common state; null when there is none
+    std::shared_ptr<const torch::Value> common;  ///< Megatron's common state; null when there is none
+    std::map<std::string, std::string, std::less<>> common_storages;  ///< of its tensors, by key
     std::shared_ptr<const torch::Value> planner_data;  ///< DCP's map from name to path; null when there is none
 
     std::shared_ptr<const RankFiles> rank_files;  ///< of Megatron's legacy format; null for others

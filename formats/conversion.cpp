@@ -7,6 +7,7 @@
 #include "formats/join.hpp"
 #include "formats/kept_names.hpp"
 #include "formats/left_out.hpp"
+#include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
@@ -251,6 +252,8 @@ Conversion convert(Source& source, const Target& given) {
         target.config.contains("use_distributed_optimizer"))
         spell_masters(source.checkpoint, holds(target.config, "use_distributed_optimizer"));
     out.expressed = target_tensors(source, target, dialect, config);
+    if (!dialect && is_megatron(source.checkpoint.format) && is_megatron(target.format))
+        megatron::fit_masters(out.expressed, holds(config, "use_distributed_optimizer"), target.dtype, out.notes);
     set_dtype(out.expressed, target.dtype);
     if (own_cuts) keep_names(target, made, out.expressed);
     std::vector<View> views = take_views(source, target, dialect, out.expressed);

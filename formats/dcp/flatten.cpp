@@ -125,10 +125,8 @@ private:
     }
 
     void add_leaf(const Path& path, const std::string& name, Value value) {
-        Document document;
-        const Value copy = torch::TreeCopy{document, true}.copy(value, [](Value) { return std::nullopt; });
         const torch::Contents none;
-        const torch::ArchiveFrame frame = torch::frame_archive(copy, {}, contents_ == nullptr ? none : *contents_);
+        const torch::ArchiveFrame frame = torch::frame_archive(value, {}, contents_ == nullptr ? none : *contents_);
         objects_.made.push_back({name, frame.runs.at(0)});
         path_entries_.push_back({document_.string(name), document_.tuple(path)});
     }

@@ -3,6 +3,8 @@
 
 #include "formats/torch/pickle.hpp"
 #include "formats/torch/pickle_writer.hpp"
+#include "formats/torch/tree_copy.hpp"
+#include "lib/core/error.hpp"
 
 #include <utility>
 
@@ -25,6 +27,29 @@ std::shared_ptr<const torch::Value> kept(torch::Document document) {
 
 std::shared_ptr<const torch::Value> kept_copy(torch::Value value) {
     return kept(torch::read_pickle(torch::write_pickle(value)).document);
+}
+
+std::shared_ptr<const torch::Value> kept_copy(const torch::Archive& archive, torch::Value value,
+                                              torch::Contents& storages) {
+    constexpr std::uint64_t most = std::uint64_t{64} << 20;
+    torch::Document document;
+    torch::Contents found = storages;
+    torch::CarriedTensors carried{document, found, "c"};
+    torch::TreeCopy tree{document, true};
+    std::uint64_t bytes = 0;
+    try {
+        const torch::Value copy = tree.copy(value, [&](torch::Value node) -> std::optional<torch::Value> {
+            const auto tensor = archive.tensor(node);
+            if (!tensor) return std::nullopt;
+            bytes += static_cast<std::uint64_t>(volume(tensor->shape) * itemsize(tensor->dtype));
+            if (bytes > most) throw failure("{} bytes of tensors", bytes);
+            return carried.carry(&archive, node);
+        });
+        storages = std::move(found);
+        return kept_copy(copy);
+    } catch (const Error&) {  // what cannot be carried is missed when it is written
+        return kept_copy(value);
+    }
 }
 
 }  // namespace tpx::formats

@@ -9,7 +9,7 @@ namespace tpx::formats::megatron {
 
 std::string ArchiveDraft::next_key() {
     // Numbers are taken by what is carried over.
-    return fmt::format("{}{}", carried_ != nullptr ? "w" : "", storages_.size() + contents_.size());
+    return fmt::format("w{}", storages_.size() + contents_.size());
 }
 
 torch::Value ArchiveDraft::tensor(DType dtype, const Shape& shape, const std::vector<RankPart>& parts) {

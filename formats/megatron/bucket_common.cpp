@@ -26,7 +26,7 @@ constexpr std::string_view group_mark = "dp_group_idx_";
 constexpr std::string_view sharding_key = "param_state_sharding_type";
 
 /// The one value that an object's archive lists.
-std::shared_ptr<const Value> value_of(const Catalogue& catalogue, const Object& object) {
+std::shared_ptr<const Value> value_of(const Catalogue& catalogue, const Object& object, torch::Contents& storages) {
     const std::filesystem::path path = catalogue.path(object.file);
     const Fd fd = open_file(path, O_RDONLY);
     const torch::Archive archive = torch::Archive::open({&fd, path, object.offset, object.length});
@@ -34,7 +34,7 @@ std::shared_ptr<const Value> value_of(const Catalogue& catalogue, const Object& 
                       [&] {
                           if (!archive.root().is(Kind::list) || archive.root().items().size() != 1)
                               throw failure("holds {}, not a list of one", archive.root().describe());
-                          return kept_copy(archive.root().items()[0]);
+                          return kept_copy(archive, archive.root().items()[0], storages);
                       });
 }
 
@@ -64,9 +64,23 @@ Value joined(Document& document, const std::map<int, Value>& optimizers) {
     return document.dict(entries);
 }
 
+/// The common state with `change` made of its optimizer, or of both.
+template <class Change>
+Value with_each_optimizer(Document& document, Value common, Change&& change) {
+    const auto optimizer = common.find("optimizer");
+    if (!optimizer || !optimizer->is(Kind::dict)) return common;
+    if (optimizer->find("optimizer") || optimizer->find("param_groups"))
+        return document.with_key(common, "optimizer", change(*optimizer));
+    std::vector<Entry> both;
+    for (const Entry& entry : optimizer->entries()) {
+        if (entry.key.is(Kind::integer) && entry.value.is(Kind::dict)) both.push_back({entry.key, change(entry.value)});
+    }
+    return both.empty() ? common : document.with_key(common, "optimizer", document.dict(both));
+}
+
 }  // namespace
 
-std::shared_ptr<const Value> common_with_groups(const Checkpoint& checkpoint, const std::vector<bool>& taken) {
+std::shared_ptr<const Value> common_with_groups(Checkpoint& checkpoint, const std::vector<bool>& taken) {
     Document document;
     std::map<int, Value> optimizers;  // by number in the chain; -1: there is no chain
     std::map<int, std::string> steps;
@@ -78,7 +92,7 @@ std::shared_ptr<const Value> common_with_groups(const Checkpoint& checkpoint, co
         if (!taken[o] || dot == name.npos) continue;
         const std::string_view key = name.substr(dot + 1, name.find('/') - dot - 1);
         if (key == "param_state" || key.starts_with("per_bucket_numel")) continue;
-        held.push_back(value_of(checkpoint.catalogue, object));
+        held.push_back(value_of(checkpoint.catalogue, object, checkpoint.common_storages));
         const int chain = name.starts_with("chained_1.") ? 1 : name.starts_with("chained_") ? 0 : -1;
         const auto [known, first] = optimizers.emplace(chain, document.dict());
         if (key == "optimizer") {
@@ -111,18 +125,18 @@ Value with_sharding_type(Document& document, Value common, bool distributed) {
         metadata = document.with_key(metadata, efficient, Value::boolean(false));
     }
     common = document.with_key(common, "content_metadata", metadata);
-    const auto set = [&](Value optimizer) {
+    return with_each_optimizer(document, common, [&](Value optimizer) {
         const Value plain = without_keys(document, optimizer, {sharding_key});
         return distributed ? document.with_key(plain, sharding_key, type) : plain;
-    };
-    const auto optimizer = common.find("optimizer");
-    if (!optimizer || !optimizer->is(Kind::dict)) return common;
-    if (optimizer->find("optimizer")) return document.with_key(common, "optimizer", set(*optimizer));
-    std::vector<Entry> both;
-    for (const Entry& entry : optimizer->entries()) {
-        if (entry.key.is(Kind::integer) && entry.value.is(Kind::dict)) both.push_back({entry.key, set(entry.value)});
-    }
-    return document.with_key(common, "optimizer", document.dict(both));
+    });
+}
+
+Value with_masters(Document& document, Value common, bool masters) {
+    return with_each_optimizer(document, common, [&](Value optimizer) {
+        const auto inner = optimizer.find("optimizer");
+        if (inner && !masters) return *inner;
+        return inner || !masters ? optimizer : document.with_key(document.dict(), "optimizer", optimizer);
+    });
 }
 
 }  // namespace tpx::formats::megatron

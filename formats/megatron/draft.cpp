@@ -46,7 +46,9 @@ Value with_sharding(Document& document, Value common, const Content& content) {
                                    [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); });
     };
     if (content.source->format == Format::torch_dist && !any("optimizer.state.")) return common;
-    return megatron::with_sharding_type(document, common, any("optimizer.state.param."));
+    const bool distributed = any("optimizer.state.param.");
+    common = megatron::with_masters(document, common, distributed || any("optimizer.state.fp32_param."));
+    return megatron::with_sharding_type(document, common, distributed);
 }
 
 }  // namespace
@@ -64,7 +66,9 @@ Draft draft_torch_dist(const Content& content) {
         common = megatron::without_keys(document, common, {"rerun_state_machine"});
     if (content.adam || (content.source != nullptr && (same_format || content.source->format == Format::megatron)))
         common = with_sharding(document, common, content);
-    add_file(draft, folder / "common.pt", torch::write_archive(common));
+    const torch::Contents none;
+    const torch::Contents& storages = content.source != nullptr ? content.source->common_storages : none;
+    add_file(draft, folder / "common.pt", torch::frame_archive(common, {}, storages).runs.at(0));
     add_file(draft, folder / "metadata.json", std::string{backends});
     add_file(draft, "latest_checkpointed_iteration.txt", std::to_string(iteration));
     return draft;

@@ -109,7 +109,7 @@ private:
 
     void write_model(const RankDirectory& directory, const std::vector<RankParameter>& parameters,
                      const fs::path& path) {
-        ArchiveDraft file;
+        ArchiveDraft file{content_.source != nullptr ? content_.source->common_storages : torch::Contents{}};
         Document& document = file.document();
         const Layout& layout = content_.layout;
         Value root = with_args(document, common_, {{"rank", std::int64_t{directory.rank}}}, iteration_);

@@ -42,12 +42,14 @@ void check_backend(const fs::path& directory) {
     if (name != "torch_dist") throw failure("{}: sharded_backend '{:.40}' is unknown", path.string(), name);
 }
 
-std::shared_ptr<const Value> read_common_file(const fs::path& path) {
-    return kept_copy(torch::Archive::open(path).root());
+std::shared_ptr<const Value> read_common_file(const fs::path& path, torch::Contents& storages) {
+    const torch::Archive archive = torch::Archive::open(path);
+    return kept_copy(archive, archive.root(), storages);
 }
 
 /// Newer Megatrons keep the common state as a ShardedObject: a list of one dict.
-std::shared_ptr<const Value> read_common_object(const Catalogue& catalogue, const Object& object) {
+std::shared_ptr<const Value> read_common_object(const Catalogue& catalogue, const Object& object,
+                                                torch::Contents& storages) {
     const fs::path path = catalogue.path(object.file);
     const Fd fd = open_file(path, O_RDONLY);
     const torch::Archive archive = torch::Archive::open({&fd, path, object.offset, object.length});
@@ -56,7 +58,7 @@ std::shared_ptr<const Value> read_common_object(const Catalogue& catalogue, cons
                           const Value root = archive.root();
                           if (!root.is(Kind::list) || root.items().size() != 1)
                               throw failure("holds {}, not a list of one dict", root.describe());
-                          return kept_copy(root.items()[0]);
+                          return kept_copy(archive, root.items()[0], storages);
                       });
 }
 
@@ -66,9 +68,9 @@ void read_common(Checkpoint& checkpoint) {
                                      [](const Object& item) { return item.name == common_object; });
     const fs::path file = catalogue.directory / "common.pt";
     if (fs::exists(file))
-        checkpoint.common = read_common_file(file);
+        checkpoint.common = read_common_file(file, checkpoint.common_storages);
     else if (object != catalogue.objects.end())
-        checkpoint.common = read_common_object(catalogue, *object);
+        checkpoint.common = read_common_object(catalogue, *object, checkpoint.common_storages);
     else
         throw failure("{}: No such file or directory, nor is there an object '{}'", file.string(), common_object);
     if (object != catalogue.objects.end()) catalogue.objects.erase(object);

@@ -66,7 +66,7 @@ private:
                        checkpoint_.config = args_of(archive.root());
                        checkpoint_.iteration = iteration_in(archive.root());
                        if (!checkpoint_.iteration) checkpoint_.iteration = iteration_of(root);
-                       checkpoint_.common = common_of_ranks(archive);
+                       checkpoint_.common = common_of_ranks(archive, checkpoint_.common_storages);
                    });
     }
 

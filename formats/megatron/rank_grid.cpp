@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -148,25 +147,30 @@ Layout layout_of_args(const Config& args, const Layout& fallback) {
     return layout;
 }
 
-std::vector<RankDirectory> rank_directories(const Layout& layout) {
+std::vector<RankDirectory> model_parts(const Layout& layout) {
     const int etp = degree_of_experts(layout);
     if (layout.tp * layout.cp * layout.dp % (etp * layout.ep) != 0)
         throw Error{Exit::usage, "layout: {}: tp * cp * dp = {} is no multiple of etp * ep = {}", to_string(layout),
                     layout.tp * layout.cp * layout.dp, etp * layout.ep};
-    std::map<std::tuple<int, int, int>, RankDirectory> found;
+    std::set<std::tuple<int, int, int, int>> met;
+    std::vector<RankDirectory> parts;
     for (int rank = 0; rank < layout.ranks(); ++rank) {
         const Coordinates at = coordinates(layout, rank);
         const ExpertPlace expert = expert_place(layout, rank);
-        RankDirectory directory{.tp = at.tp, .pp = at.pp, .ep = expert.ep, .etp = expert.etp, .rank = rank};
-        directory.path = directory_name(layout, directory);
-        const auto [other, added] = found.emplace(std::tuple{at.tp, at.pp, expert.ep}, directory);
-        if (!added && other->second.etp != expert.etp)
+        if (!met.emplace(at.tp, at.pp, expert.ep, expert.etp).second) continue;
+        parts.push_back({.tp = at.tp, .pp = at.pp, .ep = expert.ep, .etp = expert.etp, .rank = rank});
+        parts.back().path = directory_name(layout, parts.back());
+    }
+    return parts;
+}
+
+std::vector<RankDirectory> rank_directories(const Layout& layout) {
+    std::vector<RankDirectory> all = model_parts(layout);
+    std::set<std::filesystem::path> paths;
+    for (const RankDirectory& directory : all)
+        if (!paths.insert(directory.path).second)
             throw Error{Exit::usage, "layout: {}: two ranks with different parts of experts would write {}",
                         to_string(layout), directory.path.string()};
-    }
-    std::vector<RankDirectory> all;
-    for (auto& [key, directory] : found) all.push_back(std::move(directory));
-    std::ranges::sort(all, {}, &RankDirectory::rank);
     return all;
 }
 

@@ -16,6 +16,11 @@ Layout layout_of(const Config& args, const std::vector<std::filesystem::path>& d
 /// The same by args alone; what they are silent about is as in `fallback`.
 Layout layout_of_args(const Config& args, const Layout& fallback);
 
+/// Every different part of the model that a rank of `layout` has, by the lowest rank that has it; several may belong to
+/// one directory where experts are cut finer than all else (etp > tp). Throws Error (exit 2) when etp * ep does not
+/// divide the ranks of a stage.
+std::vector<RankDirectory> model_parts(const Layout& layout);
+
 /// One directory for each set of coordinates of which Megatron writes one, in the order of their lowest ranks, with
 /// path, coordinates and rank. Throws Error (exit 2) when the layout cannot be.
 std::vector<RankDirectory> rank_directories(const Layout& layout);

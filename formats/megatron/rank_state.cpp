@@ -93,12 +93,12 @@ bool is_common(std::string_view key) {
 
 }  // namespace
 
-std::shared_ptr<const Value> common_of_ranks(const torch::Archive& archive) {
+std::shared_ptr<const Value> common_of_ranks(const torch::Archive& archive, torch::Contents& storages) {
     Document document;
     Value common = filtered(document, archive.root(), is_common);
     if (const auto optimizer = common.find("optimizer"); optimizer && !optimizer->is_none())
         common = document.with_key(common, "optimizer", optimizers_state(document, archive, *optimizer));
-    return kept_copy(common);
+    return kept_copy(archive, common, storages);
 }
 
 Value without_keys(Document& document, Value value, std::initializer_list<std::string_view> keys) {
@@ -111,13 +111,13 @@ std::vector<OptimizerState> optimizers_of(Value common) {
     if (!optimizer || !optimizer->is(Kind::dict)) return {};
     const auto state_of = [](Value outer) {
         OptimizerState state{.outer = outer, .groups = {}};
-        const auto inner = outer.find("optimizer");
-        const auto groups = inner && inner->is(Kind::dict) ? inner->find("param_groups") : std::nullopt;
+        const Value inner = outer.find("optimizer").value_or(outer);  // without masters there is no other dict around
+        const auto groups = inner.is(Kind::dict) ? inner.find("param_groups") : std::nullopt;
         if (!groups) throw failure("the common state has an optimizer without param_groups");
         state.groups.assign(groups->items().begin(), groups->items().end());
         return state;
     };
-    if (optimizer->find("optimizer")) return {state_of(*optimizer)};
+    if (optimizer->find("optimizer") || optimizer->find("param_groups")) return {state_of(*optimizer)};
     std::vector<OptimizerState> states;
     for (const Entry& entry : optimizer->entries()) {
         if (entry.key.is(Kind::integer)) states.push_back(state_of(entry.value));

@@ -18,6 +18,9 @@ public:
     /// Storages of `carried`, values of which go into the file, are taken from it.
     explicit ArchiveDraft(const torch::Archive* carried = nullptr) : carried_{carried} {}
 
+    /// Storages that values carried over refer to are `given`.
+    explicit ArchiveDraft(torch::Contents given) : contents_{std::move(given)} {}
+
     torch::Document& document() { return document_; }
     torch::Contents& contents() { return contents_; }
 
@@ -38,7 +41,7 @@ private:
     };
     std::string next_key();
 
-    const torch::Archive* carried_;
+    const torch::Archive* carried_ = nullptr;
     torch::Document document_;
     std::vector<Storage> storages_;
     torch::Holes holes_;

@@ -115,7 +115,7 @@ public:
         set_stages(args_, layers(reading, content_.tensors), content_.layout);
         content_.reading = &reading;
         RankParts parts{content_, args_};
-        for (const RankDirectory& directory : rank_directories(content_.layout)) add(directory, parts.of(directory));
+        for (const RankDirectory& directory : model_parts(content_.layout)) add(directory, parts.of(directory));
         for (const auto& [group, vectors] : store_.groups) {
             if (!used_.contains(group))
                 throw failure("'{}...': layout {} has no such group", group, to_string(content_.layout));
@@ -252,16 +252,10 @@ void spell_masters(Checkpoint& checkpoint, bool distributed) {
     constexpr std::string_view plain = "optimizer.state.fp32_param.";
     constexpr std::string_view shared_out = "optimizer.state.param.";
     const std::string_view from = distributed ? plain : shared_out;
-    bool masters = false;
-    bool state = false;
     for (Tensor& tensor : checkpoint.catalogue.tensors) {
-        state |= tensor.name.starts_with("optimizer.state.");
-        masters |= tensor.name.starts_with(plain) || tensor.name.starts_with(shared_out);
         if (tensor.name.starts_with(from))
             tensor.name = fmt::format("{}{}", distributed ? shared_out : plain, tensor.name.substr(from.size()));
     }
-    if (state && distributed && !masters)
-        throw Error{Exit::usage, "use_distributed_optimizer: there are no master weights"};
 }
 
 }  // namespace tpx::formats

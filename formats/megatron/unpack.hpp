@@ -15,7 +15,7 @@ namespace tpx::formats {
 void unpack_optimizer(Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
 
 /// Names the master weights of `checkpoint`, of Megatron's format, as the distributed optimizer does ("param"), or as
-/// the plain one ("fp32_param"). Throws Error (exit 2) when the distributed one has none.
+/// the plain one ("fp32_param").
 void spell_masters(Checkpoint& checkpoint, bool distributed);
 
 }  // namespace tpx::formats

@@ -96,7 +96,7 @@ public:
         inner = document_.with_key(inner, "param_groups", document_.list(groups_));
         if (!masters) return inner;
         const Value template_of = states_[experts && states_.size() > 1 ? 1 : 0].outer;
-        Value outer = without_keys(document_, template_of, {"param_state_sharding_type"});
+        Value outer = without_keys(document_, template_of, {"param_state_sharding_type", "param_groups", "state"});
         outer = document_.with_key(outer, "optimizer", inner);
         return distributed_ ? outer : document_.with_key(outer, "fp32_from_fp16_params", document_.list(masters_));
     }

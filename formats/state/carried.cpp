@@ -34,7 +34,10 @@ private:
     Value plain(const torch::Archive* archive, Value value) {
         torch::CarriedTensors tensors{document_, contents_};
         torch::TreeCopy tree{document_, false};
-        return tree.copy(value, [&](Value object) { return tensors.carry(archive, object); });
+        return tree.copy(value, [&](Value object) {
+            const auto own = tensors.carry(source_.common_storages, object);
+            return own ? own : tensors.carry(archive, object);
+        });
     }
 
     void add(std::vector<Entry>& entries, std::string_view key, Value value) {

@@ -2,6 +2,7 @@
 #include "formats/torch/tree_copy.hpp"
 
 #include "formats/torch/numpy.hpp"
+#include "formats/torch/storage.hpp"
 #include "lib/core/error.hpp"
 
 #include <fmt/format.h>
@@ -187,9 +188,22 @@ Value TreeCopy::plain_object(Value value) {
 }
 
 Value CarriedTensors::add(DType dtype, const Shape& shape, std::string bytes) {
-    const std::string key = fmt::format("s{}", contents_.size());
+    const std::string key = fmt::format("{}{}", prefix_, contents_.size());
     contents_[key] = std::move(bytes);
     return tensor_value(document_, dtype, shape, row_major(shape), key, static_cast<std::uint64_t>(volume(shape)));
+}
+
+std::optional<Value> CarriedTensors::carry(const Contents& storages, Value value) {
+    if (!Archive::is_tensor(value)) return std::nullopt;
+    const std::vector<StorageId> ids = distinct_storages(value);
+    const auto content = ids.size() == 1 ? storages.find(ids[0].key) : storages.end();
+    if (content == storages.end()) return std::nullopt;
+    const auto args = value.as_object().args.items();
+    Shape shape;
+    for (const Value size : args[2].items()) shape.push_back(size.as_int());
+    constexpr std::size_t dtype_of_v3 = 6;
+    const auto dtype = args.size() > dtype_of_v3 ? dtype_by_torch(args[dtype_of_v3].as_global().name) : ids[0].dtype;
+    return add(dtype.value(), shape, content->second);
 }
 
 std::optional<Value> CarriedTensors::carry(const Archive* archive, Value value) {

@@ -44,11 +44,16 @@ private:
 /// Tensors of other archives that go into a new one, in storages of their own.
 class CarriedTensors {
 public:
-    CarriedTensors(Document& document, Contents& contents) : document_{document}, contents_{contents} {}
+    /// New storages get `prefix` and a number as keys.
+    CarriedTensors(Document& document, Contents& contents, std::string_view prefix = "s")
+        : document_{document}, contents_{contents}, prefix_{prefix} {}
 
     /// `value` of `archive` (null: it has no tensors) as a tensor of the new archive, in C order, when it is a tensor
     /// or an array of NumPy; as a number when it is one of NumPy's. Nothing for all else.
     std::optional<Value> carry(const Archive* archive, Value value);
+
+    /// `value` as a tensor of the new archive, when it is one that add() made with its storage in `storages`.
+    std::optional<Value> carry(const Contents& storages, Value value);
 
     /// A tensor of the new archive with these elements.
     Value add(DType dtype, const Shape& shape, std::string bytes);
@@ -56,6 +61,7 @@ public:
 private:
     Document& document_;
     Contents& contents_;
+    std::string_view prefix_;  // of static life
 };
 
 }  // namespace tpx::torch

@@ -86,7 +86,7 @@ def _experts(model, ep, etp):
 
 
 def _config(model, tp, pp, vpp, first, last, ep, etp):
-    dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[model["dtype"]]
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[model["dtype"]]
     return TransformerConfig(
         **_experts(model, ep, etp),
         num_layers=model["layers"], hidden_size=model["hidden"], ffn_hidden_size=model["ffn"],
@@ -94,7 +94,7 @@ def _config(model, tp, pp, vpp, first, last, ep, etp):
         normalization=model["norm"], add_bias_linear=model["bias"], add_qkv_bias=model["qkv_bias"],
         qk_layernorm=model["qk_layernorm"], gated_linear_unit=model["swiglu"],
         activation_func=F.silu if model["swiglu"] else F.gelu,
-        bf16=dtype is torch.bfloat16, params_dtype=dtype, pipeline_dtype=dtype,
+        bf16=dtype is torch.bfloat16, fp16=dtype is torch.float16, params_dtype=dtype, pipeline_dtype=dtype,
         tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
         virtual_pipeline_model_parallel_size=vpp if vpp > 1 else None,
         num_layers_in_first_pipeline_stage=first, num_layers_in_last_pipeline_stage=last,

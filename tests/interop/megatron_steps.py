@@ -88,7 +88,8 @@ def _set_up(model, tp=1, pp=1, vpp=1, ep=1, etp=None, distributed=True, bucket=N
         DistributedDataParallel(chunk.config, ddp, chunk, disable_bucketing=stage > 0 or i > 0) for i, chunk in enumerate(chunks)
     ]
     config = OptimizerConfig(
-        optimizer="adam", lr=1e-3, min_lr=1e-4, weight_decay=0.1, clip_grad=1.0, bf16=True, params_dtype=torch.bfloat16,
+        optimizer="adam", lr=1e-3, min_lr=1e-4, weight_decay=0.1, clip_grad=1.0, bf16=chunks[0].config.bf16,
+        fp16=chunks[0].config.fp16, initial_loss_scale=2.0**14, params_dtype=chunks[0].config.params_dtype,
         use_distributed_optimizer=distributed,
     )  # fmt: skip
     optimizer = get_megatron_optimizer(config, wrapped)
@@ -257,6 +258,7 @@ WRITTEN = [
     ("moe-x-dist-tp1pp1ep2dp2", 4, {"ep": 2}),
     ("moe-x-dist-tp1pp1ep2dp2", 4, {"tp": 2, "ep": 2, "etp": 1}),
     ("moe-x-dist-tp1pp1ep2dp2", 4, {"pp": 2, "ep": 2}),
+    ("moe-x-dist-tp1pp1ep2dp2", 4, {"ep": 2, "etp": 2}),
     ("llama-small-dist-tp1pp1", 4, {"pp": 2, "vpp": 2}),
 ]
 

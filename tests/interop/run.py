@@ -175,6 +175,10 @@ def main():
         import megatron_steps
 
         return megatron_steps.main(tpx)
+    if kind == "megatron-precision":
+        import megatron_precision
+
+        return megatron_precision.main(tpx)
     if kind == "families":
         import families
 

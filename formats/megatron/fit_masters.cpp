@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/fit_masters.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <string_view>
+
+namespace tpx::formats::megatron {
+namespace {
+
+constexpr std::string_view moment = "optimizer.state.exp_avg.";
+constexpr std::string_view plain = "optimizer.state.fp32_param.";
+constexpr std::string_view shared_out = "optimizer.state.param.";
+
+bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+/// The name of the weight that `name` is the master of; empty for other tensors.
+std::string_view weight_of_master(std::string_view name) {
+    for (const std::string_view prefix : {plain, shared_out})
+        if (name.starts_with(prefix)) return name.substr(prefix.size());
+    return {};
+}
+
+void take_away(Expressed& expressed, const std::set<std::size_t>& numbers) {
+    Expressed kept = expressed;
+    kept.tensors.clear();
+    kept.reading.meanings.clear();
+    kept.reading.unknown.clear();
+    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
+        if (numbers.contains(t)) continue;
+        if (expressed.reading.meanings[t].kind == Meaning::Kind::unknown)
+            kept.reading.unknown.push_back(static_cast<std::uint32_t>(kept.tensors.size()));
+        kept.tensors.push_back(expressed.tensors[t]);
+        kept.reading.meanings.push_back(expressed.reading.meanings[t]);
+    }
+    expressed = std::move(kept);
+}
+
+}  // namespace
+
+void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dtype, std::vector<std::string>& notes) {
+    std::map<std::string, std::size_t, std::less<>> numbers;
+    std::map<std::string_view, std::size_t> masters;  // by their weights' names
+    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
+        numbers.emplace(expressed.tensors[t].name, t);
+        const std::string_view weight = weight_of_master(expressed.tensors[t].name);
+        if (!weight.empty()) masters.emplace(weight, t);
+    }
+    std::set<std::size_t> superfluous;
+    std::vector<std::size_t> wanting;
+    for (const auto& [name, t] : numbers) {
+        if (!name.starts_with(moment)) continue;
+        const auto weight = numbers.find(std::string_view{name}.substr(moment.size()));
+        if (weight == numbers.end()) continue;
+        const DType stored = expressed.tensors[weight->second].dtype;
+        const bool wanted = distributed || is_half(dtype.value_or(stored));
+        const auto master = masters.find(weight->first);
+        if (wanted && master == masters.end() && is_half(stored))
+            throw Error{Exit::usage, "tensor '{}': it has moments, but no master weight", weight->first};
+        if (wanted && master == masters.end()) wanting.push_back(weight->second);
+        if (!wanted && master != masters.end() && stored == DType::f32) superfluous.insert(master->second);
+    }
+    for (const std::size_t weight : wanting) {
+        const Tensor copy{fmt::format("{}{}", distributed ? shared_out : plain, expressed.tensors[weight].name),
+                          DType::f32, expressed.tensors[weight].shape};
+        expressed.copies.emplace(copy.name, expressed.tensors[weight].name);
+        expressed.tensors.push_back(copy);
+        expressed.reading.meanings.push_back(expressed.reading.meanings[weight]);
+        expressed.reading.meanings.back().role = "master";
+    }
+    if (!superfluous.empty())
+        notes.push_back(
+            fmt::format("left out: {} master weights, which a plain optimizer of single-precision weights "
+                        "has not",
+                        superfluous.size()));
+    take_away(expressed, superfluous);
+}
+
+}  // namespace tpx::formats::megatron
