@@ -194,8 +194,9 @@ void add_reshard(Cli& cli) {
     command.flag("--masters", &options->masters, "Write master weights in the place of weights")
         .rare()
         .details("Together with --drop optimizer; --dtype rounds them.");
-    command.option("--memory", &options->memory, "SIZE", "Memory for buffers in each process, such as 4GiB")
-        .details("The default is 512MiB.");
+    command.option("--memory", &options->memory, "SIZE", "Memory of each process, such as 4GiB")
+        .details(
+            "Buffers get what the process has not taken when reading begins, at least 16MiB; without this, 512MiB.");
     command.option("--shard-size", &options->shard_size, "SIZE", "Largest safetensors file to write")
         .rare()
         .details("A tensor is never split for it. The default is 5GB.");

@@ -218,7 +218,7 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) 
     }
     const StopSignals signals;
     ExecOptions exec{.cancelled = &signals.signal()};
-    if (options.memory) exec.memory = *options.memory;
+    if (options.memory) exec.memory = buffers_within(comm, *options.memory);
     if (options.verify) check_archives(comm, options);
     PartialDirectory partial{comm, options.output, options.force};
     check_record(comm, options, job, exec);

@@ -6,6 +6,9 @@
 #include <functional>
 
 namespace tpx {
+namespace mpi {
+class Comm;
+}
 
 /// How much a rank may use, and who is told about it.
 struct ExecOptions {
@@ -19,5 +22,9 @@ struct ExecOptions {
     /// with an Error "stopped on request" whose Exit is exit_of the signal.
     const std::atomic<int>* cancelled = nullptr;
 };
+
+/// How many bytes of buffers keep every rank within `memory` bytes, with what the fullest one has taken by now; at
+/// least 16 MiB, or `memory` where that is less. Collective; the same on all ranks.
+std::uint64_t buffers_within(const mpi::Comm& comm, std::uint64_t memory);
 
 }  // namespace tpx
