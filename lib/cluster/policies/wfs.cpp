@@ -51,25 +51,31 @@ private:
     // Takes GPUs from those who are to have less and gives them to those who are to have more; false while some still
     // wait.
     bool carry_out(Simulation& simulation) {
-        std::erase_if(wishes_, [&](const Wish& wish) {
-            const Grant& held = simulation.grant(wish.id);
-            if (wish.gpus <= held.gpus()) {
-                if (simulation.resizing(wish.id)) return false;
-                if (wish.gpus < held.gpus()) simulation.change(wish.id, GpuPool::part_of(held, wish.gpus));
-                return true;
-            }
-            if (!simulation.within_quota(wish.id, wish.gpus)) return false;
-            auto grant = held.parts.empty()
-                             ? simulation.place(wish.id, wish.gpus)
-                             : simulation.pool().place_more(simulation.job(wish.id), held, wish.gpus - held.gpus());
-            if (!grant) return false;
-            held.parts.empty() ? simulation.start(wish.id, std::move(*grant))
-                               : simulation.change(wish.id, std::move(*grant));
-            return true;
-        });
+        while (carry_out_some(simulation) && !wishes_.empty()) {
+        }  // what one gives back at once another one takes
         // Where GPUs of the right kind will never come, as after a failure, it is decided anew.
         if (!wishes_.empty() && simulation.changes() == 0) wishes_.clear();
         return wishes_.empty();
+    }
+
+    // One look at all wishes; false when none of them could be met.
+    bool carry_out_some(Simulation& simulation) {
+        return std::erase_if(wishes_, [&](const Wish& wish) {
+                   const Grant& held = simulation.grant(wish.id);
+                   if (wish.gpus <= held.gpus()) {
+                       if (simulation.resizing(wish.id)) return false;
+                       if (wish.gpus < held.gpus()) simulation.change(wish.id, GpuPool::part_of(held, wish.gpus));
+                       return true;
+                   }
+                   if (!simulation.within_quota(wish.id, wish.gpus)) return false;
+                   auto grant = held.parts.empty() ? simulation.place(wish.id, wish.gpus)
+                                                   : simulation.pool().place_more(simulation.job(wish.id), held,
+                                                                                  wish.gpus - held.gpus());
+                   if (!grant) return false;
+                   held.parts.empty() ? simulation.start(wish.id, std::move(*grant))
+                                      : simulation.change(wish.id, std::move(*grant));
+                   return true;
+               }) > 0;
     }
 
     static std::vector<Claim> claims_of(const Simulation& simulation, const std::vector<int>& ids) {

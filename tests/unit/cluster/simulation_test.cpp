@@ -6,6 +6,7 @@
 #include "lib/core/error.hpp"
 #include "tests/unit/cluster/random_trace.hpp"
 #include "tests/unit/cluster/reference.hpp"
+#include "tests/unit/cluster/reference_wfs.hpp"
 
 #include <doctest/doctest.h>
 
@@ -72,6 +73,22 @@ TEST_CASE("policies of whole jobs agree with a simulator that goes second by sec
                 CHECK(results.jobs[id].start == fates[id].start * second);
                 CHECK(results.jobs[id].finish == fates[id].finish * second);
             }
+        }
+    }
+}
+
+TEST_CASE("elastic fair sharing agrees with one that looks at all jobs at every event") {
+    std::mt19937 random{2};
+    for (int round = 0; round < 40; ++round) {
+        const int gpus = 1 << random() % 6;
+        const std::vector<TraceJob> jobs = random_jobs(random, 25, gpus);
+        CAPTURE(round);
+        const Results results = play("wfs", simple_cluster(1, gpus), jobs);
+        const auto fates = test::ReferenceWfs{jobs, gpus}.play();
+        for (std::size_t id = 0; id < jobs.size(); ++id) {
+            CAPTURE(id);
+            CHECK(std::abs(seconds_of(results.jobs[id].start) - fates[id].start) < 1e-3);
+            CHECK(std::abs(seconds_of(results.jobs[id].finish) - fates[id].finish) < 1e-3);
         }
     }
 }
