@@ -119,6 +119,15 @@ class Page:
         """Waits until what was drawn late is there."""
         self.evaluate(SETTLED)
 
+    def draw(self, path, name):
+        """Opens the page called `name`; gives what went wrong until it was drawn."""
+        self.faults.clear()
+        self.open(path)
+        self.settle()
+        self.settle()
+        drawn = self.evaluate("document.documentElement.dataset.ready") == "true"
+        return list(self.faults) if drawn else [f"{name}: the page is not drawn", *self.faults]
+
     def resize(self, width, height):
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 

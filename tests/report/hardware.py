@@ -40,12 +40,7 @@ def many_hosts(path):
 
 
 def open_page(page, path, name):
-    page.faults.clear()
-    page.open(path)
-    page.settle()
-    page.settle()
-    drawn = page.evaluate("document.documentElement.dataset.ready") == "true"
-    faults = list(page.faults) if drawn else [f"{name}: the page is not drawn", *page.faults]
+    faults = page.draw(path, name)
     for scheme in ("light", "dark"):
         page.prefer(scheme)
         for width in (1280, 768, 390, 320):

@@ -28,12 +28,7 @@ def text_of(value, unit):
 
 
 def open_page(page, path, name):
-    page.faults.clear()
-    page.open(path)
-    page.settle()
-    page.settle()
-    drawn = page.evaluate("document.documentElement.dataset.ready") == "true"
-    faults = list(page.faults) if drawn else [f"{name}: the page is not drawn", *page.faults]
+    faults = page.draw(path, name)
     for width in (1280, 390):
         page.resize(width, 900)
         page.settle()
