@@ -4,10 +4,10 @@
 #include "lib/cluster/plan_table.hpp"
 #include "lib/model/choice.hpp"
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace tpx {
 
@@ -39,7 +39,7 @@ private:
     int number(const ExecutionPlan& plan) const;
 
     Job job_;
-    mutable std::vector<Named> plans_;
+    mutable std::deque<Named> plans_;  // names stay where they are while plans come up
     mutable std::map<HostShape, int> best_;
     mutable std::map<std::pair<int, HostShape>, int> like_;
 };
