@@ -103,6 +103,12 @@ TEST_CASE("one link that is uneven brings all of them into the file") {
     CHECK(read.links[7][3].rate.median == 4e9);
 }
 
+TEST_CASE("samples that lie more than a thousand times apart are read as they were written") {
+    Hardware hardware = measured(2);
+    hardware.hosts[0].disk_write = {1e6, 1240};
+    CHECK(parse_hardware(hardware_text(hardware), "cluster.toml").hosts[0].disk_write == hardware.hosts[0].disk_write);
+}
+
 TEST_CASE("a file of hosts that nobody measured has their rates without spread") {
     const Hardware read = parse_hardware("[[hosts]]\nname = \"n[0-1]\"\nnic = \"200 Gbit/s\"\n", "hosts.toml");
     REQUIRE(read.hosts.size() == 2);
@@ -123,6 +129,8 @@ TEST_CASE("figures that cannot be right are refused, with their line") {
     CHECK(with("[[measured.hosts]]\nname = \"a\"\nsame_host_latency = [1e6, 0]") ==
           "old.toml:8: 1e+06 seconds cannot be right");
     CHECK(with("[[measured.hosts]]\nname = \"a\"\nmemory = [1e9, -1]") == "old.toml:8: a spread of -1 cannot be right");
+    CHECK(with("[[measured.hosts]]\nname = \"a\"\nmemory = [1e9, inf]") ==
+          "old.toml:8: a spread of inf cannot be right");
     CHECK(with("[[measured.hosts]]\nname = \"a\"\nmemory = 1e9") == "old.toml:8: an array of 2 values was expected");
     CHECK(with("[[measured.hosts]]\nname = \"a\"\nmemory = [\"1 GB/s\", 0]") ==
           "old.toml:8: two numbers were expected: a median and a spread");
