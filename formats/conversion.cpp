@@ -58,8 +58,10 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const std::string_view wanted = asked ? std::string_view{target.dialect} : home_dialect(target.format);
     if (wanted.empty()) return nullptr;
     if (!asked && source.checkpoint.format == target.format) return nullptr;
-    if (reading.family && reading.dialect->name == wanted) return nullptr;
     const bool must = asked || is_megatron(target.format);
+    // Megatron's own names in another container lack what its files have around them: args, padding, groups.
+    const bool same = reading.family && reading.dialect->name == wanted;
+    if (same && (!is_megatron(target.format) || is_megatron(source.checkpoint.format))) return nullptr;
     if (reading.family && (reading.complete || must)) {
         if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
         if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
@@ -268,7 +270,7 @@ Conversion convert(Source& source, const Target& given) {
                    .views = std::move(views)};
     if (dialect || respells_states(source, target, dialect))
         carry_adam(source, target, out);
-    else if (is_torch(target.format) && is_deepspeed(source.checkpoint.format))
+    else if (is_torch(target.format) && (is_deepspeed(source.checkpoint.format) || source.checkpoint.common))
         out.content.adam = adam_of(source);
     out.draft = make_draft(source, target, dialect, config, out);
     out.content.source = nullptr;  // the source may move from here on

@@ -115,8 +115,10 @@ fs::path tracked(const fs::path& root) {
 Config args_of(Value state) {
     Config config;
     const auto args = state.find("args");
-    if (!args || !args->is(Kind::object) || !args->as_object().state.is(Kind::dict)) return config;
-    for (const auto& [key, value] : args->as_object().state.entries()) {
+    if (!args) return config;
+    const Value attributes = args->is(Kind::object) ? args->as_object().state : *args;
+    if (!attributes.is(Kind::dict)) return config;
+    for (const auto& [key, value] : attributes.entries()) {
         auto found = scalar(value);
         if (key.is(Kind::string) && found) config[std::string{key.as_string()}] = std::move(*found);
     }

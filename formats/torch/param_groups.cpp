@@ -72,7 +72,7 @@ std::optional<Value> named_param_groups(Document& document, const Content& conte
     std::vector<Group> groups;
     for (const auto& [t, parameter] : moments) {
         const Tensor& moment = content.tensors[t];
-        const AdamSettings& settings = (*content.adam).of(moment.name, moment.shape.size());
+        const AdamSettings& settings = (*content.adam).of(moment.name, own_axes(*content.reading, content.tensors, t));
         auto group = std::ranges::find_if(groups, [&](const Group& one) { return one.settings == settings; });
         if (group == groups.end()) group = groups.insert(group, Group{settings, {}});
         (*group).params.push_back(document.string(parameter));

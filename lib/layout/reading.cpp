@@ -83,6 +83,12 @@ Candidate match(const Family& family, const Dialect& dialect, std::span<const Te
     return candidate;
 }
 
+/// Whether `config` is a config.json's. Megatron's args have a model_type, too, of another kind.
+bool names_model_type(const Config& config) {
+    const auto found = config.find("model_type");
+    return found != config.end() && std::holds_alternative<std::string>(found->second);
+}
+
 /// The model_type that a configuration names, if any of `families` goes by it; Megatron's args may say it, too.
 std::optional<std::string> model_type(std::span<const Family> families, const Config& config) {
     for (const char* key : {"hf_model_type", "model_type"}) {
@@ -108,7 +114,7 @@ Verdict ask(const Family& family, std::string_view source, const Config& config,
         return std::ranges::all_of(detect->second, [&](const std::string& c) { return holds(config, c); })
                    ? Verdict::yes
                    : Verdict::no;
-    return source == "hf" && config.contains("model_type") ? Verdict::no : Verdict::silent;
+    return source == "hf" && names_model_type(config) ? Verdict::no : Verdict::silent;
 }
 
 /// Sizes that no configuration told, from shapes: an axis of one unknown factor and known ones gives it away.
@@ -245,8 +251,9 @@ void resolve_indices(Reading& reading, std::span<const Tensor> tensors) {
 }  // namespace
 
 std::string_view configured_by(const Dialect& dialect, const Config& config) {
-    const bool args = config.contains("num_layers") || !config.contains("model_type");
-    return dialect.name == "mcore" && args ? "mcore" : "hf";
+    const bool args = config.contains("num_layers");
+    const bool file = names_model_type(config);
+    return args == file ? (dialect.name == "mcore" ? "mcore" : "hf") : args ? "mcore" : "hf";
 }
 
 Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config) {

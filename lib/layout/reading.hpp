@@ -25,8 +25,8 @@ struct Meaning {
     NameIndices indices;
 };
 
-/// Whose words `config` speaks about tensors of `dialect`: "mcore" for Megatron's args, "hf" for a config.json, which
-/// files with Megatron's names may have beside them, too.
+/// Whose words `config` speaks about tensors of `dialect`: "mcore" for Megatron's args, "hf" for a config.json; either
+/// may stand beside names of the other. Where it does not tell, those of the dialect's own framework.
 std::string_view configured_by(const Dialect& dialect, const Config& config);
 
 /// How the tensors of a checkpoint are understood: by which family, in which framework's names.
