@@ -256,6 +256,7 @@ Conversion convert(Source& source, const Target& given) {
         megatron::fit_masters(out.expressed, holds(config, "use_distributed_optimizer"), target.dtype, out.notes);
     set_dtype(out.expressed, target.dtype);
     if (own_cuts) keep_names(target, made, out.expressed);
+    leave_out_seeds(source, target, out.expressed);
     std::vector<View> views = take_views(source, target, dialect, out.expressed);
     out.content = {.tensors = out.expressed.tensors,
                    .pieces = is_deepspeed(target.format)

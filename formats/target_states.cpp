@@ -2,6 +2,7 @@
 #include "formats/target_states.hpp"
 
 #include "formats/given_adam.hpp"
+#include "formats/hdf5/keras.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
@@ -146,6 +147,27 @@ std::vector<View> take_views(const Source& source, const Target& target, const D
         views.back().tensor = numbers[view.tensor];
     }
     return views;
+}
+
+void leave_out_seeds(const Source& source, const Target& target, Expressed& expressed) {
+    if (source.checkpoint.format != Format::keras || target.format != Format::keras_legacy) return;
+    std::uint32_t kept = 0;
+    for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
+        const std::string& name = expressed.tensors[t].name;
+        // An optimizer around another one has the variables of that, too.
+        if (hdf5::is_keras_seed(name) || name.starts_with("optimizer.inner_optimizer.")) {
+            expressed.left_out.push_back(name);
+            continue;
+        }
+        if (kept != t) {
+            expressed.tensors[kept] = std::move(expressed.tensors[t]);
+            expressed.reading.meanings[kept] = std::move(expressed.reading.meanings[t]);
+        }
+        ++kept;
+    }
+    expressed.tensors.resize(kept);
+    expressed.reading.meanings.resize(kept);
+    expressed.reading.unknown.clear();
 }
 
 void check_states(const Source& source, const Target& target, const Dialect* dialect) {
