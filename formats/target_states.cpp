@@ -5,6 +5,7 @@
 #include "formats/hdf5/keras.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/open.hpp"
+#include "formats/torch/value.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
@@ -212,7 +213,12 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
                     "state out"};
     if (is_megatron(target.format)) {
         check_groups(*out.content.adam, out.notes);
-        out.notes.push_back("the schedule of learning rates starts anew (Megatron: --override-opt-param-scheduler)");
+        const auto& common = source.checkpoint.common;
+        const auto schedule = common ? common->find("opt_param_scheduler") : std::nullopt;
+        const bool has_schedule = schedule && schedule->is(torch::Kind::dict);
+        if (!has_schedule)
+            out.notes.push_back(
+                "the schedule of learning rates starts anew (Megatron: --override-opt-param-scheduler)");
         return;
     }
     if (out.expressed.copies.empty() || target.format == Format::universal) return;
