@@ -9,6 +9,7 @@
 #include "formats/left_out.hpp"
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/legacy.hpp"
+#include "formats/megatron/stages.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
@@ -182,6 +183,20 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     return made;
 }
 
+/// torch_dist does not tell what stages its layers are on, but args do. Those that cannot be are no concern here.
+void set_uneven_stages(Source& source) {
+    const Reading& reading = source.reading;
+    if (!source.layout || !reading.family) return;
+    const int count = layers(reading, source.checkpoint.catalogue.tensors);
+    try {
+        Layout dealt = *source.layout;
+        megatron::set_stages(reading.config, count, dealt);
+        stages_of_layers(dealt, count);
+        source.layout = dealt;
+    } catch (const Error&) {
+    }
+}
+
 /// A tensor that no rule matches is told, with the rule to write. Optimizer state in buckets needs other things.
 void note_unknown(Source& source) {
     const Reading& reading = source.reading;
@@ -214,9 +229,11 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
                });
     note_unknown(source);
     source.layout = source.checkpoint.layout;
-    if (!source.layout)
+    if (!source.layout) {
         source.layout =
             detect_layout(source.checkpoint.catalogue, source.reading, cutting_of(source.checkpoint.format));
+        if (source.checkpoint.format == Format::torch_dist) set_uneven_stages(source);
+    }
     return source;
 }
 
