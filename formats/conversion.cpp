@@ -14,9 +14,9 @@
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
 #include "formats/target_states.hpp"
+#include "formats/unknown_tensors.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
-#include "lib/layout/suggest.hpp"
 
 #include <algorithm>
 #include <set>
@@ -71,16 +71,6 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
                         ? "names are kept: the dimensions that other names need are not known (--config gives them)"
                         : fmt::format("names are kept: {}", reading.why_not));
     return nullptr;
-}
-
-/// Unknown tensors may go along only where nothing cuts them.
-void check_unknown(const Source& source, const Target& target) {
-    const Reading& reading = source.reading;
-    if (!reading.family || reading.unknown.empty()) return;
-    if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp) return;
-    const Tensor& tensor = source.checkpoint.catalogue.tensors[reading.unknown[0]];
-    throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
-                  without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
 }
 
 void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
@@ -161,6 +151,9 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
     if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
         out.content.args["use_distributed_optimizer"] = config.at("use_distributed_optimizer");
+    for (const auto& [key, value] : megatron ? target.config : Config{}) {
+        if (is_of_writing(key) && key != "pipeline_model_parallel_layout") out.content.args[key] = value;
+    }
     if (target.format == Format::torch_dist && source.checkpoint.format == Format::megatron) {
         out.content.args["ckpt_format"] = std::string{"torch_dist"};
         out.content.args["use_dist_ckpt"] = true;
@@ -197,29 +190,21 @@ void set_uneven_stages(Source& source) {
     }
 }
 
-/// A tensor that no rule matches is told, with the rule to write. Optimizer state in buckets needs other things.
-void note_unknown(Source& source) {
-    const Reading& reading = source.reading;
-    std::vector<const Tensor*> unknown;
-    for (std::uint32_t t : reading.unknown) {
-        const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
-        if (!tensor.name.starts_with("optimizer.")) unknown.push_back(&tensor);
-    }
-    if (!reading.family || unknown.empty()) return;
-    const std::string more = unknown.size() > 1 ? fmt::format(" (and {} more)", unknown.size() - 1) : "";
-    source.checkpoint.notes.push_back(
-        fmt::format("tensor '{}'{}: {}", unknown[0]->name, more,
-                    without_rule(*reading.family, *reading.dialect, reading.dims, *unknown[0])));
-}
-
 }  // namespace
+
+bool is_of_writing(std::string_view key) {
+    return key == "ddp_bucket_size" || key == "overlap_grad_reduce" || key == "pipeline_model_parallel_layout";
+}
 
 Cutting cutting_of(Format format) { return {.equal = is_megatron(format), .by_layer = is_megatron(format)}; }
 
 Source open_source(const std::filesystem::path& path, std::span<const Family> families, const Config& config) {
     Source source{.checkpoint = open(path)};
     Config merged = source.checkpoint.config;
-    for (const auto& [key, value] : config) merged[key] = value;
+    for (const auto& [key, value] : config) {
+        // What args tell of how the checkpoint was written is known; to set it concerns what will be.
+        if (!is_of_writing(key) || !merged.contains(key)) merged[key] = value;
+    }
     in_context([&] { return path.string(); },
                [&] {
                    if (source.checkpoint.rank_files) put_together(source.checkpoint, families, merged);
