@@ -11,14 +11,15 @@
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/legacy.hpp"
+#include "formats/megatron/stages.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
 #include "formats/named_roles.hpp"
 #include "formats/roles.hpp"
 #include "formats/target_states.hpp"
+#include "formats/unknown_tensors.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/shard.hpp"
-#include "lib/layout/suggest.hpp"
 
 #include <algorithm>
 #include <set>
@@ -75,16 +76,6 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
                         ? "names are kept: the dimensions that other names need are not known (--config gives them)"
                         : fmt::format("names are kept: {}", reading.why_not));
     return nullptr;
-}
-
-/// Unknown tensors may go along only where nothing cuts them.
-void check_unknown(const Source& source, const Target& target) {
-    const Reading& reading = source.reading;
-    if (!reading.family || reading.unknown.empty()) return;
-    if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp) return;
-    const Tensor& tensor = source.checkpoint.catalogue.tensors[reading.unknown[0]];
-    throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
-                  without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
 }
 
 /// Whether weights that DeepSpeed keeps as masters only are weights in the target, too.
@@ -162,6 +153,9 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
     if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
         out.content.args["use_distributed_optimizer"] = config.at("use_distributed_optimizer");
+    for (const auto& [key, value] : megatron ? target.config : Config{}) {
+        if (is_of_writing(key) && key != "pipeline_model_parallel_layout") out.content.args[key] = value;
+    }
     const bool from_others = source.checkpoint.format != Format::torch_dist && source.checkpoint.common;
     if (target.format == Format::torch_dist && from_others) {
         out.content.args["ckpt_format"] = std::string{"torch_dist"};
@@ -185,29 +179,35 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     return made;
 }
 
-/// A tensor that no rule matches is told, with the rule to write. Optimizer state in buckets needs other things.
-void note_unknown(Source& source) {
+/// torch_dist does not tell what stages its layers are on, but args do. Those that cannot be are no concern here.
+void set_uneven_stages(Source& source) {
     const Reading& reading = source.reading;
-    std::vector<const Tensor*> unknown;
-    for (std::uint32_t t : reading.unknown) {
-        const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
-        if (!tensor.name.starts_with("optimizer.")) unknown.push_back(&tensor);
+    if (!source.layout || !reading.family) return;
+    const int count = layers(reading, source.checkpoint.catalogue.tensors);
+    try {
+        Layout dealt = *source.layout;
+        megatron::set_stages(reading.config, count, dealt);
+        stages_of_layers(dealt, count);
+        source.layout = dealt;
+    } catch (const Error&) {
     }
-    if (!reading.family || unknown.empty()) return;
-    const std::string more = unknown.size() > 1 ? fmt::format(" (and {} more)", unknown.size() - 1) : "";
-    source.checkpoint.notes.push_back(
-        fmt::format("tensor '{}'{}: {}", unknown[0]->name, more,
-                    without_rule(*reading.family, *reading.dialect, reading.dims, *unknown[0])));
 }
 
 }  // namespace
+
+bool is_of_writing(std::string_view key) {
+    return key == "ddp_bucket_size" || key == "overlap_grad_reduce" || key == "pipeline_model_parallel_layout";
+}
 
 Cutting cutting_of(Format format) { return {.equal = is_megatron(format), .by_layer = is_megatron(format)}; }
 
 Source open_source(const std::filesystem::path& path, std::span<const Family> families, const Config& config) {
     Source source{.checkpoint = open(path)};
     Config merged = source.checkpoint.config;
-    for (const auto& [key, value] : config) merged[key] = value;
+    for (const auto& [key, value] : config) {
+        // What args tell of how the checkpoint was written is known; to set it concerns what will be.
+        if (!is_of_writing(key) || !merged.contains(key)) merged[key] = value;
+    }
     in_context([&] { return path.string(); },
                [&] {
                    if (source.checkpoint.rank_files) put_together(source.checkpoint, families, merged);
@@ -219,9 +219,11 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
                });
     note_unknown(source);
     source.layout = source.checkpoint.layout;
-    if (!source.layout)
+    if (!source.layout) {
         source.layout =
             detect_layout(source.checkpoint.catalogue, source.reading, cutting_of(source.checkpoint.format));
+        if (source.checkpoint.format == Format::torch_dist) set_uneven_stages(source);
+    }
     return source;
 }
 

@@ -25,8 +25,12 @@ struct Source {
 };
 
 /// Opens and reads the checkpoint at `path`. `config` adds to, and overrides, the configuration found beside the
-/// tensors.
+/// tensors, but for what is_of_writing() that it tells.
 Source open_source(const std::filesystem::path& path, std::span<const Family> families, const Config& config);
+
+/// Whether a setting of Megatron tells how a checkpoint is written, not what it holds: the sizes of buckets, the stages in
+/// words. Where args of a checkpoint tell it, a user's own is about the new checkpoint.
+bool is_of_writing(std::string_view key);
 
 /// How a format cuts tensors over ranks.
 Cutting cutting_of(Format format);

@@ -1,14 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model_config.hpp"
 
+#include "formats/megatron/stages.hpp"
+#include "lib/layout/dims.hpp"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 namespace tpx::formats {
 namespace {
+
+constexpr const char* pipeline_words = "pipeline_model_parallel_layout";
+
+/// How Megatron is told of layers dealt chunk by chunk: by a layout in words, the source's where it deals them so.
+ConfigValue words_of_stages(const Layout& layout, const Config& config, const Config& args) {
+    if (layout.stages.empty()) return nullptr;
+    const auto known = config.find(pipeline_words);
+    if (known != config.end() && std::holds_alternative<std::string>(known->second) &&
+        megatron::stages_of_text(std::get<std::string>(known->second)) == layout.stages)
+        return known->second;
+    const auto prediction = integer(args.contains("mtp_num_layers") ? args : config, "mtp_num_layers").value_or(0);
+    return megatron::text_of_stages(layout.stages, static_cast<int>(std::clamp<std::int64_t>(prediction, 0, 1 << 10)));
+}
 
 /// What Megatron's args must say of the new layout.
 Config layout_args(const Layout& layout, const Expressed& expressed) {
@@ -19,7 +36,8 @@ Config layout_args(const Layout& layout, const Expressed& expressed) {
     Config args{{"tensor_model_parallel_size", whole_number(layout.tp)},
                 {"pipeline_model_parallel_size", whole_number(layout.pp)},
                 {"virtual_pipeline_model_parallel_size", or_none(layout.vpp, layout.vpp > 1)},
-                {"num_virtual_stages_per_pipeline_rank", or_none(layout.vpp, layout.vpp > 1)},
+                // One of the two tells of virtual stages, or words do.
+                {"num_virtual_stages_per_pipeline_rank", or_none(layout.vpp, layout.vpp > 1 && layout.stages.empty())},
                 {"num_layers_per_virtual_pipeline_stage", nullptr},
                 {"use_tp_pp_dp_mapping", layout.order == "tp-cp-ep-pp-dp"},
                 {"context_parallel_size", whole_number(layout.cp)},
@@ -29,7 +47,9 @@ Config layout_args(const Layout& layout, const Expressed& expressed) {
                 {"world_size", whole_number(layout.ranks())},
                 {"transformer_pipeline_model_parallel_size", whole_number(layout.pp)},
                 {"decoder_first_pipeline_num_layers", or_none(layout.first.value_or(0), layout.first.has_value())},
-                {"decoder_last_pipeline_num_layers", or_none(layout.last.value_or(0), layout.last.has_value())}};
+                {"decoder_last_pipeline_num_layers", or_none(layout.last.value_or(0), layout.last.has_value())},
+                {"account_for_embedding_in_pipeline_split", false},
+                {"account_for_loss_in_pipeline_split", false}};
     for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
         const Meaning& meaning = expressed.reading.meanings[t];
         if (meaning.kind == Meaning::Kind::parameter && meaning.role == "weight" &&
@@ -90,12 +110,13 @@ std::string with_dtype(const std::string& config_json, DType dtype) {
 
 Config make_args(const Expressed& expressed, const Layout& layout, const Config& config, bool with_model) {
     Config args = layout_args(layout, expressed);
-    if (!with_model) return args;
-    for (const ConfigSetting& setting : configuration_for(expressed, "mcore", config)) {
+    const auto settings = with_model ? configuration_for(expressed, "mcore", config) : std::vector<ConfigSetting>{};
+    for (const ConfigSetting& setting : settings) {
         const bool numbers = setting.list && whole_numbers(setting.value);
         args[setting.key] =
             numbers ? ConfigValue{fmt::format("[{}]", std::get<std::string>(setting.value))} : setting.value;
     }
+    args[pipeline_words] = words_of_stages(layout, config, args);
     return args;
 }
 

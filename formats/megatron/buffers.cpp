@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/buffers.hpp"
 
+#include "formats/megatron/stages.hpp"
 #include "lib/layout/dims.hpp"
 
 #include <algorithm>
@@ -79,7 +80,9 @@ bool is_shared_embedding(const Config& args, const Layout& layout, std::string_v
     const bool mtp = integer(args, "mtp_num_layers").value_or(0) > 0;
     const bool tied = !holds(args, "untie_embeddings_and_output_weights");
     if (name == "embedding.word_embeddings.weight") return tied || mtp;
-    return name == "output_layer.weight" && tied;
+    // The chunk that predicts several tokens shares its copy of the embedding instead.
+    const bool last_predicts = mtp && chunk_of_prediction(args, layout) == layout.pp * layout.vpp - 1;
+    return name == "output_layer.weight" && tied && !last_predicts;
 }
 
 }  // namespace tpx::formats::megatron

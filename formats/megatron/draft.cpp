@@ -38,6 +38,10 @@ Value common_state(Document& document, const Content& content, std::int64_t iter
     return megatron::with_adam(document, common, content, two);
 }
 
+bool is_vector_of_experts(std::string_view name) {
+    return name.find(".mlp.experts.") != name.npos && name.ends_with(".bias");
+}
+
 /// What Megatron asks a common state beside the tensors of an optimizer: without it, moments of the distributed
 /// optimizer would be passed over silently. What is in buckets still has its own.
 Value with_sharding(Document& document, Value common, const Content& content) {
@@ -46,6 +50,10 @@ Value with_sharding(Document& document, Value common, const Content& content) {
                                    [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); });
     };
     if (content.source->format == Format::torch_dist && !any("optimizer.state.")) return common;
+    const bool vectors =
+        std::ranges::any_of(content.tensors, [](const Tensor& tensor) { return is_vector_of_experts(tensor.name); });
+    const bool two = megatron::two_optimizers(megatron::args_of(common), content.layout);
+    common = megatron::with_optimizers(document, common, two, vectors);
     const bool distributed = any("optimizer.state.param.");
     common = megatron::with_masters(document, common, distributed || any("optimizer.state.fp32_param."));
     return megatron::with_sharding_type(document, common, distributed);

@@ -52,7 +52,7 @@ public:
         const fs::path folder = fmt::format("iter_{:07}", iteration_);
         for (const RankDirectory& directory : rank_directories(content_.layout)) {
             const std::vector<RankParameter> parameters = parts.of(directory);
-            write_model(directory, parameters, folder / directory.path / "model_optim_rng.pt");
+            write_model(directory, parameters, parts, folder / directory.path / "model_optim_rng.pt");
             if (!has_state(parameters) || !holds(args_, "use_distributed_optimizer")) continue;
             ArchiveDraft file;
             const Value root = distributed_value(file, directory, parameters, args_, content_.layout);
@@ -107,7 +107,7 @@ private:
         return dict;
     }
 
-    void write_model(const RankDirectory& directory, const std::vector<RankParameter>& parameters,
+    void write_model(const RankDirectory& directory, const std::vector<RankParameter>& parameters, const RankParts& all,
                      const fs::path& path) {
         ArchiveDraft file{content_.source != nullptr ? content_.source->common_storages : torch::Contents{}};
         Document& document = file.document();
@@ -119,8 +119,8 @@ private:
                                      chunk_value(file, parameters, chunk, last));
         }
         if (has_state(parameters))
-            root =
-                document.with_key(root, "optimizer", optimizer_value(file, parameters, source_common_, args_, layout));
+            root = document.with_key(root, "optimizer",
+                                     optimizer_value(file, parameters, all, source_common_, args_, layout));
         if (!rng_.empty())
             root = document.with_key(root, "rng_state",
                                      rng_.state(document, file.contents(), places_[directory.rank], layout));

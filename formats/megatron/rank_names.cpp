@@ -21,6 +21,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 2> norms{{
 constexpr std::string_view stored_experts = "mlp.experts.experts.";
 constexpr std::string_view sequential_experts = "mlp.experts.local_experts.";
 constexpr std::string_view grouped_experts = "mlp.experts.";
+constexpr std::string_view prediction = "mtp.layers.";
+constexpr std::array<std::string_view, 2> prediction_modules{".transformer_layer.", ".mtp_model_layer."};
 
 /// Takes a number off the front.
 std::optional<int> take_number(std::string_view& text) {
@@ -42,6 +44,21 @@ void take_layer(std::string_view& name, RankName& into) {
             rest.remove_prefix(1);
         }
         name = rest;
+    }
+}
+
+/// Splits off "mtp.layers.0.transformer_layer.", leaving the rest in `name`.
+void take_prediction(std::string_view& name, RankName& into) {
+    std::string_view rest = name;
+    if (!rest.starts_with(prediction)) return;
+    rest.remove_prefix(prediction.size());
+    if (!take_number(rest)) return;
+    for (std::string_view module : prediction_modules) {
+        if (!rest.starts_with(module)) continue;
+        const std::size_t size = name.size() - rest.size() + module.size();
+        into.within = name.substr(0, size);
+        name.remove_prefix(size);
+        return;
     }
 }
 
@@ -102,14 +119,15 @@ Spelling Spelling::of(const Config& args) {
 }
 
 std::string RankName::stored(int with_layer) const {
-    if (with_layer < 0) return stack + tensor;
+    if (with_layer < 0) return within + stack + tensor;
     return fmt::format("{}{}.{}", stack, with_layer, tensor);
 }
 
 RankName parse_rank_name(std::string_view name, const Spelling& spelling) {
     RankName found;
     take_layer(name, found);
-    if (found.layer < 0) {
+    take_prediction(name, found);
+    if (found.layer < 0 && found.within.empty()) {
         found.stack.clear();
         found.tensor = name;
         return found;
@@ -129,12 +147,13 @@ std::string rank_name(const RankName& name, const Spelling& spelling) {
         if (spelling.local_norms && tensor.starts_with(fused))
             tensor = fmt::format("{}{}", local, tensor.substr(fused.size()));
     }
-    return name.layer < 0 ? tensor : fmt::format("{}{}.{}", name.stack, name.layer, tensor);
+    return name.layer < 0 ? name.within + tensor : fmt::format("{}{}.{}", name.stack, name.layer, tensor);
 }
 
 RankName parse_stored_name(std::string_view name) {
     RankName found;
     take_layer(name, found);
+    take_prediction(name, found);
     found.tensor = name;
     return found;
 }
@@ -164,7 +183,6 @@ std::string order_in_mtp(std::string_view name) {
 }  // namespace
 
 std::string module_order(std::string_view name) {
-    static constexpr std::string_view mtp = "mtp.layers.";
     static constexpr std::array<std::string_view, 8> tops{"embedding.word_embeddings.",
                                                           "embedding.position_embeddings.",
                                                           "embedding.tokentype_embeddings.",
@@ -199,7 +217,8 @@ std::string module_order(std::string_view name) {
         return std::ranges::find_if(list, [&](std::string_view start) { return text.starts_with(start); }) -
                list.begin();
     };
-    if (name.starts_with(mtp)) return fmt::format("{:02}.{}", place(tops, name), order_in_mtp(name.substr(mtp.size())));
+    if (name.starts_with(prediction))
+        return fmt::format("{:02}.{}", place(tops, name), order_in_mtp(name.substr(prediction.size())));
     const Spelling as_is{};
     const RankName at = parse_rank_name(name, as_is);
     // Weights go before biases; TransformerEngine has the norm of a fused linear in front.

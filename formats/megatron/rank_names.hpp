@@ -24,7 +24,8 @@ struct Spelling {
 struct RankName {
     std::string stack;  ///< "decoder.layers." or "encoder.layers."; empty outside of the stack of layers
     int layer = -1;
-    std::string tensor;            ///< behind stack and layer, spelt as in torch_dist
+    std::string within;            ///< "mtp.layers.0.transformer_layer.": a decoder layer outside of the stack
+    std::string tensor;            ///< behind stack and layer, or that, spelt as in torch_dist
     int expert = -1;               ///< of a tensor for one expert
     bool grouped_experts = false;  ///< holds all the rank's experts: weight1 and weight2 of GroupedMLP
 

@@ -3,6 +3,8 @@
 
 #include "formats/megatron/rank_cuts.hpp"
 #include "formats/megatron/rank_grid.hpp"
+#include "formats/megatron/rank_optimizer.hpp"
+#include "formats/megatron/stages.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/reading.hpp"
@@ -53,6 +55,7 @@ RankParts::RankParts(const Content& content, const Config& args)
         throw Error{Exit::usage, "layout: {}: {} layers cannot be dealt to {} model chunks", to_string(content.layout),
                     count, content.layout.pp * content.layout.vpp};
     experts_ = integer(args, "num_experts").value_or(0);
+    prediction_ = integer(args, "mtp_num_layers").value_or(0) > 0 ? chunk_of_prediction(args, content.layout) : -1;
     for (std::uint32_t t = 0; t < content.tensors.size(); ++t)
         in_context([&] { return fmt::format("tensor '{}'", content.tensors[t].name); }, [&] { add(t); });
 }
@@ -69,16 +72,38 @@ void RankParts::add(std::uint32_t tensor) {
     stored.stacked = !stored.name.stack.empty() && stored.name.layer < 0 && meaning.rule != nullptr &&
                      meaning.rule->name.optional('l');
     if (stored.name.layer < 0 && !stored.stacked) stored.name.stack.clear();
-    if (stored.name.stack.empty()) stored.name.tensor = name;
+    if (stored.name.stack.empty() && stored.name.within.empty()) stored.name.tensor = name;
     stored.experts = is_expert(stored.name.tensor);
     stored.leading = (stored.stacked ? 1 : 0) + (stored.experts ? 1 : 0);
-    stored.last = name.starts_with("mtp.");
-    if (meaning.kind == Meaning::Kind::parameter)
-        stored.last |= content_.reading->family->tensor(meaning.rule->expression.parts[0]).last;
+    stored.chunk = chunk_of(tensor, name);
     const Shape& shape = content_.tensors[tensor].shape;
     if (shape.size() < stored.leading || (stored.experts && shape[stored.leading - 1] != experts_))
         throw failure("shape {} for {} experts", to_string(shape), experts_);
     stored_.push_back(std::move(stored));
+}
+
+bool RankParts::any(bool experts, bool decays) const {
+    return std::ranges::any_of(stored_, [&](const Stored& stored) {
+        const Tensor& tensor = content_.tensors[stored.number];
+        return stored.role == "weight" && !is_buffer(tensor.name) && stored.experts == experts &&
+               without_decay(tensor.name, tensor.shape.size() - stored.leading) != decays;
+    });
+}
+
+bool RankParts::masters() const { return std::ranges::find(stored_, "master", &Stored::role) != stored_.end(); }
+
+/// Megatron has the last norm beside the last layer where layers for multi-token prediction may be between it and the
+/// output layer.
+int RankParts::chunk_of(std::uint32_t tensor, std::string_view name) const {
+    const Meaning& meaning = content_.reading->meanings[tensor];
+    if (name.starts_with("mtp.")) return prediction_ < 0 ? static_cast<int>(chunks_.size()) - 1 : prediction_;
+    if (meaning.kind != Meaning::Kind::parameter ||
+        !content_.reading->family->tensor(meaning.rule->expression.parts[0]).last)
+        return 0;
+    int chunk = static_cast<int>(chunks_.size()) - 1;
+    const bool norm = prediction_ >= 0 && name.starts_with("decoder.final_layernorm.");
+    while (norm && chunk > 0 && chunks_[static_cast<std::size_t>(chunk)].count == 0) --chunk;
+    return chunk;
 }
 
 const std::vector<Box>& RankParts::boxes(Stored& stored, int rank) {
@@ -101,26 +126,29 @@ public:
         const Layout& layout = all_.content_.layout;
         const bool tied = layout.pp > 1 && all_.args_.contains("untie_embeddings_and_output_weights") &&
                           holds(all_.args_, "!untie_embeddings_and_output_weights");
-        const bool mtp = layout.pp > 1 && integer(all_.args_, "mtp_num_layers").value_or(0) > 0;
-        const bool last = at_.pp == layout.pp - 1;
         for (Stored& stored : all_.stored_) {
             if (!stored.name.stack.empty()) {
                 add_layers(stored);
                 continue;
             }
-            if (at_.pp == (stored.last ? layout.pp - 1 : 0))
-                add(stored, stored.name, stored.last ? layout.vpp - 1 : 0, -1);
-            if (stored.name.tensor != embedding || !last) continue;
-            if (mtp) add(stored, stored.name, layout.vpp - 1, -1);
+            add_at(stored, stored.name, stored.chunk);
+            if (stored.name.tensor != embedding) continue;
+            if (all_.prediction_ > 0) add_at(stored, stored.name, all_.prediction_);
             RankName copy = stored.name;
             copy.tensor = "output_layer.weight";
-            if (tied) add(stored, copy, layout.vpp - 1, -1);
+            if (tied) add_at(stored, copy, layout.pp * layout.vpp - 1);
         }
         std::ranges::sort(found_, {}, [](const RankParameter& p) { return std::pair{p.chunk, module_order(p.name)}; });
         return std::move(found_);
     }
 
 private:
+    /// Adds it where the directory's stage has the chunk.
+    void add_at(Stored& stored, const RankName& name, int chunk) {
+        const int pp = all_.content_.layout.pp;
+        if (chunk % pp == at_.pp) add(stored, name, chunk / pp, -1);
+    }
+
     void add_layers(Stored& stored) {
         const Layout& layout = all_.content_.layout;
         for (int chunk = 0; chunk < layout.vpp; ++chunk) {

@@ -35,6 +35,13 @@ public:
     RankParts(const Content& content, const Config& args);
 
     const Spelling& spelling() const { return spelling_; }
+
+    /// Whether any rank has parameters of experts, or others, that an optimizer makes decay, or not.
+    bool any(bool experts, bool decays) const;
+
+    /// Whether parameters have master weights.
+    bool masters() const;
+
     std::vector<RankParameter> of(const RankDirectory& directory);
 
 private:
@@ -45,7 +52,7 @@ private:
         bool stacked = false;
         bool experts = false;
         int leading = 0;
-        bool last = false;
+        int chunk = 0;  ///< that has it, of all stages' in the order of layers; of what is outside of the stack
         std::map<int, std::vector<Box>> boxes;  ///< by rank of the tensor-parallel group
     };
     struct Chunk {
@@ -55,6 +62,7 @@ private:
     class Builder;
 
     void add(std::uint32_t tensor);
+    int chunk_of(std::uint32_t tensor, std::string_view name) const;
     const std::vector<Box>& boxes(Stored& stored, int rank);
 
     const Content& content_;
@@ -63,6 +71,7 @@ private:
     std::vector<Stored> stored_;
     std::vector<Chunk> chunks_;
     Index experts_ = 0;
+    int prediction_ = 0;  // the chunk of multi-token prediction; -1 without
 };
 
 }  // namespace tpx::formats::megatron

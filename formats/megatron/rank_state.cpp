@@ -85,6 +85,11 @@ Value optimizers_state(Document& document, const torch::Archive& archive, Value 
     return document.dict(numbered);
 }
 
+bool for_experts(Value group) {
+    const auto flag = group.find("is_expert_parallel");
+    return flag && flag->is(torch::Kind::boolean) && flag->as_bool();
+}
+
 bool is_common(std::string_view key) {
     static constexpr std::array<std::string_view, 6> own{"rng_state",       "random_rng_state", "np_rng_state",
                                                          "torch_rng_state", "cuda_rng_state",   "rng_tracker_states"};
@@ -123,6 +128,63 @@ std::vector<OptimizerState> optimizers_of(Value common) {
         if (entry.key.is(Kind::integer)) states.push_back(state_of(entry.value));
     }
     return states;
+}
+
+double decay_of(Value group) {
+    const double decay = group.at("wd_mult").as_real();
+    if (decay != 0 && decay != 1) throw failure("a group of parameters has wd_mult = {}", decay);
+    return decay;
+}
+
+std::vector<double> decays(const std::vector<OptimizerState>& states) {
+    std::vector<double> order;
+    for (const Value group : states[0].groups) {
+        if (std::ranges::find(order, decay_of(group)) == order.end()) order.push_back(decay_of(group));
+    }
+    for (double decay : {1.0, 0.0}) {
+        if (std::ranges::find(order, decay) == order.end()) order.push_back(decay);
+    }
+    return order;
+}
+
+Value group_like(Document& document, const std::vector<OptimizerState>& states, bool experts, double decay) {
+    for (const bool same : {true, false}) {
+        for (const OptimizerState& one : states) {
+            for (const Value group : one.groups) {
+                if (decay_of(group) != decay || (for_experts(group) == experts) != same) continue;
+                if (same || !group.find("is_expert_parallel")) return group;
+                return document.with_key(group, "is_expert_parallel", Value::boolean(experts));
+            }
+        }
+    }
+    throw failure("the source has no group of parameters {} weight decay", decay == 0 ? "without" : "with");
+}
+
+Value with_optimizers(Document& document, Value common, bool two, bool vectors) {
+    const std::vector<OptimizerState> states = optimizers_of(common);
+    if (states.empty()) return common;
+    // What a rank without parameters of its own left behind is no list that others could add to.
+    const bool left_behind = std::ranges::any_of(states, [](const OptimizerState& state) {
+        return state.outer.find("fp32_from_fp16_params") || state.outer.find("param_state");
+    });
+    if ((states.size() == 2) == two && !left_behind) return common;
+    std::vector<Value> made;
+    for (const bool experts : two ? std::vector{false, true} : std::vector{false}) {
+        std::vector<Value> groups;
+        for (double decay : decays(states)) {
+            if (decay == 0 && experts && !vectors) continue;
+            groups.push_back(group_like(document, states, experts, decay));
+        }
+        const Value of = states[experts && states.size() == 2 ? 1 : 0].outer;
+        const Value outer = without_keys(document, of, {"fp32_from_fp16_params", "param_state"});
+        const auto inner = outer.find("optimizer");
+        const Value settings = without_keys(document, inner.value_or(outer), {"state"});
+        const Value with_groups = document.with_key(settings, "param_groups", document.list(groups));
+        made.push_back(inner ? document.with_key(outer, "optimizer", with_groups) : with_groups);
+    }
+    if (!two) return document.with_key(common, "optimizer", made[0]);
+    const std::array both{Entry{document.integer(0), made[0]}, Entry{document.integer(1), made[1]}};
+    return document.with_key(common, "optimizer", document.dict(both));
 }
 
 }  // namespace tpx::formats::megatron

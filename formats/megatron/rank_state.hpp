@@ -30,4 +30,20 @@ struct OptimizerState {
 /// Error when they are not of the form that Megatron writes.
 std::vector<OptimizerState> optimizers_of(torch::Value common);
 
+/// Whether a group of parameters decays: 1, or 0 when it does not. Throws Error when it does otherwise.
+double decay_of(torch::Value group);
+
+/// The weight decays of the groups of `states`, in the order in which they have them; then what is missing of 1 and 0.
+std::vector<double> decays(const std::vector<OptimizerState>& states);
+
+/// The group to take settings from for parameters of an optimizer, with or without weight decay. Throws Error when
+/// there is none.
+torch::Value group_like(torch::Document& document, const std::vector<OptimizerState>& states, bool experts,
+                        double decay);
+
+/// The common state of torch_dist with as many optimizers as Megatron asks for: `two`, of dense parameters and of
+/// experts, or one. Settings are those of the groups that are there; experts have a group without weight decay where
+/// they have `vectors`.
+torch::Value with_optimizers(torch::Document& document, torch::Value common, bool two, bool vectors);
+
 }  // namespace tpx::formats::megatron

@@ -49,9 +49,9 @@ private:
 };
 
 /// The optimizer of a rank's parameters, as entry "optimizer" of model_optim_rng.pt, from the groups of parameters of
-/// `common`; none when there is no optimizer state. Moments and masters are in it unless the optimizer is distributed.
-torch::Value optimizer_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, torch::Value common,
-                             const Config& args, const Layout& layout);
+/// `common`, as many as the parameters of `all` ranks make. Moments and masters are in it unless it is distributed.
+torch::Value optimizer_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, const RankParts& all,
+                             torch::Value common, const Config& args, const Layout& layout);
 
 /// The content of distrib_optim.pt for `directory`.
 torch::Value distributed_value(ArchiveDraft& file, const RankDirectory& directory,

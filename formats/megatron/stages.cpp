@@ -5,8 +5,9 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 
+#include <algorithm>
 #include <charconv>
-#include <string>
+#include <optional>
 
 namespace tpx::formats::megatron {
 namespace {
@@ -45,15 +46,27 @@ std::string unrolled(std::string_view text) {
     return out;
 }
 
-}  // namespace
-
-std::vector<int> stages_of_text(std::string_view text) {
+/// The text without factors and what only pleases the eye.
+std::string plain_text(std::string_view text) {
     std::string plain;
     for (char c : text) {
         if (c != ',' && c != ' ') plain += c;
     }
+    return unrolled(plain);
+}
+
+/// The layout in words of args; nothing when they have none.
+std::optional<std::string> words_of(const Config& args) {
+    const auto words = args.find("pipeline_model_parallel_layout");
+    if (words == args.end() || !std::holds_alternative<std::string>(words->second)) return std::nullopt;
+    return std::get<std::string>(words->second);
+}
+
+}  // namespace
+
+std::vector<int> stages_of_text(std::string_view text) {
     std::vector<int> stages{0};
-    for (char c : unrolled(plain)) {
+    for (char c : plain_text(text)) {
         if (c == '|')
             stages.push_back(0);
         else if (c == 't')
@@ -64,11 +77,30 @@ std::vector<int> stages_of_text(std::string_view text) {
     return stages;
 }
 
+int chunk_of_prediction(const Config& args, const Layout& layout) {
+    const int last = layout.pp * layout.vpp - 1;
+    const auto words = words_of(args);
+    if (!words) return last;
+    const std::string plain = plain_text(*words);
+    const auto first = std::ranges::find(plain, 'm');
+    if (first == plain.end()) return last;
+    return std::min(static_cast<int>(std::count(plain.begin(), first, '|')), last);
+}
+
+std::string text_of_stages(const std::vector<int>& stages, int prediction) {
+    std::string text = "E";
+    for (std::size_t k = 0; k < stages.size(); ++k) {
+        if (k > 0) text += '|';
+        text.append(static_cast<std::size_t>(stages[k]), 't');
+    }
+    text.append(static_cast<std::size_t>(prediction), 'm');
+    return text + 'L';
+}
+
 void set_stages(const Config& args, int layers, Layout& layout) {
     const int chunks = layout.pp * layout.vpp;
-    const auto words = args.find("pipeline_model_parallel_layout");
-    if (words != args.end() && std::holds_alternative<std::string>(words->second)) {
-        layout.stages = stages_of_text(std::get<std::string>(words->second));
+    if (const auto words = words_of(args)) {
+        layout.stages = stages_of_text(*words);
         if (static_cast<int>(layout.stages.size()) != chunks)
             throw failure("args: the pipeline layout has {} chunks, pp={} and vpp={}", layout.stages.size(), layout.pp,
                           layout.vpp);

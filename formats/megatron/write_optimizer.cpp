@@ -44,57 +44,27 @@ Value state_tensor(ArchiveDraft& file, const RankParameter& parameter, const std
     return file.tensor(parameter.dtypes.at(role), parameter.shape, parts);
 }
 
-double decay_of(Value group) {
-    const double decay = group.at("wd_mult").as_real();
-    if (decay != 0 && decay != 1) throw failure("a group of parameters has wd_mult = {}", decay);
-    return decay;
-}
-
-bool for_experts(Value group) {
-    const auto flag = group.find("is_expert_parallel");
-    return flag && flag->is(torch::Kind::boolean) && flag->as_bool();
-}
-
-/// The group to take settings from for parameters of an optimizer, with or without weight decay.
-Value group_like(Document& document, const std::vector<OptimizerState>& states, bool experts, double decay) {
-    for (const bool same : {true, false}) {
-        for (const OptimizerState& one : states) {
-            for (const Value group : one.groups) {
-                if (decay_of(group) != decay || (for_experts(group) == experts) != same) continue;
-                if (same || !group.find("is_expert_parallel")) return group;
-                return document.with_key(group, "is_expert_parallel", Value::boolean(experts));
-            }
-        }
-    }
-    throw failure("the source has no group of parameters {} weight decay", decay == 0 ? "without" : "with");
-}
-
-/// The order in which the source has its groups.
-std::vector<double> decays(const std::vector<OptimizerState>& states) {
-    std::vector<double> order;
-    for (const Value group : states[0].groups) {
-        if (std::ranges::find(order, decay_of(group)) == order.end()) order.push_back(decay_of(group));
-    }
-    for (double decay : {1.0, 0.0}) {
-        if (std::ranges::find(order, decay) == order.end()) order.push_back(decay);
-    }
-    return order;
-}
-
-/// Writes one optimizer.
+/// Writes one optimizer. Every rank has the groups that any has, if only with no parameter.
 class OptimizerWriter {
 public:
-    OptimizerWriter(ArchiveDraft& file, const std::vector<OptimizerState>& states, bool distributed)
-        : file_{file}, document_{file.document()}, states_{states}, distributed_{distributed} {}
+    OptimizerWriter(ArchiveDraft& file, const std::vector<OptimizerState>& states, const RankParts& all, bool split,
+                    bool distributed)
+        : file_{file},
+          document_{file.document()},
+          states_{states},
+          all_{all},
+          split_{split},
+          distributed_{distributed} {}
 
     Value write(const Parameters& parameters, bool experts) {
-        const bool masters =
-            std::ranges::any_of(parameters, [](const auto* parameter) { return parameter->parts.contains("master"); });
-        for (double decay : decays(states_)) add_group(parameters, experts, decay);
+        for (double decay : decays(states_)) {
+            if (all_.any(experts, decay != 0) || (!split_ && all_.any(true, decay != 0)))
+                add_group(parameters, experts, decay);
+        }
         Value inner = document_.dict();
         if (!distributed_) inner = document_.with_key(inner, "state", document_.dict(state_));
         inner = document_.with_key(inner, "param_groups", document_.list(groups_));
-        if (!masters) return inner;
+        if (!all_.masters()) return inner;
         const Value template_of = states_[experts && states_.size() > 1 ? 1 : 0].outer;
         Value outer = without_keys(document_, template_of, {"param_state_sharding_type", "param_groups", "state"});
         outer = document_.with_key(outer, "optimizer", inner);
@@ -105,15 +75,13 @@ private:
     void add_group(const Parameters& parameters, bool experts, double decay) {
         std::vector<Value> ids;
         std::vector<Value> masters;
-        Value group;
+        Value group = group_like(document_, states_, experts, decay);
         for (const RankParameter* parameter : parameters) {
             if (without_decay(parameter->name, parameter->shape.size()) != (decay == 0)) continue;
-            if (ids.empty()) group = group_like(document_, states_, experts, decay);
             ids.push_back(document_.integer(next_id_));
             if (!distributed_) add_state(*parameter, group, masters);
             ++next_id_;
         }
-        if (ids.empty()) return;
         if (is_torch_adam(group)) group = without_keys(document_, group, {"step"});
         if (!distributed_) group = document_.with_key(group, "params", document_.list(ids));
         groups_.push_back(group);
@@ -138,6 +106,8 @@ private:
     ArchiveDraft& file_;
     Document& document_;
     const std::vector<OptimizerState>& states_;
+    const RankParts& all_;
+    bool split_;
     bool distributed_;
     std::int64_t next_id_ = 0;
     std::vector<Entry> state_;
@@ -175,18 +145,20 @@ bool has_state(const std::vector<RankParameter>& parameters) {
     });
 }
 
-Value optimizer_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, Value common,
-                      const Config& args, const Layout& layout) {
+Value optimizer_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, const RankParts& all,
+                      Value common, const Config& args, const Layout& layout) {
     const std::vector<OptimizerState> states = optimizers_of(common);
     if (states.empty())
         throw failure("there is optimizer state, but the source does not tell its groups of parameters");
     const bool distributed = holds(args, "use_distributed_optimizer");
-    if (!two_optimizers(args, layout))
-        return OptimizerWriter{file, states, distributed}.write(parameters_of(parameters, false, false), false);
+    const bool split = two_optimizers(args, layout);
+    const auto write = [&](bool experts) {
+        OptimizerWriter writer{file, states, all, split, distributed};
+        return writer.write(parameters_of(parameters, split, experts), experts);
+    };
+    if (!split) return write(false);
     std::vector<Value> both;
-    for (const bool experts : {false, true})
-        both.push_back(
-            OptimizerWriter{file, states, distributed}.write(parameters_of(parameters, true, experts), experts));
+    for (const bool experts : {false, true}) both.push_back(write(experts));
     return file.document().list(both);
 }
 

@@ -179,6 +179,10 @@ def main():
         import megatron_precision
 
         return megatron_precision.main(tpx)
+    if kind == "megatron-layouts":
+        import megatron_layouts
+
+        return megatron_layouts.main(tpx)
     if kind == "families":
         import families
 

@@ -35,6 +35,15 @@ TEST_CASE("names of ranks are spelt as torch_dist spells them, and back") {
               1, -1},
              {"decoder.layers.1.mlp.shared_experts.linear_fc2.weight", te,
               "decoder.layers.mlp.shared_experts.linear_fc2.weight", 1, -1},
+             {"mtp.layers.1.transformer_layer.mlp.experts.local_experts.3.linear_fc1.weight", local,
+              "mtp.layers.1.transformer_layer.mlp.experts.experts.linear_fc1.weight", -1, 3},
+             {"mtp.layers.0.mtp_model_layer.mlp.experts.linear_fc2.weight12", te,
+              "mtp.layers.0.mtp_model_layer.mlp.experts.experts.linear_fc2.weight", -1, 12},
+             {"mtp.layers.0.transformer_layer.mlp.experts.weight1", grouped,
+              "mtp.layers.0.transformer_layer.mlp.experts.experts.linear_fc1.weight", -1, -1},
+             {"mtp.layers.0.transformer_layer.input_layernorm.weight", local,
+              "mtp.layers.0.transformer_layer.self_attention.linear_qkv.layer_norm_weight", -1, -1},
+             {"mtp.layers.0.eh_proj.weight", local, "mtp.layers.0.eh_proj.weight", -1, -1},
              {"decoder.final_layernorm.weight", local, "decoder.final_layernorm.weight", -1, -1},
          }) {
         CAPTURE(c.name);

@@ -46,7 +46,7 @@ TEST_CASE("buckets that args do not explain are left as they are, with a note") 
     if (folder.empty()) return;
     const std::vector<Family> families = load_families({});
     const std::filesystem::path path = folder / "megatron/llama-opt-dist-tp1pp1dp4-dp_reshardable-buckets/ckpt";
-    const Source source = opened(path, families, {{"ddp_bucket_size", std::int64_t{9000}}});
+    const Source source = opened(path, families, {{"overlap_param_gather_with_optimizer_step", true}});
     REQUIRE(source.checkpoint.notes.size() == 1);
     CHECK(source.checkpoint.notes[0].find("where these parameters make") != std::string::npos);
     CHECK(std::ranges::any_of(source.checkpoint.catalogue.tensors, [](const Tensor& tensor) {

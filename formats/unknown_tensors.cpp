@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/unknown_tensors.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/suggest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace tpx::formats {
+namespace {
+
+/// Buckets of a distributed optimizer hold what the ranks of one place in the model share out among themselves.
+void check_buckets(const Source& source, const Target& target) {
+    const auto bucket = std::ranges::find_if(source.checkpoint.catalogue.tensors, [](const Tensor& tensor) {
+        return tensor.name.find("optimizer.distributed.dp_group_idx_") != tensor.name.npos;
+    });
+    if (bucket == source.checkpoint.catalogue.tensors.end() || !source.layout) return;
+    Layout same = *source.layout;
+    same.dp = target.layout.dp;
+    same.cp = target.layout.cp;
+    same.zero = target.layout.zero;
+    if (same != target.layout)
+        throw failure("tensor '{}': buckets of optimizer state that are not understood fit layout {} alone, but for dp",
+                      bucket->name, to_string(*source.layout));
+}
+
+}  // namespace
+
+void check_unknown(const Source& source, const Target& target) {
+    const Reading& reading = source.reading;
+    check_buckets(source, target);
+    if (!reading.family || reading.unknown.empty()) return;
+    if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp) return;
+    const Tensor& tensor = source.checkpoint.catalogue.tensors[reading.unknown[0]];
+    throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
+                  without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
+}
+
+void note_unknown(Source& source) {
+    const Reading& reading = source.reading;
+    std::vector<const Tensor*> unknown;
+    for (std::uint32_t t : reading.unknown) {
+        const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
+        if (!tensor.name.starts_with("optimizer.")) unknown.push_back(&tensor);
+    }
+    if (!reading.family || unknown.empty()) return;
+    const std::string more = unknown.size() > 1 ? fmt::format(" (and {} more)", unknown.size() - 1) : "";
+    source.checkpoint.notes.push_back(
+        fmt::format("tensor '{}'{}: {}", unknown[0]->name, more,
+                    without_rule(*reading.family, *reading.dialect, reading.dims, *unknown[0])));
+}
+
+}  // namespace tpx::formats

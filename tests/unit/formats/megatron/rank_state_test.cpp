@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/rank_state.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <vector>
+
+namespace tpx::formats::megatron {
+namespace {
+
+using torch::Document;
+using torch::Entry;
+using torch::Value;
+
+/// Makes common states.
+class Maker {
+public:
+    Value dict(std::initializer_list<std::pair<const char*, Value>> items) {
+        std::vector<Entry> entries;
+        for (const auto& [key, value] : items) entries.push_back({document.string(key), value});
+        return document.dict(entries);
+    }
+    Value group(bool experts, double decay, double lr) {
+        return dict({{"is_expert_parallel", Value::boolean(experts)},
+                     {"wd_mult", document.real(decay)},
+                     {"lr", document.real(lr)}});
+    }
+    Value optimizer(std::vector<Value> groups) {
+        return dict({{"optimizer", dict({{"param_groups", document.list(groups)}})}});
+    }
+    Value common(Value optimizer) { return dict({{"optimizer", optimizer}, {"iteration", document.integer(3)}}); }
+    Value both(Value dense, Value experts) {
+        const std::array entries{Entry{document.integer(0), dense}, Entry{document.integer(1), experts}};
+        return document.dict(entries);
+    }
+
+    Document document;
+};
+
+}  // namespace
+
+TEST_CASE("a common state has as many optimizers as Megatron asks for") {
+    Maker make;
+    const Value dense = make.optimizer({make.group(false, 1, 0.5), make.group(false, 0, 0.25)});
+    const Value one = make.common(dense);
+    const Value two = make.common(make.both(dense, make.optimizer({make.group(true, 1, 0.5)})));
+    CHECK(torch::equal(with_optimizers(make.document, one, true, false), two));
+    CHECK(torch::equal(with_optimizers(make.document, two, false, false), one));
+    CHECK(torch::equal(with_optimizers(make.document, one, false, false), one));
+    CHECK(torch::equal(with_optimizers(make.document, two, true, false), two));
+    const Value biased =
+        make.common(make.both(dense, make.optimizer({make.group(true, 1, 0.5), make.group(true, 0, 0.25)})));
+    CHECK(torch::equal(with_optimizers(make.document, one, true, true), biased));
+    const Value none = make.dict({{"iteration", make.document.integer(3)}});
+    CHECK(torch::equal(with_optimizers(make.document, none, true, false), none));
+}
+
+TEST_CASE("what a rank without experts left behind in a common state is dropped") {
+    Maker make;
+    const Value dense = make.optimizer({make.group(false, 1, 0.5), make.group(false, 0, 0.25)});
+    const Value experts = make.optimizer({make.group(true, 1, 0.5)});
+    Value left = make.document.with_key(*experts.find("optimizer"), "state", make.document.dict());
+    left = make.document.with_key(experts, "optimizer", left);
+    const std::vector<Value> lists{make.document.list(std::vector<Value>{})};
+    left = make.document.with_key(left, "fp32_from_fp16_params", make.document.list(lists));
+    const Value common = make.common(make.both(dense, left));
+    CHECK(torch::equal(with_optimizers(make.document, common, true, false), make.common(make.both(dense, experts))));
+}
+
+TEST_CASE("groups whose weight decay is neither 0 nor 1 are not made over") {
+    Maker make;
+    const Value odd = make.common(make.optimizer({make.group(false, 0.5, 0.5)}));
+    CHECK(torch::equal(with_optimizers(make.document, odd, false, false), odd));
+    CHECK_THROWS_AS(with_optimizers(make.document, odd, true, false), Error);
+}
+
+}  // namespace tpx::formats::megatron
