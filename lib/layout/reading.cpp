@@ -7,6 +7,7 @@
 #include "lib/layout/suggest.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -65,6 +66,7 @@ Candidate match(const Family& family, const Dialect& dialect, std::span<const Te
     const RuleBook book{dialect};
     std::vector<bool> may_know;
     for (const std::string& folded : names.distinct) may_know.push_back(book.may_know(folded));
+    if (std::ranges::none_of(may_know, std::identity{})) return candidate;
     std::set<std::string_view> present;
     for (std::uint32_t t = 0; t < tensors.size(); ++t) {
         const std::uint32_t folded = names.of[t];
