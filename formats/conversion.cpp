@@ -62,9 +62,9 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     if (wanted.empty()) return nullptr;
     if (!asked && source.checkpoint.format == target.format) return nullptr;
     const bool must = asked || is_megatron(target.format);
-    // Megatron's own names in another container lack what its files have around them: args, padding, groups.
-    const bool same = reading.family && reading.dialect->name == wanted;
-    if (same && (!is_megatron(target.format) || is_megatron(source.checkpoint.format))) return nullptr;
+    // Megatron's own names in another container may lack what its files have around them: padding, args, groups.
+    const bool whole = is_megatron(source.checkpoint.format) || source.checkpoint.common;
+    if (reading.family && reading.dialect->name == wanted && (!is_megatron(target.format) || whole)) return nullptr;
     if (reading.family && (reading.complete || must)) {
         if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
         if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
@@ -150,7 +150,10 @@ Expressed target_tensors(const Source& source, const Target& target, const Diale
 Draft make_draft(const Source& source, const Target& target, const Dialect* dialect, const Config& config,
                  Conversion& out) {
     const bool megatron = is_megatron(target.format);
-    if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
+    const bool has_args = source.checkpoint.config.contains("num_layers") && source.reading.source() == "mcore";
+    if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect && !has_args);
+    if (megatron && dialect && has_args)
+        out.content.args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
     if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
         out.content.args["use_distributed_optimizer"] = config.at("use_distributed_optimizer");
     for (const auto& [key, value] : megatron ? target.config : Config{}) {
