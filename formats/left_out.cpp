@@ -4,6 +4,7 @@
 #include "formats/megatron/rng_states.hpp"
 #include "formats/roles.hpp"
 #include "formats/state/carried.hpp"
+#include "formats/torch/open.hpp"
 
 #include <fmt/format.h>
 
@@ -27,6 +28,10 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
         if (!states.empty() && !states.has_all(target.layout))
             out.notes.push_back(
                 "ranks that the source has not continue the random numbers of other ranks, with seeds of their own");
+    }
+    if (is_torch(source.checkpoint.format) && (!is_torch(target.format) || out.dialect)) {
+        std::string note = note_of_classes(torch::Archive::open(source.checkpoint.catalogue.path(0)));
+        if (!note.empty()) out.notes.push_back(std::move(note));
     }
     const auto& companions = source.checkpoint.companions;
     if (is_torch(target.format))

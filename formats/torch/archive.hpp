@@ -117,4 +117,7 @@ private:
 /// compressed, big-endian, conjugated or negated.
 StoredTensor read_tensor_blob(const FileRange& range);
 
+/// The class "module.name" of a tensor of an archive that is of a class of its own; empty for torch's classes.
+std::string subclass_of(Value value);
+
 }  // namespace tpx::torch

@@ -44,20 +44,55 @@ public:
     }
 
 private:
+    using Items = std::span<const Value>;
+
+    /// A function and what it is called with.
+    struct Call {
+        Value callable;
+        Value args;
+    };
+
     std::optional<Value> replace(Value value) {
         if (!Archive::is_tensor(value) || without_parameter(value) != value) return std::nullopt;
         const auto name = names_.find(value);
         if (name == names_.end()) return carried_.carry(&archive_, value);
         const auto tensor = archive_.tensor(value);
-        if (!torch::is_quantized(tensor->dtype)) return file_.tensor(name->second, tensor->requires_grad);
-        // Scales and zero points stand beside the elements.
-        const auto args = value.as_object().args.items();
-        const auto plain = file_.tensor(name->second, false).as_object().args.items();
-        std::vector<Value> changed{plain.begin(), plain.begin() + 4};
-        for (const Value arg : args.subspan(4))
-            changed.push_back(tree_.copy(arg, [&](Value inner) { return replace(inner); }));
-        return file_.document().object(value.as_object().callable, file_.document().tuple(changed));
+        const Value plain = file_.tensor(name->second, tensor->requires_grad);
+        const Value& callable = value.as_object().callable;
+        if (!torch::is_quantized(tensor->dtype) && value.class_name() != class_wrapper) return plain;
+        const Call call = renewed(callable, value.as_object().args.items(), plain);
+        return file_.document().object(call.callable, call.args);
     }
+
+    Value copy_of(Value value) {
+        return tree_.copy(value, [&](Value inner) { return replace(inner); });
+    }
+
+    /// The call again, with the elements of `plain`; its innermost one may lie in parameters and in classes, which say
+    /// what they call with what.
+    Call renewed(Value callable, Items args, Value plain) {
+        torch::Document& document = file_.document();
+        const std::string_view function = callable.is(Kind::global) ? callable.as_global().name : "";
+        std::vector<Value> changed;
+        if (function == class_wrapper && args.size() > 2) {
+            const Call inner = renewed(args[0], args[2].items(), plain);
+            changed = {inner.callable, copy_of(args[1]), inner.args};
+        } else if (function.starts_with("_rebuild_parameter") && !args.empty()) {
+            const torch::Object& object = args[0].as_object();
+            const Call inner = renewed(object.callable, object.args.items(), plain);
+            changed = {document.object(inner.callable, inner.args)};
+        } else if (function == "_rebuild_qtensor") {
+            // Scales and zero points stand beside the elements.
+            const Items own = plain.as_object().args.items();
+            changed.assign(own.begin(), own.begin() + 4);
+        } else {
+            return {plain.as_object().callable, plain.as_object().args};
+        }
+        for (const Value arg : args.subspan(changed.size())) changed.push_back(copy_of(arg));
+        return {copy_of(callable), document.tuple(changed)};
+    }
+
+    static constexpr std::string_view class_wrapper = "_rebuild_from_type_v2";
 
     const Archive& archive_;
     TorchFile& file_;

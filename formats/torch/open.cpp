@@ -101,6 +101,19 @@ void read_common(torch::Value root, Checkpoint& checkpoint) {
 
 }  // namespace
 
+std::string note_of_classes(const torch::Archive& archive) {
+    std::size_t count = 0;
+    std::string note;
+    for (const torch::NamedValue& named : archive.tensor_values()) {
+        const std::string own = torch::subclass_of(named.value);
+        if (!own.empty() && count++ == 0) note = fmt::format("tensor '{}' is a {}", named.name, own);
+    }
+    if (count > 1) note += fmt::format(", and {} more are of such classes", count - 1);
+    if (count > 0)
+        note += ": a class of its own, of which files of torch.save keep the name, other formats the elements only";
+    return note;
+}
+
 Checkpoint open_torch_file(Format format, const std::filesystem::path& file) {
     Checkpoint checkpoint{.format = format};
     checkpoint.catalogue.directory = file.parent_path();
@@ -119,6 +132,7 @@ Checkpoint open_torch_file(Format format, const std::filesystem::path& file) {
                        checkpoint.notes = std::move(training->notes);
                    }
                });
+    if (std::string note = note_of_classes(archive); !note.empty()) checkpoint.notes.push_back(std::move(note));
     return checkpoint;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
+#include "formats/torch/archive.hpp"
 
 #include <cstdint>
 #include <map>
@@ -25,5 +26,9 @@ inline constexpr const char* draft_file_name = "checkpoint.pt";
 /// The tensors of `checkpoint` that lie in the bytes of another one that has no gaps, of one dtype: by their numbers,
 /// which `View::tensor` means too.
 std::map<std::uint32_t, View> find_views(const Checkpoint& checkpoint);
+
+/// Names tensors of classes of their own, which hold elements as others do, though these may mean something else to
+/// their class; empty when there are none.
+std::string note_of_classes(const torch::Archive& archive);
 
 }  // namespace tpx::formats

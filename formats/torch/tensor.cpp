@@ -57,13 +57,32 @@ struct Signature {
     int metadata;
 };
 
-const Signature& signature(std::string_view function) {
+/// Why tensors that `function` makes are not read, and what to save in their place.
+std::string refusal(std::string_view function, Items args) {
+    if (function == "_rebuild_wrapper_subclass" && !args.empty() && args[0].is(Kind::global)) {
+        const Global own = args[0].as_global();
+        if (own.name == "DTensor")
+            return "is a DTensor, of which each rank has a part: save its full_tensor(), or let all ranks save it with "
+                   "torch.distributed.checkpoint";
+        return fmt::format(
+            "is a {}.{}, a class that makes its elements of other tensors: save them as a plain tensor, as its "
+            "dequantize() or to_dense() returns it",
+            own.module, own.name);
+    }
+    if (function == "_rebuild_sparse_tensor") return "is sparse: save its to_dense()";
+    if (function.starts_with("_rebuild_nested") || function == "_rebuild_njt")
+        return "is a nested tensor: save its unbind(), or its values() and offsets()";
+    if (function.starts_with("_rebuild_meta")) return "is on the device 'meta', and has no elements";
+    return fmt::format("a tensor made by {}, which cannot be read", function);
+}
+
+const Signature& signature(std::string_view function, Items args) {
     static constexpr std::array known{
         Signature{"_rebuild_tensor", -1, -1, -1}, Signature{"_rebuild_tensor_v2", 4, -1, 6},
         Signature{"_rebuild_tensor_v3", 4, 6, 7}, Signature{"_rebuild_qtensor", 5, -1, -1}};
     for (const Signature& one : known)
         if (one.function == function) return one;
-    throw failure("a tensor made by {}, which cannot be read", function);
+    throw failure("{}", refusal(function, args));
 }
 
 Shape dimensions(Value value) {
@@ -118,12 +137,29 @@ DType dtype_named(Value value) {
 
 }  // namespace
 
+std::string subclass_of(Value value) {
+    constexpr int most_wrappers = 8;
+    for (int i = 0; i < most_wrappers && value.is(Kind::object); ++i) {
+        const Items args = value.as_object().args.items();
+        if (value.class_name().starts_with("_rebuild_parameter") && !args.empty()) {
+            value = args[0];
+            continue;
+        }
+        if (value.class_name() != "_rebuild_from_type_v2" || args.size() < 2 || !args[1].is(Kind::global)) return "";
+        const Global own = args[1].as_global();
+        const bool is_torchs =
+            own.module == "torch" || own.module.starts_with("torch.") || own.module == "torch._tensor";
+        return is_torchs ? "" : fmt::format("{}.{}", own.module, own.name);
+    }
+    return "";
+}
+
 bool Archive::is_tensor(Value value) { return value.is(Kind::object) && rebuilds(value.as_object().callable); }
 
 std::optional<StoredTensor> Archive::tensor(Value value) const {
     if (!is_tensor(value)) return std::nullopt;
     const auto [function, args, parameter] = unwrap(value);
-    const Signature& roles = signature(function);
+    const Signature& roles = signature(function, args);
     const StorageId id = storage_id(argument(args, 0));
     const auto storage = storages_.find(id.key);
     if (storage == storages_.end()) throw failure("a tensor on device '{}' has no elements", id.location);

@@ -136,7 +136,37 @@ def check_module(tpx, form, folder):
     return f"is a {type(now)}" if type(now) is not type(was) else difference(was.state_dict(), now.state_dict())
 
 
+class Own(torch.Tensor):
+    """A class of its own that holds its elements itself."""
+
+
+def check_classes_of(tpx, form, folder):
+    """Classes and attributes of tensors, of parameters too, come back in both forms."""
+    plain = torch.arange(6.0).reshape(2, 3)
+    own = plain.clone().as_subclass(Own)
+    own.unit = "m"
+    part = own[1:]
+    part.unit = ["part"]
+    parameter = torch.nn.Parameter(plain + 3)
+    parameter.tag = {"a": 1}
+    was = {"own": own, "part": part, "buffer": torch.nn.Buffer(plain + 1, persistent=False), "parameter": parameter,
+           "of_own": torch.nn.Parameter((plain + 2).as_subclass(Own)), "plain": plain}
+    torch.save(was, Path(folder) / "in.pt", _use_new_zipfile_serialization=form.name == "torch")
+    refused = reshard(tpx, Path(folder) / "in.pt", Path(folder) / "out.pt", form.name)
+    if refused:
+        return refused
+    now = torch.load(Path(folder) / "out.pt", weights_only=False)
+    for name, tensor in was.items():
+        if type(now[name]) is not type(tensor) or vars(now[name]) != vars(tensor):
+            return f"{name}: {type(now[name])} {vars(now[name])} instead of {type(tensor)} {vars(tensor)}"
+        if not torch.equal(now[name].as_subclass(torch.Tensor), tensor.as_subclass(torch.Tensor)):
+            return f"{name}: other values"
+    return None if tied(was) == tied(now) else "other ties"
+
+
 def cases():
+    yield check_classes_of, Path("classes/torch")
+    yield check_classes_of, Path("classes/torch-legacy")
     yield check_module, Path("module/torch")
     yield check_module, Path("module/torch-legacy")
     for name in ("plain.pt", "legacy.pt", "deflated.pt", "signs-turned.pt", "signs-big-endian.pt"):
