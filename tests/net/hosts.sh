@@ -15,7 +15,7 @@ done
 [ "$(id -u)" -eq 0 ] || { echo "skipped: only root can emulate hosts"; exit 77; }
 
 id=$$
-scratch=$(mktemp -d) || exit 1
+scratch=$(TMPDIR=/tmp mktemp -d) || exit 1 # Open MPI takes its agent apart at blanks
 clean() {
     for space in $(ip netns list 2>/dev/null | awk -v id="tpx$id" 'index($1, id) == 1 { print $1 }'); do ip netns delete "$space"; done
     rm -rf "$scratch"
