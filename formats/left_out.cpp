@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/left_out.hpp"
 
+#include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rng_states.hpp"
 #include "formats/roles.hpp"
 #include "formats/state/carried.hpp"
@@ -19,6 +20,12 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
     };
     const auto& left = out.expressed.left_out;
     say(left.size(), "tensors that are no parameters or that the target does not store", left.empty() ? "" : left[0]);
+    std::vector<std::string> extra;
+    for (const RankDirectory& directory :
+         source.checkpoint.rank_files ? source.checkpoint.rank_files->directories : std::vector<RankDirectory>{})
+        extra.insert(extra.end(), directory.extra_states.begin(), directory.extra_states.end());
+    say(extra.size(), "extra states of TransformerEngine, which FP8 starts anew without",
+        extra.empty() ? "" : extra[0]);
     const bool to_megatron = target.format == Format::torch_dist || target.format == Format::megatron;
     if (source.checkpoint.rank_files && !to_megatron)
         out.notes.push_back("left out: the states of random number generators, if there are any");
