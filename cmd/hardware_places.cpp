@@ -2,6 +2,7 @@
 #include "cmd/hardware_places.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <sstream>
 
@@ -22,9 +23,18 @@ std::vector<int> Places::ranks_with_gpus() const {
     return members;
 }
 
+std::string plain_host_name(std::string name) {
+    const auto is_odd = [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '.' && c != '_'; };
+    std::ranges::replace_if(name, is_odd, '_');
+    return name.empty() ? "_" : name;
+}
+
 Places gather_places(const mpi::Comm& comm, const RankPlace& mine) {
     std::string all;
-    const std::string line = fmt::format("{}\t{}\t{}\t{}\n", mine.host, mine.switch_group, mine.socket, mine.gpu);
+    std::string group = mine.switch_group;
+    std::ranges::replace_if(
+        group, [](char c) { return c == '\t' || c == '\n'; }, ' ');
+    const std::string line = fmt::format("{}\t{}\t{}\t{}\n", mine.host, group, mine.socket, mine.gpu);
     for (const std::string& each : mpi::gather(comm, line)) all += each;
     mpi::broadcast(comm, all);
     Places places;

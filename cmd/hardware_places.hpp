@@ -29,7 +29,10 @@ struct Places {
     std::vector<int> ranks_with_gpus() const;
 };
 
-/// Puts the places of all ranks together.
+/// The name of a host as files can say it: what is neither letter, digit, '-', '.' nor '_' becomes '_'.
+std::string plain_host_name(std::string name);
+
+/// Puts the places of all ranks together; tabs and line ends in the names of switches become blanks.
 Places gather_places(const mpi::Comm& comm, const RankPlace& mine);
 
 /// A pair of ranks of each host: on one socket, or, with `across`, on two; ranks of which the socket is not known count

@@ -68,7 +68,7 @@ private:
 std::string host_name() {
     std::array<char, 256> name{};
     gethostname(name.data(), name.size() - 1);
-    return name.data();
+    return plain_host_name(name.data());
 }
 
 std::string switch_of(const std::string& host, const std::vector<Host>& known) {

@@ -22,27 +22,45 @@ namespace {
 using torch::Kind;
 using torch::Value;
 
+/// One of Megatron's groups of parameters, which do not name them.
+struct MegatronGroup {
+    AdamSettings settings;
+    double wd_mult = 1;
+    std::int64_t step = 0;
+
+    void read(std::string_view key, Value value) {
+        set(settings, key, value);
+        if (key == "wd_mult") wd_mult = value.as_real();
+        if (key == "step" && value.is(Kind::integer)) step = value.as_int();
+    }
+};
+
 /// The groups with weight decay speak for matrices, those without for vectors.
-std::optional<Adam> of_common(Value common) {
-    const auto states = megatron::optimizers_of(common);
-    if (states.empty()) return std::nullopt;
+Adam of_megatron(std::span<const MegatronGroup> groups) {
     Adam adam;
     std::array<bool, 2> seen{};
-    for (const Value group : states[0].groups) {
-        const auto mult = group.find("wd_mult");
-        const bool decays = !mult || mult->as_real() != 0;
-        AdamSettings& settings = decays ? adam.matrices : adam.vectors;
+    for (const MegatronGroup& group : groups) {
+        const bool decays = group.wd_mult != 0;
+        (decays ? adam.matrices : adam.vectors) = group.settings;
         seen[decays ? 0 : 1] = true;
-        for (const torch::Entry& entry : group.entries()) {
-            if (!entry.key.is(Kind::string)) continue;
-            set(settings, entry.key.as_string(), entry.value);
-            if (entry.key.as_string() == "step" && entry.value.is(Kind::integer)) adam.step = entry.value.as_int();
-        }
+        adam.step = group.step;
     }
     if (!seen[0]) adam.matrices = adam.vectors;
     if (!seen[1]) adam.vectors = adam.matrices;
     adam.vectors.weight_decay = 0;
     return adam;
+}
+
+std::optional<Adam> of_common(Value common) {
+    const auto states = megatron::optimizers_of(common);
+    if (states.empty()) return std::nullopt;
+    std::vector<MegatronGroup> groups;
+    for (const Value group : states[0].groups) {
+        MegatronGroup& read = groups.emplace_back();
+        for (const torch::Entry& entry : group.entries())
+            if (entry.key.is(Kind::string)) read.read(entry.key.as_string(), entry.value);
+    }
+    return of_megatron(groups);
 }
 
 /// The number that a step's tensor holds.
@@ -82,6 +100,26 @@ bool is_setting(std::string_view key) {
     return std::ranges::find(keys, key) != keys.end();
 }
 
+/// Megatron's groups, as DCP has them that was made of its common state: "optimizer.param_groups.0.wd_mult".
+std::optional<Adam> of_megatron_objects(const Catalogue& catalogue) {
+    constexpr std::string_view root = "optimizer.param_groups.";
+    std::map<std::string, MegatronGroup> groups;
+    bool megatron = false;
+    for (const Object& object : catalogue.objects) {
+        const std::size_t dot = object.name.rfind('.');
+        if (!object.name.starts_with(root) || dot < root.size()) continue;
+        const std::string key = object.name.substr(dot + 1);
+        MegatronGroup& group = groups[object.name.substr(root.size(), dot - root.size())];
+        megatron |= key == "wd_mult";
+        if (is_setting(key) || key == "wd_mult" || key == "max_lr" || key == "step")
+            with_archive(catalogue, object, [&](const torch::Archive& archive) { group.read(key, archive.root()); });
+    }
+    if (!megatron) return std::nullopt;
+    std::vector<MegatronGroup> list;
+    for (const auto& [number, group] : groups) list.push_back(group);
+    return of_megatron(list);
+}
+
 /// DCP keeps an object for each setting: of a group, "optim.param_groups.0.lr", or in the flattened form of each
 /// parameter, "optimizer.param_groups.PARAMETER.lr".
 std::optional<Adam> of_objects(const Source& source) {
@@ -90,6 +128,8 @@ std::optional<Adam> of_objects(const Source& source) {
     Adam adam;
     std::map<std::string, AdamSettings> of_groups;
     const std::vector<OptimizerGroup> known = optimizer_groups(catalogue);
+    if (known.empty())
+        if (auto megatron = of_megatron_objects(catalogue)) return megatron;
     for (const OptimizerGroup& group : known) of_groups[group.prefix];
     for (const Object& object : catalogue.objects) {
         const std::size_t dot = object.name.rfind('.');
@@ -122,8 +162,9 @@ void settle(Adam& adam, const Source& source) {
     if (!adam.own.empty()) {
         std::array<const AdamSettings*, 2> first{};
         std::map<std::string_view, int> axes;
-        for (const Tensor& tensor : source.checkpoint.catalogue.tensors)
-            if (adam.own.contains(tensor.name)) axes.emplace(tensor.name, tensor.shape.size());
+        const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+        for (std::size_t t = 0; t < tensors.size(); ++t)
+            if (adam.own.contains(tensors[t].name)) axes.emplace(tensors[t].name, own_axes(source.reading, tensors, t));
         for (const auto& [name, settings] : adam.own) {
             const auto found = axes.find(name);
             const AdamSettings*& known = first[found != axes.end() && found->second < 2 ? 1 : 0];
@@ -143,6 +184,13 @@ void settle(Adam& adam, const Source& source) {
 }
 
 }  // namespace
+
+int own_axes(const Reading& reading, std::span<const Tensor> tensors, std::size_t t) {
+    const int axes = tensors[t].shape.size();
+    const Meaning& meaning = reading.meanings[t];
+    if (reading.family == nullptr || meaning.kind != Meaning::Kind::parameter) return axes;
+    return axes - (is_axis(*reading.family, meaning, 'l') ? 1 : 0) - (is_axis(*reading.family, meaning, 'e') ? 1 : 0);
+}
 
 const AdamSettings& Adam::of(std::string_view moment, int axes) const {
     const auto found = own.find(moment);
@@ -164,10 +212,12 @@ void set(AdamSettings& settings, std::string_view key, Value value) {
 std::optional<Adam> adam_of(Source& source) {
     const Checkpoint& checkpoint = source.checkpoint;
     std::optional<Adam> adam;
-    if (checkpoint.common)
-        adam = of_common(*checkpoint.common);
-    else if (checkpoint.format == Format::dcp)
+    const bool by_name =
+        checkpoint.format == Format::dcp && !(checkpoint.common && checkpoint.common->find("optimizer"));
+    if (by_name)
         adam = of_objects(source);
+    else if (checkpoint.common)
+        adam = of_common(*checkpoint.common);
     else if (is_deepspeed(checkpoint.format))
         adam = deepspeed::adam_of_step(checkpoint.catalogue.directory);
     else if (is_torch(checkpoint.format))

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/catalogue.hpp"
+#include "lib/layout/reading.hpp"
+
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,6 +43,9 @@ struct Adam {
     /// Of a parameter with `axes` axes whose exp_avg is called `moment`.
     const AdamSettings& of(std::string_view moment, int axes) const;
 };
+
+/// How many axes tensor `t` has, without those of the layers and experts that it may be stacked from.
+int own_axes(const Reading& reading, std::span<const Tensor> tensors, std::size_t t);
 
 /// Sets what an entry `key` of param_groups says; others are passed over. Throws Error for a malformed one.
 void set(AdamSettings& settings, std::string_view key, torch::Value value);

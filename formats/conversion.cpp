@@ -7,11 +7,14 @@
 #include "formats/join.hpp"
 #include "formats/kept_names.hpp"
 #include "formats/left_out.hpp"
+#include "formats/megatron/common_of_dcp.hpp"
+#include "formats/megatron/common_state.hpp"
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/stages.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
+#include "formats/named_roles.hpp"
 #include "formats/roles.hpp"
 #include "formats/target_states.hpp"
 #include "formats/unknown_tensors.hpp"
@@ -58,8 +61,10 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const std::string_view wanted = asked ? std::string_view{target.dialect} : home_dialect(target.format);
     if (wanted.empty()) return nullptr;
     if (!asked && source.checkpoint.format == target.format) return nullptr;
-    if (reading.family && reading.dialect->name == wanted) return nullptr;
     const bool must = asked || is_megatron(target.format);
+    // Megatron's own names in another container may lack what its files have around them: padding, args, groups.
+    const bool whole = is_megatron(source.checkpoint.format) || source.checkpoint.common;
+    if (reading.family && reading.dialect->name == wanted && (!is_megatron(target.format) || whole)) return nullptr;
     if (reading.family && (reading.complete || must)) {
         if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
         if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
@@ -73,13 +78,10 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     return nullptr;
 }
 
-void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
-    if (!dtype) return;
-    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
-        const Meaning& meaning = expressed.reading.meanings[t];
-        const bool weight = meaning.role == "weight" && meaning.kind != Meaning::Kind::extra;
-        if (weight && is_real(expressed.tensors[t].dtype)) expressed.tensors[t].dtype = *dtype;
-    }
+/// Whether weights that DeepSpeed keeps as masters only are weights in the target, too.
+bool needs_weights(const Source& source, const Target& target) {
+    const bool kept = is_deepspeed(target.format) || is_megatron(target.format) || is_torch(target.format);
+    return is_deepspeed(source.checkpoint.format) && (kept || target.format == Format::hdf5);
 }
 
 /// Gives each box to the least loaded of its holders, in a fixed order.
@@ -148,13 +150,17 @@ Expressed target_tensors(const Source& source, const Target& target, const Diale
 Draft make_draft(const Source& source, const Target& target, const Dialect* dialect, const Config& config,
                  Conversion& out) {
     const bool megatron = is_megatron(target.format);
-    if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
+    const bool has_args = source.checkpoint.config.contains("num_layers") && source.reading.source() == "mcore";
+    if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect && !has_args);
+    if (megatron && dialect && has_args)
+        out.content.args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
     if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
         out.content.args["use_distributed_optimizer"] = config.at("use_distributed_optimizer");
     for (const auto& [key, value] : megatron ? target.config : Config{}) {
         if (is_of_writing(key) && key != "pipeline_model_parallel_layout") out.content.args[key] = value;
     }
-    if (target.format == Format::torch_dist && source.checkpoint.format == Format::megatron) {
+    const bool from_others = source.checkpoint.format != Format::torch_dist && source.checkpoint.common;
+    if (target.format == Format::torch_dist && from_others) {
         out.content.args["ckpt_format"] = std::string{"torch_dist"};
         out.content.args["use_dist_ckpt"] = true;
     }
@@ -211,6 +217,8 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
                    if (source.checkpoint.format == Format::torch_dist)
                        unpack_optimizer(source.checkpoint, families, merged);
                    source.reading = read_by_roles(source.checkpoint, families, merged);
+                   if (!source.reading.family && tell_named_roles(source.checkpoint))
+                       source.reading = read_by_roles(source.checkpoint, families, merged);
                });
     note_unknown(source);
     source.layout = source.checkpoint.layout;
@@ -229,6 +237,7 @@ Conversion convert(Source& source, const Target& given) {
         throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
                       quantised.size() - 1, quantised[0].type);
     Catalogue& from = source.checkpoint.catalogue;
+    if (is_megatron(target.format)) megatron::restore_common(source.checkpoint);
     const Dialect* dialect = choose_dialect(source, target, out.notes);
     // Without rules nothing is cut anew, so what is not asked to change need not be judged.
     const bool same_cuts =
@@ -240,13 +249,18 @@ Conversion convert(Source& source, const Target& given) {
     if (!own_cuts && (source.reading.family || !same_cuts)) check_layout(source.reading, target.layout);
     check_states(source, target, dialect);
     if (!own_cuts) check_unknown(source, target);
-    const bool weightless = own_cuts || (is_deepspeed(source.checkpoint.format) && is_megatron(target.format));
-    const auto made = weightless ? add_missing_weights(source) : std::map<std::string, DType>{};
-    if (!own_cuts && !made.empty() && !target.dtype) target.dtype = made.begin()->second;
+    const auto made = needs_weights(source, target) ? add_missing_weights(source) : std::map<std::string, DType>{};
+    if (!own_cuts && dialect && !made.empty() && !target.dtype) target.dtype = made.begin()->second;
     if (is_megatron(target.format) && target.layout.fsdp > 1)
         throw Error{Exit::usage,
                     "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
     Config config = source.reading.config;
+    // The vocabulary is padded again as Megatron's args, which DCP kept, say.
+    if (is_megatron(target.format) && source.checkpoint.format == Format::dcp && source.checkpoint.common) {
+        const Config args = megatron::args_of(*source.checkpoint.common);
+        const auto divisor = args.find("make_vocab_size_divisible_by");
+        if (divisor != args.end()) config.insert(*divisor);
+    }
     // A distributed optimizer is what comes closest to state that another framework has cut over data ranks.
     if (dialect && is_megatron(target.format)) config["use_distributed_optimizer"] = true;
     for (const auto& [key, value] : target.config) config[key] = value;
@@ -257,7 +271,9 @@ Conversion convert(Source& source, const Target& given) {
     if (!dialect && is_megatron(source.checkpoint.format) && is_megatron(target.format))
         megatron::fit_masters(out.expressed, holds(config, "use_distributed_optimizer"), target.dtype, out.notes);
     set_dtype(out.expressed, target.dtype);
-    if (own_cuts) keep_names(target, made, out.expressed);
+    if (own_cuts) keep_names(target, out.expressed);
+    if (!target.dtype) set_dtypes(out.expressed, made);
+    leave_out_seeds(source, target, out.expressed);
     std::vector<View> views = take_views(source, target, dialect, out.expressed);
     out.content = {.tensors = out.expressed.tensors,
                    .pieces = is_deepspeed(target.format)
@@ -268,7 +284,10 @@ Conversion convert(Source& source, const Target& given) {
                    .layout = target.layout,
                    .shard_size = target.shard_size,
                    .views = std::move(views)};
-    if (dialect || respells_states(source, target, dialect)) carry_adam(source, target, out);
+    if (dialect || respells_states(source, target, dialect))
+        carry_adam(source, target, out);
+    else if (is_torch(target.format) && (is_deepspeed(source.checkpoint.format) || source.checkpoint.common))
+        out.content.adam = adam_of(source);
     out.draft = make_draft(source, target, dialect, config, out);
     out.content.source = nullptr;  // the source may move from here on
     locate_all(source.checkpoint);

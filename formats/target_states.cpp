@@ -2,8 +2,10 @@
 #include "formats/target_states.hpp"
 
 #include "formats/given_adam.hpp"
+#include "formats/hdf5/keras.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/open.hpp"
+#include "formats/torch/value.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
@@ -118,12 +120,24 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
     return tags;
 }
 
-void keep_names(const Target& target, const std::map<std::string, DType>& made, Expressed& expressed) {
+void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
+    if (!dtype) return;
+    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
+        const Meaning& meaning = expressed.reading.meanings[t];
+        const bool weight = meaning.role == "weight" && meaning.kind != Meaning::Kind::extra;
+        if (weight && is_real(expressed.tensors[t].dtype)) expressed.tensors[t].dtype = *dtype;
+    }
+}
+
+void set_dtypes(Expressed& expressed, const std::map<std::string, DType>& made) {
+    for (Tensor& tensor : expressed.tensors)
+        if (const auto found = made.find(tensor.name); found != made.end()) tensor.dtype = found->second;
+}
+
+void keep_names(const Target& target, Expressed& expressed) {
     if (!is_deepspeed(target.format)) return;
     if (target.dtype) throw Error{Exit::usage, "--dtype: {} keeps the types of its source", name(target.format)};
     expressed.reading.unknown.clear();
-    for (Tensor& tensor : expressed.tensors)
-        if (const auto found = made.find(tensor.name); found != made.end()) tensor.dtype = found->second;
 }
 
 std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed) {
@@ -146,6 +160,27 @@ std::vector<View> take_views(const Source& source, const Target& target, const D
         views.back().tensor = numbers[view.tensor];
     }
     return views;
+}
+
+void leave_out_seeds(const Source& source, const Target& target, Expressed& expressed) {
+    if (source.checkpoint.format != Format::keras || target.format != Format::keras_legacy) return;
+    std::uint32_t kept = 0;
+    for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
+        const std::string& name = expressed.tensors[t].name;
+        // An optimizer around another one has the variables of that, too.
+        if (hdf5::is_keras_seed(name) || name.starts_with("optimizer.inner_optimizer.")) {
+            expressed.left_out.push_back(name);
+            continue;
+        }
+        if (kept != t) {
+            expressed.tensors[kept] = std::move(expressed.tensors[t]);
+            expressed.reading.meanings[kept] = std::move(expressed.reading.meanings[t]);
+        }
+        ++kept;
+    }
+    expressed.tensors.resize(kept);
+    expressed.reading.meanings.resize(kept);
+    expressed.reading.unknown.clear();
 }
 
 void check_states(const Source& source, const Target& target, const Dialect* dialect) {
@@ -190,7 +225,12 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
                     "state out"};
     if (is_megatron(target.format)) {
         check_groups(*out.content.adam, out.notes);
-        out.notes.push_back("the schedule of learning rates starts anew (Megatron: --override-opt-param-scheduler)");
+        const auto& common = source.checkpoint.common;
+        const auto schedule = common ? common->find("opt_param_scheduler") : std::nullopt;
+        const bool has_schedule = schedule && schedule->is(torch::Kind::dict);
+        if (!has_schedule)
+            out.notes.push_back(
+                "the schedule of learning rates starts anew (Megatron: --override-opt-param-scheduler)");
         return;
     }
     if (out.expressed.copies.empty() || target.format == Format::universal) return;

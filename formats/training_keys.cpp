@@ -14,6 +14,8 @@ std::string unwrapped(std::string_view name) {
 std::string_view role_of_state(std::string_view state) {
     static constexpr std::array<std::string_view, 7> known{"exp_avg",         "exp_avg_sq", "step",          "master",
                                                            "momentum_buffer", "sum",        "max_exp_avg_sq"};
+    // As DeepSpeed's universal checkpoints and Megatron's two kinds of optimizers call it.
+    if (state == "fp32" || state == "fp32_param" || state == "param") return "master";
     const auto* found = std::ranges::find(known, state);
     return found == known.end() ? std::string_view{"state"} : *found;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -27,19 +28,30 @@ std::string describe(const Catalogue& catalogue, const Extent& extent) {
     return fmt::format("tensor '{}': box {}", catalogue.tensors[piece.tensor].name, to_string(piece.box));
 }
 
+/// The extents of each file, one file after the other, as they lie in it.
 std::vector<Extent> extents_of(const Checkpoint& checkpoint) {
     const Catalogue& catalogue = checkpoint.catalogue;
-    std::vector<Extent> extents;
-    extents.reserve(catalogue.pieces.size() + catalogue.objects.size());
+    std::vector<std::size_t> ends(catalogue.files.size());
+    for (const Piece& piece : catalogue.pieces) ++ends[piece.file];
+    for (const Object& object : catalogue.objects) ++ends[object.file];
+    std::exclusive_scan(ends.begin(), ends.end(), ends.begin(), std::size_t{0});
+    std::vector<Extent> extents(catalogue.pieces.size() + catalogue.objects.size());
+    std::uint32_t item = 0;
     for (const Piece& piece : catalogue.pieces) {
-        const auto item = std::uint32_t(extents.size());
-        extents.push_back({piece.file, item, piece.offset, checkpoint.archives[item]});
+        extents[ends[piece.file]++] = {piece.file, item, piece.offset, checkpoint.archives[item]};
+        ++item;
     }
     for (const Object& object : catalogue.objects)
-        extents.push_back({object.file, std::uint32_t(extents.size()), object.offset, object.length});
-    std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
-        return std::tie(a.file, a.offset, a.length) < std::tie(b.file, b.offset, b.length);
-    });
+        extents[ends[object.file]++] = {object.file, item++, object.offset, object.length};
+    const auto in_order = [](const Extent& a, const Extent& b) {
+        return std::tie(a.offset, a.length) < std::tie(b.offset, b.length);
+    };
+    std::size_t begin = 0;
+    for (const std::size_t end : ends) {  // mostly they were written in the order of the pieces
+        const auto first = extents.begin() + std::ptrdiff_t(begin), last = extents.begin() + std::ptrdiff_t(end);
+        if (!std::is_sorted(first, last, in_order)) std::sort(first, last, in_order);
+        begin = end;
+    }
     return extents;
 }
 

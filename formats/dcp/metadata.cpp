@@ -140,9 +140,11 @@ private:
         starts_.assign(catalogue_.tensors.size() + 1, 0);
         for (const Piece& piece : pieces) ++starts_[piece.tensor + 1];
         for (std::size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
-        for (std::size_t i = 0; i + 1 < starts_.size(); ++i)
-            std::sort(pieces.begin() + starts_[i], pieces.begin() + starts_[i + 1],
-                      [](const Piece& a, const Piece& b) { return compare(a.box, b.box) < 0; });
+        const auto in_order = [](const Piece& a, const Piece& b) { return compare(a.box, b.box) < 0; };
+        for (std::size_t i = 0; i + 1 < starts_.size(); ++i) {
+            const auto first = pieces.begin() + starts_[i], last = pieces.begin() + starts_[i + 1];
+            if (!std::is_sorted(first, last, in_order)) std::sort(first, last, in_order);
+        }
         checkpoint_.archives.assign(pieces.size(), 0);
     }
 
@@ -214,8 +216,12 @@ private:
         for (Index at : begin) corner.push_back({at, at});
         const auto first = catalogue_.pieces.begin() + starts_[tensor];
         const auto last = catalogue_.pieces.begin() + starts_[tensor + 1];
-        const auto piece =
-            std::lower_bound(first, last, corner, [](const Piece& a, const Box& b) { return compare(a.box, b) < 0; });
+        const auto begins_there = [&](auto piece) { return compare((*piece).box, corner) == 0; };
+        // Mostly they are stored in order. Of several that begin together it is the first.
+        auto piece = catalogue_.pieces.begin() + next_;
+        if (piece < first || piece >= last || !begins_there(piece) || (piece > first && begins_there(piece - 1)))
+            piece = std::lower_bound(first, last, corner,
+                                     [](const Piece& a, const Box& b) { return compare(a.box, b) < 0; });
         if (piece == last || compare(piece->box, corner) != 0) {
             if (without_elements_.contains({tensor, begin})) return;
             throw failure("has data at {}, where no chunk begins", to_string(begin));
@@ -225,7 +231,8 @@ private:
         piece->file = extent.file;
         piece->offset = extent.offset;
         piece->rank = ranks_[extent.file];
-        checkpoint_.archives[std::size_t(piece - catalogue_.pieces.begin())] = extent.length;
+        next_ = piece - catalogue_.pieces.begin();
+        checkpoint_.archives[std::size_t(next_++)] = extent.length;
     }
 
     /// The order of where two boxes begin.
@@ -268,6 +275,7 @@ private:
     Checkpoint& checkpoint_;
     Catalogue& catalogue_;
     std::unordered_map<std::string_view, Item> names_;  // keys lie in the document
+    std::ptrdiff_t next_ = 0;                           // the piece after the one that was placed last
     Value last_fqn_;
     Item last_item_;
     std::unordered_map<std::string_view, std::uint32_t> files_;   // here too

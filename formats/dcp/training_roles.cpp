@@ -2,6 +2,7 @@
 #include "formats/dcp/training_roles.hpp"
 
 #include "formats/dcp/optimizer_groups.hpp"
+#include "formats/dcp/tied_weights.hpp"
 #include "formats/optimizer_order.hpp"
 #include "formats/torch/value.hpp"
 #include "formats/training_keys.hpp"
@@ -118,7 +119,7 @@ private:
     }
 
     /// The parameter behind each entry of the groups' "params"; nothing when numbers leave it open.
-    std::optional<std::map<std::string, std::string>> names_of_params() const {
+    std::optional<std::map<std::string, std::string>> names_of_params() {
         std::map<std::string, std::string> names;
         const bool numbered = std::ranges::any_of(groups_, &OptimizerGroup::numbered);
         std::vector<std::vector<std::int64_t>> numbers;
@@ -130,18 +131,40 @@ private:
             }
         }
         if (!numbered) return names;
-        const std::vector<std::string> found = parameters_by_number(entries(), numbers, shapes());
+        std::vector<std::string> found = parameters_by_number(entries({}), numbers, shapes());
+        if (found.empty()) found = without_tied(numbers);
         if (found.empty()) return std::nullopt;
         for (std::size_t k = 0; k < found.size(); ++k) names[std::to_string(k)] = found[k];
         return names;
     }
 
-    std::vector<StateDictEntry> entries() const {
+    /// The same where the optimizer has fewer parameters than the model, by as many as repeat others: those are tied.
+    std::vector<std::string> without_tied(const std::vector<std::vector<std::int64_t>>& numbers) {
+        std::size_t count = 0;
+        for (const auto& group : numbers) count += group.size();
+        const auto all = entries({});
+        const auto trained = static_cast<std::size_t>(std::ranges::count(all, true, &StateDictEntry::parameter));
+        if (trained <= count) return {};
+        std::vector<std::uint32_t> tensors;
+        for (const auto& [name, t] : weights_) tensors.push_back(t);
+        const auto tied = repeated_matrices(checkpoint_, tensors);
+        if (tied.size() != trained - count) return {};
+        std::vector<std::string> found = parameters_by_number(entries(tied), numbers, shapes());
+        for (const auto& [copy, original] : tied) {
+            if (found.empty()) break;
+            checkpoint_.notes.push_back(
+                fmt::format("tensor '{}': is tied to '{}', as both hold the same and the optimizer has one of them",
+                            checkpoint_.catalogue.tensors[copy].name, checkpoint_.catalogue.tensors[original].name));
+        }
+        return found;
+    }
+
+    std::vector<StateDictEntry> entries(const std::map<std::uint32_t, std::uint32_t>& tied) const {
         std::vector<StateDictEntry> entries;
         for (const auto& [name, t] : weights_) {
             const Tensor& tensor = checkpoint_.catalogue.tensors[t];
             const bool real = is_real(tensor.dtype) || is_complex(tensor.dtype);
-            entries.push_back({name, tensor.shape, real && !is_running_statistic(name)});
+            entries.push_back({name, tensor.shape, real && !is_running_statistic(name) && !tied.contains(t)});
         }
         return entries;
     }
@@ -163,17 +186,58 @@ private:
     std::vector<std::pair<std::string, std::uint32_t>> weights_;  // their names as parameters
 };
 
+/// The parameter and the state of ("optim", "state", NAME, "exp_avg"), or flattened ("optim", "state.NAME.exp_avg").
+std::optional<std::pair<std::string, std::string>> state_at(const Path& path) {
+    constexpr std::string_view flattened = "state.";
+    if (path.size() == 4 && path[1] == "state") return std::pair{path[2], path[3]};
+    if (path.size() != 2 || !path[1].starts_with(flattened)) return std::nullopt;
+    const std::size_t dot = path[1].rfind('.');
+    if (dot < flattened.size()) return std::nullopt;
+    return std::pair{path[1].substr(flattened.size(), dot - flattened.size()), path[1].substr(dot + 1)};
+}
+
+/// Of {"model": WEIGHTS, ...}, beside which an optimizer may name its parameters: what its names are below those keys.
+void tell_below_keys(Checkpoint& checkpoint) {
+    const std::vector<Placed> placed = placed_tensors(checkpoint);
+    const auto is_below = [&](std::string_view key) {
+        return [key](const Placed& one) { return one.path.size() > 1 && one.path[0] == key; };
+    };
+    const auto* const key =
+        std::ranges::find_if(weight_keys, [&](std::string_view k) { return std::ranges::any_of(placed, is_below(k)); });
+    if (key == weight_keys.end()) return;
+    const std::size_t count = checkpoint.catalogue.tensors.size();
+    std::vector<std::string_view> roles(count, "extra");
+    std::vector<std::string> parameters(count);
+    std::set<std::string> weights;
+    for (std::size_t t = 0; t < count; ++t) parameters[t] = checkpoint.catalogue.tensors[t].name;
+    for (const Placed& one : placed) {
+        if (!is_below(*key)(one)) continue;
+        roles[one.tensor] = "weight";
+        parameters[one.tensor] = unwrapped(joined(std::span{one.path}.subspan(1)));
+        weights.insert(parameters[one.tensor]);
+    }
+    for (const Placed& one : placed) {
+        const auto state = is_below(*key)(one) ? std::nullopt : state_at(one.path);
+        if (!state) continue;
+        parameters[one.tensor] = unwrapped(state->first);
+        roles[one.tensor] = role_of_state(state->second);
+        if (!weights.contains(parameters[one.tensor])) return;  // state of another model
+    }
+    checkpoint.roles = std::move(roles);
+    checkpoint.parameters = std::move(parameters);
+}
+
 }  // namespace
 
 void tell_training_roles(Checkpoint& checkpoint) {
     if (!checkpoint.planner_data) return;
     const std::vector<OptimizerGroup> groups = optimizer_groups(checkpoint.catalogue);
-    if (groups.empty()) return;
+    if (groups.empty()) return tell_below_keys(checkpoint);
     const std::string& root = groups[0].root;
     const bool one = std::ranges::all_of(groups, [&](const OptimizerGroup& group) { return group.root == root; });
     const bool numbered = std::ranges::any_of(groups, &OptimizerGroup::numbered);
-    // Families' rules read names of the first two forms by themselves.
-    if (!numbered && (root == "optim" || root == "optimizer")) return;
+    // Families' rules read the names of states that lie below no other key by themselves.
+    if (!numbered && (root == "optim" || root == "optimizer")) return tell_below_keys(checkpoint);
     if (one)
         Teller{checkpoint, root, groups}.tell();
     else

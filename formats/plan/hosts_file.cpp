@@ -44,6 +44,8 @@ public:
 
     void add(Host host, std::size_t line) {
         if (host.name.empty()) throw mistake(file_, line, "a host needs a name");
+        if (host.name.find_first_of("[],") != host.name.npos)
+            throw mistake(file_, line, "'{}' is no name of a host: it has brackets or commas", host.name);
         const auto [first, is_new] = lines_.try_emplace(host.name, line);
         if (!is_new) throw mistake(file_, line, "host '{}' is already named on line {}", host.name, first->second);
         hosts_.push_back(std::move(host));
@@ -99,9 +101,10 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
     return std::move(hosts).all();
 }
 
-// A rate that cannot be right is one in another unit, such as nic = 25 for 25 GB/s.
+// A rate that cannot be right is one in another unit, such as nic = 25 for 25 GB/s; with its unit it may be as small as
+// that of a machine that stands still.
 double sane_rate(double rate, const toml::node& value, std::string_view key, std::string_view file) {
-    if (rate < least_rate || rate > most_rate)
+    if (rate < (value.is_string() ? 1 : least_rate) || rate > most_rate)
         throw mistake(file, value.source().begin.line,
                       "{}: {:g} bytes per second cannot be right; a unit can be given, as in \"25 GB/s\"", key, rate);
     return rate;
@@ -192,7 +195,7 @@ std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
             if (!table) throw mistake(file, line, "hosts: a table was expected");
             Host host;
             for (const auto& [name, field] : *table) set(host, name, field, file);
-            if (host.name.find('[') == host.name.npos) {
+            if (host.name.find_first_of("[,") == host.name.npos) {
                 hosts.add(std::move(host), line);
                 continue;
             }

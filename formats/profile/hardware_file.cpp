@@ -6,31 +6,36 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
 
 namespace tpx::formats {
 namespace {
 
 constexpr std::size_t few_hosts = 16;
 
-// A name comes from the system: a TOML string that reads as it.
-std::string quoted(std::string_view text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') out += '\\';
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-    }
-    return out + "\"";
+// A name comes from the system: a TOML string that reads as it. JSON's are such, but for the one character that it
+// leaves as it is.
+std::string toml_string(std::string_view text) {
+    std::string out = nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    for (std::size_t at = 0; (at = out.find('\x7f', at)) != out.npos;) out.replace(at, 1, "\\u007f");
+    return out;
+}
+
+bool is_measured(const Measured& measured, const FigureRange& range) {
+    return range.has(measured.median) && std::isfinite(measured.spread);
 }
 
 // "[119500000, 0.012]"; nothing in the brackets: not measured.
-std::string pair_of(const Measured& measured) {
-    if (measured.median <= 0) return "[]";
+std::string pair_of(const Measured& measured, const FigureRange& range = rates_of_files) {
+    if (!is_measured(measured, range)) return "[]";
     if (measured.median < 1) return fmt::format("[{:.4g}, {:.3g}]", measured.median, measured.spread);
     return fmt::format("[{:.0f}, {:.3g}]", measured.median, measured.spread);
 }
 
-std::string pair_line(std::string_view key, const Measured& measured) {
-    return measured.median > 0 ? fmt::format("{} = {}\n", key, pair_of(measured)) : "";
+std::string pair_line(std::string_view key, const Measured& measured, const FigureRange& range = rates_of_files) {
+    return is_measured(measured, range) ? fmt::format("{} = {}\n", key, pair_of(measured, range)) : "";
 }
 
 std::string count_line(std::string_view key, int count, int unknown = 0) {
@@ -38,7 +43,7 @@ std::string count_line(std::string_view key, int count, int unknown = 0) {
 }
 
 std::string text_line(std::string_view key, std::string_view text) {
-    return text.empty() ? "" : fmt::format("{} = {}\n", key, quoted(text));
+    return text.empty() ? "" : fmt::format("{} = {}\n", key, toml_string(text));
 }
 
 // Hosts one after another that differ in nothing but the numbers in their names share a table.
@@ -56,10 +61,14 @@ std::string planning_text(const Hardware& hardware, const std::vector<int>& clas
             names.pop_back();
             break;
         }
-        text += fmt::format("\n[[hosts]]\nname = {}\ngpus = {}\n", quoted(fold_host_names(names)), host.gpus);
+        text += fmt::format("\n[[hosts]]\nname = {}\ngpus = {}\n", toml_string(fold_host_names(names)), host.gpus);
         text += text_line("switch", host.switch_group);
         const auto rate = [&](std::string_view key, const std::optional<double>& value) {
-            if (value) text += fmt::format("{} = {:.0f}  # {}\n", key, *value, format_rate(*value));
+            if (!value || !rates_of_files.has(*value)) return;
+            // A small number would be taken for one of another unit.
+            const std::string number =
+                *value < 1e4 ? fmt::format("\"{:.0f} B/s\"", *value) : fmt::format("{:.0f}", *value);
+            text += fmt::format("{} = {}  # {}\n", key, number, format_rate(*value));
         };
         rate("nic", host.nic);
         rate("disk_read", host.disk_read);
@@ -71,7 +80,7 @@ std::string planning_text(const Hardware& hardware, const std::vector<int>& clas
 }
 
 std::string gpu_text(const GpuHardware& gpu) {
-    std::string text = fmt::format("\n[[measured.hosts.gpus]]\nname = {}\n", quoted(gpu.name));
+    std::string text = "\n[[measured.hosts.gpus]]\n" + text_line("name", gpu.name);
     text += text_line("bus", gpu.bus) + count_line("numa_node", gpu.numa_node, -1) + count_line("nvlinks", gpu.nvlinks);
     for (const auto& quantity : gpu_quantities) text += pair_line(quantity.key, gpu.*quantity.value);
     std::vector<std::string> peers;
@@ -80,7 +89,7 @@ std::string gpu_text(const GpuHardware& gpu) {
 }
 
 std::string host_text(const HostHardware& host, int own_class) {
-    std::string text = fmt::format("\n[[measured.hosts]]\nname = {}\nclass = {}\n", quoted(host.name), own_class);
+    std::string text = fmt::format("\n[[measured.hosts]]\nname = {}\nclass = {}\n", toml_string(host.name), own_class);
     text += count_line("ranks", host.ranks) + count_line("sockets", host.sockets) +
             count_line("numa_nodes", host.numa_nodes) + count_line("cores", host.cores) +
             count_line("threads", host.threads);
@@ -88,17 +97,19 @@ std::string host_text(const HostHardware& host, int own_class) {
     for (const auto& [kind, link] :
          {std::pair{PairClass::same_socket, &host.same_socket}, std::pair{PairClass::same_host, &host.same_host}}) {
         const std::string_view key = pair_class_keys[static_cast<std::size_t>(kind)];
-        text += pair_line(key, (*link).rate) + pair_line(fmt::format("{}_latency", key), (*link).latency);
+        text +=
+            pair_line(key, (*link).rate) + pair_line(fmt::format("{}_latency", key), (*link).latency, times_of_files);
     }
     for (const GpuHardware& gpu : host.gpus) text += gpu_text(gpu);
     return text;
 }
 
 std::string matrix(std::string_view key, const Hardware& hardware, Measured LinkHardware::*value) {
+    const FigureRange& range = value == &LinkHardware::rate ? rates_of_files : times_of_files;
     std::string text = fmt::format("{} = [\n", key);
     for (const std::vector<LinkHardware>& row : hardware.links) {
         std::vector<std::string> cells;
-        for (const LinkHardware& link : row) cells.push_back(pair_of(link.*value));
+        for (const LinkHardware& link : row) cells.push_back(pair_of(link.*value, range));
         text += fmt::format("  [{}],\n", fmt::join(cells, ", "));
     }
     return text + "]\n";
@@ -106,13 +117,15 @@ std::string matrix(std::string_view key, const Hardware& hardware, Measured Link
 
 std::string links_text(const Hardware& hardware) {
     std::string text;
-    if (hardware.hosts.size() > 1 && (hardware.hosts.size() <= few_hosts || has_uneven_links(hardware)))
+    if (hardware.links.size() > 1 && (hardware.hosts.size() <= few_hosts || has_uneven_links(hardware)))
         text += "# from the host of the row to that of the column\n" + matrix("links", hardware, &LinkHardware::rate) +
                 matrix("latency", hardware, &LinkHardware::latency);
-    for (const PairSummary& summary : pair_classes(hardware))
-        text += fmt::format("\n[measured.pairs.{}]\ncount = {}\nslowest = {:.0f}\n",
-                            pair_class_keys[static_cast<std::size_t>(summary.kind)], summary.pairs, summary.slowest) +
-                pair_line("rate", summary.typical.rate) + pair_line("latency", summary.typical.latency);
+    for (const PairSummary& summary : pair_classes(hardware)) {
+        text += fmt::format("\n[measured.pairs.{}]\ncount = {}\n",
+                            pair_class_keys[static_cast<std::size_t>(summary.kind)], summary.pairs);
+        if (rates_of_files.has(summary.slowest)) text += fmt::format("slowest = {:.0f}\n", summary.slowest);
+        text += pair_line("rate", summary.typical.rate) + pair_line("latency", summary.typical.latency, times_of_files);
+    }
     return text;
 }
 

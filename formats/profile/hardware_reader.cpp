@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::uint64_t longest_file = std::uint64_t{256} << 20;
 
-// What is allowed for a median: bytes per second, or seconds.
-struct Range {
-    double least, most;
-    std::string_view unit;
-};
-constexpr Range rates{1e3, 1e15, "bytes per second"};
-constexpr Range times{1e-9, 100, "seconds"};
-
 const toml::array& array_of(const toml::node& node, std::string_view file, std::size_t size) {
     const toml::array* array = node.as_array();
     if (!array || (*array).size() != size) throw mistake(node, file, "an array of {} values was expected", size);
@@ -27,14 +19,13 @@ const toml::array& array_of(const toml::node& node, std::string_view file, std::
 }
 
 // [median, spread]; [] is not measured.
-Measured measured_of(const toml::node& node, std::string_view file, const Range& range) {
+Measured measured_of(const toml::node& node, std::string_view file, const FigureRange& range) {
     if (const toml::array* array = node.as_array(); array && (*array).empty()) return {};
     const toml::array& pair = array_of(node, file, 2);
     const auto median = pair[0].is_number() ? pair[0].value<double>() : std::nullopt;
     const auto spread = pair[1].is_number() ? pair[1].value<double>() : std::nullopt;
     if (!median || !spread) throw mistake(node, file, "two numbers were expected: a median and a spread");
-    if (!(*median >= range.least && *median <= range.most))
-        throw mistake(node, file, "{:g} {} cannot be right", *median, range.unit);
+    if (!range.has(*median)) throw mistake(node, file, "{:g} {} cannot be right", *median, range.unit);
     // No spread is too large: visits to a machine that stood still for a while lie a thousand times apart.
     if (!(std::isfinite(*spread) && *spread >= 0))
         throw mistake(node, file, "a spread of {:g} cannot be right", *spread);
@@ -53,7 +44,7 @@ bool set_quantity(Owner& owner, const std::array<Quantity<Owner>, Count>& quanti
                   const toml::node& node, std::string_view file) {
     const auto found = std::ranges::find(quantities, key, &Quantity<Owner>::key);
     if (found == quantities.end()) return false;
-    owner.*((*found).value) = measured_of(node, file, rates);
+    owner.*((*found).value) = measured_of(node, file, rates_of_files);
     return true;
 }
 
@@ -95,7 +86,7 @@ GpuHardware gpu_of(const toml::node& node, std::string_view file, std::size_t gp
             gpu.bus = text_of(value, file);
         else if (key == "peers")
             for (const toml::node& peer : array_of(value, file, gpus))
-                gpu.peers.push_back(measured_of(peer, file, rates));
+                gpu.peers.push_back(measured_of(peer, file, rates_of_files));
         else
             refuse(key, value, file);
     }
@@ -104,13 +95,13 @@ GpuHardware gpu_of(const toml::node& node, std::string_view file, std::size_t gp
 
 bool set_near_link(HostHardware& host, std::string_view key, const toml::node& node, std::string_view file) {
     if (key == "same_socket")
-        host.same_socket.rate = measured_of(node, file, rates);
+        host.same_socket.rate = measured_of(node, file, rates_of_files);
     else if (key == "same_socket_latency")
-        host.same_socket.latency = measured_of(node, file, times);
+        host.same_socket.latency = measured_of(node, file, times_of_files);
     else if (key == "same_host")
-        host.same_host.rate = measured_of(node, file, rates);
+        host.same_host.rate = measured_of(node, file, rates_of_files);
     else if (key == "same_host_latency")
-        host.same_host.latency = measured_of(node, file, times);
+        host.same_host.latency = measured_of(node, file, times_of_files);
     else
         return false;
     return true;
@@ -149,7 +140,7 @@ void set_hosts(Hardware& hardware, const toml::node& node, std::string_view file
 
 void set_matrix(Hardware& hardware, Measured LinkHardware::*value, const toml::node& node, std::string_view file) {
     const std::size_t count = hardware.hosts.size();
-    const Range& range = value == &LinkHardware::rate ? rates : times;
+    const FigureRange& range = value == &LinkHardware::rate ? rates_of_files : times_of_files;
     const toml::array& rows = array_of(node, file, count);
     for (std::size_t from = 0; from < count; ++from) {
         const toml::array& row = array_of(rows[from], file, count);
@@ -170,9 +161,9 @@ void set_pairs(Hardware& hardware, bool fill, const toml::node& node, std::strin
         for (const auto& [inner, field] : table_of(value, file)) {
             const std::string_view key = inner.str();
             if (key == "rate")
-                typical.rate = measured_of(field, file, rates);
+                typical.rate = measured_of(field, file, rates_of_files);
             else if (key == "latency")
-                typical.latency = measured_of(field, file, times);
+                typical.latency = measured_of(field, file, times_of_files);
             else if (key != "count" && key != "slowest")
                 refuse(key, field, file);
         }
@@ -189,9 +180,10 @@ void set_nccl(NcclHardware& nccl, const toml::node& node, std::string_view file)
         const std::string_view key = name.str();
         const auto kind = std::ranges::find(pair_class_keys, key);
         if (kind != pair_class_keys.end())
-            nccl.between[static_cast<std::size_t>(kind - pair_class_keys.begin())] = measured_of(value, file, rates);
+            nccl.between[static_cast<std::size_t>(kind - pair_class_keys.begin())] =
+                measured_of(value, file, rates_of_files);
         else if (key == "all_reduce")
-            nccl.all_reduce = measured_of(value, file, rates);
+            nccl.all_reduce = measured_of(value, file, rates_of_files);
         else if (key == "gpus")
             nccl.gpus = whole_of(value, file, 1, 1'000'000);
         else
@@ -201,7 +193,7 @@ void set_nccl(NcclHardware& nccl, const toml::node& node, std::string_view file)
 
 void set_measured(Hardware& hardware, const toml::table& measured, std::string_view file) {
     const std::size_t count = hardware.hosts.size();
-    if (count > 1 && (measured.contains("links") || measured.contains("pairs")))
+    if (measured.contains("links") || measured.contains("latency") || measured.contains("pairs"))
         hardware.links.assign(count, std::vector<LinkHardware>(count));
     for (const auto& [name, value] : measured) {
         const std::string_view key = name.str();
@@ -218,6 +210,9 @@ void set_measured(Hardware& hardware, const toml::table& measured, std::string_v
         else
             refuse(key, value, file);
     }
+    const auto is_unknown = [](const LinkHardware& link) { return link.rate.median == 0 && link.latency.median == 0; };
+    if (std::ranges::all_of(hardware.links, [&](const auto& row) { return std::ranges::all_of(row, is_unknown); }))
+        hardware.links.clear();
 }
 
 Hardware hardware_of(const std::vector<Host>& hosts) {

@@ -48,7 +48,13 @@ private:
     void text(std::string& value) override {
         if (at_ != At::weight_map) return other("a string");
         in_context([&] { return fmt::format("tensor '{}'", key_); },
-                   [&] { tensors[path_inside(value)].push_back(std::move(key_)); });
+                   [&] {
+                       if (!names_ || value != file_) {  // mostly a file has all of its tensors together
+                           names_ = &tensors[path_inside(value)];
+                           file_ = value;
+                       }
+                       names_->push_back(std::move(key_));
+                   });
     }
 
     void number(std::uint64_t value) override {
@@ -63,6 +69,8 @@ private:
 
     At at_ = At::start;
     std::string key_;
+    std::string file_;  // the one before
+    std::vector<std::string>* names_ = nullptr;
 };
 
 class OffsetsSax final : public StrictSax {
@@ -120,10 +128,7 @@ WeightMap parse_index(std::string_view json) {
     for (auto& [path, names] : sax.tensors) {
         const auto file = static_cast<std::uint32_t>(map.files.size());
         map.files.push_back(path);
-        for (std::string& name : names) {
-            const auto [place, first] = map.file.emplace(std::move(name), file);
-            if (!first) throw failure("tensor '{}': stands twice in weight_map", place->first);
-        }
+        for (std::string& name : names) map.entries.push_back({std::move(name), file});
     }
     return map;
 }

@@ -16,9 +16,13 @@ namespace tpx::formats::safetensors {
 /// A *.safetensors.index.json: which file holds which tensor. All files are relative paths that stay inside the
 /// directory of the index.
 struct WeightMap {
-    std::vector<std::filesystem::path> files;             ///< sorted, each once
-    std::unordered_map<std::string, std::uint32_t> file;  ///< of each tensor, index into files
-    std::optional<std::uint64_t> total_size;              ///< what the index says it is
+    struct Entry {
+        std::string tensor;
+        std::uint32_t file = 0;  ///< index into files
+    };
+    std::vector<std::filesystem::path> files;  ///< sorted, each once
+    std::vector<Entry> entries;                ///< file after file; a name that stands twice does so here, too
+    std::optional<std::uint64_t> total_size;   ///< what the index says it is
 };
 
 /// Reads an index. Throws Error "PATH: ...".

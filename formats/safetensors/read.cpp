@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -16,6 +17,8 @@ namespace safetensors {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr auto unlisted = std::numeric_limits<std::uint32_t>::max();
 
 /// One file's header, with what its metadata tells about the boxes of its tensors.
 struct File {
@@ -139,18 +142,14 @@ private:
     void check_index() const {
         std::uint64_t payload = 0;
         bool by_dcp = false;
+        const std::vector<std::uint32_t> listed = listed_files();
         for (const Piece& piece : catalogue_.pieces) {
             const std::string& name = catalogue_.tensors[piece.tensor].name;
-            const auto listed = selection_.map.file.find(name);
-            if (listed == selection_.map.file.end())
-                throw failure("tensor '{}': is in {} but not in the index", name, path_of(piece));
-            if (selection_.map.files[listed->second] != catalogue_.files[piece.file].path)
+            const std::uint32_t file = listed[piece.tensor];
+            if (file == unlisted) throw failure("tensor '{}': is in {} but not in the index", name, path_of(piece));
+            if (file != piece.file)
                 throw failure("tensor '{}': is in {}, the index says {}", name, path_of(piece),
-                              selection_.map.files[listed->second].string());
-        }
-        for (const auto& [name, file] : selection_.map.file) {
-            if (!tensor_.contains(name))
-                throw failure("tensor '{}': is not in {}", name, selection_.map.files[file].string());
+                              catalogue_.files[file].path.string());
         }
         for (const File& file : files_) {
             payload += file.header.file_size - file.header.buffer;
@@ -160,6 +159,24 @@ private:
         if (by_dcp && selection_.map.total_size && *selection_.map.total_size != payload)
             throw failure("counts {} bytes of tensors, the files hold {}: ranks have overwritten each other's files",
                           *selection_.map.total_size, payload);
+    }
+
+    /// The file of each tensor that the index says; the files of a selection with an index are those of the index.
+    std::vector<std::uint32_t> listed_files() const {
+        std::vector<std::uint32_t> listed(catalogue_.tensors.size(), unlisted);
+        std::size_t tensor = 0;  // mostly they stand in the order of the files
+        for (const auto& [name, file] : selection_.map.entries) {
+            if (tensor == listed.size() || catalogue_.tensors[tensor].name != name) {
+                const auto found = tensor_.find(name);
+                if (found == tensor_.end())
+                    throw failure("tensor '{}': is not in {}", name, catalogue_.files[file].path.string());
+                tensor = found->second;
+            }
+            if (std::exchange(listed[tensor], file) != unlisted)
+                throw failure("tensor '{}': stands twice in weight_map", name);
+            ++tensor;
+        }
+        return listed;
     }
 
     std::string path_of(const Piece& piece) const { return catalogue_.files[piece.file].path.string(); }

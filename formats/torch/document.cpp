@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/value.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/pages.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -23,6 +24,7 @@ void* Document::allocate_bytes(std::size_t bytes) {
         // Chunks grow with the document, so that a small one stays small.
         const std::size_t size = std::max(bytes, std::clamp(memory_, smallest_chunk, largest_chunk));
         chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
+        if (size == largest_chunk) take_pages(chunks_.back().get(), size);
         memory_ += size;
         if (size - bytes < left_) return chunks_.back().get();  // what is left of the last chunk is more: keep that
         next_ = chunks_.back().get();

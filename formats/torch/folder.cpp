@@ -7,6 +7,7 @@
 #include "lib/core/error.hpp"
 
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 namespace tpx::formats {
@@ -47,10 +48,13 @@ void add_file(Checkpoint& checkpoint, const fs::path& path, std::set<std::string
 
 /// Every tensor is in the file that the index tells.
 void check_index(const Catalogue& catalogue, const safetensors::WeightMap& map) {
+    std::unordered_map<std::string_view, std::uint32_t> files;
+    for (const auto& [name, file] : map.entries)
+        if (!files.emplace(name, file).second) throw failure("tensor '{}': stands twice in weight_map", name);
     for (const Piece& piece : catalogue.pieces) {
         const std::string& name = catalogue.tensors[piece.tensor].name;
-        const auto told = map.file.find(name);
-        if (told == map.file.end())
+        const auto told = files.find(name);
+        if (told == files.end())
             throw failure("tensor '{}': {} has it, the index does not", name,
                           catalogue.files[piece.file].path.string());
         if (map.files[told->second] != catalogue.files[piece.file].path)
@@ -59,7 +63,7 @@ void check_index(const Catalogue& catalogue, const safetensors::WeightMap& map) 
     }
     std::set<std::string_view> stored;
     for (const Tensor& tensor : catalogue.tensors) stored.insert(tensor.name);
-    for (const auto& [name, file] : map.file)
+    for (const auto& [name, file] : map.entries)
         if (!stored.contains(name)) throw failure("tensor '{}': {} lacks it", name, map.files[file].string());
 }
 

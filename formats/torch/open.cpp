@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/open.hpp"
 
+#include "formats/megatron/common_state.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/training.hpp"
 #include "lib/core/error.hpp"
@@ -89,6 +90,15 @@ private:
     std::map<std::tuple<std::string, std::vector<Filter>, std::uint32_t>, std::uint32_t> files_;
 };
 
+/// What files that were made of Megatron's checkpoints have beside tensors. Other scripts' args may say anything.
+void read_common(torch::Value root, Checkpoint& checkpoint) {
+    if (!root.is(torch::Kind::dict)) return;
+    checkpoint.iteration = megatron::iteration_in(root);
+    Config args = megatron::args_of(root);
+    if (args.contains("num_layers") && args.contains("hidden_size") && args.contains("num_attention_heads"))
+        checkpoint.config = std::move(args);
+}
+
 }  // namespace
 
 Checkpoint open_torch_file(Format format, const std::filesystem::path& file) {
@@ -102,6 +112,7 @@ Checkpoint open_torch_file(Format format, const std::filesystem::path& file) {
                    Adder adder{archive, checkpoint.catalogue};
                    for (const torch::NamedTensor& named : tensors)
                        in_context([&] { return fmt::format("tensor '{}'", named.name); }, [&] { adder.add(named); });
+                   read_common(archive.root(), checkpoint);
                    if (auto training = read_training(archive, tensors)) {
                        checkpoint.roles = std::move(training->roles);
                        checkpoint.parameters = std::move(training->parameters);

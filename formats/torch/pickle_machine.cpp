@@ -23,9 +23,12 @@ std::string_view PickleMachine::take(std::uint64_t size) {
 }
 
 std::uint64_t PickleMachine::number(std::size_t bytes) {
+    const char* const first = take(bytes).data();
     std::uint64_t value = 0;
-    std::memcpy(&value, take(bytes).data(), bytes);
-    return value;
+    // Copied in one step where that is possible, and what belongs to what follows cut off.
+    const bool whole = data_.size() - (at_ - bytes) >= sizeof value;
+    std::memcpy(&value, first, whole ? sizeof value : bytes);
+    return whole ? value & ~std::uint64_t{0} >> (64 - 8 * bytes) : value;
 }
 
 std::string_view PickleMachine::line() {

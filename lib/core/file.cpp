@@ -2,6 +2,7 @@
 #include "lib/core/file.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/pages.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -66,7 +67,10 @@ std::uint64_t size_of_file(const std::filesystem::path& path) {
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
     const std::uint64_t size = size_of_file(path);
     if (size > limit) throw failure("{}: {} bytes, at most {} were expected", path.string(), size, limit);
-    std::string content(size, '\0');
+    std::string content;
+    content.reserve(size);
+    take_pages(content.data(), size);
+    content.resize(size);
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{content}), path);
     return content;
 }

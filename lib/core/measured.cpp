@@ -8,6 +8,7 @@
 namespace tpx {
 
 Measured summarise(std::vector<double> values) {
+    std::erase_if(values, [](double value) { return !std::isfinite(value); });
     if (values.empty()) return {};
     std::ranges::sort(values);
     const auto at = [&](double share) {
@@ -23,7 +24,7 @@ Measured summarise(std::vector<double> values) {
 Measured combine(std::span<const Measured> visits) {
     std::vector<double> medians, spreads;
     for (const Measured& visit : visits) {
-        if (visit.median <= 0) continue;
+        if (!(visit.median > 0) || !std::isfinite(visit.median)) continue;
         medians.push_back(visit.median);
         spreads.push_back(visit.spread);
     }

@@ -14,7 +14,7 @@ struct Measured {
     bool operator==(const Measured&) const = default;
 };
 
-/// The median of `values` and the distance of their quartiles; zeros for none.
+/// The median of those of `values` that are finite, and the distance of their quartiles; zeros for none.
 Measured summarise(std::vector<double> values);
 
 /// What several visits to one thing come to, each some measurements at about one time: the median of their medians. The

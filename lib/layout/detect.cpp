@@ -13,9 +13,12 @@ namespace {
 /// The boxes of each tensor, sorted and without replicas.
 std::vector<std::vector<Box>> stored_boxes(const Catalogue& catalogue) {
     std::vector<std::vector<Box>> boxes(catalogue.tensors.size());
+    std::vector<std::size_t> counts(boxes.size());
+    for (const Piece& piece : catalogue.pieces) ++counts[piece.tensor];
+    for (std::size_t t = 0; t < boxes.size(); ++t) boxes[t].reserve(counts[t]);
     for (const Piece& piece : catalogue.pieces) boxes[piece.tensor].push_back(piece.box);
     for (auto& list : boxes) {
-        std::ranges::sort(list);
+        if (!std::ranges::is_sorted(list)) std::ranges::sort(list);
         list.erase(std::unique(list.begin(), list.end()), list.end());
         if (list.size() > 1) std::erase_if(list, [](const Box& box) { return empty(box); });
     }
@@ -67,12 +70,14 @@ Layout claimed_by(const Config& args) {
 /// How many intervals tensors are cut into on one axis: the only degrees that can have been.
 std::set<int> degrees(const std::vector<std::vector<Box>>& boxes) {
     std::set<int> found{1};
+    std::vector<Index> begins;
     for (const auto& list : boxes) {
         if (list.empty()) continue;
         for (int axis = 0; axis < list[0].size(); ++axis) {
-            std::set<Index> begins;
-            for (const Box& box : list) begins.insert(box[axis].begin);
-            const int count = static_cast<int>(begins.size());
+            begins.clear();
+            for (const Box& box : list) begins.push_back(box[axis].begin);
+            if (!std::ranges::is_sorted(begins)) std::ranges::sort(begins);
+            const auto count = static_cast<int>(std::unique(begins.begin(), begins.end()) - begins.begin());
             for (int n = 1; n <= count && n * n <= count; ++n) {
                 if (count % n == 0) found.insert({n, count / n});
             }

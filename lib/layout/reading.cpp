@@ -7,6 +7,7 @@
 #include "lib/layout/suggest.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -65,6 +66,7 @@ Candidate match(const Family& family, const Dialect& dialect, std::span<const Te
     const RuleBook book{dialect};
     std::vector<bool> may_know;
     for (const std::string& folded : names.distinct) may_know.push_back(book.may_know(folded));
+    if (std::ranges::none_of(may_know, std::identity{})) return candidate;
     std::set<std::string_view> present;
     for (std::uint32_t t = 0; t < tensors.size(); ++t) {
         const std::uint32_t folded = names.of[t];
@@ -81,6 +83,12 @@ Candidate match(const Family& family, const Dialect& dialect, std::span<const Te
         if (!tensor.optional && tensor.tie.empty() && !present.contains(name)) candidate.missing = name;
     }
     return candidate;
+}
+
+/// Whether `config` is a config.json's. Megatron's args have a model_type, too, of another kind.
+bool names_model_type(const Config& config) {
+    const auto found = config.find("model_type");
+    return found != config.end() && std::holds_alternative<std::string>(found->second);
 }
 
 /// The model_type that a configuration names, if any of `families` goes by it; Megatron's args may say it, too.
@@ -119,7 +127,7 @@ Verdict ask(const Family& family, std::string_view source, const Config& config,
         return std::ranges::all_of(detect->second, [&](const std::string& c) { return any_holds(config, c); })
                    ? Verdict::yes
                    : Verdict::no;
-    return source == "hf" && config.contains("model_type") ? Verdict::no : Verdict::silent;
+    return source == "hf" && names_model_type(config) ? Verdict::no : Verdict::silent;
 }
 
 /// Sizes that no configuration told, from shapes: an axis of one unknown factor and known ones gives it away.
@@ -174,7 +182,7 @@ std::string lacks(const Candidate& closest, std::span<const Tensor> tensors, con
     if (closest.unknown.empty())
         return fmt::format("family '{}' in {} names lacks tensor '{}'", closest.family->name, closest.dialect->name,
                            closest.missing);
-    const std::string_view source = closest.dialect->name == "mcore" ? "mcore" : "hf";
+    const std::string_view source = configured_by(*closest.dialect, config);
     const Tensor& tensor = tensors[closest.unknown[0]];
     return fmt::format("tensor '{}', {} names: {}", tensor.name, closest.dialect->name,
                        without_rule(*closest.family, *closest.dialect, Dims{*closest.family, source, config}, tensor));
@@ -254,6 +262,12 @@ void resolve_indices(Reading& reading, std::span<const Tensor> tensors) {
 }
 
 }  // namespace
+
+std::string_view configured_by(const Dialect& dialect, const Config& config) {
+    const bool args = config.contains("num_layers");
+    const bool file = names_model_type(config);
+    return args == file ? (dialect.name == "mcore" ? "mcore" : "hf") : args ? "mcore" : "hf";
+}
 
 Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config) {
     Reading reading;

@@ -98,7 +98,8 @@ std::vector<int> classes_of(const Hardware& hardware) {
     int count = 0;
     for (std::size_t first = 0; first < hardware.hosts.size(); ++first) {
         if (classes[first] >= 0) continue;
-        for (std::size_t other = first; other < hardware.hosts.size(); ++other)
+        classes[first] = count;  // even if its figures are so odd that they do not agree with themselves
+        for (std::size_t other = first + 1; other < hardware.hosts.size(); ++other)
             if (classes[other] < 0 && alike(hardware.hosts[first], hardware.hosts[other])) classes[other] = count;
         ++count;
     }

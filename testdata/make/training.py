@@ -6,7 +6,8 @@ One state after three steps of AdamW, a Llama of one layer with torchtitan's nam
 leave: state by number with matrices and vectors in groups of their own and torch.compile's prefix (numbered.pt), as
 Lightning nests it (lightning.ckpt), by name (named.pt; with tensors of the script's own, extras.pt), with param_names
 in the groups (param-names.pt), and as a DCP checkpoint (dcp), also below another key, as an application's state (dcp-
-app), and, by number, of two ranks of FSDP2 (dcp-numbered). In unclear.pt and dcp-unclear two orders of the parameters
+app), and, by number, of two ranks of FSDP2 (dcp-numbered); and as DCP of a model with Hugging Face's names and an output
+layer tied to the embedding, by number (dcp-tied) and by flattened names (dcp-hf). In unclear.pt and dcp-unclear two orders of the parameters
 fit the shapes. Values depend on seed and name only.
 """
 import copy
@@ -20,7 +21,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as processes
 from torch import nn
-from torch.distributed.checkpoint.state_dict import get_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, distribute_tensor
@@ -47,6 +48,21 @@ def llama():
     norms = {name: nn.RMSNorm(HIDDEN) for name in ("attention_norm", "ffn_norm")}
     layers = Parts({"0": Parts({"attention": attention, "feed_forward": feed_forward, **norms})})
     model = Parts({"tok_embeddings": nn.Embedding(VOCAB, HIDDEN), "layers": layers, "norm": nn.RMSNorm(HIDDEN), "output": linear(VOCAB, HIDDEN)})
+    for name, parameter in model.named_parameters():
+        torch.manual_seed(zlib.crc32(name.encode()))
+        parameter.data = torch.randn_like(parameter) * 0.1
+    return model
+
+
+def tied():
+    """The same with the names of Hugging Face, and an output layer that is the embedding."""
+    attention = Parts({"q_proj": linear(HIDDEN, HIDDEN), "k_proj": linear(KV, HIDDEN), "v_proj": linear(KV, HIDDEN), "o_proj": linear(HIDDEN, HIDDEN)})
+    mlp = Parts({"gate_proj": linear(FFN, HIDDEN), "up_proj": linear(FFN, HIDDEN), "down_proj": linear(HIDDEN, FFN)})
+    norms = {name: nn.RMSNorm(HIDDEN) for name in ("input_layernorm", "post_attention_layernorm")}
+    layers = Parts({"0": Parts({"self_attn": attention, "mlp": mlp, **norms})})
+    inner = Parts({"embed_tokens": nn.Embedding(VOCAB, HIDDEN), "layers": layers, "norm": nn.RMSNorm(HIDDEN)})
+    model = Parts({"model": inner, "lm_head": linear(VOCAB, HIDDEN)})
+    model.lm_head.weight = inner.embed_tokens.weight
     for name, parameter in model.named_parameters():
         torch.manual_seed(zlib.crc32(name.encode()))
         parameter.data = torch.randn_like(parameter) * 0.1
@@ -100,6 +116,14 @@ def main():
     dcp.save({"model": model_state, "optim": optimizer_state}, checkpoint_id=out / "dcp", no_dist=True)
     dcp.save({"app": {"model": model_state, "optim": optimizer_state}, "step": 3}, checkpoint_id=out / "dcp-app", no_dist=True)
     processes.spawn(numbered_on_rank, (2, out / "dcp-numbered"), nprocs=2)
+
+    twin, its_adam = train(*(lambda m: (m, adam(by_axes(m))))(tied()))
+    dcp.save({"model": twin.state_dict(), "optim": its_adam.state_dict()}, checkpoint_id=out / "dcp-tied", no_dist=True)
+    flat = StateDictOptions(flatten_optimizer_state_dict=True)
+    model_state, optimizer_state = get_state_dict(twin, its_adam, options=flat)
+    told = (".lr", ".betas", ".eps", ".weight_decay")  # the others take place and say nothing
+    optimizer_state = {k: v for k, v in optimizer_state.items() if k.startswith("state.") or k.endswith(told)}
+    dcp.save({"model": model_state, "optimizer": optimizer_state}, checkpoint_id=out / "dcp-hf", no_dist=True)
 
     named = llama()
     groups = by_axes(named)

@@ -36,7 +36,7 @@ RC
         zmodload zsh/zpty
         zpty -b tty zsh -d -i
         zpty -w -n tty "$1"$'"'\\t\\x14'"'
-        for ((i = 0; i < 100; ++i)); do
+        for ((i = 0; i < 6000; ++i)); do
             zpty -r -t tty out && seen+=$out
             [[ $seen == *"<"*">"* ]] && break
             sleep 0.1

@@ -1,12 +1,25 @@
 #!/bin/sh
-# startup.sh TPX: what needs no MPI is there within 20 ms; the best of many runs counts, others may be using the machine.
+# startup.sh TPX: what needs no MPI is there within 20 ms. Others may be using the machine: the best of many runs counts, and
+# where none is that quick, it may take as long as ten programs that do nothing.
 set -u
-best=
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
-    begin=$(date +%s%N)
-    "$1" --help >/dev/null || exit
-    took=$((($(date +%s%N) - begin) / 1000))
-    [ -z "$best" ] || [ "$took" -lt "$best" ] && best=$took
+
+# best COMMAND...: microseconds of the quickest of five runs.
+best() {
+    least=
+    for _ in 1 2 3 4 5; do
+        begin=$(date +%s%N)
+        "$@" >/dev/null || exit
+        took=$((($(date +%s%N) - begin) / 1000))
+        [ -n "$least" ] && [ "$took" -ge "$least" ] || least=$took
+    done
+    echo "$least"
+}
+
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    took=$(best "$1" --help) || exit
+    echo "tpx --help takes $took us"
+    [ "$took" -gt 20000 ] || exit 0
 done
-echo "tpx --help takes $best us"
-[ "$best" -le 20000 ]
+nothing=$(best /bin/true)
+echo "a program that does nothing takes $nothing us"
+[ "$took" -le $((10 * nothing)) ]

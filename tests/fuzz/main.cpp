@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuzz_readers ENTRY SECONDS SEED FILE...: feeds an entry the files, then damaged forms of them for so many seconds.
-// Exit 1 when anything but an Error leaves the entry, or when an input takes more than ten seconds. What was being read
-// then is kept in fuzz-ENTRY.bin; `fuzz_readers ENTRY 0 0 fuzz-ENTRY.bin` reads it again. Crashes are the sanitizers'
-// to see.
+// Exit 1 when anything but an Error leaves the entry, or when an input takes more than ten seconds of CPU. What was
+// being read then is kept in fuzz-ENTRY.bin; `fuzz_readers ENTRY 0 0 fuzz-ENTRY.bin` reads it again. Crashes are the
+// sanitizers' to see.
 #include "lib/core/error.hpp"
 #include "tests/fuzz/entries.hpp"
 #include "tests/fuzz/mutate.hpp"
+#include "tests/support/cpu_time.hpp"
 
 #include <fmt/format.h>
 
@@ -38,7 +39,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 /// Whether the entry behaved.
 bool read(const fuzz::Entry& entry, std::string bytes, std::size_t& refused) {
     current = std::move(bytes);
-    const auto begin = Clock::now();
+    const double begin = test::cpu_seconds();
     try {
         entry.run(current);
     } catch (const Error& error) {
@@ -48,8 +49,9 @@ bool read(const fuzz::Entry& entry, std::string bytes, std::size_t& refused) {
         fmt::print(stderr, "fuzz: {}: {}\n", entry.name, error.what());
         return false;
     }
-    if (seconds_since(begin) < 10) return true;
-    fmt::print(stderr, "fuzz: {}: took {:.1f} s\n", entry.name, seconds_since(begin));
+    const double taken = test::cpu_seconds() - begin;
+    if (taken < 10) return true;
+    fmt::print(stderr, "fuzz: {}: took {:.1f} s\n", entry.name, taken);
     return false;
 }
 

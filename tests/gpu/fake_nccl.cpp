@@ -21,6 +21,7 @@ struct Board {
     std::atomic<int> arrived[2];
     std::atomic<int> round;
     std::atomic<int> mail[most][most];  // whether a message from one to another is there
+    std::atomic<bool> failed;           // on some rank: no other waits for it
     std::uint64_t values[most];
 };
 
@@ -33,12 +34,12 @@ struct ncclComm {
 
 namespace {
 
-// Waits until something holds; false when it has not for long.
+// Waits until something holds; false when a rank has failed, or when it has not for very long.
 template <class Holds>
-bool await(Holds&& holds) {
+bool await(const Board& board, Holds&& holds) {
     const auto start = std::chrono::steady_clock::now();
     while (!holds()) {
-        if (std::chrono::steady_clock::now() - start > std::chrono::seconds{5}) return false;
+        if (board.failed || std::chrono::steady_clock::now() - start > std::chrono::minutes{5}) return false;
         std::this_thread::yield();
     }
     return true;
@@ -52,7 +53,7 @@ bool meet(ncclComm* comm) {
         ++comm->board->round;
         return true;
     }
-    return await([&] { return comm->board->round != round; });
+    return await(*comm->board, [&] { return comm->board->round != round; });
 }
 
 }  // namespace
@@ -100,7 +101,7 @@ ncclResult_t ncclSend(const void*, std::size_t, ncclDataType_t, int peer, ncclCo
 }
 ncclResult_t ncclRecv(void*, std::size_t, ncclDataType_t, int peer, ncclComm_t comm, cudaStream_t) {
     std::atomic<int>& mail = comm->board->mail[peer][comm->rank];
-    if (!await([&] { return mail != 0; })) return ncclRemoteError;
+    if (!await(*comm->board, [&] { return mail != 0; })) return ncclRemoteError;
     --mail;
     comm->pending = 1;
     return ncclInProgress;
@@ -108,7 +109,10 @@ ncclResult_t ncclRecv(void*, std::size_t, ncclDataType_t, int peer, ncclComm_t c
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t comm, cudaStream_t) {
     const char* fault = std::getenv("FAKE_FAULT");
-    if (fault && std::strcmp(fault, "ncclAllReduce") == 0 && comm->rank == comm->count - 1) return ncclInternalError;
+    if (fault && std::strcmp(fault, "ncclAllReduce") == 0 && comm->rank == comm->count - 1) {
+        comm->board->failed = true;
+        return ncclInternalError;
+    }
     if (type == ncclUint64 && count == 1) std::memcpy(&comm->board->values[comm->rank], from, sizeof(std::uint64_t));
     if (!meet(comm)) return ncclRemoteError;
     if (operation == ncclMin) {

@@ -10,7 +10,7 @@ trap 'rm -rf "$out"' EXIT
 "$tpx" profile hardware --skip memory --skip disk --skip links --seconds 5 -o "$out/one.toml" >"$out/said" 2>&1
 grep -q '^to_device = \[' "$out/one.toml" || { echo "skipped: no GPU that CUDA can use, or a build without CUDA"; exit 77; }
 cat "$out/said"
-# PCIe and the memory of any GPU of the last ten years.
-awk -F '[][, ]+' '/^(to_device|from_device) =/ && $3 < 1e9 { bad = 1 } /^copy =/ && $3 < 5e10 { bad = 1 } END { exit bad }' "$out/one.toml"
+# A tenth of what PCIe and the memory of any GPU of the last ten years can: others may use them.
+awk -F '[][, ]+' '/^(to_device|from_device) =/ && $3 < 1e8 { bad = 1 } /^copy =/ && $3 < 5e9 { bad = 1 } END { exit bad }' "$out/one.toml"
 mpirun -n 2 "$tpx" profile hardware --skip memory --skip disk --skip links --seconds 5 -o "$out/two.toml"
 grep -q '^gpu_ipc = \[' "$out/two.toml"

@@ -5,10 +5,11 @@ All ranks get the same batch, there is no clipping, and the numbers of ranks are
 same bits whatever the number of ranks: each run that goes on must have the same loss, master weights and moments as the
 run whose checkpoint was not converted.
 """
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -170,14 +171,15 @@ def state(engine, ep):
     return found
 
 
-def worker(rank, runs, port, out):
+def worker(rank, runs, folder):
     import deepspeed
     import torch
 
     torch.set_num_threads(1)
     dp = runs[0]["dp"]
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(dp), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    deepspeed.init_distributed(dist_backend="gloo", verbose=False)
+    # The ranks meet at a file. What DeepSpeed shares in memory is named by address and port, which nobody opens.
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(dp), MASTER_ADDR=Path(folder).name, MASTER_PORT="0")
+    deepspeed.init_distributed(dist_backend="gloo", verbose=False, init_method=f"file://{folder}/meet", rank=rank, world_size=dp)
     results = {}
     for run in runs:
         engine = engine_of(run)
@@ -200,7 +202,7 @@ def worker(rank, runs, port, out):
         engine.destroy()
         torch.distributed.barrier()
     if rank == 0:
-        Path(out).write_text(json.dumps(results))
+        Path(folder, "results.json").write_text(json.dumps(results))
     torch.distributed.destroy_process_group()
 
 
@@ -213,16 +215,29 @@ def train(runs):
     return found
 
 
+@contextlib.contextmanager
+def extensions():
+    """Where DeepSpeed builds what it needs of C++. It waits for ever for a lock that a killed build has left: those that
+    are there while nobody trains are removed."""
+    folder = Path(os.environ.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix, "extensions"))))
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "trains", "w") as users:
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in folder.glob("**/lock"):
+                left.unlink()
+        except BlockingIOError:
+            pass  # others train: what is locked is theirs
+        fcntl.flock(users, fcntl.LOCK_SH)
+        yield
+
+
 def train_together(runs):
     import torch.multiprocessing as multiprocessing
 
-    with socket.socket() as free, tempfile.TemporaryDirectory() as scratch:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        out = Path(scratch, "results.json")
-        multiprocessing.spawn(worker, args=([asdict(run) for run in runs], port, str(out)), nprocs=runs[0].dp)
-        return json.loads(out.read_text())
+    with extensions(), tempfile.TemporaryDirectory() as folder:
+        multiprocessing.spawn(worker, args=([asdict(run) for run in runs], folder), nprocs=runs[0].dp)
+        return json.loads(Path(folder, "results.json").read_text())
 
 
 # What is trained: name, ranks, stage, and what is special.

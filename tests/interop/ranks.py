@@ -28,7 +28,7 @@ def _rank(function, arguments, rank, size, folder):
     os._exit(status)
 
 
-def on_ranks(size, function, *arguments, seconds=240):
+def on_ranks(size, function, *arguments, seconds=1200):
     """What `function(*arguments)` gives on each of `size` ranks. Raises RuntimeError with a failed rank's last word."""
     with tempfile.TemporaryDirectory() as folder:
         context = multiprocessing.get_context("fork")

@@ -13,7 +13,7 @@ NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chro
 SWITCHES = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
             "--no-first-run", "--disable-background-networking", "--remote-debugging-pipe")
 OWN = ("file:", "data:", "about:", "blob:")  # what a page that needs nothing from elsewhere may ask for
-SECONDS = 60
+SECONDS = 600  # until a browser that says nothing is given up; a busy machine takes its time
 
 SETTLED = """new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0))))"""

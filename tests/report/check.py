@@ -194,7 +194,7 @@ def plans_of_samples(program, folder, names):
         plan = SAMPLES[name]()
         path = folder / f"{name}.html"
         with open(path, "wb") as file:
-            subprocess.run([program], input=json.dumps(plan).encode(), stdout=file, check=True, timeout=120)
+            subprocess.run([program], input=json.dumps(plan).encode(), stdout=file, check=True)
         yield name, plan, path
 
 
@@ -213,7 +213,7 @@ def plans_of_tpx(program, folder):
     for name, words in PLANS.items():
         path = folder / f"{name}.html"
         command = [program, "plan", *words, "--report", path, "--json"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         check(done.returncode == 0, f"{name}: tpx plan: {done.stderr}")
         if done.returncode == 0:
             yield name, json.loads(done.stdout), path

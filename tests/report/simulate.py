@@ -77,7 +77,7 @@ def main():
         for name, words in {**TRACES, "sweep": SWEEP}.items():
             path = Path(folder) / f"{name}.html"
             done = subprocess.run([sys.argv[1], "simulate", *words, "--report", path, "--json"], cwd=DATA,
-                                  capture_output=True, text=True, timeout=120, check=True)
+                                  capture_output=True, text=True, check=True)
             printed = json.loads(done.stdout)
             faults += check_sweep(page, path, printed) if name == "sweep" else check(page, path, printed, name)
     print("\n".join(faults[:40]))

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = Path(os.environ.get("TPX_FIXTURES", ROOT / "../shared/fixtures"))
 SKIPPED = 77
+PATIENCE = 1200  # seconds until a tpx that hangs is ended; a busy machine takes its time
 
 TPX = sys.argv[1] if len(sys.argv) > 1 else "tpx"
 
@@ -22,7 +23,7 @@ def need_fixtures():
 def tpx(*words, ranks=1):
     """Runs tpx, under mpirun when `ranks` is more than 1."""
     launch = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
-    return subprocess.run([*launch, TPX, *map(str, words)], capture_output=True, text=True, timeout=120)
+    return subprocess.run([*launch, TPX, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE)
 
 
 def fixture(folder, name):

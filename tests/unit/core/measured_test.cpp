@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 using namespace tpx;
 
 TEST_CASE("medians and quartiles") {
@@ -11,6 +13,7 @@ TEST_CASE("medians and quartiles") {
     CHECK(summarise({1, 2, 3, 4}).median == 2.5);
     CHECK(summarise({1, 2, 3, 4, 5}).spread == doctest::Approx(2.0 / 3));
     CHECK(summarise({5, 5, 5}).spread == 0);
+    CHECK(summarise({1, std::nan(""), 2, INFINITY, 3}) == summarise({1, 2, 3}));
 }
 
 TEST_CASE("one visit that went wrong moves the spread, not the median") {

@@ -82,6 +82,8 @@ TEST_CASE("errors name the file, the line and the cause") {
     says("a:0", "hostfile", "hostfile:1: '0' is not a number of slots such as slots=8 (1 to 4096)");
     says(":8", "hostfile", "hostfile:1: a host needs a name");
     says("a\nb\na", "hostfile", "hostfile:3: host 'a' is already named on line 1");
+    says("a\nn[0-1]", "hostfile", "hostfile:2: 'n[0-1]' is no name of a host: it has brackets or commas");
+    says("[[hosts]]\nname = \"a]\"", "h.toml", "h.toml:1: 'a]' is no name of a host: it has brackets or commas");
     CHECK_THROWS_AS(parse_hosts("[[hosts]\nname", "h.toml"), Error);
 }
 

@@ -8,6 +8,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
 #include <string>
 
 using namespace tpx;
@@ -57,6 +61,79 @@ std::string fault(const std::string& text) {
     return "accepted";
 }
 
+// A machine that is idle, busy, or stood still: figures of any size, zeros, and what a clock that stops makes of them.
+class AnyHardware {
+public:
+    explicit AnyHardware(unsigned seed) : random_{seed} {}
+
+    Hardware cluster() {
+        Hardware hardware;
+        const std::size_t hosts = number(1, chance(10) ? 20 : 4);
+        for (std::size_t i = 0; i < hosts; ++i) hardware.hosts.push_back(host(i));
+        if (hosts > 1 && chance(80)) {
+            hardware.links.assign(hosts, std::vector<LinkHardware>(hosts));
+            for (std::size_t a = 0; a < hosts; ++a)
+                for (std::size_t b = 0; b < hosts; ++b)
+                    if (a != b) hardware.links[a][b] = {figure(), figure()};
+        }
+        hardware.nccl.gpus = chance(50) ? number(1, 64) : 0;
+        for (Measured& rate : hardware.nccl.between) rate = figure();
+        hardware.nccl.all_reduce = figure();
+        return hardware;
+    }
+
+private:
+    bool chance(int percent) { return number(1, 100) <= percent; }
+    int number(int least, int most) { return std::uniform_int_distribution{least, most}(random_); }
+
+    double value() {
+        constexpr double infinite = std::numeric_limits<double>::infinity();
+        constexpr std::array<double, 10> special{0, 1, 1e3, 1e15, 5e-10, 100, 1e300, 5e-324, infinite, -infinite};
+        if (chance(2)) return std::nan("");
+        if (chance(20)) return special[number(0, special.size() - 1)];
+        return size();
+    }
+    double size() { return std::pow(10, std::uniform_real_distribution{-12.0, 17.0}(random_)); }
+    Measured figure() { return chance(15) ? Measured{} : Measured{value(), chance(50) ? 0.01 : size()}; }
+
+    // Any bytes but those that stand for lists of names.
+    std::string text() {
+        std::string text;
+        for (int i = number(0, 6); i > 0; --i)
+            text += static_cast<char>(chance(30) ? number('0', '9') : number(1, 255));
+        std::erase_if(text, [](char c) { return c == '[' || c == ']' || c == ','; });
+        return text;
+    }
+
+    HostHardware host(std::size_t index) {
+        HostHardware host;
+        host.name = chance(50) ? fmt::format("n{}", index) : fmt::format("{}{}", text(), index);
+        host.name += fmt::format("-{}", index);  // no two of a name
+        host.switch_group = text();
+        host.ranks = number(1, 8);
+        host.sockets = number(0, 2);
+        for (const auto& quantity : host_quantities) host.*quantity.value = figure();
+        host.same_socket = {figure(), figure()};
+        host.same_host = {figure(), figure()};
+        host.gpus.resize(static_cast<std::size_t>(number(0, 2)));
+        for (GpuHardware& gpu : host.gpus) {
+            gpu = {.name = text(), .bus = text(), .numa_node = number(-1, 1), .nvlinks = number(0, 18)};
+            for (const auto& quantity : gpu_quantities) gpu.*quantity.value = figure();
+            for (std::size_t k = chance(50) ? host.gpus.size() : 0; k > 0; --k) gpu.peers.push_back(figure());
+        }
+        return host;
+    }
+
+    std::mt19937 random_;
+};
+
+// Whether `read` is what a file keeps of `written`.
+bool is_kept(const Measured& read, const Measured& written, const FigureRange& range) {
+    if (!range.has(written.median)) return read.spread == 0;  // none, or what plans take in place of it
+    return std::abs(read.median - written.median) <= std::max(written.median < 1 ? 0 : 0.5, 1e-3 * written.median) &&
+           std::abs(read.spread - written.spread) <= 0.01 * written.spread;
+}
+
 constexpr const char* two_hosts = "[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"b\"\n[measured]\n";
 
 }  // namespace
@@ -101,6 +178,45 @@ TEST_CASE("one link that is uneven brings all of them into the file") {
     const Hardware read = parse_hardware(hardware_text(hardware), "cluster.toml");
     CHECK(read.links[3][7].rate.median == 1e9);
     CHECK(read.links[7][3].rate.median == 4e9);
+}
+
+TEST_CASE("whatever is measured, the file of it is read, by plans too, with every figure that can be") {
+    AnyHardware any{7};
+    for (int i = 0; i < 1000; ++i) {
+        const Hardware hardware = any.cluster();
+        const std::string text = hardware_text(hardware);
+        CAPTURE(text);
+        const Hardware read = parse_hardware(text, "cluster.toml");
+        REQUIRE(read.hosts.size() == hardware.hosts.size());
+        CHECK(parse_hosts(text, "cluster.toml").size() == hardware.hosts.size());
+        for (std::size_t h = 0; h < read.hosts.size(); ++h) {
+            const HostHardware &host = hardware.hosts[h], &own = read.hosts[h];
+            for (const auto& quantity : host_quantities)
+                CHECK(is_kept(own.*quantity.value, host.*quantity.value, rates_of_files));
+            CHECK(is_kept(own.same_socket.latency, host.same_socket.latency, times_of_files));
+            REQUIRE(own.gpus.size() == host.gpus.size());
+            for (std::size_t k = 0; k < host.gpus.size(); ++k) {
+                CHECK(is_kept(own.gpus[k].copy, host.gpus[k].copy, rates_of_files));
+                REQUIRE(own.gpus[k].peers.size() == host.gpus[k].peers.size());
+            }
+            for (std::size_t k = 0; k < hardware.links.size() && k < 16; ++k) {
+                const LinkHardware link = read.links.empty() ? LinkHardware{} : read.links[h][k];
+                CHECK(is_kept(link.rate, hardware.links[h][k].rate, rates_of_files));
+                CHECK(is_kept(link.latency, hardware.links[h][k].latency, times_of_files));
+            }
+        }
+        CHECK(parse_hardware(hardware_text(read), "cluster.toml").hosts.size() == read.hosts.size());
+        degraded(hardware, read);
+    }
+}
+
+TEST_CASE("hosts whose links nobody measured are read as such") {
+    Hardware hardware = measured(2);
+    hardware.links.clear();
+    CHECK(parse_hardware(hardware_text(hardware), "cluster.toml").links.empty());
+    CHECK(parse_hardware("[[hosts]]\nname = \"a\"\n[measured]\nlinks = [[[]]]\n", "one.toml").links.empty());
+    const std::string latency = std::string{two_hosts} + "latency = [[[], [1e-6, 0]], [[1e-6, 0], []]]\n";
+    CHECK(parse_hardware(latency, "two.toml").links[1][0].latency.median == 1e-6);
 }
 
 TEST_CASE("samples that lie more than a thousand times apart are read as they were written") {

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -70,8 +71,8 @@ TEST_CASE("numbers beyond 32 bits are written as zip64, and read") {
     writer.add_hole("data/0", large, 64);
     writer.add("version", "3\n");
     writer.finish();
-    const auto path = std::filesystem::temp_directory_path() / "tpx-zip64-test";
-    const Fd fd = open_file(path, O_RDWR | O_CREAT | O_TRUNC);
+    std::string path = std::filesystem::temp_directory_path() / "tpx-zip64-XXXXXX";
+    const Fd fd{::mkstemp(path.data())};
     std::filesystem::remove(path);
     const auto bytes = [](const std::string& text) { return std::as_bytes(std::span{text}); };
     write_at(fd, 0, bytes(writer.runs()[0]), path);
