@@ -28,8 +28,8 @@ struct Source {
 /// tensors, but for what is_of_writing() that it tells.
 Source open_source(const std::filesystem::path& path, std::span<const Family> families, const Config& config);
 
-/// Whether a setting of Megatron tells how a checkpoint is written, not what it holds: the sizes of buckets, the stages in
-/// words. Where args of a checkpoint tell it, a user's own is about the new checkpoint.
+/// Whether a setting of Megatron tells how a checkpoint is written, not what it holds: the sizes of buckets, the stages
+/// in words. Where args of a checkpoint tell it, a user's own is about the new checkpoint.
 bool is_of_writing(std::string_view key);
 
 /// How a format cuts tensors over ranks.

@@ -1,16 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/left_out.hpp"
 
+#include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rng_states.hpp"
 #include "formats/roles.hpp"
 #include "formats/state/carried.hpp"
 #include "formats/torch/open.hpp"
+#include "lib/layout/dims.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <variant>
+#include <vector>
 
 namespace tpx::formats {
+namespace {
+
+/// The text that a configuration has under one of `keys`; empty when it has none.
+std::string text_in(const Config& config, std::initializer_list<const char*> keys) {
+    for (const char* key : keys) {
+        const auto found = config.find(key);
+        if (found != config.end() && std::holds_alternative<std::string>(found->second))
+            return std::get<std::string>(found->second);
+    }
+    return "";
+}
+
+/// What Megatron computes otherwise than the model of a configuration that its args cannot say all of.
+void note_unsaid(const Config& config, const Config& args, std::vector<std::string>& notes) {
+    const std::string activation = text_in(config, {"hidden_act", "hidden_activation"});
+    if (holds(args, "swiglu") && !activation.empty() && activation != "silu" && activation != "swish")
+        notes.push_back(fmt::format(
+            "Megatron's args cannot say hidden_act = '{}' of a gated MLP: they say swiglu, which is silu", activation));
+    const std::string rope =
+        text_in(config, {"rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type"});
+    const bool said = rope.empty() || rope == "default" || (rope == "llama3" && holds(args, "use_rope_scaling")) ||
+                      text_in(args, {"rope_type"}) == rope;
+    if (!said)
+        notes.push_back(
+            fmt::format("Megatron's args cannot say rope_type = '{}' of this model: they say nothing of it", rope));
+}
+
+}  // namespace
 
 void note_left_out(const Source& source, const Target& target, Conversion& out) {
     const auto say = [&](std::size_t count, std::string_view what, const std::string& example) {
@@ -20,9 +54,17 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
     };
     const auto& left = out.expressed.left_out;
     say(left.size(), "tensors that are no parameters or that the target does not store", left.empty() ? "" : left[0]);
+    std::vector<std::string> extra;
+    for (const RankDirectory& directory :
+         source.checkpoint.rank_files ? source.checkpoint.rank_files->directories : std::vector<RankDirectory>{})
+        extra.insert(extra.end(), directory.extra_states.begin(), directory.extra_states.end());
+    say(extra.size(), "extra states of TransformerEngine, which FP8 starts anew without",
+        extra.empty() ? "" : extra[0]);
     const bool to_megatron = target.format == Format::torch_dist || target.format == Format::megatron;
     if (source.checkpoint.rank_files && !to_megatron && target.format != Format::dcp)
         out.notes.push_back("left out: the states of random number generators, if there are any");
+    if (to_megatron && !is_megatron(source.checkpoint.format))
+        note_unsaid(source.reading.config, out.content.args, out.notes);
     if (to_megatron) {
         const megatron::RngStates states{source.checkpoint};
         if (!states.empty() && !states.has_all(target.layout))

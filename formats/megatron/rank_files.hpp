@@ -39,10 +39,11 @@ struct RankDirectory {
     int pp = 0;
     int ep = 0;
     int etp = 0;
-    int rank = 0;                     ///< the lowest with these coordinates
-    std::vector<RankTensor> tensors;  ///< weights in the file's order, then optimizer state
-    std::vector<int> layers;          ///< how many each model chunk has
-    bool old_names = false;           ///< those of Megatron-LM before Megatron-core, which `tensors` no longer have
+    int rank = 0;                           ///< the lowest with these coordinates
+    std::vector<RankTensor> tensors;        ///< weights in the file's order, then optimizer state
+    std::vector<int> layers;                ///< how many each model chunk has
+    std::vector<std::string> extra_states;  ///< of TransformerEngine, with content: scales of FP8
+    bool old_names = false;  ///< those of Megatron-LM before Megatron-core, which `tensors` no longer have
 };
 
 /// The rank files of Megatron's legacy format before they are put together: that takes a family's rules.

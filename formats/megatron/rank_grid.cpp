@@ -169,8 +169,11 @@ std::vector<RankDirectory> rank_directories(const Layout& layout) {
     std::set<std::filesystem::path> paths;
     for (const RankDirectory& directory : all)
         if (!paths.insert(directory.path).second)
-            throw Error{Exit::usage, "layout: {}: two ranks with different parts of experts would write {}",
-                        to_string(layout), directory.path.string()};
+            throw Error{
+                Exit::usage,
+                "layout: {}: rank files are named after tensor ranks, so that two ranks with different parts of "
+                "experts would write {}; Megatron itself loses one of them",
+                to_string(layout), directory.path.string()};
     return all;
 }
 

@@ -30,8 +30,11 @@ public:
     void read(Value chunk, int number) {
         layers_.clear();
         for (const ModelEntry& entry : entries_of(chunk)) {
-            // Of TransformerEngine's FP8, not weights.
-            if (entry.name.ends_with("_extra_state") || entry.value.is_none()) continue;
+            if (entry.value.is_none()) continue;
+            if (entry.name.ends_with("_extra_state")) {
+                if (has_content(entry.value)) directory_.extra_states.push_back(entry.name);
+                continue;
+            }
             in_context([&] { return fmt::format("tensor '{}'", entry.name); },
                        [&] { add(entry.name, entry.value, number); });
             if (entry.fused_qkv) directory_.tensors.back().rows = qkv_rows_;
@@ -61,6 +64,15 @@ private:
             entries.push_back({std::string{key.as_string()}, value});
         }
         return entries;
+    }
+
+    /// Whether there is more to an extra state than that there is none: newer ones are tensors, older ones streams.
+    bool has_content(Value value) const {
+        constexpr std::size_t nothing_pickled = 1500;  // torch.save(None) makes about a thousand
+        if (const auto tensor = archive_.tensor(value)) return volume(tensor->shape) > 0;
+        if (value.is(Kind::object)) value = value.as_object().state;
+        if (value.is(Kind::tuple) && !value.items().empty()) value = value.items()[0];
+        return !value.is(Kind::bytes) || value.as_bytes().size() > nothing_pickled;
     }
 
     void add(const std::string& name, Value value, int chunk) {

@@ -106,6 +106,17 @@ std::optional<std::string> model_type(std::span<const Family> families, const Co
     return std::nullopt;
 }
 
+/// Whether a condition of detect.mcore holds, or one of several that "|" joins.
+bool any_holds(const Config& config, std::string_view conditions) {
+    constexpr std::string_view separator = " | ";
+    while (true) {
+        const std::size_t end = conditions.find(separator);
+        if (holds(config, conditions.substr(0, end))) return true;
+        if (end == conditions.npos) return false;
+        conditions.remove_prefix(end + separator.size());
+    }
+}
+
 Verdict ask(const Family& family, std::string_view source, const Config& config,
             const std::optional<std::string>& type) {
     if (const auto types = family.detect.find("hf"); types != family.detect.end() && type)
@@ -113,7 +124,7 @@ Verdict ask(const Family& family, std::string_view source, const Config& config,
     const auto detect = family.detect.find(std::string{source});
     if (detect == family.detect.end()) return Verdict::silent;
     if (source == "mcore" && config.contains("num_layers"))
-        return std::ranges::all_of(detect->second, [&](const std::string& c) { return holds(config, c); })
+        return std::ranges::all_of(detect->second, [&](const std::string& c) { return any_holds(config, c); })
                    ? Verdict::yes
                    : Verdict::no;
     return source == "hf" && names_model_type(config) ? Verdict::no : Verdict::silent;

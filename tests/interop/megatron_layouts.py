@@ -75,6 +75,7 @@ EXPERTS = {
 SHARED = {**EXPERTS, "common": {**EXPERTS["common"], "moe_shared_expert_intermediate_size": 16}}
 BIASED = {**EXPERTS, "common": {**EXPERTS["common"], "add_bias_linear": True}}
 GROUPED = {**SHARED, "common": {**SHARED["common"], "moe_grouped_gemm": True}}
+PREDICTING = {**SHARED, "common": {**SHARED["common"], "mtp_num_layers": 1}}
 LATENT = {
     **DENSE,
     "common": {
@@ -365,6 +366,7 @@ MODELS = {
     ]),
     "experts with biases": (BIASED, [{}, {"tp": 2, "ep": 2, "etp": 1}]),
     "grouped experts": (GROUPED, [{"pp": 2, "dp": 2, "ep": 2}, {"tp": 2, "dp": 2, "ep": 2}]),
+    "multi-token prediction": (PREDICTING, [{}, {"tp": 2, "ep": 2, "etp": 1}]),
     "latent attention": (LATENT, [
         {}, {"tp": 2, "dp": 2, "ep": 2}, {"pp": 2, "vpp": 2}, {"pp": 2, "dp": 2, "ep": 2, "first": 1},  # no experts on stage 0
         {"pp": 3, "stages": "[3,1,0]", "more": {"pipeline_model_parallel_layout": "Ettt|tm|L"}},

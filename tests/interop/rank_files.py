@@ -3,6 +3,7 @@
 torch.load makes of both must be the same, keys, order, types and bits, but for args that tell how a job was started, and
 RNG states, which tpx keeps only for ranks that it finds again."""
 import argparse
+import io
 import os
 import shutil
 import subprocess
@@ -126,6 +127,94 @@ def check_before(tpx, source, version):
         return [] if done.returncode == 0 else [f"exit status {done.returncode}: {done.stdout} {done.stderr}"]
 
 
+def as_transformer_engine(model, extra):
+    """A state dict in the names and order of TransformerEngine's layers, whose linears hold the norms before them."""
+    out, norms = {}, {}
+    for name, value in model.items():
+        if ".input_layernorm." in name:
+            norms[name.replace("input_layernorm.", "self_attention.linear_qkv.layer_norm_")] = value
+        elif ".pre_mlp_layernorm." in name:
+            norms[name.replace("pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_")] = value
+        else:
+            if name.endswith(".weight"):
+                for norm in [norm for norm in norms if norm.startswith(name.removesuffix("weight") + "layer_norm_")]:
+                    out[norm] = norms.pop(norm)
+            out[name] = extra() if name.endswith("_extra_state") else value
+    return out
+
+
+def as_if_by_transformer_engine(state, vectors, extra):
+    """Gives one rank's files the names and the order of TransformerEngine, with optimizer state in that order."""
+    before = [name for name, value in state["model"].items() if torch.is_tensor(value)]
+    state["model"] = model = as_transformer_engine(state["model"], extra)
+    state["args"].transformer_impl = "transformer_engine"
+    local = {"self_attention.linear_qkv.layer_norm_": "input_layernorm.", "mlp.linear_fc1.layer_norm_": "pre_mlp_layernorm."}
+    now = [name for name in model if not name.endswith("_extra_state")]
+    for fused, own in local.items():
+        before = [name.replace(own, fused) for name in before]
+    if vectors is None:
+        optimizer, first = state["optimizer"]["optimizer"], 0
+        for group, masters in zip(optimizer["param_groups"], state["optimizer"]["fp32_from_fp16_params"]):
+            decays = group["wd_mult"] == 1.0
+            old, new = ([n for n in names if (model[n].dim() > 1 and not n.endswith(".bias")) == decays] for names in (before, now))
+            states = [optimizer["state"][i] for i in group["params"]]
+            optimizer["state"].update({first + k: states[old.index(name)] for k, name in enumerate(new)})
+            masters[:] = [masters[old.index(name)] for name in new]
+            first += len(new)
+        return
+
+    def places(names):
+        at, found = 0, {}
+        for name in reversed(names):
+            at = -(-at // 64) * 64
+            found[name] = slice(at, at + model[name].numel())
+            at += model[name].numel()
+        return found, at
+
+    (old, _), (new, size) = places(before), places(now)
+    ((_, buffer),) = vectors[0].items()
+    for what in ("param", "exp_avg", "exp_avg_sq"):
+        vector = torch.zeros(size)
+        for name in now:
+            vector[new[name]] = buffer[what][old[name]]
+        buffer[what] = vector
+    buffer["numel_unpadded"] = size
+
+
+def check_transformer_engine(tpx, source, extra):
+    with tempfile.TemporaryDirectory() as folder:
+        old = Path(folder, "old")
+        shutil.copytree(FIXTURES / source / "ckpt", old)
+        for path in old.rglob("model_optim_rng.pt"):
+            state, vectors = torch.load(path, weights_only=False), path.with_name("distrib_optim.pt")
+            own = torch.load(vectors, weights_only=False) if vectors.exists() else None
+            as_if_by_transformer_engine(state, own, extra)
+            torch.save(state, path)
+            if own is not None:
+                torch.save(own, vectors)
+        done = subprocess.run([tpx, "verify", old, FIXTURES / source / "ckpt"], capture_output=True, text=True)
+        if done.returncode != 0 or "not compared" in done.stderr:
+            return [f"exit status {done.returncode}: {done.stdout} {done.stderr}"]
+        done = subprocess.run([tpx, "reshard", old, Path(folder, "out"), "--to", "tp=1", "--format", "torch_dist"], capture_output=True, text=True)
+        told = "extra states of TransformerEngine" in done.stderr
+        content = extra()
+        holds = content.numel() > 0 if torch.is_tensor(content) else b"FP8" in content.getvalue()
+        return [] if done.returncode == 0 and told == holds else [f"told of extra states: {told}; {done.stderr}"]
+
+
+def stream_of_nothing():
+    """As TransformerEngine before 1.7 keeps it without FP8."""
+    stream = io.BytesIO()
+    torch.save(None, stream)
+    return stream
+
+
+EXTRA = {
+    "nothing": lambda: torch.empty(0, dtype=torch.uint8), "scales": lambda: torch.arange(90, dtype=torch.uint8),
+    "a stream": lambda: io.BytesIO(b"scales of FP8" * 200), "a stream of nothing": stream_of_nothing,
+}  # fmt: skip
+
+
 def main(tpx):
     if not FIXTURES.is_dir():
         print(f"skipped: no folder of checkpoints at {FIXTURES}; $TPX_FIXTURES may name one")
@@ -137,6 +226,13 @@ def main(tpx):
         print(f"{'FAIL' if faults else 'ok'}: {source} to {layout}, as {like}")
         for line in faults[:12]:
             print(f"  {line}")
+    for source in ("llama-opt-legacy-tp1pp1", "llama-opt-legacy-tp2pp1dp2-distopt", "llama-opt-legacy-tp2pp2"):
+        for what, extra in EXTRA.items():
+            faults = check_transformer_engine(tpx, source, extra)
+            failed += bool(faults)
+            print(f"{'FAIL' if faults else 'ok'}: {source}, as TransformerEngine names it, with {what} as extra state")
+            for line in faults[:12]:
+                print(f"  {line[:900]}")
     for source in ("gpt2-small-legacy-tp1pp1", "gpt2-small-legacy-tp2pp1", "gpt2-small-legacy-tp1pp3"):
         for version in (0, 1, 2):
             faults = check_before(tpx, source, version)

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/family.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <vector>
+
+namespace tpx {
+
+TEST_CASE("of conditions that a bar joins one must hold") {
+    const std::vector<Family> families = parse_families(std::array{FamilySource{"either.toml", R"(
+        family = "either"
+        detect.mcore = ["swiglu", "mtp_num_layers | qk_layernorm"]
+        [dims]
+        h = { mcore = "hidden_size" }
+        [tensors]
+        norm = "h"
+        [dialects.mcore]
+        rules = [["norm.weight", "norm"]]
+    )"}});
+    const std::vector<Tensor> tensors{{"norm.weight", DType::f32, Shape(1, 8)}};
+    const auto found = [&](Config args) {
+        args["num_layers"] = std::int64_t{2};
+        args["hidden_size"] = std::int64_t{8};
+        return read(tensors, families, args).family != nullptr;
+    };
+    CHECK(found({{"swiglu", true}, {"mtp_num_layers", std::int64_t{1}}}));
+    CHECK(found({{"swiglu", true}, {"mtp_num_layers", nullptr}, {"qk_layernorm", true}}));
+    CHECK(!found({{"swiglu", true}, {"mtp_num_layers", nullptr}, {"qk_layernorm", false}}));
+    CHECK(!found({{"qk_layernorm", true}}));
+}
+
+}  // namespace tpx
