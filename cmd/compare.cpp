@@ -230,6 +230,12 @@ private:
     std::map<std::string, std::uint64_t> not_compared_;
 };
 
+std::set<std::string_view> names_of(const formats::Source& source) {
+    std::set<std::string_view> names;
+    for (const Tensor& tensor : source.checkpoint.catalogue.tensors) names.insert(tensor.name);
+    return names;
+}
+
 }  // namespace
 
 Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b, bool cast) {
@@ -239,11 +245,13 @@ Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b
     if (a.reading.complete != b.reading.complete || !a.reading.complete) {
         const bool same_names = (a.reading.dialect == nullptr) == (b.reading.dialect == nullptr) &&
                                 (!a.reading.dialect || a.reading.dialect->name == b.reading.dialect->name);
-        if (!same_names)
+        if (!same_names && names_of(a) != names_of(b))
             throw mpi::AgreedError{failure(
                 "A and B use different names, and neither tells the model's dimensions; give them with --config")};
-        a.reading.complete = false;
-        b.reading.complete = false;
+        for (formats::Source* source : {&a, &b}) {
+            if (!same_names) source->reading = {.meanings = std::vector<Meaning>(source->reading.meanings.size())};
+            source->reading.complete = false;
+        }
     }
     return Comparer{comm, read_member(comm, a), read_member(comm, b), cast}.run();
 }

@@ -2,6 +2,7 @@
 #include "formats/conversion.hpp"
 
 #include "formats/companions.hpp"
+#include "formats/dcp/training_roles.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/missing_weights.hpp"
 #include "formats/join.hpp"
@@ -197,6 +198,14 @@ void note_unknown(Source& source) {
                     without_rule(*reading.family, *reading.dialect, reading.dims, *unknown[0])));
 }
 
+Reading read_by_names(Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
+    Reading reading = read_by_roles(checkpoint, families, config);
+    if (!explains(reading) && tell_roles_by_keys(checkpoint)) reading = read_by_roles(checkpoint, families, config);
+    if (!explains(reading))
+        if (auto below = read_below_attributes(checkpoint, families, config)) return *std::move(below);
+    return reading;
+}
+
 }  // namespace
 
 Cutting cutting_of(Format format) { return {.equal = is_megatron(format), .by_layer = is_megatron(format)}; }
@@ -210,7 +219,7 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
                    if (source.checkpoint.rank_files) put_together(source.checkpoint, families, merged);
                    if (source.checkpoint.format == Format::torch_dist)
                        unpack_optimizer(source.checkpoint, families, merged);
-                   source.reading = read_by_roles(source.checkpoint, families, merged);
+                   source.reading = read_by_names(source.checkpoint, families, merged);
                });
     note_unknown(source);
     source.layout = source.checkpoint.layout;

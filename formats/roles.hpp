@@ -4,6 +4,7 @@
 #include "formats/checkpoint.hpp"
 #include "lib/layout/reading.hpp"
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -24,5 +25,15 @@ std::string_view parameter_of(const Checkpoint& checkpoint, std::size_t t);
 /// Reads the tensors of a checkpoint by the rules of `families`. Where the checkpoint tells the roles itself, state is
 /// read as its parameter is, with its role.
 Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
+
+/// Whether a family's rules match every tensor.
+bool explains(const Reading& reading);
+
+/// The same of a model that was saved as an attribute of another module, as a LightningModule's is ("model.model.layers
+/// .0..."), or within wrappers ("_orig_mod."): without what the names of all weights begin with, if a family's rules
+/// match every weight then. The checkpoint tells roles and parameters by those names from then on, else it stays as it
+/// is. Not of formats that name modules by themselves.
+std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<const Family> families,
+                                             const Config& config);
 
 }  // namespace tpx::formats

@@ -7,7 +7,9 @@ leave: state by number with matrices and vectors in groups of their own and torc
 Lightning nests it (lightning.ckpt), by name (named.pt; with tensors of the script's own, extras.pt), with param_names
 in the groups (param-names.pt), and as a DCP checkpoint (dcp), also below another key, as an application's state (dcp-
 app), and, by number, of two ranks of FSDP2 (dcp-numbered). In unclear.pt and dcp-unclear two orders of the parameters
-fit the shapes. Values depend on seed and name only.
+fit the shapes. A Llama with the names of Hugging Face, whose weights lie below "model" and
+whose learning rate is a tensor (dcp-hf), and as an attribute of a LightningModule (lightning-hf.ckpt); a model of no
+family with NAdam, flattened (dcp-toy) and by number (tensor-lr.pt). Values depend on seed and name only.
 """
 import copy
 import os
@@ -20,7 +22,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as processes
 from torch import nn
-from torch.distributed.checkpoint.state_dict import get_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, distribute_tensor
@@ -47,6 +49,18 @@ def llama():
     norms = {name: nn.RMSNorm(HIDDEN) for name in ("attention_norm", "ffn_norm")}
     layers = Parts({"0": Parts({"attention": attention, "feed_forward": feed_forward, **norms})})
     model = Parts({"tok_embeddings": nn.Embedding(VOCAB, HIDDEN), "layers": layers, "norm": nn.RMSNorm(HIDDEN), "output": linear(VOCAB, HIDDEN)})
+    for name, parameter in model.named_parameters():
+        torch.manual_seed(zlib.crc32(name.encode()))
+        parameter.data = torch.randn_like(parameter) * 0.1
+    return model
+
+
+def hf_llama():
+    attention = Parts({"q_proj": linear(HIDDEN, HIDDEN), "k_proj": linear(KV, HIDDEN), "v_proj": linear(KV, HIDDEN), "o_proj": linear(HIDDEN, HIDDEN)})
+    mlp = Parts({"gate_proj": linear(FFN, HIDDEN), "up_proj": linear(FFN, HIDDEN), "down_proj": linear(HIDDEN, FFN)})
+    norms = {name: nn.RMSNorm(HIDDEN) for name in ("input_layernorm", "post_attention_layernorm")}
+    layers = Parts({"0": Parts({"self_attn": attention, "mlp": mlp, **norms})})
+    model = Parts({"model": Parts({"embed_tokens": nn.Embedding(VOCAB, HIDDEN), "layers": layers, "norm": nn.RMSNorm(HIDDEN)}), "lm_head": linear(VOCAB, HIDDEN)})
     for name, parameter in model.named_parameters():
         torch.manual_seed(zlib.crc32(name.encode()))
         parameter.data = torch.randn_like(parameter) * 0.1
@@ -100,6 +114,18 @@ def main():
     dcp.save({"model": model_state, "optim": optimizer_state}, checkpoint_id=out / "dcp", no_dist=True)
     dcp.save({"app": {"model": model_state, "optim": optimizer_state}, "step": 3}, checkpoint_id=out / "dcp-app", no_dist=True)
     processes.spawn(numbered_on_rank, (2, out / "dcp-numbered"), nprocs=2)
+
+    hf = hf_llama()
+    hf, optimizer = train(hf, torch.optim.AdamW(by_axes(hf), lr=torch.tensor(2e-3), foreach=False))
+    below = {f"model.{name}": tensor for name, tensor in hf.state_dict().items()}
+    torch.save({"epoch": 1, "state_dict": below, "optimizer_states": [optimizer.state_dict()]}, out / "lightning-hf.ckpt")
+    hf_state, nested = get_state_dict(hf, optimizer)
+    dcp.save({"model": hf_state, "optim": nested}, checkpoint_id=out / "dcp-hf", no_dist=True)
+    toy = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    toy, optimizer = train(toy, torch.optim.NAdam(by_axes(toy), lr=torch.tensor(1e-3), foreach=False))
+    toy_state, flat = get_state_dict(toy, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True))
+    dcp.save({"model": toy_state, "optim": flat}, checkpoint_id=out / "dcp-toy", no_dist=True)
+    torch.save({"model": toy_state, "optim": optimizer.state_dict()}, out / "tensor-lr.pt")
 
     named = llama()
     groups = by_axes(named)
