@@ -2,6 +2,7 @@
 #include "cmd/compare.hpp"
 
 #include "cmd/digesting.hpp"
+#include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/difference.hpp"
 
@@ -23,11 +24,12 @@ struct Member {
 };
 
 /// What tensors are compared by: their canonical names; where sizes to take them apart are not known, the plain name of
-/// the parameter in their dialect, and their role.
+/// the parameter in their dialect, and their role; of models that no rules know, the name that the checkpoint itself
+/// tells of the parameter, and the role, which formats spell in their ways.
 class Names {
 public:
     explicit Names(const formats::Source& source) : source_{source} {
-        if (source.reading.complete || !source.reading.dialect) return;
+        if (source.reading.complete) return;
         const auto& tensors = source.checkpoint.catalogue.tensors;
         for (std::size_t t = 0; t < tensors.size(); ++t) stored_.emplace(tensors[t].name, t);
     }
@@ -36,11 +38,18 @@ public:
         const auto stored = stored_.find(canonical.stored_names[t]);
         if (stored == stored_.end()) return canonical.tensors[t].name;
         const Meaning& meaning = source_.reading.meanings[stored->second];
+        if (meaning.kind == Meaning::Kind::unknown) return of_unknown(stored->second);
         if (meaning.kind != Meaning::Kind::parameter) return canonical.tensors[t].name;
         return fmt::format("{} {}", meaning.role, meaning.rule->name.name(meaning.indices, false));
     }
 
 private:
+    std::string of_unknown(std::size_t stored) const {
+        const formats::Checkpoint& checkpoint = source_.checkpoint;
+        if (checkpoint.roles.empty()) return fmt::format("weight {}", checkpoint.catalogue.tensors[stored].name);
+        return fmt::format("{} {}", checkpoint.roles[stored], formats::parameter_of(checkpoint, stored));
+    }
+
     const formats::Source& source_;
     std::unordered_map<std::string_view, std::size_t> stored_;
 };
@@ -95,16 +104,17 @@ public:
     Comparison run() {
         result_.state_a = a_.digested.state;
         result_.state_b = b_.digested.state;
-        if (!cast_) pair_masters();
+        pair_masters();
         for (const auto& [name, number] : a_.numbers) {
             if (b_.numbers.contains(name))
                 compare_tensor(as_kept(a_, name), as_kept(b_, name));
-            else
+            else if (!only_masters_.contains(name))
                 missing(a_, b_, number, name, "B");
         }
         for (const auto& [name, number] : b_.numbers) {
-            if (!a_.numbers.contains(name)) missing(b_, a_, number, name, "A");
+            if (!a_.numbers.contains(name) && !only_masters_.contains(name)) missing(b_, a_, number, name, "A");
         }
+        for (const auto& [name, master] : only_masters_) compare_rounded(name);
         for (const Member* member : {&a_, &b_}) {
             for (const formats::Quantised& tensor : member->source->checkpoint.quantised)
                 differ(tensor.name, member == &a_ ? tensor.name : "", member == &b_ ? tensor.name : "",
@@ -117,6 +127,10 @@ public:
                 "compared as master weights: {} weights that one side has in half precision beside their masters, the "
                 "other in full (--dtype compares those, --masters of the first whether they are what masters round to)",
                 masters_.size()));
+        if (!only_masters_.empty())
+            result_.notes.push_back(
+                fmt::format("{} weights of one side are compared with what masters round to, which the other has alone",
+                            only_masters_.size()));
         for (const auto& [role, count] : not_compared_)
             result_.notes.push_back(
                 fmt::format("not compared: {} tensors of role {}, which only one side has", count, role));
@@ -158,30 +172,66 @@ private:
             fmt::format("is not what '{}' is, which it is a copy of", has.digested.canonical.stored_names[original]));
     }
 
-    /// The name of the master of weight `name` when `half` keeps one beside a weight of fewer bits, and the other side
-    /// has full weights and no masters, which a framework without masters continues with; else empty.
-    static std::string master_for(const std::string& name, const Member& half, const Tensor& weight, const Member& full,
-                                  const Tensor& other) {
-        const bool rounded = weight.dtype == DType::f16 || weight.dtype == DType::bf16;
-        if (!rounded || other.dtype != DType::f32 || full.roles.contains("master")) return "";
+    /// What the master of weight `name` is called in `member`; empty when it has none.
+    static std::string master_of(const std::string& name, const Member& member) {
         constexpr std::string_view untaken = "weight ";  // how Names calls tensors that are not taken apart
-        const std::string master =
-            name.starts_with(untaken) ? fmt::format("master {}", name.substr(untaken.size())) : "master." + name;
-        return half.numbers.contains(master) ? master : "";
+        std::string master = "master." + name;
+        if (name.starts_with(untaken)) {
+            const std::string parameter = name.substr(untaken.size());
+            const auto& shared = member.source->checkpoint.shared;
+            const auto kept = shared.find(parameter);
+            master = fmt::format("master {}", kept == shared.end() ? parameter : kept->second);
+        }
+        return member.numbers.contains(master) ? master : "";
     }
 
-    /// Which weights are compared as masters, before anything is.
+    /// Whether `half` keeps a master beside weight `name` of fewer bits, and the other side has full weights and no
+    /// masters, which a framework without masters continues with.
+    static bool is_rounded(const std::string& name, const Member& half, const Member& full) {
+        const DType dtype = half.digested.canonical.tensors[half.numbers.at(name)].dtype;
+        const DType other = full.digested.canonical.tensors[full.numbers.at(name)].dtype;
+        return (dtype == DType::f16 || dtype == DType::bf16) && other == DType::f32 && !full.roles.contains("master");
+    }
+
+    /// Which weights are compared as masters, before anything is: both sides' in full precision, or one side's with
+    /// what the other's round to where that has nothing else.
     void pair_masters() {
-        const formats::Canonical& first = a_.digested.canonical;
-        const formats::Canonical& second = b_.digested.canonical;
-        for (const auto& [name, a] : a_.numbers) {
-            const auto b = b_.numbers.find(name);
-            if (b == b_.numbers.end() || first.roles[a] != "weight") continue;
-            std::string master = master_for(name, a_, first.tensors[a], b_, second.tensors[b->second]);
-            if (master.empty()) master = master_for(name, b_, second.tensors[b->second], a_, first.tensors[a]);
-            if (!master.empty()) masters_.emplace(name, std::move(master));
+        for (const auto& [half, full] : {std::pair{&a_, &b_}, std::pair{&b_, &a_}}) {
+            for (const auto& [name, number] : full->numbers) {
+                if (full->digested.canonical.roles[number] != "weight") continue;
+                const std::string master = master_of(name, *half);
+                const bool both = half->numbers.contains(name);
+                if (master.empty() || (both && (cast_ || !is_rounded(name, *half, *full)))) continue;
+                (both ? masters_ : only_masters_).emplace(name, master);
+                if (!full->roles.contains("master")) names_of_masters_.insert(master);
+            }
         }
-        for (const auto& [name, master] : masters_) names_of_masters_.insert(master);
+    }
+
+    /// Weight `name`, of which one side has the master only, must be what that rounds to.
+    void compare_rounded(const std::string& name) {
+        const bool in_a = a_.numbers.contains(name);
+        const Member& has = in_a ? a_ : b_;
+        const Member& lacks = in_a ? b_ : a_;
+        const std::size_t weight = has.numbers.at(name);
+        const std::size_t master = lacks.numbers.at(only_masters_.at(name));
+        const Tensor& rounded = has.digested.canonical.tensors[weight];
+        const Tensor& full = lacks.digested.canonical.tensors[master];
+        ++result_.compared;
+        result_.bytes += has.digested.digests[weight].bytes;
+        const std::string& stored = has.digested.canonical.stored_names[weight];
+        const std::string& other = lacks.digested.canonical.stored_names[master];
+        const auto fault = [&](std::string cause) {
+            differ(stored, in_a ? stored : other, in_a ? other : stored, std::move(cause));
+        };
+        if (full.shape != rounded.shape)
+            return fault(fmt::format("shape {} against {}", to_string(rounded.shape), to_string(full.shape)));
+        const auto cast = full.dtype == rounded.dtype ? std::nullopt : std::optional{rounded.dtype};
+        const auto difference =
+            first_difference(comm_, 0, alone(lacks, master).stored(), alone(has, weight).stored(), {}, cast);
+        if (difference)
+            fault(fmt::format("differs first at {} from what its master '{}' rounds to: {} against {}",
+                              at(has, weight, *difference), other, difference->second, difference->first));
     }
 
     /// The number of weight `name`, or of its master where one stands for it.
@@ -225,10 +275,18 @@ private:
     Member b_;
     bool cast_;
     Comparison result_;
-    std::map<std::string, std::string> masters_;  // that weights are compared with, by the weights' names
-    std::set<std::string> names_of_masters_;
+    std::map<std::string, std::string> masters_;       // that weights are compared with, by the weights' names
+    std::map<std::string, std::string> only_masters_;  // the same, of weights that one side does not have
+    std::set<std::string> names_of_masters_;           // that nothing else is compared with
     std::map<std::string, std::uint64_t> not_compared_;
 };
+
+/// From then on tensors are nothing but their names.
+void forget_meanings(formats::Source& source) {
+    source.reading = {.meanings = std::vector<Meaning>(source.reading.meanings.size())};
+    source.checkpoint.roles.clear();
+    source.checkpoint.parameters.clear();
+}
 
 std::set<std::string_view> names_of(const formats::Source& source) {
     std::set<std::string_view> names;
@@ -249,8 +307,8 @@ Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b
             throw mpi::AgreedError{failure(
                 "A and B use different names, and neither tells the model's dimensions; give them with --config")};
         for (formats::Source* source : {&a, &b}) {
-            if (!same_names) source->reading = {.meanings = std::vector<Meaning>(source->reading.meanings.size())};
             source->reading.complete = false;
+            if (!same_names) forget_meanings(*source);
         }
     }
     return Comparer{comm, read_member(comm, a), read_member(comm, b), cast}.run();

@@ -2,7 +2,6 @@
 #include "formats/conversion.hpp"
 
 #include "formats/companions.hpp"
-#include "formats/dcp/training_roles.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/missing_weights.hpp"
 #include "formats/join.hpp"
@@ -83,13 +82,10 @@ void check_unknown(const Source& source, const Target& target) {
                   without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
 }
 
-void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
-    if (!dtype) return;
-    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
-        const Meaning& meaning = expressed.reading.meanings[t];
-        const bool weight = meaning.role == "weight" && meaning.kind != Meaning::Kind::extra;
-        if (weight && is_real(expressed.tensors[t].dtype)) expressed.tensors[t].dtype = *dtype;
-    }
+/// Whether weights that DeepSpeed keeps as masters only are weights in the target, too.
+bool needs_weights(const Source& source, const Target& target) {
+    const bool kept = is_deepspeed(target.format) || is_megatron(target.format) || is_torch(target.format);
+    return is_deepspeed(source.checkpoint.format) && (kept || target.format == Format::hdf5);
 }
 
 /// Gives each box to the least loaded of its holders, in a fixed order.
@@ -198,14 +194,6 @@ void note_unknown(Source& source) {
                     without_rule(*reading.family, *reading.dialect, reading.dims, *unknown[0])));
 }
 
-Reading read_by_names(Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
-    Reading reading = read_by_roles(checkpoint, families, config);
-    if (!explains(reading) && tell_roles_by_keys(checkpoint)) reading = read_by_roles(checkpoint, families, config);
-    if (!explains(reading))
-        if (auto below = read_below_attributes(checkpoint, families, config)) return *std::move(below);
-    return reading;
-}
-
 }  // namespace
 
 Cutting cutting_of(Format format) { return {.equal = is_megatron(format), .by_layer = is_megatron(format)}; }
@@ -247,9 +235,8 @@ Conversion convert(Source& source, const Target& given) {
     if (!own_cuts && (source.reading.family || !same_cuts)) check_layout(source.reading, target.layout);
     check_states(source, target, dialect);
     if (!own_cuts) check_unknown(source, target);
-    const bool weightless = own_cuts || (is_deepspeed(source.checkpoint.format) && is_megatron(target.format));
-    const auto made = weightless ? add_missing_weights(source) : std::map<std::string, DType>{};
-    if (!own_cuts && !made.empty() && !target.dtype) target.dtype = made.begin()->second;
+    const auto made = needs_weights(source, target) ? add_missing_weights(source) : std::map<std::string, DType>{};
+    if (!own_cuts && dialect && !made.empty() && !target.dtype) target.dtype = made.begin()->second;
     if (is_megatron(target.format) && target.layout.fsdp > 1)
         throw Error{Exit::usage,
                     "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
@@ -264,7 +251,8 @@ Conversion convert(Source& source, const Target& given) {
     if (!dialect && is_megatron(source.checkpoint.format) && is_megatron(target.format))
         megatron::fit_masters(out.expressed, holds(config, "use_distributed_optimizer"), target.dtype, out.notes);
     set_dtype(out.expressed, target.dtype);
-    if (own_cuts) keep_names(target, made, out.expressed);
+    if (own_cuts) keep_names(target, out.expressed);
+    if (!target.dtype) set_dtypes(out.expressed, made);
     std::vector<View> views = take_views(source, target, dialect, out.expressed);
     out.content = {.tensors = out.expressed.tensors,
                    .pieces = is_deepspeed(target.format)
@@ -275,7 +263,10 @@ Conversion convert(Source& source, const Target& given) {
                    .layout = target.layout,
                    .shard_size = target.shard_size,
                    .views = std::move(views)};
-    if (dialect || respells_states(source, target, dialect)) carry_adam(source, target, out);
+    if (dialect || respells_states(source, target, dialect))
+        carry_adam(source, target, out);
+    else if (is_torch(target.format) && is_deepspeed(source.checkpoint.format))
+        out.content.adam = adam_of(source);
     out.draft = make_draft(source, target, dialect, config, out);
     out.content.source = nullptr;  // the source may move from here on
     locate_all(source.checkpoint);

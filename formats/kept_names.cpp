@@ -22,27 +22,32 @@ std::string torch_name(std::string_view role, const std::string& parameter) {
     return std::string{found->pattern}.replace(found->pattern.find('*'), 1, parameter);
 }
 
-/// What a tensor of a torch checkpoint is state of, and in which role; nothing for others.
-struct TorchState {
+/// What a tensor is state of, and in which role.
+struct State {
     std::string parameter;
     std::string_view role;
 };
 
-std::optional<TorchState> torch_state(const Checkpoint& checkpoint, std::size_t t) {
-    const bool told = !checkpoint.parameters.empty();
-    if (told && checkpoint.roles[t] != "weight" && checkpoint.roles[t] != "extra")
-        return TorchState{checkpoint.parameters[t], checkpoint.roles[t]};
+/// Of tensor `t`, as the checkpoint or else its name in torch tells; nothing for other tensors.
+std::optional<State> state_of(const Checkpoint& checkpoint, std::size_t t) {
+    if (!checkpoint.roles.empty()) {
+        if (checkpoint.roles[t] == "weight" || checkpoint.roles[t] == "extra") return std::nullopt;
+        return State{std::string{parameter_of(checkpoint, t)}, checkpoint.roles[t]};
+    }
     for (const RolePattern& pattern : torch_roles())
-        if (const auto star = star_of(pattern.pattern, checkpoint.catalogue.tensors[t].name); star && !told)
-            return TorchState{std::string{*star}, pattern.role};
+        if (const auto star = star_of(pattern.pattern, checkpoint.catalogue.tensors[t].name))
+            return State{std::string{*star}, pattern.role};
     return std::nullopt;
 }
 
-bool has_torch_states(const Source& source) {
+bool has_states(const Source& source) {
     for (std::size_t t = 0; t < source.checkpoint.catalogue.tensors.size(); ++t)
-        if (torch_state(source.checkpoint, t)) return true;
+        if (state_of(source.checkpoint, t)) return true;
     return false;
 }
+
+/// Whether state is named PARAMETER/STATE, as DeepSpeed's files do and those of HDF5 that were made of them.
+bool has_slashes(const Checkpoint& checkpoint) { return !checkpoint.roles.empty() && checkpoint.parameters.empty(); }
 
 /// Collects the tensors of a target.
 class Respeller {
@@ -74,17 +79,22 @@ public:
         return std::move(out_);
     }
 
-    /// Of torch's names DeepSpeed's: parameters with moments get master weights.
+    /// Of other names DeepSpeed's: parameters with moments get master weights.
     Expressed to_deepspeed() {
+        find_masters();
         for (std::uint32_t t = 0; t < tensors().size(); ++t) {
-            const auto state = torch_state(source_.checkpoint, t);
-            if (!state || state->role == "step") continue;
+            const auto state = state_of(source_.checkpoint, t);
+            if (!state || state->role == "step" || state->role == "master") continue;
             if (state->role != "exp_avg" && state->role != "exp_avg_sq") refuse(t, "universal checkpoint");
             add(fmt::format("{}/{}", state->parameter, state->role), state->role, t);
             if (state->role != "exp_avg") continue;
-            const std::uint32_t weight = weight_of(*state, tensors()[t].name);
-            weights_.emplace(weight, state->parameter);
-            add(state->parameter + "/fp32", "master", weight).dtype = DType::f32;
+            const auto master = masters_.find(state->parameter);
+            const auto weight = weight_of(*state);
+            if (weight) weights_.emplace(*weight, state->parameter);
+            if (!weight && master == masters_.end())
+                throw failure("tensor '{}': there is no parameter '{}'", tensors()[t].name, state->parameter);
+            add(state->parameter + "/fp32", "master", master == masters_.end() ? *weight : master->second).dtype =
+                DType::f32;
         }
         for (std::uint32_t t = 0; t < tensors().size(); ++t) add_weight(t);
         return std::move(out_);
@@ -115,24 +125,31 @@ private:
     }
 
     /// Models may stand below "model".
-    std::uint32_t weight_of(const TorchState& state, const std::string& name) {
-        const std::vector<std::string>& told = source_.checkpoint.parameters;
-        for (std::uint32_t t = 0; t < told.size(); ++t)
-            if (told[t] == state.parameter && source_.checkpoint.roles[t] == "weight") return t;
+    std::optional<std::uint32_t> weight_of(const State& state) {
+        const auto told = told_weights_.find(state.parameter);
+        if (told != told_weights_.end()) return told->second;
         for (const char* prefix : {"", "model."}) {
             const auto found = numbers_.find(prefix + state.parameter);
             if (found == numbers_.end()) continue;
             prefix_ = prefix;
             return found->second;
         }
-        throw failure("tensor '{}': there is no parameter '{}'", name, state.parameter);
+        return std::nullopt;
+    }
+
+    void find_masters() {
+        for (std::uint32_t t = 0; t < source_.checkpoint.roles.size(); ++t) {
+            const std::string_view role = source_.checkpoint.roles[t];
+            if (role == "weight") told_weights_.emplace(parameter_of(source_.checkpoint, t), t);
+            if (role == "master") masters_.emplace(parameter_of(source_.checkpoint, t), t);
+        }
     }
 
     void add_weight(std::uint32_t t) {
         const std::string& name = tensors()[t].name;
         const auto known = weights_.find(t);
         if (known != weights_.end()) return void(add(known->second, "weight", t));
-        if (torch_state(source_.checkpoint, t)) return;
+        if (state_of(source_.checkpoint, t)) return;
         const bool told = !source_.checkpoint.parameters.empty();
         if (source_.reading.meanings[t].kind == Meaning::Kind::extra || (!told && !name.starts_with(prefix_)))
             out_.left_out.push_back(name);
@@ -142,7 +159,9 @@ private:
 
     const Source& source_;
     std::unordered_map<std::string, std::uint32_t> numbers_;
-    std::unordered_map<std::uint32_t, std::string> weights_;  // that have moments: their parameters
+    std::unordered_map<std::uint32_t, std::string> weights_;       // that have moments: their parameters
+    std::unordered_map<std::string, std::uint32_t> told_weights_;  // by parameter, where the checkpoint tells roles
+    std::unordered_map<std::string, std::uint32_t> masters_;       // the same
     std::string prefix_;
     Expressed out_;
 };
@@ -151,11 +170,10 @@ private:
 
 bool respells_states(const Source& source, const Target& target, const Dialect* dialect) {
     if (dialect != nullptr) return false;
-    const Format from = source.checkpoint.format;
-    if (is_deepspeed(from))
-        return target.format == Format::dcp &&
-               std::ranges::any_of(source.checkpoint.roles, [](auto role) { return role == "exp_avg"; });
-    return is_deepspeed(target.format) && has_torch_states(source);
+    const auto is_moment = [](std::string_view role) { return role == "exp_avg"; };
+    if (target.format == Format::dcp)
+        return has_slashes(source.checkpoint) && std::ranges::any_of(source.checkpoint.roles, is_moment);
+    return is_deepspeed(target.format) && !is_deepspeed(source.checkpoint.format) && has_states(source);
 }
 
 Expressed with_states_respelt(const Source& source, const Target& target) {

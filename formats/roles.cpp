@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/roles.hpp"
 
+#include "formats/named_roles.hpp"
+
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -84,8 +87,23 @@ constexpr bool may_wrap_models(Format format) {
 
 }  // namespace
 
-bool explains(const Reading& reading) { return reading.family != nullptr && reading.unknown.empty(); }
+Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
+    const std::vector<Tensor>& stored = checkpoint.catalogue.tensors;
+    if (checkpoint.roles.empty()) return read(stored, families, config);
+    const std::vector<std::uint32_t> numbers = readable(checkpoint);
+    std::vector<Tensor> parameters;
+    for (const std::uint32_t t : numbers) {
+        parameters.push_back(stored[t]);
+        parameters.back().name = parameter_of(checkpoint, t);
+    }
+    Reading reading = read(parameters, families, config);
+    spread(checkpoint, numbers, reading);
+    return reading;
+}
 
+namespace {
+
+/// See read_by_names; nothing where no attribute lies above the names that rules know.
 std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<const Family> families,
                                              const Config& config) {
     if (!may_wrap_models(checkpoint.format)) return std::nullopt;
@@ -110,18 +128,14 @@ std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<c
     return std::nullopt;
 }
 
-Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
-    const std::vector<Tensor>& stored = checkpoint.catalogue.tensors;
-    if (checkpoint.roles.empty()) return read(stored, families, config);
-    const std::vector<std::uint32_t> numbers = readable(checkpoint);
-    std::vector<Tensor> parameters;
-    for (const std::uint32_t t : numbers) {
-        parameters.push_back(stored[t]);
-        parameters.back().name = parameter_of(checkpoint, t);
-    }
-    Reading reading = read(parameters, families, config);
-    spread(checkpoint, numbers, reading);
-    return reading;
+}  // namespace
+
+Reading read_by_names(Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
+    Reading reading = read_by_roles(checkpoint, families, config);
+    if (!reading.family && tell_named_roles(checkpoint)) reading = read_by_roles(checkpoint, families, config);
+    if (reading.family && reading.unknown.empty()) return reading;
+    auto below = read_below_attributes(checkpoint, families, config);
+    return below ? *std::move(below) : std::move(reading);
 }
 
 }  // namespace tpx::formats

@@ -4,7 +4,6 @@
 #include "formats/checkpoint.hpp"
 #include "lib/layout/reading.hpp"
 
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -26,14 +25,10 @@ std::string_view parameter_of(const Checkpoint& checkpoint, std::size_t t);
 /// read as its parameter is, with its role.
 Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
 
-/// Whether a family's rules match every tensor.
-bool explains(const Reading& reading);
-
-/// The same of a model that was saved as an attribute of another module, as a LightningModule's is ("model.model.layers
-/// .0..."), or within wrappers ("_orig_mod."): without what the names of all weights begin with, if a family's rules
-/// match every weight then. The checkpoint tells roles and parameters by those names from then on, else it stays as it
-/// is. Not of formats that name modules by themselves.
-std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<const Family> families,
-                                             const Config& config);
+/// Reads the tensors by their names and whatever else tells what they are. Roles that nothing but names of state tells
+/// are told from then on (tell_named_roles). So are those of a model that was saved as an attribute of another module,
+/// as a LightningModule's is ("model.model.layers.0..."), or within wrappers ("_orig_mod."): where no rules explain all
+/// tensors, names count without what those of all weights begin with, if a family's rules match every weight then.
+Reading read_by_names(Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
 
 }  // namespace tpx::formats

@@ -118,12 +118,24 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
     return tags;
 }
 
-void keep_names(const Target& target, const std::map<std::string, DType>& made, Expressed& expressed) {
+void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
+    if (!dtype) return;
+    for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
+        const Meaning& meaning = expressed.reading.meanings[t];
+        const bool weight = meaning.role == "weight" && meaning.kind != Meaning::Kind::extra;
+        if (weight && is_real(expressed.tensors[t].dtype)) expressed.tensors[t].dtype = *dtype;
+    }
+}
+
+void set_dtypes(Expressed& expressed, const std::map<std::string, DType>& made) {
+    for (Tensor& tensor : expressed.tensors)
+        if (const auto found = made.find(tensor.name); found != made.end()) tensor.dtype = found->second;
+}
+
+void keep_names(const Target& target, Expressed& expressed) {
     if (!is_deepspeed(target.format)) return;
     if (target.dtype) throw Error{Exit::usage, "--dtype: {} keeps the types of its source", name(target.format)};
     expressed.reading.unknown.clear();
-    for (Tensor& tensor : expressed.tensors)
-        if (const auto found = made.find(tensor.name); found != made.end()) tensor.dtype = found->second;
 }
 
 std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed) {

@@ -22,8 +22,14 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
 /// Throws Error (usage) for what of DeepSpeed's cannot be made of `source`.
 void check_deepspeed(const Source& source, const Target& target);
 
-/// DeepSpeed's files keep the module's names, whatever the layout; `made` are weights that are made of their masters.
-void keep_names(const Target& target, const std::map<std::string, DType>& made, Expressed& expressed);
+/// Gives weights another type; nothing: they keep theirs.
+void set_dtype(Expressed& expressed, std::optional<DType> dtype);
+
+/// Gives weights that are made of their masters the types that the module has, by name.
+void set_dtypes(Expressed& expressed, const std::map<std::string, DType>& made);
+
+/// DeepSpeed's files keep the module's names, whatever the layout.
+void keep_names(const Target& target, Expressed& expressed);
 
 /// Tensors of a file of torch.save that lie in the bytes of others need none of their own in another such file: they
 /// are taken out of `expressed`.

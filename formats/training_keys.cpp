@@ -14,6 +14,7 @@ std::string unwrapped(std::string_view name) {
 std::string_view role_of_state(std::string_view state) {
     static constexpr std::array<std::string_view, 7> known{"exp_avg",         "exp_avg_sq", "step",          "master",
                                                            "momentum_buffer", "sum",        "max_exp_avg_sq"};
+    if (state == "fp32") return "master";  // as DeepSpeed's universal checkpoints call it
     const auto* found = std::ranges::find(known, state);
     return found == known.end() ? std::string_view{"state"} : *found;
 }

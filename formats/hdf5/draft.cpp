@@ -83,7 +83,8 @@ public:
         draft_.tensors = content.tensors;
         draft_.pieces = content.pieces;
         const Checkpoint& source = *content.source;
-        for (std::size_t t = 0; t < source.roles.size(); ++t)
+        // State that is not named PARAMETER/STATE tells by its name what it is.
+        for (std::size_t t = 0; t < source.roles.size() && source.parameters.empty(); ++t)
             roles_[source.catalogue.tensors[t].name] = source.roles[t];
         if (source.format == Format::hdf5) tree_ = source.tree.get();
         for (const Tensor& tensor : content.tensors)

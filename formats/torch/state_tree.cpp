@@ -4,11 +4,13 @@
 #include "formats/dcp/optimizer_groups.hpp"
 #include "formats/state/carried.hpp"
 #include "formats/torch/nest.hpp"
+#include "formats/torch/param_groups.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <unordered_map>
 
 namespace tpx::formats {
 namespace {
@@ -64,7 +66,11 @@ void count_parameters(Path& path) {
 
 class Maker {
 public:
-    Maker(const Content& content, TorchFile& file) : content_{content}, file_{file} {}
+    Maker(const Content& content, TorchFile& file) : content_{content}, file_{file} {
+        if (content.source == nullptr || content.source->parameters.empty()) return;
+        const auto& tensors = content.source->catalogue.tensors;
+        for (std::size_t t = 0; t < tensors.size(); ++t) told_.emplace(tensors[t].name, t);
+    }
 
     Value make() {
         carried_ = carried_state(content_, file_.document(), file_.contents());
@@ -101,20 +107,32 @@ private:
         return known ? std::optional{nest.build(file_.document())} : std::nullopt;
     }
 
+    /// Where the source tells a tensor of this name to belong; nothing when the name alone does.
+    std::optional<Place> told_place(const std::string& name) const {
+        const auto found = told_.find(name);
+        if (found == told_.end() || content_.source->roles[found->second] == "extra") return std::nullopt;
+        const std::string& parameter = content_.source->parameters[found->second];
+        if (content_.source->roles[found->second] == "weight") return Place{parameter, ""};
+        return parameter == name ? std::nullopt : std::optional{Place{parameter, name.substr(name.rfind('.') + 1)}};
+    }
+
     Value by_role() {
         Nest model;
         Nest states;
         bool has_states = false;
+        std::vector<std::pair<std::uint32_t, std::string>> moments;
         for (std::uint32_t t = 0; t < content_.tensors.size(); ++t) {
             const std::string& name = content_.tensors[t].name;
-            const Place place = place_of(content_, t);
+            const Place place = told_place(name).value_or(place_of(content_, t));
             const Value tensor = file_.tensor(name);
             if (place.state.empty())
-                model.put(Path{{name}}, tensor);
+                model.put(Path{{place.parameter}}, tensor);
             else
                 states.put(Path{{place.parameter}, {place.state}}, tensor);
+            if (place.state == "exp_avg") moments.emplace_back(t, place.parameter);
             has_states |= !place.state.empty();
         }
+        name_params(moments);
         for (const View& view : content_.views) model.put(Path{{view.name}}, file_.tensor(view.name));
         add_shared(model);
         const bool more = has_states || !carried_.common.empty() || !carried_.optimizer.empty();
@@ -132,6 +150,17 @@ private:
         return document.dict(root);
     }
 
+    /// Groups of parameters tell them, as far as it is known how each is trained.
+    void name_params(std::span<const std::pair<std::uint32_t, std::string>> moments) {
+        const auto is_groups = [](const Entry& entry) { return entry.key.as_string() == "param_groups"; };
+        const auto known = std::ranges::find_if(carried_.optimizer, is_groups);
+        const bool any = known != carried_.optimizer.end();
+        const auto groups =
+            named_param_groups(file_.document(), content_, moments, any ? std::optional{known->value} : std::nullopt);
+        if (groups && any) known->value = *groups;
+        if (groups && !any) carried_.optimizer.push_back({file_.document().string("param_groups"), *groups});
+    }
+
     /// Names that the source keeps under others get the same storage.
     void add_shared(Nest& model) {
         if (content_.source == nullptr) return;
@@ -144,6 +173,7 @@ private:
     const Content& content_;
     TorchFile& file_;
     CarriedState carried_;
+    std::unordered_map<std::string_view, std::size_t> told_;  // the source's tensors, if it tells their parameters
 };
 
 }  // namespace

@@ -163,7 +163,7 @@ std::string lacks(const Candidate& closest, std::span<const Tensor> tensors, con
     if (closest.unknown.empty())
         return fmt::format("family '{}' in {} names lacks tensor '{}'", closest.family->name, closest.dialect->name,
                            closest.missing);
-    const std::string_view source = closest.dialect->name == "mcore" ? "mcore" : "hf";
+    const std::string_view source = configured_by(*closest.dialect, config);
     const Tensor& tensor = tensors[closest.unknown[0]];
     return fmt::format("tensor '{}', {} names: {}", tensor.name, closest.dialect->name,
                        without_rule(*closest.family, *closest.dialect, Dims{*closest.family, source, config}, tensor));
@@ -243,6 +243,11 @@ void resolve_indices(Reading& reading, std::span<const Tensor> tensors) {
 }
 
 }  // namespace
+
+std::string_view configured_by(const Dialect& dialect, const Config& config) {
+    const bool args = config.contains("num_layers") || !config.contains("model_type");
+    return dialect.name == "mcore" && args ? "mcore" : "hf";
+}
 
 Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config) {
     Reading reading;

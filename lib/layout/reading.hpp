@@ -25,6 +25,10 @@ struct Meaning {
     NameIndices indices;
 };
 
+/// Whose words `config` speaks about tensors of `dialect`: "mcore" for Megatron's args, "hf" for a config.json, which
+/// files with Megatron's names may have beside them, too.
+std::string_view configured_by(const Dialect& dialect, const Config& config);
+
 /// How the tensors of a checkpoint are understood: by which family, in which framework's names.
 struct Reading {
     const Family* family = nullptr;    ///< null: none fits
@@ -39,7 +43,7 @@ struct Reading {
     std::string why_not;  ///< when no family fits: which came closest and what it lacks
 
     /// The source of configuration that speaks for this dialect: "mcore", or "hf" for all others.
-    std::string_view source() const { return dialect && dialect->name == "mcore" ? "mcore" : "hf"; }
+    std::string_view source() const { return dialect ? configured_by(*dialect, config) : "hf"; }
 };
 
 /// Finds the family and dialect whose rules match every tensor (extras aside) and that the configuration, if there is
