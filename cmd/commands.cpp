@@ -10,11 +10,13 @@ namespace tpx::cli {
 namespace {
 
 void add_read_options(Command& command, ReadOptions& options) {
-    command.option("--config", &options.config, "FILE", "Dimensions that the checkpoint lacks")
+    command.option("--config", &options.config, "FILE", "Configuration that the checkpoint lacks")
         .file()
         .details(
             "The file is a model's config.json, or TOML with the same keys. It is needed where a checkpoint stores no "
-            "configuration, as PyTorch DCP does: head counts cannot be read off the shapes.");
+            "configuration, as PyTorch DCP does: head counts cannot be read off the shapes. For checkpoints of Keras "
+            "it is "
+            "the model's configuration, or another file of the same model, as tpx-hdf5(5) says.");
     command.option("--set", &options.settings, "KEY=VALUE", "Set one key of the configuration")
         .rare()
         .details(

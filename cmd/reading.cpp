@@ -2,6 +2,7 @@
 #include "cmd/reading.hpp"
 
 #include "formats/config_file.hpp"
+#include "formats/hdf5/hdf5.hpp"
 #include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -9,7 +10,8 @@
 namespace tpx::cli {
 
 Config given_config(const ReadOptions& options) {
-    Config config = options.config.empty() ? Config{} : formats::read_config_file(options.config);
+    const bool has_scalars = !options.config.empty() && !formats::is_keras_model(options.config);
+    Config config = has_scalars ? formats::read_config_file(options.config) : Config{};
     for (const std::string& setting : options.settings) formats::add_setting(config, setting);
     return config;
 }
@@ -19,6 +21,7 @@ Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& opt
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
     auto families = std::make_shared<const std::vector<Family>>(formats::load_families(files));
     formats::Source source = formats::open_source(path, *families, config);
+    if (!options.config.empty()) formats::add_keras_model(options.config, source.checkpoint);
     return {std::move(families), std::move(source)};
 }
 

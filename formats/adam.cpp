@@ -190,10 +190,12 @@ void set(AdamSettings& settings, std::string_view key, Value value, const torch:
 std::optional<Adam> adam_of(Source& source) {
     const Checkpoint& checkpoint = source.checkpoint;
     std::optional<Adam> adam;
-    if (checkpoint.common)
-        adam = of_common(*checkpoint.common);
-    else if (checkpoint.format == Format::dcp)
+    const bool by_name =
+        checkpoint.format == Format::dcp && !(checkpoint.common && checkpoint.common->find("optimizer"));
+    if (by_name)
         adam = of_objects(source);
+    else if (checkpoint.common)
+        adam = of_common(*checkpoint.common);
     else if (is_deepspeed(checkpoint.format))
         adam = deepspeed::adam_of_step(checkpoint.catalogue.directory);
     else if (is_torch(checkpoint.format))

@@ -7,6 +7,8 @@
 #include "formats/join.hpp"
 #include "formats/kept_names.hpp"
 #include "formats/left_out.hpp"
+#include "formats/megatron/common_of_dcp.hpp"
+#include "formats/megatron/common_state.hpp"
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/unpack.hpp"
@@ -157,7 +159,8 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect != nullptr);
     if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
         out.content.args["use_distributed_optimizer"] = config.at("use_distributed_optimizer");
-    if (target.format == Format::torch_dist && source.checkpoint.format == Format::megatron) {
+    const bool from_others = source.checkpoint.format != Format::torch_dist && source.checkpoint.common;
+    if (target.format == Format::torch_dist && from_others) {
         out.content.args["ckpt_format"] = std::string{"torch_dist"};
         out.content.args["use_dist_ckpt"] = true;
     }
@@ -224,6 +227,7 @@ Conversion convert(Source& source, const Target& given) {
         throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
                       quantised.size() - 1, quantised[0].type);
     Catalogue& from = source.checkpoint.catalogue;
+    if (is_megatron(target.format)) megatron::restore_common(source.checkpoint);
     const Dialect* dialect = choose_dialect(source, target, out.notes);
     // Without rules nothing is cut anew, so what is not asked to change need not be judged.
     const bool same_cuts =
@@ -241,6 +245,12 @@ Conversion convert(Source& source, const Target& given) {
         throw Error{Exit::usage,
                     "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
     Config config = source.reading.config;
+    // The vocabulary is padded again as Megatron's args, which DCP kept, say.
+    if (is_megatron(target.format) && source.checkpoint.format == Format::dcp && source.checkpoint.common) {
+        const Config args = megatron::args_of(*source.checkpoint.common);
+        const auto divisor = args.find("make_vocab_size_divisible_by");
+        if (divisor != args.end()) config.insert(*divisor);
+    }
     // A distributed optimizer is what comes closest to state that another framework has cut over data ranks.
     if (dialect && is_megatron(target.format)) config["use_distributed_optimizer"] = true;
     for (const auto& [key, value] : target.config) config[key] = value;
@@ -253,6 +263,7 @@ Conversion convert(Source& source, const Target& given) {
     set_dtype(out.expressed, target.dtype);
     if (own_cuts) keep_names(target, out.expressed);
     if (!target.dtype) set_dtypes(out.expressed, made);
+    leave_out_seeds(source, target, out.expressed);
     std::vector<View> views = take_views(source, target, dialect, out.expressed);
     out.content = {.tensors = out.expressed.tensors,
                    .pieces = is_deepspeed(target.format)

@@ -29,7 +29,7 @@ constexpr std::array<FormatEntry, 12> entries{{
     {Format::torch_legacy, "a file of `torch.save` before version 1.6, a stream", from_any, true, true, false},
     {Format::hdf5, "HDF5: modules as groups, a file a rank", from_any, true, false, true},
     {Format::keras, "Keras 3: `.weights.h5`, sharded, `.keras`", from_keras, false, false, false},
-    {Format::keras_legacy, "Keras, whole models as `.h5`", from_itself, false, false, false},
+    {Format::keras_legacy, "Keras, whole models as `.h5`", from_keras, false, false, false},
     {Format::gguf, "GGUF: tensors that are not quantised", no, false, false, false},
 }};
 
@@ -49,8 +49,6 @@ std::string_view text(FormatEntry::Written written) {
             return "from DeepSpeed";
         case from_keras:
             return "from Keras";
-        case from_itself:
-            return "from itself";
     }
     return "";
 }

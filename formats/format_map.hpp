@@ -12,7 +12,7 @@ namespace tpx::formats {
 /// What tpx does with a format: a row of the map in README.md and tpx-formats(7).
 struct FormatEntry {
     /// Out of what it is written, if at all.
-    enum class Written : std::uint8_t { no, from_any, from_deepspeed, from_keras, from_itself };
+    enum class Written : std::uint8_t { no, from_any, from_deepspeed, from_keras };
 
     Format format;
     std::string_view title;

@@ -2,8 +2,10 @@
 #include "formats/target_states.hpp"
 
 #include "formats/given_adam.hpp"
+#include "formats/hdf5/keras.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/open.hpp"
+#include "formats/torch/value.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
@@ -160,6 +162,27 @@ std::vector<View> take_views(const Source& source, const Target& target, const D
     return views;
 }
 
+void leave_out_seeds(const Source& source, const Target& target, Expressed& expressed) {
+    if (source.checkpoint.format != Format::keras || target.format != Format::keras_legacy) return;
+    std::uint32_t kept = 0;
+    for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
+        const std::string& name = expressed.tensors[t].name;
+        // An optimizer around another one has the variables of that, too.
+        if (hdf5::is_keras_seed(name) || name.starts_with("optimizer.inner_optimizer.")) {
+            expressed.left_out.push_back(name);
+            continue;
+        }
+        if (kept != t) {
+            expressed.tensors[kept] = std::move(expressed.tensors[t]);
+            expressed.reading.meanings[kept] = std::move(expressed.reading.meanings[t]);
+        }
+        ++kept;
+    }
+    expressed.tensors.resize(kept);
+    expressed.reading.meanings.resize(kept);
+    expressed.reading.unknown.clear();
+}
+
 void check_states(const Source& source, const Target& target, const Dialect* dialect) {
     const bool told = !source.checkpoint.roles.empty();
     const bool any_fits = dialect ? !dialect->roles.empty() : !told || target.format != Format::safetensors;
@@ -202,7 +225,12 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
                     "state out"};
     if (is_megatron(target.format)) {
         check_groups(*out.content.adam, out.notes);
-        out.notes.push_back("the schedule of learning rates starts anew (Megatron: --override-opt-param-scheduler)");
+        const auto& common = source.checkpoint.common;
+        const auto schedule = common ? common->find("opt_param_scheduler") : std::nullopt;
+        const bool has_schedule = schedule && schedule->is(torch::Kind::dict);
+        if (!has_schedule)
+            out.notes.push_back(
+                "the schedule of learning rates starts anew (Megatron: --override-opt-param-scheduler)");
         return;
     }
     if (out.expressed.copies.empty() || target.format == Format::universal) return;

@@ -35,6 +35,9 @@ void keep_names(const Target& target, Expressed& expressed);
 /// are taken out of `expressed`.
 std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed);
 
+/// Keras' old kind keeps no states of layers' random numbers: they are taken out of `expressed`, and are left out.
+void leave_out_seeds(const Source& source, const Target& target, Expressed& expressed);
+
 /// Takes the settings along that go with optimizer state into another framework's checkpoint: the source's, or those of
 /// given_adam(). Throws Error (usage) when nobody tells them, when the target cannot keep them apart, or when master
 /// weights would be rounded.

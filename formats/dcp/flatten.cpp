@@ -2,6 +2,7 @@
 #include "formats/dcp/flatten.hpp"
 
 #include "formats/dcp/kept.hpp"
+#include "formats/megatron/rng_states.hpp"
 #include "formats/state/carried.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/tree_copy.hpp"
@@ -77,6 +78,16 @@ public:
             if (!with_groups && entry.key.as_string() == "param_groups") continue;
             visit({document_.string("optimizer"), entry.key}, fmt::format("optimizer.{}", entry.key.as_string()),
                   entry.value);
+        }
+        objects_.paths = paths();
+    }
+
+    /// States of Megatron's random number generators, which are no part of PyTorch's, under their own names.
+    void add(std::vector<megatron::RngObject> states) {
+        for (megatron::RngObject& state : states) {
+            const Value name = document_.string(state.name);
+            path_entries_.push_back({name, document_.tuple(std::vector<Value>{name})});
+            objects_.made.push_back({std::move(state.name), std::move(state.archive)});
         }
         objects_.paths = paths();
     }
@@ -158,6 +169,7 @@ NewObjects flattened_state(const Content& content) {
     torch::Contents contents;
     const CarriedState carried = carried_state(content, document, contents);
     flattener.add(carried, !content.adam, contents);
+    flattener.add(megatron::rng_objects_of(*content.source));
     return flattener.finish();
 }
 

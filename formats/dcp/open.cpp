@@ -3,6 +3,7 @@
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/metadata.hpp"
 #include "formats/dcp/training_roles.hpp"
+#include "formats/megatron/common_of_dcp.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 
@@ -32,6 +33,7 @@ Checkpoint open_dcp(const std::filesystem::path& directory) {
     open_chunks(directory, checkpoint);
     read_config(directory, checkpoint);
     read_companions(checkpoint, {});
+    megatron::read_args(checkpoint);
     tell_training_roles(checkpoint);
     return checkpoint;
 }

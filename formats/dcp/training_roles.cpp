@@ -2,6 +2,7 @@
 #include "formats/dcp/training_roles.hpp"
 
 #include "formats/dcp/optimizer_groups.hpp"
+#include "formats/dcp/tied_weights.hpp"
 #include "formats/optimizer_order.hpp"
 #include "formats/torch/value.hpp"
 #include "formats/training_keys.hpp"
@@ -50,26 +51,11 @@ std::vector<Placed> placed_tensors(const Checkpoint& checkpoint) {
 
 std::string joined(std::span<const std::string> keys) { return fmt::format("{}", fmt::join(keys, ".")); }
 
-/// What a tensor is state of: "optim.state.NAME.exp_avg", of which the flattened form keeps all behind "optim" in one
-/// key.
-struct State {
-    std::size_t above = 0;  ///< keys before the optimizer's own
-    std::string root;       ///< "optim"
-    std::string param;
-    std::string name;  ///< "exp_avg"
-};
-
-std::optional<State> state_at(const Path& path) {
-    constexpr std::string_view flattened = "state.";
-    if (path.size() >= 4 && path[path.size() - 3] == "state")
-        return State{path.size() - 4, joined(std::span{path}.first(path.size() - 3)), path[path.size() - 2],
-                     path.back()};
-    if (path.size() < 2 || !path.back().starts_with(flattened)) return std::nullopt;
-    const std::string& last = path.back();
-    const std::size_t dot = last.rfind('.');
-    if (dot < flattened.size()) return std::nullopt;
-    return State{path.size() - 2, joined(std::span{path}.first(path.size() - 1)),
-                 last.substr(flattened.size(), dot - flattened.size()), last.substr(dot + 1)};
+/// How many keys of `path` stand for "optim" in "optim.state.NAME.exp_avg"; nothing for other tensors.
+std::optional<std::size_t> keys_of_root(const Path& path, std::string_view root) {
+    if (path.size() < 4 || path[path.size() - 3] != "state") return std::nullopt;
+    const std::size_t keys = path.size() - 3;
+    return joined(std::span{path}.first(keys)) == root ? std::optional{keys} : std::nullopt;
 }
 
 std::optional<std::int64_t> number_of(const std::string& text) {
@@ -78,23 +64,10 @@ std::optional<std::int64_t> number_of(const std::string& text) {
     return error == std::errc{} && end == text.data() + text.size() ? std::optional{number} : std::nullopt;
 }
 
-/// The keys before the one of `weight_keys` that stands nearest to the top; null when there is none.
-std::optional<std::span<const std::string>> way_to_weights(std::span<const Placed> placed) {
-    std::optional<std::span<const std::string>> nearest;
-    for (const Placed& one : placed) {
-        const auto last = one.path.end() - 1;
-        const auto key = std::find_first_of(one.path.begin(), last, weight_keys.begin(), weight_keys.end());
-        const auto keys = static_cast<std::size_t>(key - one.path.begin());
-        if (key != last && (!nearest || keys < nearest->size())) nearest = std::span{one.path}.first(keys);
-    }
-    return nearest;
-}
-
 class Teller {
 public:
-    /// Of the optimizer at `root`; empty: there is none.
-    Teller(Checkpoint& checkpoint, std::vector<Placed> placed, std::string root, std::span<const OptimizerGroup> groups)
-        : checkpoint_{checkpoint}, root_{std::move(root)}, groups_{groups}, placed_{std::move(placed)} {}
+    Teller(Checkpoint& checkpoint, std::string root, std::span<const OptimizerGroup> groups)
+        : checkpoint_{checkpoint}, root_{std::move(root)}, groups_{groups}, placed_{placed_tensors(checkpoint)} {}
 
     void tell() {
         const auto& tensors = checkpoint_.catalogue.tensors;
@@ -103,81 +76,95 @@ public:
         checkpoint_.roles.assign(tensors.size(), "extra");
         for (const Tensor& tensor : tensors) checkpoint_.parameters.push_back(tensor.name);
         for (const auto& [name, t] : weights_) set(t, "weight", name);
-        const bool numbered = std::ranges::any_of(groups_, &OptimizerGroup::numbered);
-        const std::map<std::string, std::string> names =
-            numbered ? parameters_of_numbers() : std::map<std::string, std::string>{};
-        if (numbered && names.empty()) checkpoint_.notes.push_back(numbers_leave_open);
-        for (const Placed& one : placed_)
-            if (const auto state = state_of(one)) tell_state(one.tensor, *state, numbered, names);
+        const auto names = names_of_params();
+        if (!names) checkpoint_.notes.push_back(numbers_leave_open);
+        for (const Placed& one : placed_) {
+            if (!keys_of_root(one.path, root_)) continue;
+            const std::string& param = one.path[one.path.size() - 2];
+            const auto name = names ? names->find(param) : std::map<std::string, std::string>::const_iterator{};
+            if (names && name != names->end())
+                set(one.tensor, role_of_state(one.path.back()), name->second);
+            else
+                checkpoint_.roles[one.tensor] = "state";
+        }
     }
 
 private:
-    std::optional<State> state_of(const Placed& one) const {
-        auto state = state_at(one.path);
-        return state && state->root == root_ ? state : std::nullopt;
-    }
-
     void set(std::uint32_t tensor, std::string_view role, std::string parameter) {
         checkpoint_.roles[tensor] = role;
         checkpoint_.parameters[tensor] = std::move(parameter);
     }
 
-    void tell_state(std::uint32_t tensor, const State& state, bool numbered,
-                    const std::map<std::string, std::string>& names) {
-        checkpoint_.roles[tensor] = "state";
-        if (!numbered) return set(tensor, role_of_state(state.name), unwrapped(state.param));
-        if (const auto name = names.find(state.param); name != names.end())
-            set(tensor, role_of_state(state.name), name->second);
-    }
-
     const Tensor& tensor(const Placed& one) const { return checkpoint_.catalogue.tensors[one.tensor]; }
 
-    /// Those under the first key that a model is called by, beside the optimizer or nearest to the top; or, beside an
-    /// optimizer, under none.
+    /// Those beside the optimizer, under the first key that a model is called by, or under none.
     void find_weights() {
-        std::optional<std::span<const std::string>> beside;
+        const auto state =
+            std::ranges::find_if(placed_, [&](const Placed& one) { return keys_of_root(one.path, root_).has_value(); });
+        if (state == placed_.end()) return;
+        const std::size_t above = *keys_of_root(state->path, root_) - 1;
+        const auto beside = [&](const Path& path) {
+            return path.size() > above &&
+                   std::equal(path.begin(), path.begin() + std::ptrdiff_t(above), state->path.begin());
+        };
+        for (const std::string_view key : weight_keys) {
+            for (const Placed& one : placed_)
+                if (beside(one.path) && one.path.size() > above + 1 && one.path[above] == key)
+                    weights_.emplace_back(unwrapped(joined(std::span{one.path}.subspan(above + 1))), one.tensor);
+            if (!weights_.empty()) return;
+        }
         for (const Placed& one : placed_)
-            if (const auto state = state_of(one); state && !beside) beside = std::span{one.path}.first(state->above);
-        if (beside) find_below_keys(*beside);
-        if (const auto way = way_to_weights(placed_); way && weights_.empty()) find_below_keys(*way);
-        if (!beside || !weights_.empty()) return;
-        for (const Placed& one : placed_)
-            if (one.path.size() == beside->size() + 1 && is_below(one.path, *beside))
+            if (beside(one.path) && one.path.size() == above + 1)
                 weights_.emplace_back(unwrapped(one.path.back()), one.tensor);
     }
 
-    static bool is_below(const Path& path, std::span<const std::string> way) {
-        return path.size() > way.size() && std::ranges::equal(std::span{path}.first(way.size()), way);
-    }
-
-    void find_below_keys(std::span<const std::string> way) {
-        for (const std::string_view key : weight_keys) {
-            for (const Placed& one : placed_)
-                if (is_below(one.path, way) && one.path.size() > way.size() + 1 && one.path[way.size()] == key)
-                    weights_.emplace_back(unwrapped(joined(std::span{one.path}.subspan(way.size() + 1))), one.tensor);
-            if (!weights_.empty()) return;
-        }
-    }
-
-    /// The parameter behind each number; empty when the model leaves it open.
-    std::map<std::string, std::string> parameters_of_numbers() const {
+    /// The parameter behind each entry of the groups' "params"; nothing when numbers leave it open.
+    std::optional<std::map<std::string, std::string>> names_of_params() {
+        std::map<std::string, std::string> names;
+        const bool numbered = std::ranges::any_of(groups_, &OptimizerGroup::numbered);
         std::vector<std::vector<std::int64_t>> numbers;
         for (const OptimizerGroup& group : groups_) {
             auto& own = numbers.emplace_back();
-            for (const std::string& param : group.params) own.push_back(number_of(param).value_or(-1));
+            for (const std::string& param : group.params) {
+                names.emplace(param, unwrapped(param));
+                if (numbered) own.push_back(number_of(param).value_or(-1));
+            }
         }
-        std::map<std::string, std::string> names;
-        const std::vector<std::string> found = parameters_by_number(entries(), numbers, shapes());
+        if (!numbered) return names;
+        std::vector<std::string> found = parameters_by_number(entries({}), numbers, shapes());
+        if (found.empty()) found = without_tied(numbers);
+        if (found.empty()) return std::nullopt;
         for (std::size_t k = 0; k < found.size(); ++k) names[std::to_string(k)] = found[k];
         return names;
     }
 
-    std::vector<StateDictEntry> entries() const {
+    /// The same where the optimizer has fewer parameters than the model, by as many as repeat others: those are tied.
+    std::vector<std::string> without_tied(const std::vector<std::vector<std::int64_t>>& numbers) {
+        std::size_t count = 0;
+        for (const auto& group : numbers) count += group.size();
+        const auto all = entries({});
+        const auto trained = static_cast<std::size_t>(std::ranges::count(all, true, &StateDictEntry::parameter));
+        if (trained <= count) return {};
+        std::vector<std::uint32_t> tensors;
+        for (const auto& [name, t] : weights_) tensors.push_back(t);
+        const auto tied = repeated_matrices(checkpoint_, tensors);
+        if (tied.size() != trained - count) return {};
+        std::vector<std::string> found = parameters_by_number(entries(tied), numbers, shapes());
+        for (const auto& [copy, original] : tied) {
+            if (found.empty()) break;
+            checkpoint_.notes.push_back(
+                fmt::format("tensor '{}': is tied to '{}', as both hold the same and the optimizer has one of them",
+                            checkpoint_.catalogue.tensors[copy].name, checkpoint_.catalogue.tensors[original].name));
+        }
+        return found;
+    }
+
+    std::vector<StateDictEntry> entries(const std::map<std::uint32_t, std::uint32_t>& tied) const {
         std::vector<StateDictEntry> entries;
         for (const auto& [name, t] : weights_) {
             const Tensor& tensor = checkpoint_.catalogue.tensors[t];
             const bool real = is_real(tensor.dtype) || is_complex(tensor.dtype);
-            entries.push_back({name, tensor.shape, real && !is_running_statistic(name)});
+            entries.push_back({name, tensor.shape, real && !is_running_statistic(name) && !tied.contains(t)});
         }
         return entries;
     }
@@ -185,9 +172,9 @@ private:
     std::map<std::int64_t, Shape> shapes() const {
         std::map<std::int64_t, Shape> shapes;
         for (const Placed& one : placed_) {
-            const auto state = state_of(one);
-            if (!state || state->name == "step") continue;
-            if (const auto number = number_of(state->param)) note_shape(shapes, *number, tensor(one).shape);
+            if (!keys_of_root(one.path, root_) || one.path.back() == "step") continue;
+            if (const auto number = number_of(one.path[one.path.size() - 2]))
+                note_shape(shapes, *number, tensor(one).shape);
         }
         return shapes;
     }
@@ -199,34 +186,62 @@ private:
     std::vector<std::pair<std::string, std::uint32_t>> weights_;  // their names as parameters
 };
 
-constexpr const char* several_optimizers = "there are several optimizers, whose state is no role";
+/// The parameter and the state of ("optim", "state", NAME, "exp_avg"), or flattened ("optim", "state.NAME.exp_avg").
+std::optional<std::pair<std::string, std::string>> state_at(const Path& path) {
+    constexpr std::string_view flattened = "state.";
+    if (path.size() == 4 && path[1] == "state") return std::pair{path[2], path[3]};
+    if (path.size() != 2 || !path[1].starts_with(flattened)) return std::nullopt;
+    const std::size_t dot = path[1].rfind('.');
+    if (dot < flattened.size()) return std::nullopt;
+    return std::pair{path[1].substr(flattened.size(), dot - flattened.size()), path[1].substr(dot + 1)};
+}
+
+/// Of {"model": WEIGHTS, ...}, beside which an optimizer may name its parameters: what its names are below those keys.
+void tell_below_keys(Checkpoint& checkpoint) {
+    const std::vector<Placed> placed = placed_tensors(checkpoint);
+    const auto is_below = [&](std::string_view key) {
+        return [key](const Placed& one) { return one.path.size() > 1 && one.path[0] == key; };
+    };
+    const auto* const key =
+        std::ranges::find_if(weight_keys, [&](std::string_view k) { return std::ranges::any_of(placed, is_below(k)); });
+    if (key == weight_keys.end()) return;
+    const std::size_t count = checkpoint.catalogue.tensors.size();
+    std::vector<std::string_view> roles(count, "extra");
+    std::vector<std::string> parameters(count);
+    std::set<std::string> weights;
+    for (std::size_t t = 0; t < count; ++t) parameters[t] = checkpoint.catalogue.tensors[t].name;
+    for (const Placed& one : placed) {
+        if (!is_below(*key)(one)) continue;
+        roles[one.tensor] = "weight";
+        parameters[one.tensor] = unwrapped(joined(std::span{one.path}.subspan(1)));
+        weights.insert(parameters[one.tensor]);
+    }
+    for (const Placed& one : placed) {
+        const auto state = is_below(*key)(one) ? std::nullopt : state_at(one.path);
+        if (!state) continue;
+        parameters[one.tensor] = unwrapped(state->first);
+        roles[one.tensor] = role_of_state(state->second);
+        if (!weights.contains(parameters[one.tensor])) return;  // state of another model
+    }
+    checkpoint.roles = std::move(roles);
+    checkpoint.parameters = std::move(parameters);
+}
 
 }  // namespace
 
 void tell_training_roles(Checkpoint& checkpoint) {
     if (!checkpoint.planner_data) return;
     const std::vector<OptimizerGroup> groups = optimizer_groups(checkpoint.catalogue);
-    if (groups.empty()) return;
+    if (groups.empty()) return tell_below_keys(checkpoint);
     const std::string& root = groups[0].root;
     const bool one = std::ranges::all_of(groups, [&](const OptimizerGroup& group) { return group.root == root; });
     const bool numbered = std::ranges::any_of(groups, &OptimizerGroup::numbered);
-    // Families' rules read names of the first two forms by themselves.
-    if (!numbered && (root == "optim" || root == "optimizer")) return;
+    // Families' rules read the names of states that lie below no other key by themselves.
+    if (!numbered && (root == "optim" || root == "optimizer")) return tell_below_keys(checkpoint);
     if (one)
-        Teller{checkpoint, placed_tensors(checkpoint), root, groups}.tell();
+        Teller{checkpoint, root, groups}.tell();
     else
-        checkpoint.notes.push_back(several_optimizers);
-}
-
-bool tell_roles_by_keys(Checkpoint& checkpoint) {
-    if (!checkpoint.planner_data || !checkpoint.roles.empty()) return false;
-    std::vector<Placed> placed = placed_tensors(checkpoint);
-    std::set<std::string> roots;
-    for (const Placed& one : placed)
-        if (auto state = state_at(one.path)) roots.insert(std::move(state->root));
-    if (roots.size() > 1) return false;
-    Teller{checkpoint, std::move(placed), roots.empty() ? "" : *roots.begin(), {}}.tell();
-    return !checkpoint.roles.empty();
+        checkpoint.notes.push_back("there are several optimizers, whose state is no role");
 }
 
 }  // namespace tpx::formats

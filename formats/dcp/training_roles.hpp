@@ -11,9 +11,4 @@ namespace tpx::formats {
 /// that they are left open. Does nothing to other checkpoints.
 void tell_training_roles(Checkpoint& checkpoint);
 
-/// The same of a DCP checkpoint whose names no family's rules explain: a model's weights below the keys that training
-/// scripts keep them under ("model.model.layers.0..."), and the state of an optimizer beside them, by name, in nested
-/// or flattened form, of whatever model. Returns whether roles were told; does nothing where they are told already.
-bool tell_roles_by_keys(Checkpoint& checkpoint);
-
 }  // namespace tpx::formats

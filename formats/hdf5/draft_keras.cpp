@@ -1,122 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/hdf5.hpp"
-#include "formats/hdf5/keras_model.hpp"
+#include "formats/hdf5/keras_trees.hpp"
 #include "formats/hdf5/skeleton.hpp"
-#include "formats/hdf5/tree.hpp"
 #include "lib/core/error.hpp"
-
-#include <algorithm>
-#include <optional>
-#include <set>
 
 namespace tpx::formats {
 namespace hdf5 {
 namespace {
 
-bool is_optimizer(std::string_view path) {
-    return path == "optimizer" || path.starts_with("optimizer/") || path == "optimizer_weights" ||
-           path.starts_with("optimizer_weights/");
-}
+bool is_keras(Format format) { return format == Format::keras || format == Format::keras_legacy; }
 
-/// Whether weights of version 3 are made of a file of the old kind.
-bool modernises(Format format, const Checkpoint& source) {
-    return format == Format::keras && source.format == Format::keras_legacy;
-}
-
-const Tree& tree_of(Format format, const Content& content) {
+void check(Format format, const Content& content) {
     const Checkpoint& source = *content.source;
-    if (source.format != format && !modernises(format, source))
-        throw Error{Exit::usage,
-                    "{} files are made of {} files only: {} do not tell {}",
-                    name(format),
-                    name(format),
-                    name(source.format),
-                    format == Format::keras ? "where in the model each layer stands"
-                                            : "the names of variables and the model's configuration"};
+    if (!is_keras(source.format))
+        throw Error{Exit::usage, "{} files are made of files of Keras only: {} do not tell of which layers a model is",
+                    name(format), name(source.format)};
     if (content.ranks > 1)
         throw Error{Exit::usage, "layout: {} files hold whole tensors; give a layout of one rank", name(format)};
-    return *source.tree;
 }
 
-void add_groups(Skeleton& skeleton, const Tree& tree, bool with_optimizer) {
+void add_groups(Skeleton& skeleton, const Tree& tree) {
     for (const GroupFacts& group : tree.groups) {
-        if (!with_optimizer && is_optimizer(group.path)) continue;
         skeleton.group(group.path);
         for (const AttributeValue& attribute : group.attributes) skeleton.attribute(group.path, attribute);
     }
 }
 
-void add_dataset(Skeleton& skeleton, const Tree::Origin& origin, const Tensor& tensor) {
+void add_dataset(Skeleton& skeleton, const Tree& tree, const Tensor& tensor) {
+    const auto found = tree.datasets.find(tensor.name);
+    if (found == tree.datasets.end()) throw failure("has no place in the model's layers or its optimizer");
+    const Tree::Origin& origin = found->second;
     skeleton.dataset(origin.path, tensor.dtype, tensor.shape, true);
     for (const AttributeValue& attribute : origin.attributes) {
         if (attribute.name != "dtype") skeleton.attribute(origin.path, attribute);
     }
 }
 
-/// Puts the tensors of a file of the old kind where version 3 has them. The group of each layer tells the layer's name.
-class Modernised {
-public:
-    Modernised(Skeleton& skeleton, const Tree& tree) : skeleton_{skeleton}, tree_{tree} {
-        for (const char* group : {"vars", "layers"}) skeleton_.group(group);
-        const std::string* config = text_of(tree.groups.at(0).attributes, "model_config");
-        if (config == nullptr) return;
-        for (const KerasLayer& layer : keras_layers(*config)) name_group(layer.path + "/vars", layer.names.back());
-    }
-
-    void add(const Tensor& tensor) {
-        const std::string& path = tree_.datasets.at(tensor.name).new_path;
-        if (path.empty()) refuse(tensor);
-        skeleton_.dataset(path, tensor.dtype, tensor.shape, true);
-        const std::size_t end = tensor.name.rfind(".vars.");
-        if (end == tensor.name.npos || is_optimizer(path)) return;
-        const std::string chain = tensor.name.substr(0, end);
-        name_group(path.substr(0, path.rfind('/')), chain.substr(chain.rfind('.') + 1));
-    }
-
-private:
-    [[noreturn]] void refuse(const Tensor& tensor) const {
-        if (is_optimizer(tree_.datasets.at(tensor.name).path))
-            throw Error{Exit::usage,
-                        "an optimizer around another one has another form in files of Keras 3; --drop optimizer leaves "
-                        "it out"};
-        throw Error{Exit::usage,
-                    "the file does not tell where in files of Keras 3 its layer stands: it has no model_config, or the "
-                    "layer is part of one that is no model, recurrent layer, wrapper or MultiHeadAttention"};
-    }
-
-    void name_group(const std::string& group, const std::string& name) {
-        if (!named_.insert(group).second) return;
-        skeleton_.group(group);
-        skeleton_.attribute(group, text_attribute("name", name));
-    }
-
-    Skeleton& skeleton_;
-    const Tree& tree_;
-    std::set<std::string> named_;
-};
-
 }  // namespace
 }  // namespace hdf5
 
 Draft draft_keras(Format format, const Content& content) {
-    const hdf5::Tree& tree = hdf5::tree_of(format, content);
+    hdf5::check(format, content);
+    const hdf5::Tree tree = hdf5::keras_tree(format, content);
     Draft draft{.tensors = content.tensors, .pieces = content.pieces};
     hdf5::Skeleton skeleton;
-    const auto has_optimizer = [](const Tensor& tensor) { return tensor.name.starts_with("optimizer."); };
-    std::optional<hdf5::Modernised> modernised;
-    if (hdf5::modernises(format, *content.source))
-        modernised.emplace(skeleton, tree);
-    else
-        hdf5::add_groups(skeleton, tree, std::ranges::any_of(content.tensors, has_optimizer));
+    hdf5::add_groups(skeleton, tree);
     for (const Piece& piece : content.pieces) {
         const Tensor& tensor = content.tensors[piece.tensor];
         in_context([&] { return fmt::format("tensor '{}'", tensor.name); },
                    [&] {
                        if (piece.box != whole(tensor.shape)) throw failure("is cut, which Keras does not know");
-                       if (modernised)
-                           modernised->add(tensor);
-                       else
-                           hdf5::add_dataset(skeleton, tree.datasets.at(tensor.name), tensor);
+                       hdf5::add_dataset(skeleton, tree, tensor);
                    });
     }
     hdf5::Skeleton::Frame frame = skeleton.close(0);

@@ -100,6 +100,18 @@ OpenedFile open_archive(Catalogue& catalogue, const std::filesystem::path& name)
     return {number, survey({nullptr, path, 0, inflated.size(), inflated})};
 }
 
+std::string archive_text(const std::filesystem::path& archive, const char* name) {
+    constexpr std::uint64_t longest = 16 << 20;
+    const std::uint64_t size = size_of_file(archive);
+    const Fd fd = tpx::open_file(archive, O_RDONLY);
+    return in_context([&] { return archive.string(); },
+                      [&] {
+                          const torch::Zip zip{{&fd, archive, 0, size}, torch::Zip::Root::none};
+                          const torch::ZipEntry* found = zip.find(name);
+                          return found == nullptr ? std::string{} : zip.read(*found, longest);
+                      });
+}
+
 void add_tensors(std::span<const NamedDataset> datasets, Checkpoint& checkpoint) {
     Catalogue& catalogue = checkpoint.catalogue;
     Joiner joiner{checkpoint};

@@ -18,6 +18,9 @@ OpenedFile open_file(Catalogue& catalogue, const std::filesystem::path& name);
 /// The same of the member `model.weights.h5` of a Keras archive, stored or deflated.
 OpenedFile open_archive(Catalogue& catalogue, const std::filesystem::path& name);
 
+/// The member `name` of a Keras archive as text; empty when there is none.
+std::string archive_text(const std::filesystem::path& archive, const char* name);
+
 /// A dataset that is, or is a part of, a tensor.
 struct NamedDataset {
     std::string name;

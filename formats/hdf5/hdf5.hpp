@@ -14,11 +14,20 @@ bool is_hdf5(const std::filesystem::path& file);
 /// missing.
 Checkpoint open_hdf5(const std::filesystem::path& path);
 
+/// Whether `file`, by its name, is a model or weights of Keras, and no configuration of scalars.
+bool is_keras_model(const std::filesystem::path& file);
+
+/// Takes from `file` what `checkpoint`, of Keras, does not tell of its model: `file` is the model's configuration as
+/// JSON, or another checkpoint of it, which shows where in its form everything stands. Nothing is done where neither is
+/// of Keras. Throws Error when only one of them is.
+void add_keras_model(const std::filesystem::path& file, Checkpoint& checkpoint);
+
 /// model.h5, or rank_RRRRR.h5 for each of several ranks, as tpx-hdf5(5) describes.
 Draft draft_hdf5(const Content& content);
 
 /// model.weights.h5 (Format::keras) or a whole model, model.h5 (Format::keras_legacy), with the groups and attributes
-/// of a source of the same format. Throws Error (usage) for other sources, which do not tell them.
+/// of a source of the same format, or else what the model's configuration tells. Throws Error when it does not tell
+/// enough, and Error (usage) for sources that are not of Keras.
 Draft draft_keras(Format format, const Content& content);
 
 }  // namespace tpx::formats

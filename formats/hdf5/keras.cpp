@@ -182,6 +182,10 @@ private:
 
 }  // namespace
 
+bool is_keras_seed(std::string_view name) {
+    return name.starts_with("seed_generator") || name.find(".seed_generator") != name.npos;
+}
+
 std::optional<std::vector<std::string>> keras_list(const Attributes& attributes, const std::string& name) {
     if (const AttributeValue* whole = find(attributes, name)) return whole->texts;
     std::vector<std::string> all;

@@ -21,6 +21,9 @@ std::vector<NamedDataset> keras_weights(std::span<const OpenedFile> files);
 /// when a variable that they name is not there.
 std::vector<NamedDataset> keras_legacy(const OpenedFile& file);
 
+/// Whether a tensor is the state of a layer's random numbers, which the old kind does not keep.
+bool is_keras_seed(std::string_view name);
+
 /// The texts of attribute `name`, which may be cut into `name`0, `name`1, ...; nothing when there is neither.
 std::optional<std::vector<std::string>> keras_list(const Attributes& attributes, const std::string& name);
 

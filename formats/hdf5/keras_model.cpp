@@ -44,38 +44,29 @@ public:
     /// `model` has a list of layers.
     void walk(const json& model, const std::string& path, const std::vector<std::string>& names, int depth) {
         if (depth > deepest) return;
-        std::map<std::string, int> used;
+        KerasNumbering numbering;
         for (const json& layer : model.at("layers")) {
-            if (!is_layer(layer)) continue;
-            std::string name = snake_case(text(layer, "class_name"));
-            if (const int again = used[name]++; again > 0) name += fmt::format("_{}", again);
+            if (!is_keras_layer(layer)) continue;
+            const std::string name = numbering.next(text(layer, "class_name"));
             add(layer, fmt::format("{}layers/{}", path.empty() ? "" : path + "/", name), names, depth);
         }
     }
 
 private:
-    static bool is_layer(const json& layer) {
-        return layer.is_object() && layer.contains("config") && layer["config"].is_object() &&
-               !text(layer["config"], "name").empty();
-    }
-
     void add(const json& layer, const std::string& path, std::vector<std::string> names, int depth) {
         const json& config = layer["config"];
-        names.push_back(text(config, "name"));
+        names.push_back(keras_layer_name(layer));
         const std::string kind = text(layer, "class_name");
+        // Classes may leave out their layers' names.
+        if (names.back().empty()) return;
         layers.push_back({path, names, kind});
         if (depth > deepest) return;
         if (config.contains("layers") && config["layers"].is_array()) return walk(config, path, names, depth + 1);
         const auto inner = config.find("layer");
-        if (inner == config.end() || !is_layer(*inner)) return;
+        if (inner == config.end() || !is_keras_layer(*inner)) return;
         if (kind != "Bidirectional") return add(*inner, path + "/layer", names, depth + 1);
         add(*inner, path + "/forward_layer", names, depth + 1);
-        // The second layer is made of the first one.
-        json backward = *inner;
-        std::string name = text(backward["config"], "name");
-        if (name.starts_with("forward_")) name = name.substr(8);
-        backward["config"]["name"] = "backward_" + name;
-        add(backward, path + "/backward_layer", names, depth + 1);
+        add(backward_of(*inner), path + "/backward_layer", names, depth + 1);
     }
 };
 
@@ -108,6 +99,35 @@ KerasPlace place_in(const KerasLayer& layer, std::span<const std::string> parts)
 }
 
 }  // namespace
+
+std::string KerasNumbering::next(std::string_view kind) {
+    std::string name = snake_case(keras_own_class(kind));
+    if (const int again = used_[name]++; again > 0) name += fmt::format("_{}", again);
+    return name;
+}
+
+std::string_view keras_own_class(std::string_view kind) {
+    return kind == "GroupQueryAttention" ? "GroupedQueryAttention" : kind;
+}
+
+bool is_keras_layer(const json& entry) {
+    // The old kind does not tell modules, but no operation is called like a layer that has variables.
+    return entry.is_object() && !text(entry, "class_name").empty() && entry.contains("config") &&
+           entry["config"].is_object() && !text(entry, "module").starts_with("keras.src.ops");
+}
+
+std::string keras_layer_name(const json& entry) {
+    const std::string name = text(entry["config"], "name");
+    return name.empty() ? text(entry, "name") : name;
+}
+
+json backward_of(const json& layer) {
+    json backward = layer;
+    std::string name = text(backward["config"], "name");
+    if (name.starts_with("forward_")) name = name.substr(8);
+    backward["config"]["name"] = "backward_" + name;
+    return backward;
+}
 
 std::vector<KerasLayer> keras_layers(std::string_view model_config) {
     const json model = json::parse(model_config, nullptr, false);

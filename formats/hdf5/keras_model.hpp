@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +19,28 @@ struct KerasLayer {
     std::vector<std::string> names;  ///< of the layers that it lies in, and its own
     std::string kind;                ///< its class
 };
+
+/// What a class of Keras is called in its own code, and in paths and whole models of the old kind, where users call it
+/// otherwise.
+std::string_view keras_own_class(std::string_view kind);
+
+/// Names a container's layers as version 3's weights do: by class, with a number from the second of a class on.
+class KerasNumbering {
+public:
+    std::string next(std::string_view kind);
+
+private:
+    std::map<std::string, int> used_;
+};
+
+/// Whether an entry of a model's list of layers is one, and not an operation on tensors, which lists have, too.
+bool is_keras_layer(const nlohmann::json& entry);
+
+/// What a layer, an entry of such a list, is called; empty when its class does not say so.
+std::string keras_layer_name(const nlohmann::json& entry);
+
+/// What a layer made backward of `layer` by the class Bidirectional is configured as.
+nlohmann::json backward_of(const nlohmann::json& layer);
 
 /// The layers of a functional or sequential model, parents first; none when `model_config` is of no such model.
 std::vector<KerasLayer> keras_layers(std::string_view model_config);

@@ -4,6 +4,7 @@
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras.hpp"
+#include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/own.hpp"
 #include "formats/hdf5/tree.hpp"
 #include "lib/core/error.hpp"
@@ -66,6 +67,21 @@ void keep_tree(std::span<const OpenedFile> files, std::span<const NamedDataset> 
     }
     for (const NamedDataset& dataset : datasets)
         tree->datasets[dataset.name] = {dataset.facts->path, dataset.facts->attributes, dataset.new_path};
+    checkpoint.tree = std::move(tree);
+}
+
+/// What a Keras archive says beside its weights, or a config.json that lies beside files of weights.
+void read_keras_config(const Selection& selection, Checkpoint& checkpoint) {
+    if (checkpoint.format != Format::keras) return;
+    auto tree = std::make_shared<Tree>(*checkpoint.tree);
+    if (selection.is_archive) {
+        const fs::path archive = checkpoint.catalogue.path(0);
+        checkpoint.config_json = archive_text(archive, "config.json");
+        const auto metadata = nlohmann::json::parse(archive_text(archive, "metadata.json"), nullptr, false);
+        const auto version = metadata.is_object() ? metadata.find("keras_version") : metadata.end();
+        if (version != metadata.end() && version->is_string()) tree->keras_version = *version;
+    }
+    if (is_keras_config(checkpoint.config_json)) tree->config = checkpoint.config_json;
     checkpoint.tree = std::move(tree);
 }
 
@@ -157,9 +173,39 @@ Checkpoint open_hdf5(const std::filesystem::path& path) {
     hdf5::add_tensors(datasets, checkpoint);
     if (!hdf5::has_ranks(checkpoint.catalogue)) checkpoint.layout = Layout{};
     hdf5::keep_tree(files, datasets, checkpoint);
+    hdf5::read_keras_config(selection, checkpoint);
     hdf5::note_left_aside(files, datasets, checkpoint);
     hdf5::note_unwritten(datasets, checkpoint);
     return checkpoint;
+}
+
+bool is_keras_model(const std::filesystem::path& file) {
+    const std::string name = file.filename().string();
+    return hdf5::ends_with_any(name, {".h5", ".hdf5", ".keras", ".weights.json"});
+}
+
+void add_keras_model(const std::filesystem::path& file, Checkpoint& checkpoint) {
+    const auto is_keras = [](Format format) { return format == Format::keras || format == Format::keras_legacy; };
+    if (!is_keras(checkpoint.format)) {
+        if (!is_keras_model(file)) return;
+        throw Error{Exit::usage, "--config: {} is a model of Keras, but {} is none", file.string(),
+                    checkpoint.catalogue.directory.string()};
+    }
+    auto tree = std::make_shared<hdf5::Tree>(*checkpoint.tree);
+    if (is_keras_model(file)) {
+        tree->like = std::make_shared<const Checkpoint>(open_hdf5(file));
+        if (!is_keras(tree->like->format)) throw failure("{}: is no model of Keras", file.string());
+        const hdf5::Tree& other = *tree->like->tree;
+        if (!other.config.empty()) tree->config = other.config;
+        if (tree->keras_version.empty()) tree->keras_version = other.keras_version;
+    } else {
+        constexpr std::uint64_t longest = 16 << 20;
+        std::string text = read_file(file, longest);
+        if (!hdf5::is_keras_config(text)) throw failure("{}: is no configuration of a model of Keras", file.string());
+        tree->config = std::move(text);
+    }
+    if (!tree->config.empty()) checkpoint.config_json = tree->config;
+    checkpoint.tree = std::move(tree);
 }
 
 }  // namespace tpx::formats

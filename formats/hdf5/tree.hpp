@@ -4,6 +4,11 @@
 #include "formats/hdf5/survey.hpp"
 
 #include <map>
+#include <memory>
+
+namespace tpx::formats {
+struct Checkpoint;
+}
 
 namespace tpx::formats::hdf5 {
 
@@ -18,6 +23,10 @@ struct Tree {
 
     std::vector<GroupFacts> groups;
     std::map<std::string, Origin> datasets;  ///< by tensor
+
+    std::string config;                      ///< of a model of Keras 3, as JSON; empty when it is not known
+    std::string keras_version;               ///< that wrote the file; empty when it is not known
+    std::shared_ptr<const Checkpoint> like;  ///< another one of the same model, given to tell where things stand
 };
 
 }  // namespace tpx::formats::hdf5

@@ -13,7 +13,8 @@ using torch::Value;
 
 class AdamState {
 public:
-    AdamState(Document& document, const Adam& adam) : document_{document}, adam_{adam} {}
+    /// `min_lr` is what the schedule ends at.
+    AdamState(Document& document, const Adam& adam, Value min_lr) : document_{document}, adam_{adam}, min_lr_{min_lr} {}
 
     /// One optimizer. Experts have matrices only, which all decay.
     Value optimizer(bool experts) {
@@ -30,7 +31,7 @@ public:
                      {"num_steps", document_.integer(0)},
                      {"lr_decay_style", document_.string("constant")},
                      {"lr_decay_steps", document_.integer(1)},
-                     {"min_lr", document_.real(0)},
+                     {"min_lr", min_lr_},
                      {"start_wd", decay},
                      {"end_wd", decay},
                      {"wd_incr_style", document_.string("constant")},
@@ -53,7 +54,7 @@ private:
                      {"lr_mult", document_.real(1)},
                      {"is_decoupled_lr", Value::boolean(false)},
                      {"max_lr", document_.real(settings.initial_lr)},
-                     {"min_lr", document_.real(0)},
+                     {"min_lr", min_lr_},
                      {"lr", document_.real(settings.lr)},
                      {"bias_correction", Value::boolean(true)},
                      {"betas", document_.tuple(betas)},
@@ -64,19 +65,25 @@ private:
 
     Document& document_;
     const Adam& adam_;
+    Value min_lr_;
 };
 
 }  // namespace
 
 Value with_adam(Document& document, Value common, const Content& content, bool two) {
     if (!content.adam) return common;
-    AdamState state{document, *content.adam};
+    // What came back from DCP still has its own schedule.
+    const auto known = common.find("opt_param_scheduler");
+    const bool has_schedule = known && known->is(torch::Kind::dict);
+    const auto min_lr = has_schedule ? known->find("min_lr") : std::nullopt;
+    AdamState state{document, *content.adam, min_lr.value_or(document.real(0))};
     Value optimizer = state.optimizer(false);
     if (two) {
         const std::array both{Entry{document.integer(0), optimizer}, Entry{document.integer(1), state.optimizer(true)}};
         optimizer = document.dict(both);
     }
     common = document.with_key(common, "optimizer", optimizer);
+    if (has_schedule) return common;
     return document.with_key(common, "opt_param_scheduler", state.schedule());
 }
 

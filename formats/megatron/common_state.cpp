@@ -112,15 +112,19 @@ fs::path tracked(const fs::path& root) {
     return root / fmt::format("iter_{:07}", *iteration);
 }
 
-Config args_of(Value state) {
+Config scalars_of(Value dict) {
     Config config;
-    const auto args = state.find("args");
-    if (!args || !args->is(Kind::object) || !args->as_object().state.is(Kind::dict)) return config;
-    for (const auto& [key, value] : args->as_object().state.entries()) {
+    for (const auto& [key, value] : dict.entries()) {
         auto found = scalar(value);
         if (key.is(Kind::string) && found) config[std::string{key.as_string()}] = std::move(*found);
     }
     return config;
+}
+
+Config args_of(Value state) {
+    const auto args = state.find("args");
+    const bool has_args = args && args->is(Kind::object) && args->as_object().state.is(Kind::dict);
+    return has_args ? scalars_of(args->as_object().state) : Config{};
 }
 
 std::optional<std::int64_t> iteration_in(Value state) {

@@ -18,6 +18,9 @@ std::optional<std::int64_t> iteration_of(const std::filesystem::path& directory)
 /// The directory that the tracker file of `root` names. Throws Error when it names none.
 std::filesystem::path tracked(const std::filesystem::path& root);
 
+/// The scalars among the entries of a dict.
+Config scalars_of(torch::Value dict);
+
 /// The scalars among the attributes of `state`'s entry "args"; empty when it has none.
 Config args_of(torch::Value state);
 

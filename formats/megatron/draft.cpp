@@ -64,7 +64,7 @@ Draft draft_torch_dist(const Content& content) {
     Value common = common_state(document, content, iteration);
     if (!same_format || !megatron::same_ranks(megatron::source_layout(*content.source), content.layout))
         common = megatron::without_keys(document, common, {"rerun_state_machine"});
-    if (content.adam || (content.source != nullptr && (same_format || content.source->format == Format::megatron)))
+    if (content.adam || (content.source != nullptr && (same_format || content.source->common)))
         common = with_sharding(document, common, content);
     const torch::Contents none;
     const torch::Contents& storages = content.source != nullptr ? content.source->common_storages : none;

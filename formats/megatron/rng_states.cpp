@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/rng_states.hpp"
 
+#include "formats/megatron/common_state.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/torch/tree_copy.hpp"
@@ -99,6 +100,23 @@ std::vector<RngPlace> rng_places(const Layout& layout) {
     return places;
 }
 
+std::vector<RngObject> rng_objects_of(const Checkpoint& source) {
+    const RngStates states{source};
+    if (states.empty()) return {};
+    const Layout layout = source.rank_files ? source.rank_files->layout : layout_of_args(source.config, {});
+    std::map<std::string, RngPlace> places;
+    for (const RngPlace& place : rng_places(layout)) places.try_emplace(rng_object_name(place, layout), place);
+    std::vector<RngObject> objects;
+    for (const auto& [name, place] : places) {
+        Document document;
+        torch::Contents contents;
+        const Value list = states.state(document, contents, place, layout);
+        objects.push_back(
+            {name, torch::frame_archive(document.list(std::vector<Value>{list}), {}, contents).runs.at(0)});
+    }
+    return objects;
+}
+
 std::string rng_object_name(const RngPlace& place, const Layout& layout) {
     if (layout.ep == 1) return fmt::format("{}{}.{}_{}.{}", object_prefix, place.pp, place.tp, layout.pp, layout.tp);
     return fmt::format("{}{}.{}.{}_{}.{}.{}", object_prefix, place.pp, place.tp, place.replica, layout.pp, layout.tp,
@@ -107,7 +125,7 @@ std::string rng_object_name(const RngPlace& place, const Layout& layout) {
 
 RngStates::RngStates(const Checkpoint& checkpoint) {
     if (checkpoint.rank_files) add_rank_files(checkpoint);
-    if (checkpoint.format == Format::torch_dist) add_objects(checkpoint);
+    if (checkpoint.format == Format::torch_dist || checkpoint.format == Format::dcp) add_objects(checkpoint);
 }
 
 void RngStates::add(State state) {
@@ -133,7 +151,9 @@ void RngStates::add_rank_files(const Checkpoint& checkpoint) {
 
 void RngStates::add_objects(const Checkpoint& checkpoint) {
     const Catalogue& catalogue = checkpoint.catalogue;
-    const Layout layout = layout_of_args(checkpoint.config, {});
+    // DCP has the args of Megatron, from which it was made, beside a model's configuration.
+    const bool has_args = checkpoint.format == Format::dcp && checkpoint.common;
+    const Layout layout = layout_of_args(has_args ? args_of(*checkpoint.common) : checkpoint.config, {});
     std::map<std::tuple<int, int, int>, int> experts;  // by (pp, tp, replica)
     for (const RngPlace& place : rng_places(layout)) experts[{place.pp, place.tp, place.replica}] = place.ep;
     for (const Object& object : catalogue.objects) {

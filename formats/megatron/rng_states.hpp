@@ -35,8 +35,8 @@ inline int rng_replicas(const Layout& layout) { return layout.dp * layout.cp; }
 /// The states of random number generators that a Megatron checkpoint has.
 class RngStates {
 public:
-    /// Those of rank files, or of the objects "rng_state/..." of torch_dist; none of other formats and where Megatron
-    /// was told to save none.
+    /// Those of rank files, or of the objects "rng_state/..." of torch_dist, which DCP made of Megatron's formats has,
+    /// too; none of other formats and where Megatron was told to save none.
     explicit RngStates(const Checkpoint& checkpoint);
     RngStates() = default;
 
@@ -69,6 +69,15 @@ private:
     std::map<RngPlace, State> states_;
     RngPlace extent_;  // one more than the largest of each coordinate
 };
+
+/// An object as torch_dist has it.
+struct RngObject {
+    std::string name;
+    std::string archive;
+};
+
+/// The states of a Megatron checkpoint, all as they are, as objects; none where it has none.
+std::vector<RngObject> rng_objects_of(const Checkpoint& source);
 
 /// The name of the object of `place` in torch_dist.
 std::string rng_object_name(const RngPlace& place, const Layout& layout);

@@ -136,6 +136,138 @@ def check_modernised(tpx):
     return faults
 
 
+def mixed():
+    """A functional model whose layers hold others, are shared, frozen, or keep statistics."""
+    import keras
+    from keras import layers
+
+    inner = keras.Sequential([keras.Input((6, 4)), layers.Dense(4, name="frozen"), layers.BatchNormalization(name="bn"),
+                              layers.SeparableConv1D(4, 1), layers.Dropout(0.3)], name="inner")
+    twice = layers.Dense(4, name="twice")
+    inputs = keras.Input((6, 4))
+    scaled = layers.Normalization()
+    scaled.adapt(np.random.default_rng(2).random((8, 6, 4), "f4"))
+    x = twice(twice(scaled(inputs))) * 2.0
+    x = layers.Add()([layers.MultiHeadAttention(2, 3)(x, x), layers.GroupQueryAttention(2, 4, 2, use_bias=False)(x, x)])
+    x = layers.Bidirectional(layers.GRU(2, return_sequences=True))(inner(x))
+    x = layers.RNN(layers.StackedRNNCells([layers.LSTMCell(3, name="low"), layers.GRUCell(4, name="high")]),
+                   return_sequences=True)(x)
+    x = layers.TimeDistributed(keras.Sequential([keras.Input((4,)), layers.Dense(3, dtype="float16")], name="each"))(x)
+    x = layers.LayerNormalization(center=False)(layers.ConvLSTM1D(2, 1)(layers.Reshape((6, 1, 3))(x)))
+    x = layers.Dense(3)(layers.PReLU()(layers.Flatten()(x)))
+    made = keras.Model(inputs, x)
+    inner.get_layer("frozen").trainable = False
+    made.compile(keras.optimizers.Adam(0.1), keras.losses.MeanSquaredError(), metrics=[keras.metrics.MeanAbsoluteError()])
+    made.fit(np.random.default_rng(3).random((8, 6, 4), "f4"), np.ones((8, 3), "f4"), epochs=1, verbose=0)
+    return made
+
+
+def listed(h5py, path):
+    """Names and bytes of all that attributes of a whole model of the old kind list, in their order."""
+    found = []
+    with h5py.File(path) as file:
+        root = file["model_weights"]
+        groups = [root[name] for name in root.attrs["layer_names"]] + [file["optimizer_weights"]]
+        for group in groups:
+            found += [(group.name, name, np.asarray(group[name][()]).tobytes()) for name in group.attrs["weight_names"]]
+        return found, json.loads(file.attrs["model_config"]), json.loads(file.attrs["training_config"])
+
+
+def check_aged(tpx, h5py):
+    """Whole models of the old kind out of what version 3 keeps."""
+    import keras
+
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        keras.utils.set_random_seed(5)
+        want = mixed()
+        want.save(f"{folder}/new.keras")
+        want.save_weights(f"{folder}/new.weights.h5")
+        want.save(f"{folder}/own.h5")
+        Path(f"{folder}/config.json").write_text(want.to_json())
+        reshard(tpx, f"{folder}/new.keras", f"{folder}/a", "--to", "tp=1", "--format", "keras-legacy")
+        reshard(tpx, f"{folder}/new.weights.h5", f"{folder}/b", "--to", "tp=1", "--format", "keras-legacy", "--config",
+                f"{folder}/config.json")
+        (ours, config, training), (own, own_config, own_training) = (
+            listed(h5py, f"{folder}/{name}") for name in ("a/model.h5", "own.h5"))
+        if [(group, data) for group, _, data in ours] != [(group, data) for group, _, data in own]:
+            faults.append("new form to old: Keras lists other values")
+        if training != own_training:
+            faults.append(f"new form to old: {training} instead of {own_training}")
+        # Operations on tensors are kept in version 3's words, as Keras cannot read its own of the old kind.
+        layers, own_layers = (c["config"].pop("layers") for c in (config, own_config))
+        different = [a["class_name"] for a, b in zip(layers, own_layers) if a != b]
+        if config != own_config or different != ["Multiply"]:
+            faults.append(f"new form to old: other configurations, {different}")
+        for source in "ab":
+            if subprocess.run([tpx, "verify", f"{folder}/{source}", f"{folder}/new.keras"], capture_output=True).returncode:
+                faults.append(f"new form to old: tpx verify sees other states in {source}")
+            if not same(keras.models.load_model(f"{folder}/{source}/model.h5").get_weights(), want.get_weights()):
+                faults.append(f"new form to old: Keras loads another model from {source}")
+        other = keras.models.load_model(f"{folder}/new.keras")
+        for variable in other.weights:
+            variable.assign(np.ones(variable.shape, "f4"))
+        other.load_weights(f"{folder}/a/model.h5")
+        if not same(other.get_weights(), want.get_weights()):
+            faults.append("new form to old: Keras loads other weights")
+    return faults
+
+
+def check_own_classes(tpx):
+    """Layers of a user's class are told by another file of the same model, which need not have been trained."""
+    import keras
+    from keras import layers
+
+    @keras.saving.register_keras_serializable("tests")
+    class Block(layers.Layer):
+        def __init__(self, width=4, **more):
+            super().__init__(**more)
+            self.width = width
+            self.up, self.down = layers.Dense(2 * width), layers.Dense(width)
+
+        def build(self, shape):
+            self.up.build(shape)
+            self.down.build((*shape[:-1], 2 * self.width))
+
+        def call(self, x):
+            return self.down(self.up(x))
+
+    def model():
+        keras.utils.clear_session()
+        made = keras.Sequential([keras.Input((4,)), Block(), layers.Dense(3), Block(3)])
+        made.compile(keras.optimizers.Adam(0.1), keras.losses.MeanSquaredError())
+        return made
+
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = model()
+        for name in ("like.h5", "like.keras"):
+            fresh.save(f"{folder}/{name}")
+        want = model()
+        want.fit(np.ones((4, 4), "f4"), np.ones((4, 3), "f4"), epochs=2, verbose=0)
+        for name in ("want.h5", "want.keras"):
+            want.save(f"{folder}/{name}")
+        alone = subprocess.run([tpx, "reshard", f"{folder}/want.keras", f"{folder}/none", "--to", "tp=1", "--format",
+                                "keras-legacy"], capture_output=True, text=True)
+        if alone.returncode != 1 or "layer 'block' (of class Block)" not in alone.stderr:
+            faults.append(f"a layer of an own class: {alone.returncode} {alone.stderr}")
+        reshard(tpx, f"{folder}/want.keras", f"{folder}/old", "--to", "tp=1", "--format", "keras-legacy", "--config",
+                f"{folder}/like.h5")
+        reshard(tpx, f"{folder}/want.h5", f"{folder}/new", "--to", "tp=1", "--format", "keras", "--config",
+                f"{folder}/like.keras")
+        if not same(keras.models.load_model(f"{folder}/old/model.h5").get_weights(), want.get_weights()):
+            faults.append("own class: Keras loads other weights of the old kind")
+        again = model()
+        again.fit(np.zeros((4, 4), "f4"), np.ones((4, 3), "f4"), verbose=0)
+        again.load_weights(f"{folder}/new/model.weights.h5")
+        if not same(state(again), state(want)):
+            faults.append("own class: Keras loads another state of version 3")
+        for pair in ("old", "want.keras"), ("new", "want.h5"), ("old", "new"):
+            if subprocess.run([tpx, "verify", *(f"{folder}/{name}" for name in pair)], capture_output=True).returncode:
+                faults.append(f"own class: tpx verify sees other states in {pair}")
+    return faults
+
+
 def main(tpx):
     os.environ.setdefault("KERAS_BACKEND", "torch")
     faults, ran = [], 0
@@ -149,7 +281,7 @@ def main(tpx):
     try:
         import keras  # noqa: F401
 
-        faults += check_keras(tpx) + check_modernised(tpx)
+        faults += check_keras(tpx) + check_modernised(tpx) + check_aged(tpx, h5py) + check_own_classes(tpx)
         ran += 1
     except ImportError:
         print("skipped: no Keras here")

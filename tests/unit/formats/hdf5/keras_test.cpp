@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/hdf5.hpp"
+#include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/keras_model.hpp"
+#include "formats/hdf5/keras_variables.hpp"
 #include "formats/hdf5/tree.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
@@ -74,11 +76,6 @@ TEST_CASE("what is written for Keras is read again, each form from its own") {
         CHECK(again.format == source.format);
         CHECK(contents(again) == contents(source));
     }
-    const test::Scratch scratch;
-    CHECK_THROWS_WITH_AS(rewritten(open_hdf5("testdata/keras/tiny.keras"), Format::keras_legacy, scratch),
-                         "keras-legacy files are made of keras-legacy files only: keras do not tell the names of "
-                         "variables and the model's configuration",
-                         Error);
 }
 
 TEST_CASE("a whole model of the old kind becomes weights of version 3, each where Keras has it") {
@@ -88,6 +85,171 @@ TEST_CASE("a whole model of the old kind becomes weights of version 3, each wher
     CHECK(again.format == Format::keras);
     CHECK(contents(again) == contents(legacy));
     CHECK(checkpoint_paths(again) == checkpoint_paths(open_hdf5("testdata/keras/tiny.weights.h5")));
+}
+
+TEST_CASE("weights of version 3 become a whole model of the old kind, as its configuration says") {
+    const Checkpoint legacy = open_hdf5("testdata/keras/tiny.h5");
+    for (const char* form : {"tiny.keras", "tiny.weights.h5", "sharded"}) {
+        CAPTURE(form);
+        Checkpoint source = open_hdf5(fs::path{"testdata/keras"} / form);
+        const test::Scratch scratch;
+        if (std::string_view{form} != "tiny.keras") {
+            CHECK_THROWS_WITH_AS(
+                rewritten(source, Format::keras_legacy, scratch),
+                "keras-legacy files hold the model's configuration, which is missing here: --config FILE gives it, a "
+                ".keras archive of the model, its config.json, or what model.to_json() returns",
+                Error);
+            add_keras_model("testdata/keras/tiny.keras", source);
+        }
+        const Checkpoint again = rewritten(source, Format::keras_legacy, scratch);
+        CHECK(again.format == Format::keras_legacy);
+        CHECK(contents(again) == contents(legacy));
+        const auto attribute = [](const Checkpoint& checkpoint, const char* name) {
+            return nlohmann::json::parse(*hdf5::text_of(checkpoint.tree->groups.at(0).attributes, name));
+        };
+        CHECK(attribute(again, "model_config") == attribute(legacy, "model_config"));
+        // Keras forgot the optimizer in this archive, as it had saved the model in the old form before.
+        for (const auto& [name, path] : checkpoint_paths(again)) {
+            if (!name.starts_with("optimizer.")) CHECK(path == checkpoint_paths(legacy)[name]);
+        }
+    }
+}
+
+TEST_CASE("settings of training go along, in the words of the old kind") {
+    const std::string config = R"({"class_name": "Functional", "module": "keras.src.models.functional",
+        "registered_name": "Functional", "config": {"name": "m", "layers": [{"module": "mine", "class_name": "Own",
+            "registered_name": "pack>Own", "config": {"dtype": {"module": "keras", "shared_object_id": 5}},
+            "name": "own", "build_config": {}}]}, "compile_config": {
+        "optimizer": {"module": "x", "class_name": "Adam", "registered_name": "Adam", "config": {"beta_1": 0.9}},
+        "loss": {"a": {"module": "builtins", "class_name": "function", "config": "my_loss", "registered_name": "function"},
+                 "b": {"module": "keras.losses", "class_name": "Huber", "config": {}, "registered_name": null}},
+        "metrics": ["mae"], "jit_compile": false}})";
+    CHECK(hdf5::is_keras_config(config));
+    CHECK(hdf5::old_model_config(config) ==
+          R"({"class_name":"Functional","config":{"name":"m","layers":[{"class_name":"pack>Own","config":)"
+          R"({"dtype":{"module":"keras"}},"name":"own"}]}})");
+    CHECK(hdf5::old_training_config(config) ==
+          R"({"loss":{"a":"my_loss","b":{"class_name":"Huber","config":{}}},"metrics":["mae"],"jit_compile":false,)"
+          R"("optimizer_config":{"class_name":"Adam","config":{"beta_1":0.9}}})");
+    CHECK_FALSE(hdf5::is_keras_config(R"({"model_type": "llama"})"));
+    CHECK(hdf5::old_training_config(R"({"class_name": "Sequential", "config": {}})").empty());
+    std::string deep = "1";
+    for (int k = 0; k < 1000; ++k) deep = R"({"a":)" + deep + "}";
+    CHECK_THROWS_AS(hdf5::old_model_config(R"({"class_name": "Model", "config": )" + deep + "}"), Error);
+}
+
+namespace {
+
+/// A tree of version 3 with these datasets, and layers that are called like their groups.
+hdf5::Tree tree_of(std::initializer_list<const char*> paths) {
+    hdf5::Tree tree;
+    for (const std::string path : paths) {
+        const std::string group = path.substr(0, path.rfind('/'));
+        tree.groups.push_back({group, {}});
+        tree.datasets[path] = {path, {}, {}};
+    }
+    return tree;
+}
+
+std::string in_words(const std::vector<hdf5::KerasVariables>& layers) {
+    std::string words;
+    for (const hdf5::KerasVariables& layer : layers) {
+        words += layer.layer + ":";
+        for (const hdf5::KerasVariable& variable : layer.variables)
+            words += " " + variable.name + (variable.trainable ? "" : "!");
+        words += "; ";
+    }
+    return words;
+}
+
+}  // namespace
+
+TEST_CASE("the old kind has variables that are trained first, in the order of layers") {
+    const auto words = [](std::initializer_list<const char*> paths, const std::string& layers) {
+        return in_words(hdf5::keras_variables(
+            tree_of(paths), R"({"class_name": "Sequential", "config": {"name": "m", "layers": [)" + layers + "]}}"));
+    };
+    const char* inner = R"({"class_name": "Sequential", "config": {"name": "in", "layers": [
+        {"class_name": "Dense", "config": {"name": "a", "trainable": false}},
+        {"class_name": "BatchNormalization", "config": {"name": "n", "center": false}},
+        {"class_name": "Dense", "config": {"name": "b", "use_bias": false}}]}})";
+    CHECK(words({"layers/sequential/layers/dense/vars/0", "layers/sequential/layers/dense/vars/1",
+                 "layers/sequential/layers/batch_normalization/vars/0",
+                 "layers/sequential/layers/batch_normalization/vars/1",
+                 "layers/sequential/layers/batch_normalization/vars/2", "layers/sequential/layers/dense_1/vars/0"},
+                inner) ==
+          "in: in/n/gamma in/b/kernel in/a/kernel! in/a/bias! in/n/moving_mean! in/n/moving_variance!; ");
+    // The layer of a model's input, and operations, are no layers of it; an optimizer and random numbers are none
+    // either.
+    CHECK(words({"optimizer/vars/0", "layers/dense/vars/0"},
+                R"({"class_name": "InputLayer", "config": {"name": "i"}},
+                   {"class_name": "Add", "module": "keras.src.ops.numpy", "config": {"name": "add"}},
+                   {"class_name": "Dense", "config": {"name": "d", "use_bias": false}}, {"class_name": "Flatten", "config": {"name": "f"}})") ==
+          "d: d/kernel; f:; ");
+    const auto fails = [&](std::initializer_list<const char*> paths, const std::string& layers, const char* what) {
+        CHECK_THROWS_WITH_AS(words(paths, layers), doctest::Contains(what), Error);
+    };
+    const char* own =
+        R"({"class_name": "Dense", "module": null, "registered_name": "p>Dense", "config": {"name": "d"}})";
+    fails({"layers/dense/vars/0"}, own, "layer 'd' (of class Dense): in which order");
+    fails({"layers/dense/vars/0", "layers/dense/vars/1"},
+          R"({"class_name": "Dense", "config": {"name": "d", "use_bias": false}})", "layer 'd' (of class Dense)");
+    fails({"layers/dense/vars/0", "layers/dense/vars/2"}, R"({"class_name": "Dense", "config": {"name": "d"}})",
+          "layer 'd' (of class Dense)");
+    fails({"vars/0"}, R"({"class_name": "Flatten", "config": {"name": "f"}})", "the model itself: in which order");
+    fails({"layers/dense/vars/0"},
+          R"({"class_name": "Dense", "config": {"name": "d", "use_bias": false}},
+             {"class_name": "Dense", "config": {"name": "e"}})",
+          "layer 'e' shares its variables with another model");
+    fails({"layers/dense/vars/0"},
+          R"({"class_name": "Dense", "config": {"name": "d", "use_bias": false}},
+             {"class_name": "MultiHeadAttention", "config": {"name": "h"}})",
+          "layer 'h' shares its variables with another model");
+    CHECK_THROWS_WITH_AS(hdf5::keras_variables(tree_of({}), R"({"class_name": "Mine", "config": {}})"),
+                         "the model is of class Mine, whose configuration lists no layers", Error);
+    std::string deep = inner;
+    for (int k = 0; k < 100; ++k)
+        deep = R"({"class_name": "Sequential", "config": {"name": "s", "layers": [)" + deep + "]}}";
+    fails({}, deep, "nested more than 64 deep");
+}
+
+TEST_CASE("what is given for a file's model must be of that model") {
+    Checkpoint source = open_hdf5("testdata/keras/tiny.weights.h5");
+    CHECK_THROWS_WITH_AS(add_keras_model("testdata/hdf5/good/storage.h5", source),
+                         "testdata/hdf5/good/storage.h5: is no model of Keras", Error);
+    CHECK_THROWS_WITH_AS(add_keras_model("testdata/llama-rope/hf/config.json", source),
+                         "testdata/llama-rope/hf/config.json: is no configuration of a model of Keras", Error);
+    add_keras_model("testdata/keras/tiny.h5", source);
+    const test::Scratch scratch;
+    CHECK(contents(rewritten(source, Format::keras_legacy, scratch)) == contents(source));
+    Checkpoint narrow = source;
+    narrow.catalogue.tensors[0].shape = {1};
+    CHECK_THROWS_WITH_AS(rewritten(narrow, Format::keras_legacy, scratch), doctest::Contains("of another model"),
+                         Error);
+    narrow.catalogue.tensors.erase(narrow.catalogue.tensors.begin());
+    CHECK_THROWS_WITH_AS(rewritten(narrow, Format::keras_legacy, scratch), doctest::Contains("tiny.h5 only"), Error);
+}
+
+TEST_CASE("each form of a state in the Keras fixtures becomes each other one") {
+    const auto folder = test::fixtures();
+    if (folder.empty()) return;
+    for (const char* from : {"weights", "sharded", "archive", "legacy"}) {
+        for (const char* to : {"weights", "archive", "legacy"}) {
+            CAPTURE(from);
+            CAPTURE(to);
+            const auto at = [&](const std::string& form) { return folder / "hdf5" / ("keras3-" + form) / "ckpt"; };
+            Checkpoint source = open_hdf5(at(from));
+            const Checkpoint target = open_hdf5(at(to));
+            // A layer of a user's class is in it.
+            const char* like = target.format == Format::keras_legacy ? "legacy" : "archive";
+            add_keras_model(at(like) / (target.format == Format::keras_legacy ? "model.h5" : "model.keras"), source);
+            const test::Scratch scratch;
+            const Checkpoint again = rewritten(source, target.format, scratch);
+            CHECK(contents(again) == contents(target));
+            if (target.format == source.format) continue;
+            CHECK(checkpoint_paths(again) == checkpoint_paths(target));
+        }
+    }
 }
 
 TEST_CASE("layers are told by a model's configuration") {

@@ -71,6 +71,29 @@ TEST_CASE("states of ranks that the source has are its own, byte for byte") {
     }
 }
 
+TEST_CASE("states become the objects that torch_dist has") {
+    const Checkpoint checkpoint = open(checkpoint_path);
+    std::map<std::string, std::map<std::string, std::string>> stored, made;
+    const auto tensors_of = [](const Archive& archive) {
+        std::map<std::string, std::string> found;
+        for (const torch::NamedTensor& named : archive.tensors()) found[named.name] = archive.elements(named.tensor);
+        return found;
+    };
+    for (const Object& object : checkpoint.catalogue.objects) {
+        if (!object.name.starts_with("rng_state/")) continue;
+        const std::filesystem::path path = checkpoint.catalogue.path(object.file);
+        const Fd fd = open_file(path, O_RDONLY);
+        stored[object.name] = tensors_of(Archive::open({&fd, path, object.offset, object.length}));
+    }
+    for (const RngObject& object : rng_objects_of(checkpoint)) {
+        const MemoryFile file{object.archive};
+        made[object.name] = tensors_of(Archive::open(file.range()));
+    }
+    CHECK(made.size() == 4);
+    CHECK(made == stored);
+    CHECK(rng_objects_of(open("testdata/llama-small/hf")).empty());
+}
+
 TEST_CASE("ranks that the source has not get seeds of their own") {
     const RngStates states{open(checkpoint_path)};
     const Layout layout{.tp = 4, .pp = 4};

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/hdf5/keras_trees.hpp"
+
+#include "formats/hdf5/file.hpp"
+#include "formats/hdf5/keras.hpp"
+#include "formats/hdf5/keras_config.hpp"
+#include "formats/hdf5/keras_model.hpp"
+#include "formats/hdf5/keras_variables.hpp"
+#include "formats/hdf5/skeleton.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace tpx::formats::hdf5 {
+namespace {
+
+bool is_optimizer(std::string_view path) {
+    return path == "optimizer" || path.starts_with("optimizer/") || path == "optimizer_weights" ||
+           path.starts_with("optimizer_weights/");
+}
+
+bool is_state(const Tensor& tensor) { return tensor.name.starts_with("optimizer."); }
+
+std::vector<const Tensor*> states_of(const Content& content) {
+    std::vector<const Tensor*> states;
+    for (const Tensor& tensor : content.tensors) {
+        if (is_state(tensor)) states.push_back(&tensor);
+    }
+    return states;
+}
+
+void erase_optimizer(Tree& tree) {
+    std::erase_if(tree.groups, [](const GroupFacts& group) { return is_optimizer(group.path); });
+    std::erase_if(tree.datasets, [](const auto& entry) { return is_optimizer(entry.second.path); });
+}
+
+AttributeValue list_of_texts(const char* name, std::vector<std::string> texts) {
+    return {.name = name, .kind = AttributeValue::Kind::texts, .is_list = true, .texts = std::move(texts)};
+}
+
+// --- version 3 out of the old kind
+
+class NewTree {
+public:
+    NewTree(const Tree& old, const Content& content) : old_{old} {
+        for (const char* group : {"vars", "layers"}) tree_.groups.push_back({group, {}});
+        if (const std::string* config = text_of(old.groups.at(0).attributes, "model_config")) {
+            for (const KerasLayer& layer : keras_layers(*config)) name_group(layer.path + "/vars", layer.names.back());
+        }
+        for (const Tensor& tensor : content.tensors)
+            in_context([&] { return fmt::format("tensor '{}'", tensor.name); }, [&] { add(tensor); });
+    }
+
+    Tree take() { return std::move(tree_); }
+
+private:
+    void add(const Tensor& tensor) {
+        const std::string& path = old_.datasets.at(tensor.name).new_path;
+        if (path.empty()) refuse(tensor);
+        tree_.datasets[tensor.name] = {path, {}, {}};
+        const std::size_t end = tensor.name.rfind(".vars.");
+        if (end == tensor.name.npos || is_optimizer(path)) return;
+        const std::string chain = tensor.name.substr(0, end);
+        name_group(path.substr(0, path.rfind('/')), chain.substr(chain.rfind('.') + 1));
+    }
+
+    [[noreturn]] void refuse(const Tensor& tensor) const {
+        if (is_optimizer(old_.datasets.at(tensor.name).path))
+            throw Error{Exit::usage,
+                        "an optimizer around another one has another form in files of Keras 3; --drop optimizer leaves "
+                        "it out"};
+        throw Error{Exit::usage,
+                    "the file does not tell where in files of Keras 3 its layer stands: it has no model_config, or the "
+                    "layer is part of one that is no model, recurrent layer, wrapper or MultiHeadAttention; --config "
+                    "MODEL.keras takes that from a file of Keras 3 of the same model"};
+    }
+
+    /// The group of each layer tells the layer's name.
+    void name_group(const std::string& group, const std::string& name) {
+        if (named_.insert(group).second) tree_.groups.push_back({group, {text_attribute("name", name)}});
+    }
+
+    const Tree& old_;
+    Tree tree_;
+    std::set<std::string> named_;
+};
+
+// --- the old kind out of version 3
+
+class OldTree {
+public:
+    OldTree(const Tree& source, const Content& content) : source_{source} {
+        if (source.config.empty())
+            throw Error{Exit::usage,
+                        "keras-legacy files hold the model's configuration, which is missing here: --config FILE gives "
+                        "it, a .keras archive of the model, its config.json, or what model.to_json() returns"};
+        for (const auto& [tensor, origin] : source.datasets) tensors_[origin.path] = tensor;
+        layers_ = keras_variables(source, source.config);
+        add_root();
+        add_layers();
+        add_optimizer(content);
+    }
+
+    Tree take() { return std::move(tree_); }
+
+private:
+    void add_root() {
+        // Without a version it would be taken for one whose kernels were transposed.
+        const std::string version = source_.keras_version.empty() ? "3.0.0" : source_.keras_version;
+        Attributes root{text_attribute("keras_version", version),
+                        text_attribute("model_config", old_model_config(source_.config))};
+        const std::string training = old_training_config(source_.config);
+        if (!training.empty()) root.push_back(text_attribute("training_config", training));
+        tree_.groups.push_back({"", std::move(root)});
+        std::vector<std::string> names;
+        for (const KerasVariables& layer : layers_) names.push_back(layer.layer);
+        tree_.groups.push_back(
+            {"model_weights",
+             {list_of_texts("layer_names", std::move(names)), text_attribute("keras_version", version)}});
+        tree_.groups.push_back({"model_weights/top_level_model_weights", {list_of_texts("weight_names", {})}});
+    }
+
+    void add_layers() {
+        for (const KerasVariables& layer : layers_) {
+            const std::string group = "model_weights/" + layer.layer;
+            std::vector<std::string> names;
+            std::map<std::string, int> counts;
+            for (const KerasVariable& variable : layer.variables) {
+                const std::string above = variable.name.substr(0, variable.name.rfind('/'));
+                const std::string& tensor = tensors_.at(variable.path);
+                // Files of the old kind know layers by their names alone.
+                if (tensor != fmt::format("{}.vars.{}", dotted(above), counts[above]++))
+                    throw failure("layer '{}': is not the only one with that name, so the old kind cannot hold it",
+                                  above);
+                names.push_back(variable.name);
+                tree_.datasets[tensor] = {group + "/" + variable.name, {}, {}};
+            }
+            tree_.groups.push_back({group, {list_of_texts("weight_names", std::move(names))}});
+        }
+    }
+
+    void add_optimizer(const Content& content) {
+        const std::vector<const Tensor*> states = states_of(content);
+        if (states.empty()) return;
+        std::string optimizer = "optimizer";
+        for (const GroupFacts& group : source_.groups) {
+            const std::string* name = text_of(group.attributes, "name");
+            if (group.path == "optimizer/vars" && name != nullptr) optimizer = *name;
+        }
+        std::vector<std::string> names = optimizer_names(source_.config, states.size(), layers_);
+        for (std::string& name : names) name.insert(0, optimizer + "/");
+        for (std::size_t k = 0; k < names.size(); ++k)
+            tree_.datasets[fmt::format("optimizer.vars.{}", k)] = {"optimizer_weights/" + names[k], {}, {}};
+        tree_.groups.push_back({"optimizer_weights", {list_of_texts("weight_names", std::move(names))}});
+    }
+
+    const Tree& source_;
+    Tree tree_;
+    std::map<std::string, std::string> tensors_;  // by dataset
+    std::vector<KerasVariables> layers_;
+};
+
+// --- what another checkpoint of the same model shows
+
+/// State of an optimizer that `like`, which may never have been trained, does not have.
+void add_states(Format format, const std::vector<const Tensor*>& states, Tree& tree) {
+    erase_optimizer(tree);
+    if (states.empty()) return;
+    std::vector<std::string> names;
+    for (std::size_t k = 0; k < states.size(); ++k) {
+        const std::string name = fmt::format("variable_{}", k);
+        names.push_back("optimizer/" + name);
+        const std::string path = format == Format::keras ? fmt::format("optimizer/vars/{}", k)
+                                                         : fmt::format("optimizer_weights/optimizer/{}", name);
+        tree.datasets[fmt::format("optimizer.vars.{}", k)] = {path, {}, {}};
+    }
+    if (format == Format::keras_legacy)
+        tree.groups.push_back({"optimizer_weights", {list_of_texts("weight_names", std::move(names))}});
+}
+
+Tree tree_like(const Checkpoint& like, Format format, const Content& content) {
+    Tree tree = *like.tree;
+    const std::string file = like.catalogue.path(0).string();
+    std::map<std::string, const Tensor*> known;
+    for (const Tensor& tensor : like.catalogue.tensors) known[tensor.name] = &tensor;
+    const std::vector<const Tensor*> states = states_of(content);
+    if (!std::ranges::all_of(states, [&](const Tensor* t) { return known.contains(t->name); }) ||
+        std::ranges::count_if(like.catalogue.tensors, is_state) != std::ssize(states))
+        add_states(format, states, tree);
+    std::set<std::string_view> mine;
+    for (const Tensor& tensor : content.tensors) {
+        if (is_state(tensor)) continue;
+        mine.insert(tensor.name);
+        const auto found = known.find(tensor.name);
+        if (found == known.end())
+            throw failure("tensor '{}': {} has none, so that is of another model", tensor.name, file);
+        if (found->second->shape != tensor.shape)
+            throw failure("tensor '{}': is {}, but {} in {}, so that is of another model", tensor.name,
+                          to_string(tensor.shape), to_string(found->second->shape), file);
+    }
+    for (const auto& [name, tensor] : known) {
+        if (!is_state(*tensor) && !is_keras_seed(name) && !mine.contains(name))
+            throw failure("tensor '{}': is in {} only, so that is of another model", name, file);
+    }
+    return tree;
+}
+
+}  // namespace
+
+Tree keras_tree(Format format, const Content& content) {
+    const Checkpoint& source = *content.source;
+    const Tree& own = *source.tree;
+    if (own.like && own.like->format == format && source.format != format) return tree_like(*own.like, format, content);
+    if (format == Format::keras && source.format == Format::keras_legacy) return NewTree{own, content}.take();
+    if (format == Format::keras_legacy && source.format == Format::keras) return OldTree{own, content}.take();
+    Tree tree = own;
+    if (states_of(content).empty()) erase_optimizer(tree);
+    return tree;
+}
+
+}  // namespace tpx::formats::hdf5
