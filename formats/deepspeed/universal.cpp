@@ -122,7 +122,7 @@ private:
             if (!stored.shape.empty()) throw failure("a step of shape {}", to_string(stored.shape));
             for (const auto& [name, shape] : groups[number]) {
                 const std::string full = name + "/step";
-                if (!builder_.has(full)) add_scalar(full, path, stored);
+                if (!builder_.has(full)) add_scalar(full, "step", path, stored);
             }
         }
     }
