@@ -281,6 +281,19 @@ private:
     std::map<std::string, std::uint64_t> not_compared_;
 };
 
+/// From then on tensors are nothing but their names.
+void forget_meanings(formats::Source& source) {
+    source.reading = {.meanings = std::vector<Meaning>(source.reading.meanings.size())};
+    source.checkpoint.roles.clear();
+    source.checkpoint.parameters.clear();
+}
+
+std::set<std::string_view> names_of(const formats::Source& source) {
+    std::set<std::string_view> names;
+    for (const Tensor& tensor : source.checkpoint.catalogue.tensors) names.insert(tensor.name);
+    return names;
+}
+
 }  // namespace
 
 Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b, bool cast) {
@@ -290,11 +303,13 @@ Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b
     if (a.reading.complete != b.reading.complete || !a.reading.complete) {
         const bool same_names = (a.reading.dialect == nullptr) == (b.reading.dialect == nullptr) &&
                                 (!a.reading.dialect || a.reading.dialect->name == b.reading.dialect->name);
-        if (!same_names)
+        if (!same_names && names_of(a) != names_of(b))
             throw mpi::AgreedError{failure(
                 "A and B use different names, and neither tells the model's dimensions; give them with --config")};
-        a.reading.complete = false;
-        b.reading.complete = false;
+        for (formats::Source* source : {&a, &b}) {
+            source->reading.complete = false;
+            if (!same_names) forget_meanings(*source);
+        }
     }
     return Comparer{comm, read_member(comm, a), read_member(comm, b), cast}.run();
 }

@@ -22,6 +22,8 @@ namespace {
 using torch::Kind;
 using torch::Value;
 
+constexpr std::string_view param_groups = ".param_groups.";
+
 /// One of Megatron's groups of parameters, which do not name them.
 struct MegatronGroup {
     AdamSettings settings;
@@ -29,7 +31,7 @@ struct MegatronGroup {
     std::int64_t step = 0;
 
     void read(std::string_view key, Value value) {
-        set(settings, key, value);
+        set(settings, key, value, nullptr);
         if (key == "wd_mult") wd_mult = value.as_real();
         if (key == "step" && value.is(Kind::integer)) step = value.as_int();
     }
@@ -68,9 +70,8 @@ std::int64_t step_in(const torch::Archive& archive) {
     const auto tensor = archive.tensor(archive.root());
     if (!tensor || tensor->dtype != DType::f32 || volume(tensor->shape) != 1)
         throw failure("the optimizer's step is no tensor of one f32");
-    float value = 0;
-    std::memcpy(&value, archive.elements(*tensor).data(), sizeof value);
-    if (!(value >= 0 && value < 1e15F)) throw failure("the optimizer's step is {}", value);
+    const double value = scalar(archive, *tensor);
+    if (!(value >= 0 && value < 1e15)) throw failure("the optimizer's step is {}", value);
     return std::llround(value);
 }
 
@@ -90,9 +91,19 @@ std::int64_t stored_step(const Source& source) {
     return step;
 }
 
-/// Sets what the object says of parameters, if `key` is a setting.
-void read_setting(const Catalogue& catalogue, const Object& object, std::string_view key, AdamSettings& settings) {
-    with_archive(catalogue, object, [&](const torch::Archive& archive) { set(settings, key, archive.root()); });
+/// The entries of groups that DCP keeps: objects, and tensors of optimizers whose learning rate is one.
+std::vector<Object> entries_of_groups(const Checkpoint& checkpoint) {
+    const Catalogue& catalogue = checkpoint.catalogue;
+    std::vector<Object> entries = catalogue.objects;
+    for (std::size_t p = 0; p < checkpoint.archives.size(); ++p) {
+        const Piece& piece = catalogue.pieces[p];
+        entries.push_back({.name = catalogue.tensors[piece.tensor].name,
+                           .file = piece.file,
+                           .offset = piece.offset,
+                           .length = checkpoint.archives[p]});
+    }
+    std::erase_if(entries, [](const Object& entry) { return entry.name.find(param_groups) == entry.name.npos; });
+    return entries;
 }
 
 bool is_setting(std::string_view key) {
@@ -123,7 +134,6 @@ std::optional<Adam> of_megatron_objects(const Catalogue& catalogue) {
 /// DCP keeps an object for each setting: of a group, "optim.param_groups.0.lr", or in the flattened form of each
 /// parameter, "optimizer.param_groups.PARAMETER.lr".
 std::optional<Adam> of_objects(const Source& source) {
-    constexpr std::string_view groups = ".param_groups.";
     const Catalogue& catalogue = source.checkpoint.catalogue;
     Adam adam;
     std::map<std::string, AdamSettings> of_groups;
@@ -131,19 +141,20 @@ std::optional<Adam> of_objects(const Source& source) {
     if (known.empty())
         if (auto megatron = of_megatron_objects(catalogue)) return megatron;
     for (const OptimizerGroup& group : known) of_groups[group.prefix];
-    for (const Object& object : catalogue.objects) {
+    for (const Object& object : entries_of_groups(source.checkpoint)) {
         const std::size_t dot = object.name.rfind('.');
-        const std::size_t at = object.name.find(groups);
-        if (at == object.name.npos || dot < at + groups.size()) continue;
+        const std::size_t at = object.name.find(param_groups);
+        if (dot < at + param_groups.size()) continue;
         const std::string key = object.name.substr(dot + 1);
         if (!is_setting(key)) continue;
-        const std::string parameter = object.name.substr(at + groups.size(), dot - at - groups.size());
+        const std::string parameter = object.name.substr(at + param_groups.size(), dot - at - param_groups.size());
         const auto group = of_groups.find(object.name.substr(0, dot + 1));
         AdamSettings& settings =
             group != of_groups.end()
                 ? group->second
                 : adam.own[fmt::format("{}.state.{}.exp_avg", std::string_view{object.name}.substr(0, at), parameter)];
-        read_setting(catalogue, object, key, settings);
+        with_archive(catalogue, object,
+                     [&](const torch::Archive& archive) { set(settings, key, archive.root(), &archive); });
     }
     for (const OptimizerGroup& group : known)
         for (const std::string& param : group.params)
@@ -197,16 +208,31 @@ const AdamSettings& Adam::of(std::string_view moment, int axes) const {
     return found != own.end() ? found->second : axes > 1 ? matrices : vectors;
 }
 
-void set(AdamSettings& settings, std::string_view key, Value value) {
-    if (key == "lr") settings.lr = value.as_real();
-    if (key == "initial_lr" || key == "max_lr") settings.initial_lr = value.is_none() ? 0 : value.as_real();
-    if (key == "eps") settings.eps = value.as_real();
-    if (key == "weight_decay") settings.weight_decay = value.as_real();
+double scalar(const torch::Archive& archive, const torch::StoredTensor& tensor) {
+    if (volume(tensor.shape) != 1 || (tensor.dtype != DType::f32 && tensor.dtype != DType::f64))
+        throw failure("a tensor of {} {}, not of one f32 or f64", volume(tensor.shape), name(tensor.dtype));
+    const std::string bytes = archive.elements(tensor);
+    double wide = 0;
+    float narrow = 0;
+    if (tensor.dtype == DType::f64) std::memcpy(&wide, bytes.data(), sizeof wide);
+    if (tensor.dtype == DType::f32) std::memcpy(&narrow, bytes.data(), sizeof narrow);
+    return tensor.dtype == DType::f64 ? wide : narrow;
+}
+
+void set(AdamSettings& settings, std::string_view key, Value value, const torch::Archive* archive) {
+    const auto real = [&](Value given) {
+        const auto tensor = archive != nullptr ? archive->tensor(given) : std::nullopt;
+        return tensor ? scalar(*archive, *tensor) : given.as_real();
+    };
+    if (key == "lr") settings.lr = real(value);
+    if (key == "initial_lr" || key == "max_lr") settings.initial_lr = value.is_none() ? 0 : real(value);
+    if (key == "eps") settings.eps = real(value);
+    if (key == "weight_decay") settings.weight_decay = real(value);
     if (key != "betas") return;
     const auto betas = value.items();
     if (betas.size() != 2) throw failure("param_groups: betas of {} values", betas.size());
-    settings.beta1 = betas[0].as_real();
-    settings.beta2 = betas[1].as_real();
+    settings.beta1 = real(betas[0]);
+    settings.beta2 = real(betas[1]);
 }
 
 std::optional<Adam> adam_of(Source& source) {

@@ -12,8 +12,10 @@
 #include <string_view>
 
 namespace tpx::torch {
+class Archive;
+struct StoredTensor;
 struct Value;
-}
+}  // namespace tpx::torch
 
 namespace tpx::formats {
 
@@ -47,8 +49,12 @@ struct Adam {
 /// How many axes tensor `t` has, without those of the layers and experts that it may be stacked from.
 int own_axes(const Reading& reading, std::span<const Tensor> tensors, std::size_t t);
 
-/// Sets what an entry `key` of param_groups says; others are passed over. Throws Error for a malformed one.
-void set(AdamSettings& settings, std::string_view key, torch::Value value);
+/// The element of a tensor of one f32 or f64. Throws Error for others.
+double scalar(const torch::Archive& archive, const torch::StoredTensor& tensor);
+
+/// Sets what an entry `key` of param_groups says, which may be a tensor of one element in `archive`, if there is one;
+/// others are passed over. Throws Error for a malformed one.
+void set(AdamSettings& settings, std::string_view key, torch::Value value, const torch::Archive* archive);
 
 /// The optimizer of `source`: by Megatron's common state, by the param_groups and steps of a DCP checkpoint, by those
 /// of DeepSpeed's optimizer files or of a training script's file; nothing when it tells none. Names are those of

@@ -14,7 +14,6 @@
 #include "formats/megatron/stages.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/model_config.hpp"
-#include "formats/named_roles.hpp"
 #include "formats/roles.hpp"
 #include "formats/target_states.hpp"
 #include "formats/unknown_tensors.hpp"
@@ -216,9 +215,7 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
                    if (source.checkpoint.rank_files) put_together(source.checkpoint, families, merged);
                    if (source.checkpoint.format == Format::torch_dist)
                        unpack_optimizer(source.checkpoint, families, merged);
-                   source.reading = read_by_roles(source.checkpoint, families, merged);
-                   if (!source.reading.family && tell_named_roles(source.checkpoint))
-                       source.reading = read_by_roles(source.checkpoint, families, merged);
+                   source.reading = read_by_names(source.checkpoint, families, merged);
                });
     note_unknown(source);
     source.layout = source.checkpoint.layout;

@@ -70,6 +70,11 @@ private:
 
 }  // namespace
 
+void note_shape(std::map<std::int64_t, Shape>& shapes, std::int64_t number, const Shape& shape) {
+    const auto [known, is_new] = shapes.emplace(number, shape);
+    if (!is_new && volume(shape) > volume(known->second)) known->second = shape;
+}
+
 std::vector<std::string> parameters_by_number(std::span<const StateDictEntry> model,
                                               std::span<const std::vector<std::int64_t>> groups,
                                               const std::map<std::int64_t, Shape>& shapes) {
@@ -80,10 +85,20 @@ std::vector<std::string> parameters_by_number(std::span<const StateDictEntry> mo
     Order order;
     for (const StateDictEntry& entry : model)
         if (entry.parameter) order.push_back(&entry);
-    if (groups.size() > 1) order = Dealer{groups, shapes}.deal(order);
-    if (shapes.empty() || !fits(order, static_cast<std::size_t>(count), shapes)) return {};
+    const auto settle = [&](const Order& all) {
+        Order dealt = groups.size() > 1 ? Dealer{groups, shapes}.deal(all) : all;
+        return !shapes.empty() && fits(dealt, static_cast<std::size_t>(count), shapes) ? dealt : Order{};
+    };
+    Order settled = settle(order);
+    if (settled.empty() && shapes.size() == static_cast<std::size_t>(count)) {
+        // Frozen parameters have no number. Where all numbers have state, none of another shape can be one of them.
+        std::erase_if(order, [&](const StateDictEntry* entry) {
+            return std::ranges::none_of(shapes, [&](const auto& known) { return known.second == entry->shape; });
+        });
+        settled = settle(order);
+    }
     std::vector<std::string> names;
-    for (const StateDictEntry* entry : order) names.push_back(entry->name);
+    for (const StateDictEntry* entry : settled) names.push_back(entry->name);
     return names;
 }
 

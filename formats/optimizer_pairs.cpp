@@ -144,7 +144,8 @@ private:
         const Tensor& weight = canonical_.tensors[w];
         for (const auto& [role, t] : parameter.states) {
             const Tensor& state = canonical_.tensors[t];
-            if (role != "step" && state.shape != weight.shape)
+            // What else an optimizer keeps has shapes of its own: Adafactor's rows and columns, NAdam's products.
+            if (role != "step" && role != "state" && state.shape != weight.shape)
                 fault(t,
                       fmt::format("has shape {}, its parameter {}", to_string(state.shape), to_string(weight.shape)));
         }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/roles.hpp"
 
+#include "formats/named_roles.hpp"
+
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -58,6 +62,29 @@ void spread(const Checkpoint& checkpoint, std::span<const std::uint32_t> numbers
     reading.meanings = std::move(meanings);
 }
 
+/// "model." of "model.layers.0.weight" when the names of all weights begin so; empty when they do not.
+std::string common_attribute(const Checkpoint& checkpoint) {
+    std::optional<std::string_view> common;
+    for (std::uint32_t t = 0; t < checkpoint.roles.size(); ++t) {
+        if (checkpoint.roles[t] != "weight") continue;
+        const std::string_view name = parameter_of(checkpoint, t);
+        const std::string_view attribute = name.substr(0, name.find('.') + 1);
+        if (attribute.empty() || attribute.size() == name.size() || attribute != common.value_or(attribute)) return {};
+        common = attribute;
+    }
+    return std::string{common.value_or("")};
+}
+
+bool weights_are_read(const Checkpoint& checkpoint, const Reading& reading) {
+    for (std::uint32_t t = 0; t < checkpoint.roles.size(); ++t)
+        if (checkpoint.roles[t] == "weight" && reading.meanings[t].kind == Meaning::Kind::unknown) return false;
+    return reading.family != nullptr;
+}
+
+constexpr bool may_wrap_models(Format format) {
+    return is_torch(format) || format == Format::dcp || format == Format::safetensors || format == Format::hdf5;
+}
+
 }  // namespace
 
 Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
@@ -72,6 +99,43 @@ Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> fami
     Reading reading = read(parameters, families, config);
     spread(checkpoint, numbers, reading);
     return reading;
+}
+
+namespace {
+
+/// See read_by_names; nothing where no attribute lies above the names that rules know.
+std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<const Family> families,
+                                             const Config& config) {
+    if (!may_wrap_models(checkpoint.format)) return std::nullopt;
+    constexpr int most = 3;  // a model in a LightningModule under DDP, compiled
+    const auto roles = checkpoint.roles;
+    const auto parameters = checkpoint.parameters;
+    const std::vector<Tensor>& tensors = checkpoint.catalogue.tensors;
+    if (roles.empty()) checkpoint.roles.assign(tensors.size(), "weight");
+    if (parameters.empty())
+        for (const Tensor& tensor : tensors) checkpoint.parameters.push_back(tensor.name);
+    for (int k = 0; k < most; ++k) {
+        const std::string attribute = common_attribute(checkpoint);
+        if (attribute.empty()) break;
+        for (std::uint32_t t = 0; t < tensors.size(); ++t)
+            if (checkpoint.roles[t] != "extra" && checkpoint.parameters[t].starts_with(attribute))
+                checkpoint.parameters[t].erase(0, attribute.size());
+        Reading reading = read_by_roles(checkpoint, families, config);
+        if (weights_are_read(checkpoint, reading)) return reading;
+    }
+    checkpoint.roles = roles;
+    checkpoint.parameters = parameters;
+    return std::nullopt;
+}
+
+}  // namespace
+
+Reading read_by_names(Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
+    Reading reading = read_by_roles(checkpoint, families, config);
+    if (!reading.family && tell_named_roles(checkpoint)) reading = read_by_roles(checkpoint, families, config);
+    if (reading.family && reading.unknown.empty()) return reading;
+    auto below = read_below_attributes(checkpoint, families, config);
+    return below ? *std::move(below) : std::move(reading);
 }
 
 }  // namespace tpx::formats

@@ -174,7 +174,7 @@ private:
         for (const Placed& one : placed_) {
             if (!keys_of_root(one.path, root_) || one.path.back() == "step") continue;
             if (const auto number = number_of(one.path[one.path.size() - 2]))
-                shapes.emplace(*number, tensor(one).shape);
+                note_shape(shapes, *number, tensor(one).shape);
         }
         return shapes;
     }

@@ -41,7 +41,7 @@ public:
         if (!group.settings.is(Kind::dict) || !group.settings.find("lr") || !group.settings.find("betas")) return false;
         AdamSettings settings;
         for (const torch::Entry& entry : group.settings.entries())
-            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value);
+            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value, nullptr);
         if (const auto step = step_of(group)) {
             if (steps_ && *steps_ != *step)
                 throw failure("groups of parameters are at steps {} and {}", *steps_, *step);

@@ -76,10 +76,14 @@ private:
         const std::string name = fmt::format("{}/{}", file.parameter, file.state);
         if (file.state == "step") {
             if (!stored.shape.empty()) throw failure("a step of shape {}", to_string(stored.shape));
-            add_scalar(name, file.path, stored);
+            add_scalar(name, "step", file.path, stored);
             return true;
         }
         const Shape& shape = found->second.slicing.whole;
+        if (stored.shape.empty() && !shape.empty()) {  // NAdam keeps such
+            add_scalar(name, role_of_state(file.state), file.path, stored);
+            return true;
+        }
         if (volume(stored.shape) != volume(shape) || !is_row_major(stored) ||
             (stored.shape != shape && stored.shape.size() > 1))
             throw failure("has shape {}, but {} in param_shapes", to_string(stored.shape), to_string(shape));
@@ -90,8 +94,9 @@ private:
         return true;
     }
 
-    void add_scalar(const std::string& name, const fs::path& path, const torch::StoredTensor& stored) {
-        const std::uint32_t tensor = builder_.tensor(name, "step", stored.dtype, {});
+    void add_scalar(const std::string& name, std::string_view role, const fs::path& path,
+                    const torch::StoredTensor& stored) {
+        const std::uint32_t tensor = builder_.tensor(name, role, stored.dtype, {});
         builder_.add_slice(tensor, builder_.file(path), stored, unsliced({}).blocks[0], 0);
     }
 
@@ -117,7 +122,7 @@ private:
             if (!stored.shape.empty()) throw failure("a step of shape {}", to_string(stored.shape));
             for (const auto& [name, shape] : groups[number]) {
                 const std::string full = name + "/step";
-                if (!builder_.has(full)) add_scalar(full, path, stored);
+                if (!builder_.has(full)) add_scalar(full, "step", path, stored);
             }
         }
     }

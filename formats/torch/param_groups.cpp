@@ -53,7 +53,7 @@ std::optional<Value> named(Document& document, Value known, std::vector<Group> g
         if (!group.is(Kind::dict)) return std::nullopt;
         AdamSettings settings;
         for (const Entry& entry : group.entries())
-            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value);
+            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value, nullptr);
         std::vector<Value> params;
         for (Group& one : groups)
             if (alike(one.settings, settings)) params.insert(params.end(), one.params.begin(), one.params.end());

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -184,7 +183,7 @@ private:
             for (const Entry& one : state.value.entries()) {
                 if (!Archive::is_tensor(one.value) || !one.key.is(Kind::string) || one.key.as_string() == "step")
                     continue;
-                result.emplace(state.key.as_int(), archive_.tensor(one.value)->shape);
+                note_shape(result, state.key.as_int(), archive_.tensor(one.value)->shape);
             }
         }
         return result;
@@ -217,9 +216,8 @@ private:
             step = value.as_int();
         } else if (const auto tensor = archive_.tensor(value); tensor && volume(tensor->shape) == 1) {
             if (tensor->dtype != DType::f32) return;
-            float number = 0;
-            std::memcpy(&number, archive_.elements(*tensor).data(), sizeof number);
-            if (!(number >= 0 && number < 1e15F)) throw failure("the optimizer's step is {}", number);
+            const double number = scalar(archive_, *tensor);
+            if (!(number >= 0 && number < 1e15)) throw failure("the optimizer's step is {}", number);
             step = std::llround(number);
         }
         step_ = std::max(step_.value_or(0), step);
@@ -229,7 +227,7 @@ private:
         if (!group.find("lr") || !group.find("betas")) return;
         AdamSettings settings;
         for (const Entry& entry : group.entries())
-            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value);
+            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value, &archive_);
         for (const Value key : group.at("params").items()) {
             const auto moment = moments_.find(parameter(key, names));
             if (moment != moments_.end()) adam_.own[moment->second] = settings;

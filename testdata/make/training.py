@@ -7,8 +7,9 @@ leave: state by number with matrices and vectors in groups of their own and torc
 Lightning nests it (lightning.ckpt), by name (named.pt; with tensors of the script's own, extras.pt), with param_names
 in the groups (param-names.pt), and as a DCP checkpoint (dcp), also below another key, as an application's state (dcp-
 app), and, by number, of two ranks of FSDP2 (dcp-numbered); and as DCP of a model with Hugging Face's names and an output
-layer tied to the embedding, by number (dcp-tied) and by flattened names (dcp-hf). In unclear.pt and dcp-unclear two orders of the parameters
-fit the shapes. Values depend on seed and name only.
+layer tied to the embedding, by number (dcp-tied) and by flattened names (dcp-hf). With these names, but not tied, as an attribute of a
+LightningModule, whose learning rate is a tensor (lightning-hf.ckpt); a model of no family with NAdam, flattened (dcp-toy)
+and by number (tensor-lr.pt). In unclear.pt and dcp-unclear two orders of the parameters fit the shapes. Values depend on seed and name only.
 """
 import copy
 import os
@@ -54,15 +55,16 @@ def llama():
     return model
 
 
-def tied():
-    """The same with the names of Hugging Face, and an output layer that is the embedding."""
+def hf_llama(tied):
+    """The same with the names of Hugging Face, and an output layer that may be the embedding."""
     attention = Parts({"q_proj": linear(HIDDEN, HIDDEN), "k_proj": linear(KV, HIDDEN), "v_proj": linear(KV, HIDDEN), "o_proj": linear(HIDDEN, HIDDEN)})
     mlp = Parts({"gate_proj": linear(FFN, HIDDEN), "up_proj": linear(FFN, HIDDEN), "down_proj": linear(HIDDEN, FFN)})
     norms = {name: nn.RMSNorm(HIDDEN) for name in ("input_layernorm", "post_attention_layernorm")}
     layers = Parts({"0": Parts({"self_attn": attention, "mlp": mlp, **norms})})
     inner = Parts({"embed_tokens": nn.Embedding(VOCAB, HIDDEN), "layers": layers, "norm": nn.RMSNorm(HIDDEN)})
     model = Parts({"model": inner, "lm_head": linear(VOCAB, HIDDEN)})
-    model.lm_head.weight = inner.embed_tokens.weight
+    if tied:
+        model.lm_head.weight = inner.embed_tokens.weight
     for name, parameter in model.named_parameters():
         torch.manual_seed(zlib.crc32(name.encode()))
         parameter.data = torch.randn_like(parameter) * 0.1
@@ -117,13 +119,22 @@ def main():
     dcp.save({"app": {"model": model_state, "optim": optimizer_state}, "step": 3}, checkpoint_id=out / "dcp-app", no_dist=True)
     processes.spawn(numbered_on_rank, (2, out / "dcp-numbered"), nprocs=2)
 
-    twin, its_adam = train(*(lambda m: (m, adam(by_axes(m))))(tied()))
+    twin, its_adam = train(*(lambda m: (m, adam(by_axes(m))))(hf_llama(tied=True)))
     dcp.save({"model": twin.state_dict(), "optim": its_adam.state_dict()}, checkpoint_id=out / "dcp-tied", no_dist=True)
     flat = StateDictOptions(flatten_optimizer_state_dict=True)
     model_state, optimizer_state = get_state_dict(twin, its_adam, options=flat)
     told = (".lr", ".betas", ".eps", ".weight_decay")  # the others take place and say nothing
     optimizer_state = {k: v for k, v in optimizer_state.items() if k.startswith("state.") or k.endswith(told)}
     dcp.save({"model": model_state, "optimizer": optimizer_state}, checkpoint_id=out / "dcp-hf", no_dist=True)
+
+    hf, optimizer = train(*(lambda m: (m, torch.optim.AdamW(by_axes(m), lr=torch.tensor(2e-3), foreach=False)))(hf_llama(tied=False)))
+    below = {f"model.{name}": tensor for name, tensor in hf.state_dict().items()}
+    torch.save({"epoch": 1, "state_dict": below, "optimizer_states": [optimizer.state_dict()]}, out / "lightning-hf.ckpt")
+    toy = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    toy, optimizer = train(toy, torch.optim.NAdam(by_axes(toy), lr=torch.tensor(1e-3), foreach=False))
+    toy_state, optimizer_state = get_state_dict(toy, optimizer, options=flat)
+    dcp.save({"model": toy_state, "optim": optimizer_state}, checkpoint_id=out / "dcp-toy", no_dist=True)
+    torch.save({"model": toy_state, "optim": optimizer.state_dict()}, out / "tensor-lr.pt")
 
     named = llama()
     groups = by_axes(named)

@@ -40,6 +40,26 @@ TEST_CASE("groups may be dealt otherwise, where each has shapes of its own") {
     CHECK(parameters_by_number(layers, Groups{{0, 1}}, {{0, {2, 2}}, {1, {2, 2}}}) == Names{"0.weight", "1.weight"});
 }
 
+TEST_CASE("frozen parameters have no number") {
+    std::vector<StateDictEntry> frozen = model;
+    frozen.insert(frozen.begin(), {"embedding", {9, 3}});
+    const std::map<std::int64_t, Shape> shapes{{0, {4, 3}}, {1, {2, 4}}, {2, {4}}, {3, {2}}};
+    CHECK(parameters_by_number(frozen, Groups{{0, 1}, {2, 3}}, shapes) ==
+          Names{"a.weight", "b.weight", "a.bias", "b.bias"});
+    frozen[0].shape = {2, 4};  // then b.weight may be the frozen one
+    CHECK(parameters_by_number(frozen, Groups{{0, 1}, {2, 3}}, shapes).empty());
+    frozen[0].shape = {9, 3};  // and what has no state could be it
+    CHECK(parameters_by_number(frozen, Groups{{0, 1}, {2, 3}}, {{0, {4, 3}}, {1, {2, 4}}, {2, {4}}}).empty());
+}
+
+TEST_CASE("a parameter has the shape of its largest state") {
+    std::map<std::int64_t, Shape> shapes;
+    note_shape(shapes, 3, {});
+    note_shape(shapes, 3, {4, 3});
+    note_shape(shapes, 3, {1, 3});
+    CHECK(shapes == std::map<std::int64_t, Shape>{{3, {4, 3}}});
+}
+
 TEST_CASE("nothing is guessed") {
     const std::map<std::int64_t, Shape> shapes{{0, {4, 3}}, {1, {4}}, {2, {2, 4}}, {3, {2}}};
     CHECK(parameters_by_number(model, Groups{{0, 1, 2}}, {{0, {4, 3}}}).empty());       // one too few
