@@ -25,13 +25,14 @@ void check_both_ways(const std::filesystem::path& root, const std::filesystem::p
     content.source = &source;
     // Experts that ep deals out have an optimizer of their own, which the common state tells.
     content.layout.ep = static_cast<int>(integer(source.config, "expert_model_parallel_size").value_or(1));
+    content.layout.dp = content.layout.ep;
     test::write_archives(draft_torch_dist(content), bytes, scratch.path());
     const Checkpoint again = test::located(open_torch_dist(scratch.path()));
     CHECK(test::describe(again.catalogue.tensors, test::assemble(again.catalogue)) == want);
     CHECK(torch::equal(*again.common, *source.common));
     CHECK(again.config == source.config);
     CHECK(again.iteration == source.iteration);
-    // Of random number states there are those of the new ranks, of which there is one here.
+    // Of random number states there are those of the new ranks.
     const auto others = [](const Checkpoint& checkpoint) {
         return std::ranges::count_if(checkpoint.catalogue.objects,
                                      [](const Object& object) { return !object.name.starts_with("rng_state/"); });
