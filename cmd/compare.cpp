@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/compare.hpp"
 
-#include "cmd/digesting.hpp"
-#include "formats/roles.hpp"
+#include "cmd/compare_members.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/difference.hpp"
 
@@ -10,60 +9,9 @@
 #include <map>
 #include <set>
 #include <string_view>
-#include <unordered_map>
 
 namespace tpx::cli {
 namespace {
-
-struct Member {
-    formats::Source* source;
-    Digested digested;
-    std::map<std::string, std::size_t> numbers;  ///< by canonical name
-    std::set<std::string> roles;
-    std::vector<std::string> damaged;
-};
-
-/// What tensors are compared by: their canonical names; where sizes to take them apart are not known, the plain name of
-/// the parameter in their dialect, and their role; of models that no rules know, the name that the checkpoint itself
-/// tells of the parameter, and the role, which formats spell in their ways.
-class Names {
-public:
-    explicit Names(const formats::Source& source) : source_{source} {
-        if (source.reading.complete) return;
-        const auto& tensors = source.checkpoint.catalogue.tensors;
-        for (std::size_t t = 0; t < tensors.size(); ++t) stored_.emplace(tensors[t].name, t);
-    }
-
-    std::string operator()(const formats::Canonical& canonical, std::size_t t) const {
-        const auto stored = stored_.find(canonical.stored_names[t]);
-        if (stored == stored_.end()) return canonical.tensors[t].name;
-        const Meaning& meaning = source_.reading.meanings[stored->second];
-        if (meaning.kind == Meaning::Kind::unknown) return of_unknown(stored->second);
-        if (meaning.kind != Meaning::Kind::parameter) return canonical.tensors[t].name;
-        return fmt::format("{} {}", meaning.role, meaning.rule->name.name(meaning.indices, false));
-    }
-
-private:
-    std::string of_unknown(std::size_t stored) const {
-        const formats::Checkpoint& checkpoint = source_.checkpoint;
-        if (checkpoint.roles.empty()) return fmt::format("weight {}", checkpoint.catalogue.tensors[stored].name);
-        return fmt::format("{} {}", checkpoint.roles[stored], formats::parameter_of(checkpoint, stored));
-    }
-
-    const formats::Source& source_;
-    std::unordered_map<std::string_view, std::size_t> stored_;
-};
-
-Member read_member(const mpi::Comm& comm, formats::Source& source) {
-    std::vector<std::string> damaged = damaged_archives(comm, source);
-    Member member{&source, digest_all(comm, source), {}, {}, std::move(damaged)};
-    const Names names{source};
-    for (std::size_t t = 0; t < member.digested.digests.size(); ++t) {
-        member.numbers[names(member.digested.canonical, t)] = t;
-        member.roles.insert(member.digested.canonical.roles[t]);
-    }
-    return member;
-}
 
 /// The canonical tensor that `name` is when a checkpoint does not store it: a tied output layer is the embedding.
 std::string tied_to(const formats::Source& source, const std::string& name) {

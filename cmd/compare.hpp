@@ -28,8 +28,9 @@ struct Comparison {
 
 /// Compares all tensors of `a` and `b`. Roles that one of them lacks as a whole (optimizer state beside bare weights)
 /// are noted, not compared. Weights that one of them has in half precision beside masters, and the other in single
-/// precision without, are compared as masters, and a note counts them. With `cast`, tensors whose dtypes differ are
-/// compared value by value, after casting A's to B's dtype. Collective.
+/// precision without, are compared as masters, and a note counts them; weights that one of them has as masters only
+/// must be what these round to. With `cast`, tensors whose dtypes differ are compared value by value, after casting A's
+/// to B's dtype. Collective.
 Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b, bool cast);
 
 }  // namespace tpx::cli

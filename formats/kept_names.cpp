@@ -49,6 +49,15 @@ bool has_states(const Source& source) {
 /// Whether state is named PARAMETER/STATE, as DeepSpeed's files do and those of HDF5 that were made of them.
 bool has_slashes(const Checkpoint& checkpoint) { return !checkpoint.roles.empty() && checkpoint.parameters.empty(); }
 
+/// Whether the checkpoint tells of state whose name does not say its parameter: an optimizer that counts them.
+bool counts_parameters(const Checkpoint& checkpoint) {
+    for (std::size_t t = 0; t < checkpoint.parameters.size(); ++t) {
+        const std::string& name = checkpoint.catalogue.tensors[t].name;
+        if (checkpoint.roles[t] != "weight" && name.find(checkpoint.parameters[t]) == name.npos) return true;
+    }
+    return false;
+}
+
 /// Collects the tensors of a target.
 class Respeller {
 public:
@@ -76,6 +85,21 @@ public:
         }
         for (const auto& [name, stored] : source_.checkpoint.shared)
             if (const auto master = master_of(name); master && !numbers_.contains(name)) add(name, "weight", *master);
+        return std::move(out_);
+    }
+
+    /// Names by parameter for state that is told by number, and its weights'.
+    Expressed to_names() {
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) {
+            const std::string& name = tensors()[t].name;
+            const std::string& parameter = source_.checkpoint.parameters[t];
+            const std::string_view role = source_.checkpoint.roles[t];
+            const bool state = role != "weight" && role != "extra" && parameter != name;
+            add(state              ? fmt::format("optimizer.state.{}.{}", parameter, name.substr(name.rfind('.') + 1))
+                : role == "weight" ? parameter
+                                   : name,
+                role, t);
+        }
         return std::move(out_);
     }
 
@@ -173,11 +197,13 @@ bool respells_states(const Source& source, const Target& target, const Dialect* 
     const auto is_moment = [](std::string_view role) { return role == "exp_avg"; };
     if (target.format == Format::dcp)
         return has_slashes(source.checkpoint) && std::ranges::any_of(source.checkpoint.roles, is_moment);
+    if (target.format == Format::hdf5) return counts_parameters(source.checkpoint);
     return is_deepspeed(target.format) && !is_deepspeed(source.checkpoint.format) && has_states(source);
 }
 
 Expressed with_states_respelt(const Source& source, const Target& target) {
     Respeller respeller{source};
+    if (target.format == Format::hdf5) return respeller.to_names();
     return is_deepspeed(target.format) ? respeller.to_deepspeed() : respeller.to_torch();
 }
 

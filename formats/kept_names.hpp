@@ -7,7 +7,7 @@ namespace tpx::formats {
 
 /// Whether names are kept, but optimizer state of `source` is called otherwise in `target`: DeepSpeed's, which is
 /// PARAMETER/exp_avg, becomes torch's optimizer.state.PARAMETER.exp_avg in a DCP checkpoint, and the other way round.
-/// Files of torch.save and HDF5 keep either.
+/// Files of torch.save and HDF5 keep either; of an optimizer that counts its parameters, HDF5 has them by name.
 bool respells_states(const Source& source, const Target& target, const Dialect* dialect);
 
 /// The tensors of `source` in a target that respells_states(). A DCP checkpoint has the master weights as weights; a

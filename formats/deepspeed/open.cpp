@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/torch/open.hpp"
 #include "formats/companions.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/names.hpp"
@@ -62,13 +63,34 @@ Layout layout_of(const Grid& grid, bool universal) {
     return layout;
 }
 
-/// A run without ZeRO keeps its optimizer in the model file, by numbers that only the trainer can tell the names of.
+/// A run without ZeRO keeps its optimizer in the model file, by number.
+bool has_optimizer(const ModelFile& model) {
+    const auto optimizer = model.root().find("optimizer");
+    return optimizer && !optimizer->is_none();
+}
+
+/// Whether all of it is one file that says no less than a training script's.
+bool is_single_file(const Grid& grid) {
+    return grid.models.size() == 1 && grid.files.optimizers.empty() && !grid.zero3 && grid.models[0].groups.empty() &&
+           has_optimizer(grid.models[0]);
+}
+
+Checkpoint open_single_file(const ModelFile& model) {
+    Checkpoint checkpoint = open_torch_file(Format::torch, model.path);
+    checkpoint.iteration = model.integer("global_steps");
+    checkpoint.notes.push_back(fmt::format("a run of DeepSpeed without ZeRO, whose file of torch.save is read: {}",
+                                           model.path.filename().string()));
+    return checkpoint;
+}
+
 void check_optimizer(const Grid& grid) {
     const ModelFile& model = grid.models[0];
-    const auto optimizer = model.root().find("optimizer");
-    if (optimizer && !optimizer->is_none())
-        throw failure("{}: optimizer state of a run without ZeRO, which is not kept by parameter, cannot be read",
-                      model.path.string());
+    if (has_optimizer(model))
+        throw failure(
+            "{}: the optimizer state of a run without ZeRO, but with tensor or pipeline parallelism or experts, cannot "
+            "be "
+            "read",
+            model.path.string());
     if (grid.zero3 || !model.groups.empty())
         throw failure("{}: has parameters that ZeRO partitions, but there is no *_optim_states.pt",
                       model.path.string());
@@ -113,6 +135,7 @@ Checkpoint open_deepspeed(const fs::path& path) {
     Checkpoint checkpoint{.format = found.universal ? Format::universal : Format::deepspeed};
     Builder builder{found.directory};
     Grid grid = read_grid(found.step);
+    if (!found.universal && is_single_file(grid)) return open_single_file(grid.models[0]);
     add_weights(grid, builder);
     if (found.universal)
         add_universal(grid, found.step, builder);

@@ -53,6 +53,7 @@ public:
         name_weights();
         for (const Entry& entry : archive_.root().entries())
             if (entry.key.is(Kind::string) && !state_dict_of(entry.value).is_none()) optimizers_.push_back(entry);
+        mark_unread();
         for (const Entry& optimizer : optimizers_) mark_state(optimizer);
         if (optimizers_.size() == 1) read_optimizer();
         if (optimizers_.size() > 1) training_.notes.push_back("there are several optimizers, whose state is no role");
@@ -108,6 +109,17 @@ private:
             if (group.is(Kind::dict) && group.find("params") && group.at("params").is(Kind::list))
                 result.push_back(group);
         return result;
+    }
+
+    /// What stands below a key of optimizers is their state, though in a form that is not read.
+    void mark_unread() {
+        for (const std::string_view key : {"optimizer", "optimizer_states", "optimizer_state_dict", "optim"}) {
+            const auto is_key = [&](const Entry& entry) { return entry.key.as_string() == key; };
+            if (std::ranges::any_of(optimizers_, is_key)) continue;
+            for (const auto& [name, number] : numbers_)
+                if (name.starts_with(fmt::format("{}.", key)) && training_.roles[number] == "extra")
+                    training_.roles[number] = "state";
+        }
     }
 
     /// Its tensors are state, until it is known of which parameters.

@@ -9,7 +9,7 @@ in the groups (param-names.pt), and as a DCP checkpoint (dcp), also below anothe
 app), and, by number, of two ranks of FSDP2 (dcp-numbered); and as DCP of a model with Hugging Face's names and an output
 layer tied to the embedding, by number (dcp-tied) and by flattened names (dcp-hf). With these names, but not tied, as an attribute of a
 LightningModule, whose learning rate is a tensor (lightning-hf.ckpt); a model of no family with NAdam, flattened (dcp-toy)
-and by number (tensor-lr.pt). In unclear.pt and dcp-unclear two orders of the parameters fit the shapes. Values depend on seed and name only.
+and by number (tensor-lr.pt), and another with Rprop, which keeps two things of each parameter (rprop.pt). In unclear.pt and dcp-unclear two orders of the parameters fit the shapes. Values depend on seed and name only.
 """
 import copy
 import os
@@ -135,6 +135,9 @@ def main():
     toy_state, optimizer_state = get_state_dict(toy, optimizer, options=flat)
     dcp.save({"model": toy_state, "optim": optimizer_state}, checkpoint_id=out / "dcp-toy", no_dist=True)
     torch.save({"model": toy_state, "optim": optimizer.state_dict()}, out / "tensor-lr.pt")
+    twin = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 5))
+    twin, optimizer = train(twin, torch.optim.Rprop(twin.parameters()))
+    torch.save({"model": twin.state_dict(), "optim": optimizer.state_dict()}, out / "rprop.pt")
 
     named = llama()
     groups = by_axes(named)

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/matching.hpp"
+
+#include "lib/layout/rule_book.hpp"
+#include "lib/layout/suggest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+namespace tpx {
+namespace {
+
+/// Whether a tag of `rule` names a tensor of the family that is not among those `present`.
+bool speaks_of_absent(const Family& family, const Rule& rule, const std::set<std::string_view>& present) {
+    return std::ranges::any_of(rule.tags, [&](std::string_view tag) {
+        for (const std::string_view word :
+             {tag.substr(0, tag.find('+')), tag.substr(std::min(tag.find('+') + 1, tag.size()))}) {
+            if (family.tensors.contains(word) && !present.contains(word)) return true;
+        }
+        return false;
+    });
+}
+
+/// Of several rules for one name, the first counts that speaks only of tensors that are present.
+void settle(const Family& family, const Dialect& dialect, std::vector<Meaning>& meanings,
+            const std::set<std::string_view>& present) {
+    for (Meaning& meaning : meanings) {
+        if (meaning.kind != Meaning::Kind::parameter || !speaks_of_absent(family, *meaning.rule, present)) continue;
+        const auto other = std::ranges::find_if(dialect.rules, [&](const Rule& rule) {
+            return rule.name.text() == meaning.rule->name.text() && !speaks_of_absent(family, rule, present);
+        });
+        if (other != dialect.rules.end()) meaning.rule = &*other;
+    }
+}
+
+FamilyMatch match(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors,
+                  const FoldedNames& names) {
+    FamilyMatch found{&family, &dialect};
+    const RuleBook book{dialect};
+    std::vector<bool> may_know;
+    for (const std::string& folded : names.distinct) may_know.push_back(book.may_know(folded));
+    if (std::ranges::none_of(may_know, std::identity{})) return found;
+    std::set<std::string_view> present;
+    for (std::uint32_t t = 0; t < tensors.size(); ++t) {
+        const std::uint32_t folded = names.of[t];
+        found.meanings.push_back(may_know[folded] ? book.meaning_of(tensors[t].name, names.distinct[folded])
+                                                  : Meaning{});
+        const Meaning& meaning = found.meanings.back();
+        if (meaning.kind == Meaning::Kind::unknown) found.unknown.push_back(t);
+        if (meaning.kind != Meaning::Kind::parameter) continue;
+        ++found.parameters;
+        present.insert(meaning.rule->expression.parts.begin(), meaning.rule->expression.parts.end());
+    }
+    settle(family, dialect, found.meanings, present);
+    for (const auto& [name, tensor] : family.tensors) {
+        if (!tensor.optional && tensor.tie.empty() && !present.contains(name)) found.missing = name;
+    }
+    return found;
+}
+
+/// Whether `config` is a config.json's. Megatron's args have a model_type, too, of another kind.
+bool names_model_type(const Config& config) {
+    const auto found = config.find("model_type");
+    return found != config.end() && std::holds_alternative<std::string>(found->second);
+}
+
+/// The model_type that a configuration names, if any of `families` goes by it; Megatron's args may say it, too.
+std::optional<std::string> model_type(std::span<const Family> families, const Config& config) {
+    for (const char* key : {"hf_model_type", "model_type"}) {
+        const auto found = config.find(key);
+        const auto* text = found == config.end() ? nullptr : std::get_if<std::string>(&found->second);
+        if (!text) continue;
+        for (const Family& family : families) {
+            const auto types = family.detect.find("hf");
+            if (types != family.detect.end() && std::ranges::find(types->second, *text) != types->second.end())
+                return *text;
+        }
+    }
+    return std::nullopt;
+}
+
+/// Whether a condition of detect.mcore holds, or one of several that "|" joins.
+bool any_holds(const Config& config, std::string_view conditions) {
+    constexpr std::string_view separator = " | ";
+    while (true) {
+        const std::size_t end = conditions.find(separator);
+        if (holds(config, conditions.substr(0, end))) return true;
+        if (end == conditions.npos) return false;
+        conditions.remove_prefix(end + separator.size());
+    }
+}
+
+Verdict ask(const Family& family, std::string_view source, const Config& config,
+            const std::optional<std::string>& type) {
+    if (const auto types = family.detect.find("hf"); types != family.detect.end() && type)
+        return std::ranges::find(types->second, *type) != types->second.end() ? Verdict::yes : Verdict::no;
+    const auto detect = family.detect.find(std::string{source});
+    if (detect == family.detect.end()) return Verdict::silent;
+    if (source == "mcore" && config.contains("num_layers"))
+        return std::ranges::all_of(detect->second, [&](const std::string& c) { return any_holds(config, c); })
+                   ? Verdict::yes
+                   : Verdict::no;
+    return source == "hf" && names_model_type(config) ? Verdict::no : Verdict::silent;
+}
+
+std::string lacks(const FamilyMatch& closest, std::span<const Tensor> tensors, const Config& config) {
+    if (closest.unknown.empty())
+        return fmt::format("family '{}' in {} names lacks tensor '{}'", closest.family->name, closest.dialect->name,
+                           closest.missing);
+    const std::string_view source = configured_by(*closest.dialect, config);
+    const Tensor& tensor = tensors[closest.unknown[0]];
+    return fmt::format("tensor '{}', {} names: {}", tensor.name, closest.dialect->name,
+                       without_rule(*closest.family, *closest.dialect, Dims{*closest.family, source, config}, tensor));
+}
+
+/// Why no family was even tried.
+std::string unheard_of(const Config& config, const std::optional<std::string>& known) {
+    if (known)
+        return fmt::format(
+            "no tensor has a name that the family for model_type '{}' knows; tpx-rules(5) tells how to add "
+            "some with --rules",
+            *known);
+    const auto type = config.find("model_type");
+    const auto* text = type == config.end() ? nullptr : std::get_if<std::string>(&type->second);
+    return text ? fmt::format("no family is for model_type '{}'; tpx-rules(5) tells how to add one with --rules", *text)
+                : "no family has rules for these names";
+}
+
+}  // namespace
+
+std::string_view configured_by(const Dialect& dialect, const Config& config) {
+    const bool args = config.contains("num_layers");
+    const bool file = names_model_type(config);
+    return args == file ? (dialect.name == "mcore" ? "mcore" : "hf") : args ? "mcore" : "hf";
+}
+
+FamilyMatch best_match(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,
+                       std::string& why_not) {
+    const auto type = model_type(families, config);
+    const FoldedNames names{tensors};
+    FamilyMatch best;
+    for (const Family& family : families) {
+        for (const Dialect& dialect : family.dialects) {
+            const std::string_view source = dialect.name == "mcore" ? "mcore" : "hf";
+            const Verdict verdict = ask(family, source, config, type);
+            if (verdict == Verdict::no) continue;
+            FamilyMatch found = match(family, dialect, tensors, names);
+            found.verdict = verdict;
+            const auto detect = family.detect.find(dialect.name == "hf" ? "hf" : "mcore");
+            found.named = detect != family.detect.end();
+            if (verdict == Verdict::yes && source == "mcore" && found.named && !type)
+                found.asked = detect->second.size();
+            if (found.parameters > 0 && (!best.family || found.rank() > best.rank())) best = std::move(found);
+        }
+    }
+    if (best.family && best.fits()) return best;
+    why_not = best.family ? lacks(best, tensors, config) : unheard_of(config, type);
+    return {};
+}
+
+}  // namespace tpx
