@@ -3,6 +3,8 @@
 
 #include "formats/roles.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 #include <unordered_map>
 
@@ -35,10 +37,11 @@ private:
         if (checkpoint.roles.empty()) return fmt::format("weight {}", checkpoint.catalogue.tensors[stored].name);
         const std::string_view role = checkpoint.roles[stored];
         const std::string_view parameter = formats::parameter_of(checkpoint, stored);
-        if (role != "state") return fmt::format("{} {}", role, parameter);
-        // A parameter may have several of what has no other role.
+        constexpr std::array<std::string_view, 6> common{"weight", "master", "exp_avg", "exp_avg_sq", "step", "extra"};
+        if (std::ranges::find(common, role) != common.end()) return fmt::format("{} {}", role, parameter);
+        // Of what is no role everywhere, a parameter may have several.
         const std::string_view name = checkpoint.catalogue.tensors[stored].name;
-        return fmt::format("{} {} {}", role, parameter, name.substr(name.find_last_of("./") + 1));
+        return fmt::format("state {} {}", parameter, name.substr(name.find_last_of("./") + 1));
     }
 
     const formats::Source& source_;

@@ -33,6 +33,11 @@ bool needs_weights(const Source& source, const Target& target) {
     return is_deepspeed(source.checkpoint.format) && (kept || target.format == Format::hdf5);
 }
 
+bool has_moments(const Source& source) {
+    const auto& roles = source.checkpoint.roles;
+    return std::ranges::find(roles, "exp_avg") != roles.end();
+}
+
 /// Gives each box to the least loaded of its holders, in a fixed order.
 std::vector<Piece> assign(const Expressed& expressed, const Target& target, int layer_count) {
     const std::vector<int> stages =
@@ -231,6 +236,8 @@ Conversion convert(Source& source, const Target& given) {
                    .layout = target.layout,
                    .shard_size = target.shard_size,
                    .views = std::move(views)};
+    if (!dialect && target.format == Format::dcp && respells_states(source, target, dialect) && !has_moments(source))
+        out.notes.push_back("left out: the settings of groups of parameters, which are carried of Adam's kinds only");
     if (dialect || (target.format != Format::hdf5 && respells_states(source, target, dialect)))
         carry_adam(source, target, out);
     else if (is_torch(target.format) && (is_deepspeed(source.checkpoint.format) || source.checkpoint.common))

@@ -58,6 +58,10 @@ bool counts_parameters(const Checkpoint& checkpoint) {
     return false;
 }
 
+bool has_role(const Checkpoint& checkpoint, std::string_view role) {
+    return std::ranges::find(checkpoint.roles, role) != checkpoint.roles.end();
+}
+
 /// Collects the tensors of a target.
 class Respeller {
 public:
@@ -80,6 +84,8 @@ public:
                 add(parameter, "weight", t);
             else if (roles[t] == "exp_avg" || roles[t] == "exp_avg_sq")
                 add(torch_name(roles[t], parameter), roles[t], t);
+            else if (!has_role(source_.checkpoint, "exp_avg") && roles[t] != "master")
+                add(fmt::format("optimizer.state.{}.{}", parameter, name.substr(parameter.size() + 1)), roles[t], t);
             else if (roles[t] != "master" && roles[t] != "step")
                 refuse(t, "DCP checkpoint");
         }
@@ -143,7 +149,7 @@ private:
     }
 
     [[noreturn]] void refuse(std::uint32_t t, std::string_view place) const {
-        const bool open = source_.checkpoint.roles[t] == "state";
+        const bool open = source_.checkpoint.roles[t] == "state" && !has_slashes(source_.checkpoint);
         throw Error{Exit::usage, "tensor '{}': optimizer state {}; --drop optimizer leaves it out", tensors()[t].name,
                     open ? "of a parameter that is not told" : fmt::format("that has no name in a {}", place)};
     }
@@ -194,9 +200,7 @@ private:
 
 bool respells_states(const Source& source, const Target& target, const Dialect* dialect) {
     if (dialect != nullptr) return false;
-    const auto is_moment = [](std::string_view role) { return role == "exp_avg"; };
-    if (target.format == Format::dcp)
-        return has_slashes(source.checkpoint) && std::ranges::any_of(source.checkpoint.roles, is_moment);
+    if (target.format == Format::dcp) return has_slashes(source.checkpoint) && has_states(source);
     if (target.format == Format::hdf5) return counts_parameters(source.checkpoint);
     return is_deepspeed(target.format) && !is_deepspeed(source.checkpoint.format) && has_states(source);
 }

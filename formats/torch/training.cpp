@@ -59,13 +59,20 @@ public:
         if (optimizers_.size() > 1) training_.notes.push_back("there are several optimizers, whose state is no role");
         const bool said = optimizers_.empty() && std::ranges::all_of(tensors_, [&](const auto& named) {
                               const std::size_t t = numbers_.at(named.name);
-                              return training_.roles[t] == "weight" && training_.parameters[t] == named.name;
+                              return is_state(named.name) ||
+                                     (training_.roles[t] == "weight" && training_.parameters[t] == named.name);
                           });
         if (said) return std::nullopt;
         return std::move(training_);
     }
 
 private:
+    /// Whether DCP's name of a tensor, as a key at the top, says that it is state.
+    static bool is_state(std::string_view name) {
+        return std::ranges::any_of(torch_roles(),
+                                   [&](const RolePattern& p) { return star_of(p.pattern, name).has_value(); });
+    }
+
     void find_weights() {
         const Value root = archive_.root();
         Value container = root;
@@ -80,7 +87,8 @@ private:
         for (const Entry& entry : container.entries()) {
             if (!entry.key.is(Kind::string) || !Archive::is_tensor(entry.value)) continue;
             const auto number = numbers_.find(fmt::format("{}{}", prefix, entry.key.as_string()));
-            if (number != numbers_.end()) weights_.emplace_back(entry.key.as_string(), number->second);
+            if (number == numbers_.end()) continue;
+            (is_state(entry.key.as_string()) ? states_ : weights_).emplace_back(entry.key.as_string(), number->second);
         }
     }
 
@@ -98,6 +106,14 @@ private:
         for (const auto& [name, number] : weights_) {
             training_.roles[number] = "weight";
             training_.parameters[number] = name;
+        }
+        for (const auto& [name, number] : states_) {
+            for (const RolePattern& pattern : torch_roles()) {
+                const auto parameter = star_of(pattern.pattern, name);
+                if (!parameter) continue;
+                training_.roles[number] = pattern.role;
+                training_.parameters[number] = *parameter;
+            }
         }
     }
 
@@ -250,6 +266,7 @@ private:
     std::span<const torch::NamedTensor> tensors_;
     std::unordered_map<std::string, std::size_t> numbers_;
     std::vector<std::pair<std::string, std::size_t>> weights_;  // parameters and the tensors that they are
+    std::vector<std::pair<std::string, std::size_t>> states_;   // likewise, by DCP's names
     std::vector<Entry> optimizers_;
     Value optimizer_;
     std::string prefix_;                          // of the names of its state
