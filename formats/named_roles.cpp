@@ -52,6 +52,7 @@ bool tell_named_roles(Checkpoint& checkpoint) {
     std::vector<StateName> states;
     for (const Tensor& tensor : tensors)
         if (auto state = state_name(tensor.name)) states.push_back(std::move(*state));
+    if (states.empty()) return false;
     const auto key = key_of_weights(tensors, states);
     if (!key) return false;
     for (const Tensor& tensor : tensors) {

@@ -106,7 +106,9 @@ namespace {
 /// See read_by_names; nothing where no attribute lies above the names that rules know.
 std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<const Family> families,
                                              const Config& config) {
-    if (!may_wrap_models(checkpoint.format)) return std::nullopt;
+    // Each try reads all names anew, which no wrapped model has so many of that it takes a second.
+    constexpr std::size_t most_tensors = 100'000;
+    if (!may_wrap_models(checkpoint.format) || checkpoint.catalogue.tensors.size() > most_tensors) return std::nullopt;
     constexpr int most = 3;  // a model in a LightningModule under DDP, compiled
     const auto roles = checkpoint.roles;
     const auto parameters = checkpoint.parameters;
