@@ -45,7 +45,7 @@ Adam of_megatron(std::span<const MegatronGroup> groups) {
         const bool decays = group.wd_mult != 0;
         (decays ? adam.matrices : adam.vectors) = group.settings;
         seen[decays ? 0 : 1] = true;
-        adam.step = group.step;
+        adam.step = std::max(adam.step, group.step);  // a group may lack it
     }
     if (!seen[0]) adam.matrices = adam.vectors;
     if (!seen[1]) adam.vectors = adam.matrices;

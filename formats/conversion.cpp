@@ -33,11 +33,6 @@ bool needs_weights(const Source& source, const Target& target) {
     return is_deepspeed(source.checkpoint.format) && (kept || target.format == Format::hdf5);
 }
 
-bool has_moments(const Source& source) {
-    const auto& roles = source.checkpoint.roles;
-    return std::ranges::find(roles, "exp_avg") != roles.end();
-}
-
 /// Gives each box to the least loaded of its holders, in a fixed order.
 std::vector<Piece> assign(const Expressed& expressed, const Target& target, int layer_count) {
     const std::vector<int> stages =

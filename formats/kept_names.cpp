@@ -58,10 +58,6 @@ bool counts_parameters(const Checkpoint& checkpoint) {
     return false;
 }
 
-bool has_role(const Checkpoint& checkpoint, std::string_view role) {
-    return std::ranges::find(checkpoint.roles, role) != checkpoint.roles.end();
-}
-
 /// Collects the tensors of a target.
 class Respeller {
 public:
@@ -75,6 +71,7 @@ public:
     /// Of DeepSpeed's names torch's: master weights take the place of weights.
     Expressed to_torch() {
         const auto& roles = source_.checkpoint.roles;
+        const bool adam = has_moments(source_);
         for (std::uint32_t t = 0; t < tensors().size(); ++t) {
             const std::string& name = tensors()[t].name;
             const std::string parameter{parameter_of(name)};
@@ -84,7 +81,7 @@ public:
                 add(parameter, "weight", t);
             else if (roles[t] == "exp_avg" || roles[t] == "exp_avg_sq")
                 add(torch_name(roles[t], parameter), roles[t], t);
-            else if (!has_role(source_.checkpoint, "exp_avg") && roles[t] != "master")
+            else if (!adam && roles[t] != "master")
                 add(fmt::format("optimizer.state.{}.{}", parameter, name.substr(parameter.size() + 1)), roles[t], t);
             else if (roles[t] != "master" && roles[t] != "step")
                 refuse(t, "DCP checkpoint");
@@ -197,6 +194,11 @@ private:
 };
 
 }  // namespace
+
+bool has_moments(const Source& source) {
+    const auto& roles = source.checkpoint.roles;
+    return std::ranges::find(roles, "exp_avg") != roles.end();
+}
 
 bool respells_states(const Source& source, const Target& target, const Dialect* dialect) {
     if (dialect != nullptr) return false;

@@ -5,6 +5,9 @@
 
 namespace tpx::formats {
 
+/// Whether `source` itself tells of state that Adam's kinds of optimizers have.
+bool has_moments(const Source& source);
+
 /// Whether names are kept, but optimizer state of `source` is called otherwise in `target`: DeepSpeed's, which is
 /// PARAMETER/exp_avg, becomes torch's optimizer.state.PARAMETER.exp_avg in a DCP checkpoint, and the other way round.
 /// Files of torch.save and HDF5 keep either; of an optimizer that counts its parameters, HDF5 has them by name.
