@@ -48,7 +48,7 @@ def compare(tpx, trace, policy, seeds, options, storage, hardware, restart):
 def main():
     tpx, data = sys.argv[1], Path(sys.argv[2])
     wanted = sys.argv[3:] or ["rubick", "philly"]
-    philly = [data / "traces/philly.csv", "--cluster", "64x8", "--skip-bad", "--quiet"]
+    philly = [data / "traces/philly.csv", "--cluster", "64x8", "--elastic", "0..1", "--skip-bad", "--quiet"]
     print("| trace | policy | restart, storage a host | changes | TB moved | hours that moving stops jobs | "
           "GPU-hours lost | mean JCT, h | gain, % |")
     print("|---|---|---|---|---|---|---|---|---|")

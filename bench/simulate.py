@@ -28,6 +28,7 @@ def main():
     tpx, data = sys.argv[1], Path(sys.argv[2])
     rubick, philly = ROOT / "testdata/simulate/rubick-base.csv", data / "traces/philly.csv"
     speeds = ROOT / "testdata/profile/rubick"
+    elastic = ["--elastic", "0..1"]  # from one GPU to what a job asks for
     print("| trace | GPUs | policy | seconds | jobs a second | MiB |")
     print("|---|---|---|---|---|---|")
 
@@ -38,13 +39,16 @@ def main():
 
     for policy in ("fifo", "rubick", "sia"):
         row("Rubick, 406 jobs", 406, 64, policy, [rubick, "--cluster", "8x8", "--speeds", speeds, "--reconfig", 78])
-    for policy in ("fifo-backfill", "srtf", "las", "wfs"):
+    for policy in ("fifo-backfill", "srtf", "las", "rubick"):
         row("Philly, 82,247 jobs", 82247, 2490, policy, [philly, "--cluster", "311x8,1x2"])
-    row("Philly, 82,247 jobs", 82247, 512, "wfs", [philly, "--cluster", "64x8", "--skip-bad", "--quiet"])
-    for policy in ("fifo-backfill", "wfs", "las"):
-        for jobs in (10_000, 100_000, 1_000_000):
+    row("Philly, elastic", 82247, 2490, "wfs", [philly, "--cluster", "311x8,1x2", *elastic])
+    row("Philly, elastic", 82247, 512, "wfs", [philly, "--cluster", "64x8", *elastic, "--skip-bad", "--quiet"])
+    row("Philly, elastic", 82247, 2490, "rubick", [philly, "--cluster", "311x8,1x2", *elastic])
+    for policy, sizes in (("fifo-backfill", (10_000, 100_000, 1_000_000)), ("wfs", (10_000, 100_000)),
+                          ("las", (10_000, 100_000))):
+        for jobs in sizes:
             row(f"random, {jobs:,} jobs", jobs, 2490, policy,
-                ["--generate", f"jobs={jobs},hourly=100", "--cluster", "311x8,1x2"])
+                ["--generate", f"jobs={jobs},hourly=100", "--cluster", "311x8,1x2", *elastic])
 
 
 if __name__ == "__main__":

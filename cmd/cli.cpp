@@ -6,6 +6,7 @@
 #include "lib/core/units.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -13,6 +14,18 @@ namespace {
 template <class... Args>
 Error usage(fmt::format_string<Args...> format, Args&&... args) {
     return Error{Exit::usage, format, std::forward<Args>(args)...};
+}
+
+std::vector<std::string> split_at_commas(const std::vector<std::string>& texts) {
+    std::vector<std::string> words;
+    for (const std::string& text : texts) {
+        std::size_t begin = 0;
+        for (std::size_t comma = 0; comma != text.npos; begin = comma + 1) {
+            comma = text.find(',', begin);
+            words.push_back(text.substr(begin, comma == text.npos ? comma : comma - begin));
+        }
+    }
+    return words;
 }
 
 }  // namespace
@@ -34,14 +47,20 @@ Option& Option::required(std::vector<std::string> unless) {
     return *this;
 }
 
-Option& Option::rare() {
-    rare_ = true;
+Option& Option::standard(std::string_view text) {
+    standard_ = text;
     return *this;
 }
 
 Option& Option::choices(std::vector<std::string> values) {
     choices_ = std::move(values);
     completes_ = Completes::choices;
+    return *this;
+}
+
+Option& Option::any_of(std::vector<std::string> values) {
+    choices_ = std::move(values);
+    completes_ = Completes::list;
     return *this;
 }
 
@@ -60,8 +79,9 @@ Option& Option::details(std::string_view text) {
     return *this;
 }
 
-void Option::store(const std::vector<std::string>& values) const {
-    if (values.empty()) return;
+void Option::store(const std::vector<std::string>& given) const {
+    if (given.empty()) return;
+    const std::vector<std::string> values = completes_ == Completes::list ? split_at_commas(given) : given;
     if (values.size() > 1 && takes_value() && !repeats()) throw usage("{}: given more than once", name());
     for (const std::string& value : values) {
         if (value.empty() && takes_value()) throw usage("{}: the value is empty", name());
@@ -78,15 +98,17 @@ void Option::store(const std::vector<std::string>& values) const {
 Command::Command(std::string_view name, std::string_view summary) : name_{name}, summary_{summary} {}
 
 Option& Command::option(std::string_view names, Target target, std::string_view value, std::string_view summary) {
-    return options_.emplace_back(names, target, value, summary);
+    Option& added = options_.emplace_back(names, target, value, summary);
+    added.set_group(added.positional() ? "Arguments" : group_);
+    return added;
 }
 
 Option& Command::flag(std::string_view names, bool* target, std::string_view summary) {
-    return options_.emplace_back(names, target, "", summary);
+    return option(names, target, "", summary);
 }
 
 Option& Command::positional(std::string_view name, std::string* target, std::string_view summary) {
-    return options_.emplace_back(name, target, "", summary);
+    return option(name, target, "", summary);
 }
 
 void Command::exclusive(std::vector<std::string> names) { exclusions_.push_back(std::move(names)); }
@@ -97,11 +119,12 @@ void Command::example(std::string_view line, std::string_view caption) {
 
 void Command::not_built() {
     built_ = false;
-    run([this](Output&) { throw failure("{}: not built yet", name_); });
+    run([this](Output&) { throw failure("{}: not implemented yet", name_); });
 }
 
 void Command::common_options() {
-    flag("--json", &json_, "Print one JSON object");
+    group("General options");
+    flag("--json", &json_, "Print the result as one JSON object");
     flag("-q,--quiet", &quiet_, "Print no notes and no progress");
     flag("-h,--help", &help_, "Print this help");
 }
@@ -117,7 +140,7 @@ Command& Command::find_subcommand(std::string_view word) {
         names.push_back(command->name().substr(name_.size() + 1));
         if (names.back() == word) return *command;
     }
-    if (word.empty()) throw usage("say which: {}", one_of(names));
+    if (word.empty()) throw usage("command missing; use {}", one_of(names));
     throw usage("unknown command '{}'{}", word, did_you_mean(word, names));
 }
 

@@ -20,7 +20,7 @@ class Output;
 using Target = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*>;
 
 /// What TAB offers in place of a value.
-enum class Completes { nothing, choices, file, layout };
+enum class Completes { nothing, choices, list, file, layout };
 
 /// One option or positional argument, described once: parsing, --help, the manual page and TAB read this record.
 class Option {
@@ -30,10 +30,12 @@ public:
 
     /// Must be given, or else one of the options named `unless` must be.
     Option& required(std::vector<std::string> unless = {});
-    /// The help only names it; the manual page explains it.
-    Option& rare();
+    /// The value that holds when the option is not given, as --help prints it: "512MiB", "the format of CKPT".
+    Option& standard(std::string_view text);
     /// The only values allowed.
     Option& choices(std::vector<std::string> values);
+    /// Any of these values, with commas between them; the target, a list, gets them one by one.
+    Option& any_of(std::vector<std::string> values);
     /// The value is a path.
     Option& file();
     /// The value is a layout text or a file with one.
@@ -47,7 +49,9 @@ public:
     /// True when it may be given more than once.
     bool repeats() const { return std::holds_alternative<std::vector<std::string>*>(target_); }
     bool is_required() const { return required_; }
-    bool is_rare() const { return rare_; }
+    /// The heading under which --help lists the option; "Arguments" for a positional.
+    const std::string& group() const { return group_; }
+    void set_group(std::string_view heading) { group_ = heading; }
     const std::vector<std::string>& unless() const { return unless_; }
     /// "CKPT" for a positional, else "--to".
     const std::string& name() const { return positional() ? value_ : long_name_; }
@@ -56,6 +60,7 @@ public:
     const std::string& value() const { return value_; }
     const std::string& summary() const { return summary_; }
     const std::string& details() const { return details_; }
+    const std::string& standard() const { return standard_; }
     const std::vector<std::string>& choices() const { return choices_; }
     Completes completes() const { return completes_; }
 
@@ -63,12 +68,11 @@ public:
     void store(const std::vector<std::string>& values) const;
 
 private:
-    std::string long_name_, short_name_, value_, summary_, details_;
+    std::string long_name_, short_name_, value_, summary_, details_, standard_, group_;
     std::vector<std::string> unless_, choices_;
     Target target_;
     Completes completes_ = Completes::nothing;
     bool required_ = false;
-    bool rare_ = false;
 };
 
 /// A command line that shows what a command is for, and the words that say so.
@@ -89,6 +93,10 @@ public:
     /// Adds an option without a value.
     Option& flag(std::string_view names, bool* target, std::string_view summary);
     Option& positional(std::string_view name, std::string* target, std::string_view summary);
+    /// Starts a group of options with this heading in --help; options added from here on belong to it.
+    void group(std::string_view heading) { group_ = heading; }
+    /// What the command is for: a paragraph that --help prints below the summary, at most five lines of 80 columns.
+    void purpose(std::string_view text) { purpose_ = text; }
     /// At most one of these options can be given.
     void exclusive(std::vector<std::string> names);
     void example(std::string_view line, std::string_view caption);
@@ -96,13 +104,14 @@ public:
     void run(std::function<void(Output&)> body) { body_ = std::move(body); }
     /// Adds a command of this one, "tpx profile fit"; one that has any has no options of its own but --help.
     Command& subcommand(std::string_view name, std::string_view summary);
-    /// The command is announced, but can only say that it is not built yet.
+    /// The command is announced, but only fails with "not implemented yet".
     void not_built();
     /// Adds --json, --quiet and --help; the last of the set-up calls.
     void common_options();
 
     const std::string& name() const { return name_; }
     const std::string& summary() const { return summary_; }
+    const std::string& purpose() const { return purpose_; }
     const std::deque<Option>& options() const { return options_; }
     const std::vector<std::vector<std::string>>& exclusions() const { return exclusions_; }
     const std::vector<Example>& examples() const { return examples_; }
@@ -126,7 +135,8 @@ public:
 private:
     void parse_subcommand(std::span<const std::string> words);
 
-    std::string name_, summary_;
+    std::string name_, summary_, purpose_;
+    std::string group_ = "Options";
     std::deque<Option> options_;  // a deque, so that references to options last
     std::vector<std::vector<std::string>> exclusions_;
     std::vector<Example> examples_;

@@ -42,7 +42,11 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string stores;
     std::string lost;
     std::string spare;
+    std::string nic;
+    std::string disk;
+    std::optional<std::uint64_t> gpu_memory;
     std::string state;
+    std::optional<std::uint64_t> window;
     std::string output;
     std::string check;
     std::string report;
@@ -55,6 +59,7 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string throughput;
     bool pin = false;
     bool list = false;
+    std::string sample;
     bool full = false;
     bool pareto = false;
 };
@@ -78,6 +83,9 @@ struct ReshardOptions : ReadOptions, TargetOptions {
 struct VerifyOptions : ReadOptions {
     std::string first;
     std::string second;
+    std::vector<std::string> ignore;
+    std::optional<std::uint64_t> memory;
+    bool weights_only = false;
     bool write = false;
     bool masters = false;
     bool dtype = false;

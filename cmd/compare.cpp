@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/compare.hpp"
 
+#include "cmd/compare_blocks.hpp"
 #include "cmd/compare_members.hpp"
+#include "cmd/compare_names.hpp"
+#include "cmd/compare_values.hpp"
+#include "cmd/ignored_roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/difference.hpp"
 
@@ -24,52 +28,74 @@ std::string dtype_cause(const Tensor& a, const Tensor& b) {
     return fmt::format("dtype {} against {} (--dtype compares values)", name(a.dtype), name(b.dtype));
 }
 
-/// One tensor of a checkpoint as a side of its own.
-struct Alone {
-    std::vector<Tensor> tensors;
-    std::vector<Piece> pieces;
-    std::vector<SourceFile> files;
-
-    Stored stored() const { return {{tensors, pieces}, files}; }
-};
-
-Alone alone(const Member& member, std::size_t tensor) {
-    const formats::Canonical& canonical = member.digested.canonical;
-    Alone one{{canonical.tensors[tensor]}, {}, formats::paths(member.source->checkpoint.catalogue)};
-    for (const Piece& piece : canonical.pieces) {
-        if (piece.tensor != tensor) continue;
-        one.pieces.push_back(piece);
-        one.pieces.back().tensor = 0;
-    }
-    return one;
-}
-
 class Comparer {
 public:
-    Comparer(const mpi::Comm& comm, Member a, Member b, bool cast)
-        : comm_{comm}, a_{std::move(a)}, b_{std::move(b)}, cast_{cast} {}
+    Comparer(const mpi::Comm& comm, Member a, Member b, const CompareOptions& options)
+        : comm_{comm}, a_{std::move(a)}, b_{std::move(b)}, options_{options} {}
 
     Comparison run() {
         result_.state_a = a_.digested.state;
         result_.state_b = b_.digested.state;
         pair_masters();
+        const std::map<std::string, std::string> same_stored = pairs_by_stored_name(a_, b_);
+        std::set<std::string> paired;
         for (const auto& [name, number] : a_.numbers) {
-            if (b_.numbers.contains(name))
+            if (is_beside_weight(a_, number, name)) continue;
+            const auto pair = same_stored.find(name);
+            if (pair != same_stored.end()) {
+                paired.insert(pair->second);
+                // Steps that were compared here are not compared again by what groups say.
+                const auto number_in_b = b_.numbers.at(pair->second);
+                if (a_.digested.canonical.roles[number] == "step") b_.roles.insert("step");
+                if (b_.digested.canonical.roles[number_in_b] == "step") a_.roles.insert("step");
+                compare_tensor(number, number_in_b);
+            } else if (b_.numbers.contains(name)) {
                 compare_tensor(as_kept(a_, name), as_kept(b_, name));
-            else if (!only_masters_.contains(name))
-                missing(a_, b_, number, name, "B");
+            } else if (!only_masters_.contains(name)) {
+                missing(a_, b_, number, name);
+            }
         }
         for (const auto& [name, number] : b_.numbers) {
-            if (!a_.numbers.contains(name) && !only_masters_.contains(name)) missing(b_, a_, number, name, "A");
+            if (paired.contains(name) || a_.numbers.contains(name)) continue;
+            if (!only_masters_.contains(name) && !is_beside_weight(b_, number, name)) missing(b_, a_, number, name);
         }
         for (const auto& [name, master] : only_masters_) compare_rounded(name);
+        add_damage();
+        compare_blocks(comm_, a_, b_, options_.exec, result_);
+        add_notes();
+        for (const Member* member : {&a_, &b_})
+            for (const auto& [role, count] : member->left_out) result_.ignored[role] += count;
+        if (!options_.weights_only)
+            compare_values(
+                comm_, a_, b_, [this](const std::string& role) { return is_ignored(role, options_); }, result_);
+        return std::move(result_);
+    }
+
+private:
+    /// Whether only weights are compared and `name` is a master whose weight is there, too.
+    bool is_beside_weight(const Member& member, std::size_t number, const std::string& name) {
+        if (!options_.weights_only || member.digested.canonical.roles[number] != "master") return false;
+        const bool beside = std::ranges::any_of(
+            weights_of_master(name), [&](const std::string& weight) { return member.numbers.contains(weight); });
+        if (beside) ++result_.ignored["master"];
+        return beside;
+    }
+
+    void add_damage() {
         for (const Member* member : {&a_, &b_}) {
-            for (const formats::Quantised& tensor : member->source->checkpoint.quantised)
-                differ(tensor.name, member == &a_ ? tensor.name : "", member == &b_ ? tensor.name : "",
-                       fmt::format("is quantised ({}) and cannot be compared", tensor.type));
+            const char side = member == &a_ ? 'A' : 'B';
+            for (const std::string& line : member->damaged)
+                result_.differences.push_back({.role = "file",
+                                               .name = line,
+                                               .canonical = "",
+                                               .a = "",
+                                               .b = "",
+                                               .cause = fmt::format("damaged in {}", side),
+                                               .value = true});
         }
-        for (const std::string& line : a_.damaged) result_.notes.push_back("damaged in A: " + line);
-        for (const std::string& line : b_.damaged) result_.notes.push_back("damaged in B: " + line);
+    }
+
+    void add_notes() {
         if (!masters_.empty())
             result_.notes.push_back(fmt::format(
                 "compared as master weights: {} weights that one side has in half precision beside their masters, the "
@@ -79,33 +105,67 @@ public:
             result_.notes.push_back(
                 fmt::format("{} weights of one side are compared with what masters round to, which the other has alone",
                             only_masters_.size()));
-        for (const auto& [role, count] : not_compared_)
+        if (redundant_ > 0)
             result_.notes.push_back(
-                fmt::format("not compared: {} tensors of role {}, which only one side has", count, role));
-        return std::move(result_);
+                fmt::format("{} masters of one side are the weights of the other, in single precision", redundant_));
     }
 
-private:
-    void differ(const std::string& tensor, const std::string& a, const std::string& b, std::string cause) {
-        result_.differences.push_back({tensor, a, b, std::move(cause)});
+    void differ(const Member& member, std::size_t tensor, const std::string& a, const std::string& b, std::string cause,
+                char lacking = 0) {
+        const std::string& stored = member.digested.canonical.stored_names[tensor];
+        const std::string& canonical = member.digested.canonical.tensors[tensor].name;
+        result_.differences.push_back({.role = member.digested.canonical.roles[tensor],
+                                       .name = stored,
+                                       .canonical = is_part(member, tensor) ? canonical : "",
+                                       .a = a,
+                                       .b = b,
+                                       .cause = std::move(cause),
+                                       .value = false,
+                                       .lacking = lacking});
     }
 
-    void missing(const Member& has, const Member& lacks, std::size_t number, const std::string& name,
-                 std::string_view side) {
+    /// Whether the stored tensor has other canonical tensors in it: its name alone does not tell which of them this is.
+    static bool is_part(const Member& member, std::size_t tensor) {
+        const formats::Canonical& canonical = member.digested.canonical;
+        const auto same = [&](std::size_t other) {
+            return other < canonical.stored_names.size() &&
+                   canonical.stored_names[other] == canonical.stored_names[tensor];
+        };
+        return same(tensor + 1) || (tensor > 0 && same(tensor - 1));
+    }
+
+    void missing(const Member& has, const Member& lacks, std::size_t number, const std::string& name) {
         const std::string& role = has.digested.canonical.roles[number];
         const std::string& stored = has.digested.canonical.stored_names[number];
         if (role == "copy") return judge_copy(has, number, name);
-        if (names_of_masters_.contains(name)) return;
+        if (names_of_masters_.contains(name) || has_blocks(lacks, stored)) return;
         const std::string tie = tied_to(*has.source, name);
         const auto tied = has.numbers.find(tie);
         if (!tie.empty() && tied != has.numbers.end() &&
             has.digested.digests[tied->second] == has.digested.digests[number])
             return;
-        if (role == "extra" || !lacks.roles.contains(role)) {
-            ++not_compared_[role];
-            return;
+        if (role == "step" && !lacks.roles.contains("step")) return;  // settings tell it; see compare_steps
+        if (role == "master" && is_weight_of(has, lacks, number, name)) return;
+        const char side = &lacks == &a_ ? 'A' : 'B';
+        differ(has, number, side == 'A' ? "" : stored, side == 'B' ? "" : stored, fmt::format("{} lacks it", side),
+               side);
+        if (!lacks.roles.contains(role)) result_.differences.back().absent = role;
+    }
+
+    /// Whether `lacks` has as a weight, in the same element type, what `has` has as master `name` as well: weights in
+    /// single precision need no masters.
+    bool is_weight_of(const Member& has, const Member& lacks, std::size_t number, const std::string& name) {
+        for (const std::string& weight : weights_of_master(name)) {
+            const auto found = lacks.numbers.find(weight);
+            if (found == lacks.numbers.end()) continue;
+            const Tensor& full = lacks.digested.canonical.tensors[found->second];
+            if (full.dtype != has.digested.canonical.tensors[number].dtype) continue;
+            if (lacks.digested.digests[found->second] != has.digested.digests[number]) continue;
+            ++result_.compared;
+            ++redundant_;
+            return true;
         }
-        differ(stored, side == "B" ? stored : "", side == "A" ? stored : "", fmt::format("{} lacks it", side));
+        return false;
     }
 
     /// A second copy of a tensor, which the other side lacks, must be what it is a copy of.
@@ -116,29 +176,8 @@ private:
         const std::string& stored = has.digested.canonical.stored_names[number];
         const bool in_a = &has == &a_;
         differ(
-            stored, in_a ? stored : "", in_a ? "" : stored,
+            has, number, in_a ? stored : "", in_a ? "" : stored,
             fmt::format("is not what '{}' is, which it is a copy of", has.digested.canonical.stored_names[original]));
-    }
-
-    /// What the master of weight `name` is called in `member`; empty when it has none.
-    static std::string master_of(const std::string& name, const Member& member) {
-        constexpr std::string_view untaken = "weight ";  // how Names calls tensors that are not taken apart
-        std::string master = "master." + name;
-        if (name.starts_with(untaken)) {
-            const std::string parameter = name.substr(untaken.size());
-            const auto& shared = member.source->checkpoint.shared;
-            const auto kept = shared.find(parameter);
-            master = fmt::format("master {}", kept == shared.end() ? parameter : kept->second);
-        }
-        return member.numbers.contains(master) ? master : "";
-    }
-
-    /// Whether `half` keeps a master beside weight `name` of fewer bits, and the other side has full weights and no
-    /// masters, which a framework without masters continues with.
-    static bool is_rounded(const std::string& name, const Member& half, const Member& full) {
-        const DType dtype = half.digested.canonical.tensors[half.numbers.at(name)].dtype;
-        const DType other = full.digested.canonical.tensors[full.numbers.at(name)].dtype;
-        return (dtype == DType::f16 || dtype == DType::bf16) && other == DType::f32 && !full.roles.contains("master");
     }
 
     /// Which weights are compared as masters, before anything is: both sides' in full precision, or one side's with
@@ -149,7 +188,7 @@ private:
                 if (full->digested.canonical.roles[number] != "weight") continue;
                 const std::string master = master_of(name, *half);
                 const bool both = half->numbers.contains(name);
-                if (master.empty() || (both && (cast_ || !is_rounded(name, *half, *full)))) continue;
+                if (master.empty() || (both && (options_.cast || !is_rounded(name, *half, *full)))) continue;
                 (both ? masters_ : only_masters_).emplace(name, master);
                 if (!full->roles.contains("master")) names_of_masters_.insert(master);
             }
@@ -170,13 +209,13 @@ private:
         const std::string& stored = has.digested.canonical.stored_names[weight];
         const std::string& other = lacks.digested.canonical.stored_names[master];
         const auto fault = [&](std::string cause) {
-            differ(stored, in_a ? stored : other, in_a ? other : stored, std::move(cause));
+            differ(has, weight, in_a ? stored : other, in_a ? other : stored, std::move(cause));
         };
         if (full.shape != rounded.shape)
             return fault(fmt::format("shape {} against {}", to_string(rounded.shape), to_string(full.shape)));
         const auto cast = full.dtype == rounded.dtype ? std::nullopt : std::optional{rounded.dtype};
-        const auto difference =
-            first_difference(comm_, 0, alone(lacks, master).stored(), alone(has, weight).stored(), {}, cast);
+        const auto difference = first_difference(comm_, 0, one_tensor(lacks, master).stored(),
+                                                 one_tensor(has, weight).stored(), options_.exec, cast);
         if (difference)
             fault(fmt::format("differs first at {} from what its master '{}' rounds to: {} against {}",
                               at(has, weight, *difference), other, difference->second, difference->first));
@@ -197,17 +236,18 @@ private:
         ++result_.compared;
         result_.bytes += a_.digested.digests[a].bytes;
         if (first.shape != second.shape)
-            return differ(stored, stored, other,
+            return differ(a_, a, stored, other,
                           fmt::format("shape {} against {}", to_string(first.shape), to_string(second.shape)));
-        if (first.dtype != second.dtype && !cast_) return differ(stored, stored, other, dtype_cause(first, second));
+        if (first.dtype != second.dtype && !options_.cast)
+            return differ(a_, a, stored, other, dtype_cause(first, second));
         if (first.dtype == second.dtype && a_.digested.digests[a] == b_.digested.digests[b]) return;
-        const Alone one = alone(a_, a);
-        const Alone two = alone(b_, b);
+        const OneTensor one = one_tensor(a_, a);
+        const OneTensor two = one_tensor(b_, b);
         const auto cast = first.dtype == second.dtype ? std::nullopt : std::optional{second.dtype};
-        const auto difference = first_difference(comm_, 0, one.stored(), two.stored(), {}, cast);
+        const auto difference = first_difference(comm_, 0, one.stored(), two.stored(), options_.exec, cast);
         if (!difference) return;
         const std::string where = other == stored ? "" : fmt::format(" ('{}' in B)", other);
-        differ(stored, stored, other,
+        differ(a_, a, stored, other,
                fmt::format("differs first at {}: {} against {}{}", at(a_, a, *difference), difference->first,
                            difference->second, where));
     }
@@ -221,12 +261,12 @@ private:
     const mpi::Comm& comm_;
     Member a_;
     Member b_;
-    bool cast_;
+    const CompareOptions& options_;
     Comparison result_;
     std::map<std::string, std::string> masters_;       // that weights are compared with, by the weights' names
     std::map<std::string, std::string> only_masters_;  // the same, of weights that one side does not have
     std::set<std::string> names_of_masters_;           // that nothing else is compared with
-    std::map<std::string, std::uint64_t> not_compared_;
+    std::uint64_t redundant_ = 0;                      // masters that are weights of the other side
 };
 
 /// From then on tensors are nothing but their names.
@@ -244,7 +284,7 @@ std::set<std::string_view> names_of(const formats::Source& source) {
 
 }  // namespace
 
-Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b, bool cast) {
+Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b, const CompareOptions& options) {
     if (!a.reading.complete) adopt_dims(a, b);
     if (!b.reading.complete) adopt_dims(b, a);
     // Names of different frameworks can be told apart only part by part, and that takes all sizes.
@@ -259,7 +299,10 @@ Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b
             if (!same_names) forget_meanings(*source);
         }
     }
-    return Comparer{comm, read_member(comm, a), read_member(comm, b), cast}.run();
+    const auto left_out = [&](const std::string& role) { return is_ignored(role, options); };
+    return Comparer{comm, read_member(comm, a, left_out, options.exec), read_member(comm, b, left_out, options.exec),
+                    options}
+        .run();
 }
 
 }  // namespace tpx::cli

@@ -2,6 +2,7 @@
 #include "cmd/compare_members.hpp"
 
 #include "formats/roles.hpp"
+#include "lib/core/error.hpp"
 
 #include <algorithm>
 #include <array>
@@ -50,9 +51,22 @@ private:
 
 }  // namespace
 
-Member read_member(const mpi::Comm& comm, formats::Source& source) {
-    std::vector<std::string> damaged = damaged_archives(comm, source);
-    Member member{&source, digest_all(comm, source), {}, {}, std::move(damaged)};
+Member read_member(const mpi::Comm& comm, formats::Source& source,
+                   const std::function<bool(const std::string&)>& left_out, const ExecOptions& options) {
+    std::vector<std::string> damaged = damaged_archives(comm, source, options);
+    Member member{&source, {}, {}, {}, std::move(damaged), {}, {}};
+    // Before digests are taken: that locates payloads, and with them where archives begin is lost.
+    mpi::all_or_none(comm, [&] {
+        if (comm.rank() == 0 && !left_out("settings"))
+            in_context([&] { return source.checkpoint.catalogue.directory.string(); },
+                       [&] { member.adam = formats::adam_of(source); });
+    });
+    member.digested = digest_all(comm, source, options, [&](const std::string& role) {
+        const bool out = left_out(role);
+        member.left_out[role] += out ? 1 : 0;
+        return !out;
+    });
+    std::erase_if(member.left_out, [](const auto& entry) { return entry.second == 0; });
     const Names names{source};
     for (std::size_t t = 0; t < member.digested.digests.size(); ++t) {
         // Should two be called alike, the second keeps the name that nothing else has.
@@ -61,6 +75,17 @@ Member read_member(const mpi::Comm& comm, formats::Source& source) {
         member.roles.insert(member.digested.canonical.roles[t]);
     }
     return member;
+}
+
+OneTensor one_tensor(const Member& member, std::size_t tensor) {
+    const formats::Canonical& canonical = member.digested.canonical;
+    OneTensor one{{canonical.tensors[tensor]}, {}, formats::paths(member.source->checkpoint.catalogue)};
+    for (const Piece& piece : canonical.pieces) {
+        if (piece.tensor != tensor) continue;
+        one.pieces.push_back(piece);
+        one.pieces.back().tensor = 0;
+    }
+    return one;
 }
 
 }  // namespace tpx::cli

@@ -20,7 +20,7 @@ Candidates beginning(std::string_view typed, Candidates candidates) {
 Candidates commands(const Cli& cli) {
     Candidates all;
     for (const Command& command : cli.commands()) all.push_back({command.name(), command.summary()});
-    all.push_back({"help", "Explain a command"});
+    all.push_back({"help", "Show the help of a command"});
     return all;
 }
 
@@ -36,12 +36,12 @@ constexpr std::array<std::array<std::string_view, 2>, 18> layout_meanings{
      {"fsdp=", "ranks that share each parameter"},
      {"hsdp=", "replicas of the fsdp shards"},
      {"efsdp=", "fsdp inside experts, beside ep"},
-     {"fsdp_dim=", "axis that fsdp cuts"},
+     {"fsdp_dim=", "axis that fsdp splits"},
      {"first=", "layers of the first stage"},
      {"last=", "layers of the last stage"},
      {"stages=", "layers of each model chunk"},
      {"vn=", "virtual nodes"},
-     {"order=", "axes, the fastest first"},
+     {"order=", "rank order of the axes, fastest first"},
      {"ranks=", "number of ranks, instead of dp"}}};
 
 std::string layout_meaning(std::string_view key) {
@@ -61,8 +61,20 @@ Candidates layouts(const std::string& typed) {
     return all;
 }
 
+// The words of a list that are not in it yet, behind those that are.
+Candidates list_items(const std::vector<std::string>& words, const std::string& typed) {
+    const std::size_t comma = typed.rfind(',');
+    const std::string before = comma == std::string::npos ? "" : typed.substr(0, comma + 1);
+    Candidates all{{std::string{complete_partial}, ""}};
+    for (const std::string& word : words)
+        if (("," + before).find("," + word + ",") == std::string::npos) all.push_back({before + word, ""});
+    return all;
+}
+
 Candidates values(const Option& option, const std::string& typed) {
     switch (option.completes()) {
+        case Completes::list:
+            return list_items(option.choices(), typed);
         case Completes::nothing:
             return {};
         case Completes::file:

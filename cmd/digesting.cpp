@@ -4,9 +4,14 @@
 #include "formats/archive_check.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
 #include "lib/exec/digest_run.hpp"
+#include "lib/exec/source_files.hpp"
+
+#include <fcntl.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -28,30 +33,104 @@ std::string state_digest(const Digested& digested) {
         text += fmt::format("{} {} {} {}\n", tensor.name, name(tensor.dtype), to_string(tensor.shape),
                             to_string(digested.digests[t]));
     }
+    std::vector<std::string> quantised;
+    for (std::size_t q = 0; q < digested.quantised.size(); ++q) {
+        const formats::Quantised& tensor = digested.quantised[q];
+        quantised.push_back(fmt::format("{} {} {} {}\n", tensor.name, tensor.type, to_string(tensor.shape),
+                                        to_string(digested.blocks[q])));
+    }
+    std::ranges::sort(quantised);
+    for (const std::string& line : quantised) text += line;
     Digest digest;
     const Index length = static_cast<Index>(text.size());
     add(digest, Shape{length}, 1, Box{{0, length}}, std::as_bytes(std::span{text}).data());
     return to_string(digest);
 }
 
+/// Takes out the tensors of roles for which `wanted` does not hold.
+void keep_roles(formats::Canonical& canonical, const std::function<bool(const std::string& role)>& wanted) {
+    constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
+    std::vector<std::uint32_t> numbers(canonical.tensors.size(), nowhere);
+    formats::Canonical kept;
+    for (std::size_t t = 0; t < canonical.tensors.size(); ++t) {
+        if (!wanted(canonical.roles[t])) continue;
+        numbers[t] = static_cast<std::uint32_t>(kept.tensors.size());
+        kept.tensors.push_back(std::move(canonical.tensors[t]));
+        kept.stored_names.push_back(std::move(canonical.stored_names[t]));
+        kept.parts.push_back(std::move(canonical.parts[t]));
+        kept.roles.push_back(std::move(canonical.roles[t]));
+    }
+    for (Piece& piece : canonical.pieces) {
+        if (numbers[piece.tensor] == nowhere) continue;
+        piece.tensor = numbers[piece.tensor];
+        kept.pieces.push_back(std::move(piece));
+    }
+    canonical = std::move(kept);
+}
+
+/// The lines of all ranks, on every rank.
+std::vector<std::string> lines_of_all(const mpi::Comm& comm, const std::vector<std::string>& mine) {
+    std::string all;
+    for (const std::string& text : mpi::gather(comm, fmt::format("{}", fmt::join(mine, "\n"))))
+        all += text.empty() ? "" : text + "\n";
+    mpi::broadcast(comm, all);
+    std::vector<std::string> lines;
+    for (std::size_t begin = 0; begin < all.size(); begin = all.find('\n', begin) + 1)
+        lines.push_back(all.substr(begin, all.find('\n', begin) - begin));
+    return lines;
+}
+
 }  // namespace
 
-Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOptions& options) {
+std::vector<DigestedTensor> all_tensors(const Digested& digested) {
+    std::vector<DigestedTensor> all;
+    const formats::Canonical& canonical = digested.canonical;
+    for (std::size_t t = 0; t < digested.digests.size(); ++t) {
+        const Tensor& tensor = canonical.tensors[t];
+        all.push_back({tensor.name, canonical.stored_names[t], std::string{name(tensor.dtype)}, tensor.shape,
+                       canonical.roles[t], digested.digests[t]});
+    }
+    for (std::size_t q = 0; q < digested.quantised.size(); ++q) {
+        const formats::Quantised& tensor = digested.quantised[q];
+        all.push_back({tensor.name, tensor.name, tensor.type, tensor.shape, "weight", digested.blocks[q]});
+    }
+    return all;
+}
+
+Catalogue blocks_as_tensors(const formats::Checkpoint& checkpoint) {
+    Catalogue blocks{.directory = checkpoint.catalogue.directory, .files = checkpoint.catalogue.files};
+    for (const formats::Quantised& tensor : checkpoint.quantised) {
+        const auto length = static_cast<Index>(tensor.bytes);
+        const auto number = static_cast<std::uint32_t>(blocks.tensors.size());
+        blocks.tensors.push_back({tensor.name, DType::u8, {length}});
+        blocks.pieces.push_back(
+            {.tensor = number, .file = tensor.file, .offset = tensor.offset, .box = {{0, length}}, .strides = {1}});
+    }
+    return blocks;
+}
+
+Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOptions& options,
+                    const std::function<bool(const std::string& role)>& wanted) {
     Digested digested;
     const Catalogue& catalogue = source.checkpoint.catalogue;
     mpi::all_or_none(comm, [&] {
-        in_context([&] { return catalogue.directory.string(); }, [&] { check_whole(catalogue); });
-        digested.canonical = canonical(source);
+        in_context([&] { return catalogue.directory.string(); },
+                   [&] {
+                       check_whole(catalogue);
+                       digested.canonical = canonical(source);
+                   });
+        if (wanted) keep_roles(digested.canonical, wanted);
     });
     digested.digests = digests(comm, digested.canonical.side(), formats::paths(catalogue), options);
+    digested.quantised = source.checkpoint.quantised;
+    const Catalogue blocks = blocks_as_tensors(source.checkpoint);
+    digested.blocks = digests(comm, {blocks.tensors, blocks.pieces}, formats::paths(blocks), options);
     digested.state = state_digest(digested);
     return digested;
 }
 
-std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& comm, const Catalogue& catalogue,
+std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& comm, const Catalogue& files,
                                                                const ExecOptions& options) {
-    Catalogue files;
-    mpi::all_or_none(comm, [&] { files = formats::files_as_tensors(catalogue); });
     const std::vector<Digest> found = digests(comm, Side{files.tensors, files.pieces}, formats::paths(files), options);
     std::vector<formats::RecordedDigests::FileDigest> named;
     for (std::size_t f = 0; f < found.size(); ++f)
@@ -59,45 +138,59 @@ std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& 
     return named;
 }
 
-std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::Source& source) {
+std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::Source& source,
+                                          const ExecOptions& options) {
     formats::ArchiveCheck mine;
+    // A few MB may inflate to many GB, which takes long.
+    mpi::all_or_none(comm, [&] { fit(options, formats::paths(source.checkpoint.catalogue)); });
     mpi::all_or_none(comm, [&] { mine = formats::check_archives(source.checkpoint, comm.rank(), comm.size()); });
-    std::vector<std::uint64_t> counts{mine.archives, mine.damaged.size()};
-    mpi::all_sum(comm, counts);
-    if (counts[0] > 1 && counts[0] == counts[1]) return {};
-    std::string lines = fmt::format("{}", fmt::join(mine.damaged, "\n"));
-    std::string all;
-    for (const std::string& text : mpi::gather(comm, lines)) all += text.empty() ? "" : text + "\n";
-    mpi::broadcast(comm, all);
-    std::vector<std::string> damaged;
-    for (std::size_t begin = 0; begin < all.size(); begin = all.find('\n', begin) + 1)
-        damaged.push_back(all.substr(begin, all.find('\n', begin) - begin));
-    return damaged;
+    return lines_of_all(comm, mine.damaged);
 }
 
-std::vector<std::string> compare_with_record(const mpi::Comm& comm, const formats::Source& source, const Digested& now,
+std::map<std::string, std::string> unreadable_files(const mpi::Comm& comm, const Catalogue& files) {
+    std::vector<std::string> mine;
+    for (std::size_t f = 0; f < files.files.size(); ++f) {
+        if (f % std::size_t(comm.size()) != std::size_t(comm.rank())) continue;
+        try {
+            open_file(files.directory / files.files[f].path, O_RDONLY);
+        } catch (const Error& error) {
+            std::string cause = error.what();
+            std::ranges::replace(cause, '\n', ' ');  // names of files may have line feeds
+            mine.push_back(fmt::format("{} {}", f, cause));
+        }
+    }
+    std::map<std::string, std::string> unreadable;
+    for (const std::string& line : lines_of_all(comm, mine)) {
+        const std::size_t blank = line.find(' ');
+        unreadable[files.files[std::stoull(line.substr(0, blank))].path.string()] = line.substr(blank + 1);
+    }
+    return unreadable;
+}
+
+std::vector<std::string> compare_with_record(const mpi::Comm& comm, const Catalogue& files, const Digested& now,
                                              const formats::RecordedDigests& record, const ExecOptions& options) {
     std::vector<std::string> differences;
-    std::map<std::string, std::size_t> present;
-    for (std::size_t t = 0; t < now.digests.size(); ++t) present[now.canonical.tensors[t].name] = t;
+    std::map<std::string, DigestedTensor> present;
+    for (DigestedTensor& tensor : all_tensors(now)) present.emplace(tensor.name, std::move(tensor));
     for (const auto& tensor : record.tensors) {
         const auto found = present.find(tensor.name);
-        if (found == present.end())
+        if (found == present.end()) {
             differences.push_back(fmt::format("tensor '{}': recorded, but not in the checkpoint", tensor.stored));
-        else if (to_string(now.digests[found->second]) != tensor.digest ||
-                 name(now.canonical.tensors[found->second].dtype) != tensor.dtype)
+            continue;
+        }
+        if (to_string(found->second.digest) != tensor.digest || found->second.dtype != tensor.dtype)
             differences.push_back(fmt::format("tensor '{}' ({}): digest {} instead of {}", tensor.stored, tensor.name,
-                                              to_string(now.digests[found->second]), tensor.digest));
-        if (found != present.end()) present.erase(found);
+                                              to_string(found->second.digest), tensor.digest));
+        present.erase(found);
     }
-    for (const auto& [name, t] : present)
-        differences.push_back(
-            fmt::format("tensor '{}': in the checkpoint, but not recorded", now.canonical.stored_names[t]));
-    std::map<std::string, std::string> files;
-    for (const auto& file : digest_files(comm, source.checkpoint.catalogue, options)) files[file.path] = file.digest;
+    for (const auto& [name, tensor] : present)
+        if (record.has_tensors)
+            differences.push_back(fmt::format("tensor '{}': in the checkpoint, but not recorded", tensor.stored));
+    std::map<std::string, std::string> found_files;
+    for (const auto& file : digest_files(comm, files, options)) found_files[file.path] = file.digest;
     for (const auto& file : record.files) {
-        const auto found = files.find(file.path);
-        if (found == files.end())
+        const auto found = found_files.find(file.path);
+        if (found == found_files.end())
             differences.push_back(fmt::format("file '{}': recorded, but missing", file.path));
         else if (found->second != file.digest)
             differences.push_back(

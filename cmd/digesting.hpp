@@ -7,6 +7,8 @@
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,23 +17,49 @@ namespace tpx::cli {
 /// A checkpoint's canonical tensors with their digests.
 struct Digested {
     formats::Canonical canonical;
-    std::vector<Digest> digests;  ///< one a tensor
-    std::string state;            ///< of all tensors that are no extras: equal for equal states in whatever layout
+    std::vector<Digest> digests;                ///< one a tensor
+    std::vector<formats::Quantised> quantised;  ///< tensors that are not canonical, because only their blocks are known
+    std::vector<Digest> blocks;                 ///< of the bytes of each
+    std::string state;  ///< of all tensors that are no extras: equal for equal states in whatever layout
 };
 
-/// Reads all tensors of `source`, each byte once. Collective.
-Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOptions& options = {});
+/// A tensor as it is listed and recorded.
+struct DigestedTensor {
+    std::string name;
+    std::string stored;  ///< the stored tensor that contains it
+    std::string dtype;   ///< of a quantized tensor, the type of its blocks
+    Shape shape;
+    std::string role;
+    Digest digest;
+};
 
-/// The digest of every file of the checkpoint as bytes. Collective.
-std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& comm, const Catalogue& catalogue,
+/// All tensors of `digested`: the canonical ones, then the quantized ones.
+std::vector<DigestedTensor> all_tensors(const Digested& digested);
+
+/// The blocks of the quantized tensors of `checkpoint` as tensors of bytes, in the same order.
+Catalogue blocks_as_tensors(const formats::Checkpoint& checkpoint);
+
+/// Reads all tensors of `source`, each byte once; if `wanted` is given, those of roles for which it holds, and it is
+/// asked once for each tensor. Collective.
+Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOptions& options = {},
+                    const std::function<bool(const std::string& role)>& wanted = {});
+
+/// The digest of every file of `files`, which formats::files_as_tensors made. Collective.
+std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& comm, const Catalogue& files,
                                                                const ExecOptions& options = {});
 
-/// What the CRC-32s of a checkpoint's archives say is damaged, a line each. To be called before digest_all(). Where
-/// none of them holds, the writer was told not to compute them: then there is nothing to say. Collective.
-std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::Source& source);
+/// The members of a checkpoint's archives whose content does not have the CRC-32 recorded for it, a line each. To be
+/// called before digest_all(). Throws an mpi::AgreedError if the memory of `options` does not suffice to decompress
+/// one, before it reads any. Collective.
+std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::Source& source,
+                                          const ExecOptions& options);
 
-/// What differs between a checkpoint and the digests recorded for it, a line each; empty when nothing does. Collective.
-std::vector<std::string> compare_with_record(const mpi::Comm& comm, const formats::Source& source, const Digested& now,
+/// The files of `files` that cannot be opened, by their paths, with the cause. Collective.
+std::map<std::string, std::string> unreadable_files(const mpi::Comm& comm, const Catalogue& files);
+
+/// What differs between a checkpoint, whose files are `files`, and the digests recorded for it, a line each; empty when
+/// nothing does. Collective.
+std::vector<std::string> compare_with_record(const mpi::Comm& comm, const Catalogue& files, const Digested& now,
                                              const formats::RecordedDigests& record, const ExecOptions& options = {});
 
 }  // namespace tpx::cli

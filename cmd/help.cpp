@@ -5,9 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace tpx::cli {
 namespace {
+
+constexpr std::size_t screen = 80;
 
 std::string usage_line(const Command& command) {
     std::string line = fmt::format("Usage: tpx {} [OPTION]...", command.name());
@@ -21,45 +24,85 @@ std::string usage_line(const Command& command) {
     return line + "\n";
 }
 
-const char* note(const Command& command) { return command.built() ? "" : " (not built yet)"; }
+const char* note(const Command& command) { return command.built() ? "" : " (not implemented yet)"; }
 
-std::string summary_with_choices(const Option& option) {
-    if (option.choices().empty()) return option.summary();
-    return fmt::format("{}: {}", option.summary(), one_of(option.choices()));
+/// `text` in lines of at most 80 columns; each but the first begins with `indent` blanks, and the first has `used`
+/// columns taken already.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t used) {
+    std::istringstream words{std::string{text}};
+    std::string out;
+    bool first = true;
+    for (std::string word; words >> word; first = false) {
+        if (!first && used + 1 + word.size() > screen) {
+            out += '\n';
+            out.append(indent, ' ');
+            used = indent;
+        } else if (!first) {
+            out += ' ';
+            ++used;
+        }
+        out += word;
+        used += word.size();
+    }
+    return out;
 }
 
-// The choices are left to the manual where a line of 80 columns has no room for them.
-std::string line_of(const Option& option, std::size_t width) {
-    constexpr std::size_t screen = 80;
-    const std::string full = fmt::format("  {:<{}}  {}\n", flags(option), width, summary_with_choices(option));
-    return full.size() <= screen + 1 ? full : fmt::format("  {:<{}}  {}\n", flags(option), width, option.summary());
-}
-
-std::string help_of_subcommands(const Command& command) {
-    std::string text = fmt::format("Usage: tpx {} COMMAND [OPTION]... ARGUMENT...\n{}.\n\nCommands:\n", command.name(),
-                                   command.summary());
-    for (const auto& sub : command.subcommands())
-        text +=
-            fmt::format("  {:<9} {}{}\n", sub->name().substr(command.name().size() + 1), sub->summary(), note(*sub));
-    for (const Example& example : command.examples())
-        text += fmt::format("\nExample: {}\n  {}\n", example.caption, example.line);
+std::string description(const Option& option) {
+    std::string text = option.summary();
+    if (!option.choices().empty()) text += fmt::format(": {}", one_of(option.choices()));
+    if (!option.standard().empty()) text += fmt::format(" [default: {}]", option.standard());
     return text;
 }
 
-// The options that the help does not explain, in lines of at most 80 columns.
-std::string rare_options(const Command& command) {
-    std::string text;
-    std::string line = fmt::format("More, in tpx-{}(1):", command.name());
-    const std::size_t empty = line.size();
+/// One option: flags and description side by side, or one above the other where the flags are too wide.
+std::string entry(const Option& option, std::size_t width) {
+    const std::string name = flags(option);
+    const std::size_t column = width + 4;
+    std::string line = "  " + name;
+    if (name.size() > width)
+        line += fmt::format("\n{:{}}", "", column);
+    else
+        line.append(column - 2 - name.size(), ' ');
+    return line + wrapped(description(option), column, column) + "\n";
+}
+
+std::string option_groups(const Command& command) {
+    constexpr std::size_t widest = 24;
+    std::size_t width = 0;
+    std::vector<std::string> groups{"Arguments"};
     for (const Option& option : command.options()) {
-        if (!option.is_rare()) continue;
-        if (line.size() + 1 + option.name().size() > 80) {
-            text += line + "\n";
-            line.assign(1, ' ');
-        }
-        line += " " + option.name();
+        width = std::max(width, std::min(flags(option).size(), widest));
+        if (std::ranges::find(groups, option.group()) == groups.end()) groups.push_back(option.group());
     }
-    return text.empty() && line.size() == empty ? "" : "\n" + text + line + "\n";
+    std::string text;
+    for (const std::string& group : groups) {
+        std::string entries;
+        for (const Option& option : command.options())
+            if (option.group() == group) entries += entry(option, width);
+        if (!entries.empty()) text += fmt::format("\n{}:\n{}", group, entries);
+    }
+    return text;
+}
+
+std::string examples(const std::vector<Example>& examples) {
+    if (examples.empty()) return "";
+    std::string text = examples.size() == 1 ? "\nExample:\n" : "\nExamples:\n";
+    for (const Example& example : examples)
+        text += fmt::format("  {}\n      {}\n", example.line, wrapped(example.caption, 6, 6));
+    return text;
+}
+
+std::string purpose(const Command& command) {
+    return command.purpose().empty() ? "" : fmt::format("\n{}\n", wrapped(command.purpose(), 0, 0));
+}
+
+std::string help_of_subcommands(const Command& command) {
+    std::string text = fmt::format("Usage: tpx {} COMMAND [OPTION]... [ARGUMENT]...\n\n{}.\n{}\nCommands:\n",
+                                   command.name(), command.summary(), purpose(command));
+    for (const auto& sub : command.subcommands())
+        text +=
+            fmt::format("  {:<9} {}{}\n", sub->name().substr(command.name().size() + 1), sub->summary(), note(*sub));
+    return text + examples(command.examples());
 }
 
 }  // namespace
@@ -72,28 +115,27 @@ std::string flags(const Option& option) {
 
 std::string help(const Command& command) {
     if (!command.subcommands().empty()) return help_of_subcommands(command);
-    std::size_t width = 0;
-    for (const Option& option : command.options())
-        if (!option.is_rare()) width = std::max(width, flags(option).size());
-    std::string text = fmt::format("{}{}{}.\n\n", usage_line(command), command.summary(), note(command));
-    for (const Option& option : command.options())
-        if (!option.is_rare()) text += line_of(option, width);
-    text += rare_options(command);
-    for (const Example& example : command.examples())
-        text += fmt::format("\nExample: {}\n  {}\n", example.caption, example.line);
-    return text;
+    const std::string manual = command.name().substr(0, command.name().find(' '));
+    std::string text = fmt::format("{}\n{}{}.\n{}{}{}", usage_line(command), command.summary(), note(command),
+                                   purpose(command), examples(command.examples()), option_groups(command));
+    return command.built() ? text + fmt::format("\nSee tpx-{}(1) for details.\n", manual) : text;
 }
 
 std::string help(const Cli& cli) {
     std::string text =
-        "Usage: tpx COMMAND [OPTION]... ARGUMENT...\n"
-        "Changes the parallel layout of a training job's checkpoint.\n\nCommands:\n";
+        "Usage: tpx COMMAND [OPTION]... [ARGUMENT]...\n\n"
+        "Reshards, converts, compares and plans training checkpoints: Megatron-core,\n"
+        "PyTorch DCP, DeepSpeed, Hugging Face and HDF5, in any parallel layout.\n\nCommands:\n";
     for (const Command& command : cli.commands())
         text += fmt::format("  {:<9} {}{}\n", command.name(), command.summary(), note(command));
-    text += fmt::format("  {:<9} {}\n\n", "help", "Explain a command, as 'tpx COMMAND --help' does");
-    text += "  -h, --help     Print this help\n      --version  Print the version\n";
-    text += "\nExample: whatever layout CKPT has, OUT is cut for 4 tensor-parallel ranks\n";
-    return text + "  mpirun -n 4 tpx reshard CKPT OUT --to tp=4\n";
+    text += fmt::format("  {:<9} {}\n", "help", "Show the help of a command, as tpx COMMAND --help does");
+    text += "\nOptions:\n  -h, --help  Print this help\n  --version   Print the version\n";
+    text += examples({{"tpx reshard hf out --to tp=4,pp=2 --format torch_dist", "Hugging Face to Megatron-core"},
+                      {"mpirun -n 4 tpx reshard ckpt out --to tp=4", "same format, for 4 tensor-parallel ranks"}});
+    return text +
+           "\nExit status: 0 success, 1 failure, 2 usage error, 3 check failed or checkpoints\n"
+           "differ, 4 output complete but a later step failed, 75 stopped by SIGTERM or\n"
+           "SIGUSR1 (safe to rerun), 130 interrupted.\n";
 }
 
 }  // namespace tpx::cli

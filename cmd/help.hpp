@@ -5,10 +5,11 @@
 
 namespace tpx::cli {
 
-/// The text of `tpx --help`: what tpx is, its commands, an example. At most 24 lines of 80 columns.
+/// The text of `tpx --help`: what tpx does, its commands, examples and exit statuses; lines of at most 80 columns.
 std::string help(const Cli& cli);
 
-/// The text of `tpx COMMAND --help`: usage, every option, an example. At most 24 lines of 80 columns.
+/// The text of `tpx COMMAND --help`: usage, purpose and examples within the first 24 lines, then every option by group;
+/// lines of at most 80 columns.
 std::string help(const Command& command);
 
 /// "-q, --quiet", "--to LAYOUT", "CKPT".

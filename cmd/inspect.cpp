@@ -3,6 +3,8 @@
 #include "cmd/output.hpp"
 #include "cmd/reading.hpp"
 #include "cmd/state.hpp"
+#include "formats/holding.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
@@ -123,19 +125,20 @@ void print_tensors(const formats::Source& source, Output& out) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
     const auto counts = pieces_per_tensor(catalogue);
     std::size_t width = 0;
-    for (const Tensor& tensor : catalogue.tensors) width = std::max(width, tensor.name.size());
+    for (const Tensor& tensor : catalogue.tensors) width = std::max(width, printable(tensor.name).size());
     out.result("\n");
     for (const formats::Quantised& tensor : source.checkpoint.quantised)
-        out.result("{:<{}}  {:<5} {:<18} quantised\n", tensor.name, width, tensor.type, to_string(tensor.shape));
+        out.result("{:<{}}  {:<5} {:<18} quantised\n", printable(tensor.name), width, tensor.type,
+                   to_string(tensor.shape));
     for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
         const Tensor& tensor = catalogue.tensors[t];
-        out.result("{:<{}}  {:<5} {:<18} {:<10} {} {}\n", tensor.name, width, name(tensor.dtype),
+        out.result("{:<{}}  {:<5} {:<18} {:<10} {} {}\n", printable(tensor.name), width, name(tensor.dtype),
                    to_string(tensor.shape), role_of(source, t), counts[t], counts[t] == 1 ? "piece" : "pieces");
     }
 }
 
 std::string spoken_dialect(const Reading& reading) {
-    if (!reading.dialect) return fmt::format("unknown ({})", reading.why_not);
+    if (!reading.dialect) return fmt::format("unknown ({})", printable(reading.why_not));
     return fmt::format("{}, {} names", reading.family->name, reading.dialect->name);
 }
 
@@ -145,20 +148,19 @@ void print_text(const formats::Source& source, const std::vector<Hole>& holes, b
     out.result("format     {}\n", formats::name(checkpoint.format));
     out.result("family     {}\n", spoken_dialect(source.reading));
     if (source.layout)
-        out.result("layout     {} ({} rank{})\n", to_string(*source.layout), source.layout->ranks(),
-                   source.layout->ranks() == 1 ? "" : "s");
+        out.result("layout     {} ({})\n", to_string(*source.layout), counted(source.layout->ranks(), "rank"));
     else
-        out.result("layout     none that explains every box\n");
+        out.result("layout     unknown: no layout matches every box\n");
     if (checkpoint.iteration) out.result("iteration  {}\n", *checkpoint.iteration);
     for (const auto& [key, total] : totals(source))
-        out.result("{:<10} {} tensors of {}, {} elements, {}\n", key.first, total.tensors, key.second, total.elements,
-                   format_bytes(static_cast<double>(total.bytes)));
-    out.result("pieces     {} in {} files, {} replicas\n", catalogue.pieces.size(), files_of(catalogue).size(),
-               count_replicas(catalogue));
+        out.result("{:<10} {} of {}, {}, {}\n", key.first, counted(total.tensors, "tensor"), key.second,
+                   counted(total.elements, "element"), format_bytes(static_cast<double>(total.bytes)));
+    out.result("pieces     {} in {}, {}\n", catalogue.pieces.size(), counted(files_of(catalogue).size(), "file"),
+               counted(count_replicas(catalogue), "replica"));
     if (!catalogue.objects.empty()) out.result("objects    {}\n", catalogue.objects.size());
     if (holes.empty()) out.result("holes      none\n");
     for (const Hole& hole : holes)
-        out.result("hole       {} {}\n", catalogue.tensors[hole.tensor].name, to_string(hole.box));
+        out.result("hole       {} {}\n", printable(catalogue.tensors[hole.tensor].name), to_string(hole.box));
     if (tensors) print_tensors(source, out);
 }
 
@@ -191,7 +193,7 @@ void print_where(formats::Source& source, const std::string& wanted, Output& out
               {"dtype", name(tensor.dtype)},
               {"shape", to_json(tensor.shape)},
               {"pieces", Json::array()}};
-    if (!out.json()) out.result("{} {} {}\n", tensor.name, name(tensor.dtype), to_string(tensor.shape));
+    if (!out.json()) out.result("{} {} {}\n", printable(tensor.name), name(tensor.dtype), to_string(tensor.shape));
     for (const Piece& piece : pieces) {
         const std::string file = catalogue.files[piece.file].path.string();
         Json strides = Json::array();
@@ -202,7 +204,7 @@ void print_where(formats::Source& source, const std::string& wanted, Output& out
                                   {"strides", strides},
                                   {"rank", piece.rank}});
         if (!out.json())
-            out.result("{:<28} {} at {}{}\n", to_string(piece.box), file, piece.offset,
+            out.result("{:<28} {} at {}{}\n", to_string(piece.box), printable(file), piece.offset,
                        piece.rank >= 0 ? fmt::format(", rank {}", piece.rank) : "");
     }
     if (out.json()) out.object("tpx.where/1", json);
@@ -216,7 +218,10 @@ void run_inspect(const InspectOptions& options, Output& out) {
     if (!options.where.empty()) return print_where(opened.source, options.where, out);
     if (options.state) return print_state(opened.source.checkpoint, formats::read_state(opened.source.checkpoint), out);
     const std::vector<Hole> holes = find_holes(opened.source.checkpoint.catalogue);
-    for (const std::string& note : opened.source.checkpoint.notes) out.note("{}", note);
+    std::vector<std::string>& notes = opened.source.checkpoint.notes;
+    if (std::string missing = formats::missing_ranks(opened.source); !missing.empty())
+        notes.push_back(std::move(missing));
+    for (const std::string& note : notes) out.note("{}", note);
     out.json() ? print_json(opened.source, holes, options.tensors, out)
                : print_text(opened.source, holes, options.tensors, out);
 }

@@ -4,14 +4,16 @@
 #include "cmd/help.hpp"
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
-#include "lib/core/error.hpp"
+#include "lib/core/unexpected.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
-#include <new>
+#include <cstdlib>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,21 @@ using Words = std::span<const std::string>;
 void occupy_standard_streams() {
     for (int number = 0; number <= 2; ++number)
         if (fcntl(number, F_GETFD) == -1) (void)!open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY);
+}
+
+// What leaves a thread or a destructor ends the process; let it be with a message, not with a core file.
+[[noreturn]] void end_with_message() {
+    std::string cause = "unknown";
+    try {
+        if (std::current_exception()) std::rethrow_exception(std::current_exception());
+    } catch (const std::exception& error) {
+        cause = error.what();
+    } catch (...) {
+        cause = "of an unknown type";
+    }
+    const std::string text = fmt::format("tpx: internal error: {}; please report this\n", printable(cause));
+    std::fputs(text.c_str(), stderr);
+    std::_Exit(int(Exit::failure));
 }
 
 void print(std::string_view text) {
@@ -108,10 +125,8 @@ int run(Words words) {
         });
         const std::string name = known ? " " + cli.find(words[0]).chosen().name() : "";
         return report(error.exit(), error.what(), fmt::format("Try 'tpx{} --help'.\n", name));
-    } catch (const std::bad_alloc&) {
-        return report(Exit::failure, "out of memory", "");
     } catch (const std::exception& error) {
-        return report(Exit::failure, fmt::format("internal error: {}", error.what()), "");
+        return report(Exit::failure, unexpected(error).what(), "");
     }
 }
 
@@ -120,6 +135,9 @@ int run(Words words) {
 
 int main(int argc, char** argv) {
     tpx::cli::occupy_standard_streams();
+    // A write beyond the limit on file sizes then fails with a reason, and the file can be named.
+    std::signal(SIGXFSZ, SIG_IGN);
+    std::set_terminate(tpx::cli::end_with_message);
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
     return tpx::cli::run(words);
 }

@@ -2,14 +2,19 @@
 #include "cmd/output.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/utf8.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -52,24 +57,46 @@ Output::Output(bool json, bool quiet)
 void Output::object(std::string_view schema, const nlohmann::ordered_json& members) {
     nlohmann::ordered_json all{{"schema", schema}};
     all.update(members);
-    // Names in a checkpoint may be no UTF-8; the output always is.
-    write(all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    // Names in a checkpoint may be no UTF-8 or hold what a terminal obeys; the output is ASCII.
+    write(all.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 std::string Output::paint(Paint paint, std::string_view text) const {
     return colour_ ? fmt::format("\x1b[{}m{}\x1b[0m", code(paint), text) : std::string{text};
 }
 
+namespace {
+
+// Control characters, and what is not seen or changes the direction of what is.
+bool is_hidden(char32_t code) {
+    constexpr std::array<std::pair<char32_t, char32_t>, 9> ranges{{{0, 0x1f},
+                                                                   {0x7f, 0x9f},
+                                                                   {0x61c, 0x61c},
+                                                                   {0x200b, 0x200f},
+                                                                   {0x2028, 0x202e},
+                                                                   {0x2060, 0x206f},
+                                                                   {0xfeff, 0xfeff},
+                                                                   {0xfff9, 0xfffb},
+                                                                   {0xe0000, 0xe0fff}}};
+    return std::ranges::any_of(ranges, [&](const auto& range) { return code >= range.first && code <= range.second; });
+}
+
+}  // namespace
+
 std::string printable(std::string_view text, std::string_view allowed) {
     std::string shown;
     shown.reserve(text.size());
-    for (const char c : text) {
-        const auto code = static_cast<unsigned char>(c);
-        const bool control = code < 0x20 || code == 0x7f;
-        if (control && allowed.find(c) == std::string_view::npos)
-            shown += fmt::format("\\x{:02x}", code);
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t begin = at;
+        const auto code = next_code_point(text, at);
+        if (!code)
+            shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at++]));
+        else if (!is_hidden(*code) || (*code < 0x80 && allowed.find(text[begin]) != std::string_view::npos))
+            shown += text.substr(begin, at - begin);
+        else if (*code < 0x80)
+            shown += fmt::format("\\x{:02x}", static_cast<std::uint32_t>(*code));
         else
-            shown += c;
+            shown += fmt::format("\\u{{{:x}}}", static_cast<std::uint32_t>(*code));
     }
     return shown;
 }

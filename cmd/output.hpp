@@ -17,9 +17,10 @@ bool is_first_rank();
 /// True when `stream` is a terminal that shows colours and the user does not object (NO_COLOR, TERM=dumb).
 bool wants_colour(std::FILE* stream);
 
-/// `text` with control characters other than `allowed` as \xNN: names come out of other people's files, and a terminal
-/// would obey them.
-std::string printable(std::string_view text, std::string_view allowed);
+/// `text` with control characters other than `allowed` and bytes that are not UTF-8 as \xNN, and with control,
+/// bidirectional and invisible characters beyond ASCII as \u{NNNN}: names come out of other people's files, and a
+/// terminal would obey them or show something else.
+std::string printable(std::string_view text, std::string_view allowed = {});
 
 /// What a stretch of text means, for those who see colours.
 enum class Paint { heading, good, bad, faint };

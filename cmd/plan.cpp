@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/commands.hpp"
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/plan_auto.hpp"
 #include "cmd/plan_report.hpp"
 #include "cmd/planning.hpp"
@@ -8,6 +9,7 @@
 #include "formats/plan/rank_map.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/write_file.hpp"
 
 namespace tpx::cli {
 bool asks_for_files(const PlanOptions& options) {
@@ -21,6 +23,7 @@ void write_plan_files(const PlanOptions& options, const Planned& planned) {
     const auto write = [](const std::string& file, const std::string& text) {
         if (!file.empty()) write_file(file, text);
     };
+    check_output_files(options, planned);
     if (!options.output.empty()) write_plan(planned, options.output);
     write(options.rankfile, formats::rankfile(planned.hosts, planned.placement));
     write(options.hostfile, formats::hostfile(planned.hosts, planned.placement));
@@ -31,7 +34,7 @@ void write_plan_files(const PlanOptions& options, const Planned& planned) {
 void run_plan(const PlanOptions& options, Output& out) {
     if (!is_first_rank()) return;
     if (!options.check.empty()) return check_plan(options, out);
-    if (options.full) throw Error{Exit::usage, "--full is for --check"};
+    if (options.full || !options.sample.empty()) throw Error{Exit::usage, "--full and --check-ranks are for --check"};
     if (options.to == "auto") return plan_auto(options, out);
     if (options.pareto || !options.devices.empty() || !options.batch.empty() || !options.sequence.empty() ||
         !options.throughput.empty())
@@ -40,6 +43,7 @@ void run_plan(const PlanOptions& options, Output& out) {
     if (planned.checkpoint) {
         for (const std::string& note : planned.checkpoint->conversion.notes) out.note("{}", note);
     }
+    for (const std::string& note : planned.notes) out.note("{}", note);
     write_plan_files(options, planned);
     if (options.list) return list_moves(planned, out);
     out.json() ? out.object("tpx.plan/2", plan_json(planned)) : print_plan(planned, out);

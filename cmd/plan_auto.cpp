@@ -23,7 +23,7 @@ struct Candidate {
     Layout layout;
     Bytes total;
     std::uint64_t busiest = 0;  // the most that one host sends or receives
-    double seconds = 0;         // at least, until it is reached
+    double seconds = 0;         // an estimate where rates are assumed
     double step = 0;            // seconds of a training step, predicted
 };
 
@@ -44,7 +44,7 @@ int positive(const std::string& text, const char* option, int otherwise) {
     int number = 0;
     const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (code != std::errc{} || stop != text.data() + text.size() || number < 1)
-        throw Error{Exit::usage, "{}: '{}' is no positive whole number", option, text};
+        throw Error{Exit::usage, "{}: '{}' is not a positive whole number", option, text};
     return number;
 }
 
@@ -170,16 +170,21 @@ nlohmann::ordered_json to_json(const std::vector<Candidate>& list) {
     return json;
 }
 
+// What is copied inside hosts takes a time that is not known.
+std::string time_of(const Candidate& candidate) {
+    const bool is_known = candidate.seconds > 0 || candidate.total.same_host + candidate.total.local == 0;
+    return is_known ? format_seconds(candidate.seconds) : "unknown";
+}
+
 void print(const std::vector<Candidate>& list, Output& out) {
     constexpr std::size_t most_lines = 20;
     const auto size = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
-    out.result("{:>13} {:>12} {:>10} {:>9} {:>9}  {}\n", "between hosts", "busiest host", "same host", "at least",
-               "step", "layout");
+    out.result("{:>13} {:>12} {:>10} {:>9} {:>9}  {}\n", "between hosts", "busiest host", "same host", "time", "step",
+               "layout");
     for (std::size_t i = 0; i < std::min(list.size(), most_lines); ++i) {
         const Candidate& c = list[i];
         out.result("{:>13} {:>12} {:>10} {:>9} {:>9}  {}\n", size(c.total.other_host + c.total.storage),
-                   size(c.busiest), size(c.total.same_host), format_seconds(c.seconds), format_seconds(c.step),
-                   to_string(c.layout));
+                   size(c.busiest), size(c.total.same_host), time_of(c), format_seconds(c.step), to_string(c.layout));
     }
     if (list.size() > most_lines) out.note("{} more with --json", list.size() - most_lines);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/plan_file.hpp"
 #include "cmd/cli.hpp"
+#include "cmd/plan_request.hpp"
 #include "cmd/planning.hpp"
 #include "formats/plan/plan_check.hpp"
 #include "lib/core/error.hpp"
@@ -8,6 +9,8 @@
 #include "lib/core/units.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <charconv>
 
 namespace tpx::cli {
 namespace {
@@ -38,7 +41,7 @@ formats::CheckpointPlan stored_change(const CheckpointChange& change) {
 }
 
 Json check_json(const PlanOptions& options, const formats::CheckedPlan& plan) {
-    Json json{{"plan", options.check}, {"holds", true}, {"from", plan.from}, {"to", plan.to}};
+    Json json{{"plan", options.check}, {"holds", true}, {"from", plan.content.from}, {"to", plan.content.to}};
     if (plan.moves) {
         json["moves"] = plan.moves->moves;
         json["targets"] = plan.moves->targets;
@@ -64,17 +67,19 @@ void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, O
     out.result("{}: holds\n", options.check);
     if (plan.moves)
         out.result("  {} moves cover {} pieces of {} once each, {} read, {} written\n", plan.moves->moves,
-                   plan.moves->targets, plan.to, size(plan.moves->bytes_read), size(plan.moves->bytes_written));
+                   plan.moves->targets, plan.content.to, size(plan.moves->bytes_read), size(plan.moves->bytes_written));
     if (!plan.hosts) return;
     out.result("  {} of {} ranks need what its {} parcels say\n", plan.hosts->ranks, plan.hosts->of_ranks,
                plan.hosts->parcels);
-    out.result("  {} transfers bring {} into hosts, each byte once, from where it is\n", plan.hosts->transfers,
-               size(plan.hosts->crossing));
-    out.result("  {}\n", plan.hosts->pinned ? "ranks stand where they were pinned"
-                                            : fmt::format("no placement is better, by {} pairs of block and host",
-                                                          plan.hosts->placements));
+    out.result("  {} transfers bring {} into hosts, each byte once, and hosts forward only what they have\n",
+               plan.hosts->transfers, size(plan.hosts->crossing));
+    out.result("  {}\n", plan.hosts->pinned
+                             ? "ranks are where --pin put them"
+                             : fmt::format("no placement of blocks is better, by {} pairs of block and host",
+                                           plan.hosts->placements));
     if (plan.hosts->seconds > 0)
-        out.result("  no choice of senders is done in less than {}\n", format_seconds(plan.hosts->seconds));
+        out.result("  no choice of senders is done in less than {}, by the rates in the file\n",
+                   format_seconds(plan.hosts->seconds));
 }
 
 void check_subject(const PlanOptions& options, const formats::CheckedPlan& plan) {
@@ -102,9 +107,19 @@ void write_plan(const Planned& planned, const std::filesystem::path& file) {
 }
 
 void check_plan(const PlanOptions& options, Output& out) {
-    const formats::CheckedPlan plan = formats::check_plan_file(options.check, options.full);
+    std::optional<std::size_t> sample;
+    if (!options.sample.empty()) {
+        std::size_t ranks = 0;
+        const char* end = options.sample.data() + options.sample.size();
+        const auto [stop, code] = std::from_chars(options.sample.data(), end, ranks);
+        if (code != std::errc{} || stop != end || ranks == 0)
+            throw Error{Exit::usage, "--check-ranks: '{}' is not a number of ranks", options.sample};
+        sample = ranks;
+    }
+    const formats::CheckedPlan plan = formats::check_plan_file(options.check, sample);
     if (!plan.holds()) throw Error{Exit::no, "{}: {}", options.check, plan.fault};
     check_subject(options, plan);
+    check_request(options, plan.content);
     out.json() ? out.object("tpx.plan-check/2", check_json(options, plan)) : print_check(options, plan, out);
 }
 

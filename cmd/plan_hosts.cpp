@@ -26,6 +26,26 @@ void mark(std::vector<Host>& hosts, const std::string& names, const char* option
     }
 }
 
+double given_rate(const std::string& text, const char* option) {
+    try {
+        return parse_rate(text);
+    } catch (const Error& error) {
+        throw Error{Exit::usage, "{}: {}", option, error.what()};
+    }
+}
+
+void set_rates(std::vector<Host>& hosts, const PlanOptions& options) {
+    const std::size_t comma = options.disk.find(',');
+    const std::string read = options.disk.substr(0, comma);
+    const std::string write = comma == options.disk.npos ? "" : options.disk.substr(comma + 1);
+    for (Host& host : hosts) {
+        if (!options.nic.empty()) host.nic = given_rate(options.nic, "--nic");
+        if (!options.disk.empty()) host.disk_read = host.disk_write = given_rate(read, "--disk");
+        if (!write.empty()) host.disk_write = given_rate(write, "--disk");
+        if (options.gpu_memory) host.device_memory = static_cast<double>(*options.gpu_memory);
+    }
+}
+
 }  // namespace
 
 std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {
@@ -35,6 +55,7 @@ std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {
                               : !known.empty()       ? known
                                                      : uniform_hosts(1, ranks);
     fill_rates(hosts, known);
+    set_rates(hosts, options);
     mark(hosts, options.lost, "--lost", &Host::lost);
     mark(hosts, options.spare, "--spare", &Host::spare);
     for (const Host& host : hosts) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 namespace tpx::cli {
 namespace {
@@ -33,7 +34,7 @@ void add_subject(Json& json, const Planned& planned) {
     const CheckpointChange& change = *planned.checkpoint;
     const formats::Source& source = change.opened.source;
     json["checkpoint"] = source.checkpoint.catalogue.directory.string();
-    json["from"] = side_json(source.checkpoint.format, source.reading, source.layout);
+    json["from"] = side_json(source.checkpoint.format, source.reading, planned.from);
     json["to"] = side_json(change.target.format, change.conversion.expressed.reading, change.target.layout);
     json["read"] = change.certificate.bytes_read;
     json["write"] = change.certificate.bytes_written;
@@ -56,7 +57,8 @@ Json hosts_json(const Planned& planned) {
                         {"nic_out", load.nic_out},
                         {"disk_read", load.disk_read},
                         {"disk_write", load.disk_write},
-                        {"copied", load.memory}});
+                        {"copied", load.memory},
+                        {"staging", planned.relocation.staging[h]}});
     }
     return list;
 }
@@ -97,6 +99,7 @@ Json certificate_json(const Planned& planned) {
         {"between_hosts", relocation.total.other_host + relocation.total.storage},
         {"between_hosts_bound", relocation.bound},
         {"minimal", relocation.meets_bound()},
+        {"minimal_for", planned.placement.pinned ? "this order of ranks" : "blocks of ranks"},
         {"placement", planned.placement.pinned ? "pinned" : "optimal"},
         {"sending",
          {{"hosts", Json::array()}, {"bytes", relocation.sending.bytes}, {"seconds", relocation.sending.seconds}}}};
@@ -108,9 +111,9 @@ Json certificate_json(const Planned& planned) {
     return json;
 }
 
-Json resources_json(const Prediction& prediction) {
+Json resources_json(std::span<const ResourceBound> resources) {
     Json list = Json::array();
-    for (const ResourceBound& bound : prediction.resources)
+    for (const ResourceBound& bound : resources)
         list.push_back({{"resource", bound.resource},
                         {"seconds", bound.seconds},
                         {"host", bound.host},
@@ -152,11 +155,19 @@ nlohmann::ordered_json plan_json(const Planned& planned) {
     json["flows"] = flows_json(planned);
     json["transfers"] = planned.relocation.transfers.size();
     json["rounds"] = planned.relocation.rounds;
+    json["rounds_seconds"] = planned.relocation.seconds_in_step;
+    json["window"] = planned.relocation.window;
     json["certificate"] = certificate_json(planned);
-    json["resources"] = resources_json(planned.prediction);
+    json["resources"] = resources_json(planned.prediction.resources);
+    json["bounds"] = resources_json(planned.prediction.bounds);
+    json["bound_seconds"] = planned.prediction.bound_seconds();
+    json["estimate"] = !planned.prediction.is_bound();
     json["seconds"] = planned.prediction.seconds();
     json["binding"] = planned.prediction.resources[planned.prediction.binding].resource;
-    json["notes"] = planned.checkpoint ? Json(planned.checkpoint->conversion.notes) : Json::array();
+    json["notes"] = planned.notes;
+    if (planned.checkpoint) {
+        for (const std::string& note : planned.checkpoint->conversion.notes) json["notes"].push_back(note);
+    }
     return json;
 }
 

@@ -29,7 +29,7 @@ void print_subject(const Planned& planned, Output& out) {
     }
     const CheckpointChange& change = *planned.checkpoint;
     const formats::Source& source = change.opened.source;
-    out.result("from   {}\n", spoken_side(source.checkpoint.format, source.reading, source.layout));
+    out.result("from   {}\n", spoken_side(source.checkpoint.format, source.reading, planned.from));
     out.result("to     {}\n",
                spoken_side(change.target.format, change.conversion.expressed.reading, change.target.layout));
     out.result("read   {} in {} moves, write {} in {} pieces and {} files\n", size(change.certificate.bytes_read),
@@ -71,29 +71,64 @@ void print_loads(const Planned& planned, Output& out) {
     print_busiest(planned, "write", &Load::disk_write, out);
 }
 
+void print_schedule(const Planned& planned, Output& out) {
+    const Relocation& relocation = planned.relocation;
+    if (relocation.rounds == 0) return;
+    out.result("rounds {}, about {} one after the other; a host keeps at most {} of a window of {}\n",
+               relocation.rounds, format_seconds(relocation.seconds_in_step),
+               size(*std::ranges::max_element(relocation.staging)), size(relocation.window));
+}
+
 std::string placement_words(const Planned& planned) {
     if (planned.hosts.size() < 2) return "";
-    if (planned.placement.pinned) return "; ranks stand where they were pinned";
+    if (planned.placement.pinned) return "; ranks are where --pin puts them";
     std::size_t moved = 0;
     std::uint32_t next = 0;
     for (const Block& block : planned.placement.blocks) moved += block.host != next++;
-    if (moved == 0) return "; ranks on hosts in order, no other placement of blocks is better";
-    return fmt::format("; {} of {} blocks of ranks change hosts (--json), no placement of blocks is better", moved,
+    if (moved == 0) return "; ranks are on the hosts in order";
+    return fmt::format("; {} of {} blocks of ranks are not on the host that comes next in order (--json)", moved,
                        planned.placement.blocks.size());
 }
 
 void print_proof(const Planned& planned, Output& out) {
     const Relocation& relocation = planned.relocation;
-    out.result("\nproof  {}{} between hosts, the least possible is {}{}\n",
-               planned.checkpoint ? "every element written has one source; " : "",
-               size(relocation.total.other_host + relocation.total.storage), size(relocation.bound),
+    const std::string reads =
+        relocation.total.storage > 0 ? fmt::format(" and {} from storage", size(relocation.total.storage)) : "";
+    out.result("\nproof  {}{} between hosts{}, the least possible {}{}\n",
+               planned.checkpoint ? "every element written has one source; " : "", size(relocation.total.other_host),
+               reads, planned.placement.pinned ? "for this order of ranks" : "for blocks of ranks",
                placement_words(planned));
-    const ResourceBound& bound = planned.prediction.resources[planned.prediction.binding];
+}
+
+std::string resource_words(const Planned& planned, const ResourceBound& resource) {
+    return fmt::format("{} {} on {}, {} at {}{}", format_seconds(resource.seconds), resource.resource,
+                       planned.hosts[resource.host].name, size(resource.bytes), format_rate(resource.rate),
+                       resource.assumed ? " (assumed)" : "");
+}
+
+void print_time(const Planned& planned, Output& out) {
+    const Prediction& prediction = planned.prediction;
     const char* way = planned.state == StateIn::shared   ? "through shared storage"
                       : planned.state == StateIn::stores ? "between stores"
                                                          : "between devices";
-    out.result("time   at least {} {}: {} at {}{}\n", format_seconds(bound.seconds), way, bound.resource,
-               format_rate(bound.rate), bound.assumed ? ", assumed" : "");
+    const Bytes& total = planned.relocation.total;
+    const bool is_copied = planned.state == StateIn::memory && total.local + total.same_host > 0;
+    if (prediction.seconds() == 0 && is_copied)
+        out.result("time   unknown: nothing crosses between hosts, and rates inside hosts are not known\n");
+    else if (prediction.is_bound())
+        out.result("time   at least {} {}\n", format_seconds(prediction.seconds()), way);
+    else if (prediction.bound_seconds() > 0)
+        out.result("time   estimate {} {}; at least {} by the rates that are known\n",
+                   format_seconds(prediction.seconds()), way, format_seconds(prediction.bound_seconds()));
+    else
+        out.result("time   estimate {} {}\n", format_seconds(prediction.seconds()), way);
+    for (const ResourceBound& resource : prediction.resources) {
+        const bool is_ignored = resource.resource == "memory" && planned.state == StateIn::memory;
+        if (resource.bytes > 0 && !is_ignored) out.result("       {}\n", resource_words(planned, resource));
+    }
+    if (is_copied)
+        out.result("       not counted: {} copied inside devices, {} between devices of a host\n", size(total.local),
+                   size(total.same_host));
 }
 
 void list_boxes(const CheckpointChange& change, Output& out) {
@@ -101,9 +136,9 @@ void list_boxes(const CheckpointChange& change, Output& out) {
     for (const Move& move : change.plan.moves) {
         const Piece& from = conversion.source_pieces[move.source];
         const Piece& to = conversion.target_pieces[move.target];
-        out.result("{} {} {} -> {}\n", conversion.target_tensors[to.tensor].name, to_string(move.box),
-                   change.opened.source.checkpoint.catalogue.files[from.file].path.string(),
-                   conversion.draft.files[to.file].path.string());
+        out.result("{} {} {} -> {}\n", printable(conversion.target_tensors[to.tensor].name), to_string(move.box),
+                   printable(change.opened.source.checkpoint.catalogue.files[from.file].path.string()),
+                   printable(conversion.draft.files[to.file].path.string()));
     }
 }
 
@@ -143,7 +178,9 @@ void print_plan(const Planned& planned, Output& out) {
     print_subject(planned, out);
     print_roles(planned, out);
     print_loads(planned, out);
+    print_schedule(planned, out);
     print_proof(planned, out);
+    print_time(planned, out);
 }
 
 void list_moves(const Planned& planned, Output& out) {

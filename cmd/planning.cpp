@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/planning.hpp"
 
+#include "cmd/check_copies.hpp"
 #include "cmd/cli.hpp"
 #include "cmd/plan_hosts.hpp"
+#include "formats/holding.hpp"
 #include "formats/model_file.hpp"
 #include "formats/roles.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/stores.hpp"
+#include "formats/stores_check.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/unexpected.hpp"
+#include "lib/core/units.hpp"
 #include "lib/plan/piece_parcels.hpp"
 #include "lib/plan/spread.hpp"
 
@@ -21,17 +26,6 @@ StateIn given_state(const PlanOptions& options) {
     if (options.state == "shared") return StateIn::shared;
     if (options.state == "stores" || !options.stores.empty()) return StateIn::stores;
     return options.model.empty() ? StateIn::shared : StateIn::memory;
-}
-
-// The pieces of the source by the ranks that hold them in memory: all replicas if the layout is known, else who wrote
-// them.
-std::vector<Piece> source_holdings(const formats::Source& source, const formats::Conversion& conversion) {
-    if (source.layout && !is_deepspeed(source.checkpoint.format))
-        return holdings(source.reading, source.checkpoint.catalogue.tensors, conversion.source_parts, *source.layout,
-                        source.checkpoint.format);
-    std::vector<Piece> held = conversion.source_pieces;
-    for (Piece& piece : held) piece.rank = std::max(piece.rank, 0);
-    return held;
 }
 
 // The pieces of the source by the hosts whose stores have their files: a host counts as one old rank.
@@ -54,17 +48,37 @@ int rank_count(std::span<const Piece> pieces) {
 }
 
 // The role of each canonical tensor as an index into `names`.
-std::vector<std::uint32_t> number_roles(const formats::Conversion& conversion, std::vector<std::string>& names) {
-    std::vector<std::uint32_t> roles(conversion.target_tensors.size(), 0);
-    for (std::size_t t = 0; t < conversion.target_parts.size(); ++t) {
-        const Meaning& meaning = conversion.expressed.reading.meanings[t];
-        const std::string role{meaning.kind == Meaning::Kind::extra ? "extra" : meaning.role};
-        auto found = std::ranges::find(names, role);
-        if (found == names.end()) found = names.insert(names.end(), role);
-        for (const formats::NumberedPart& part : conversion.target_parts[t])
-            roles[part.number] = static_cast<std::uint32_t>(found - names.begin());
+std::vector<std::uint32_t> number_roles(const CheckpointChange& change, std::vector<std::string>& names) {
+    std::vector<std::uint32_t> numbers(change.conversion.target_tensors.size(), 0);
+    const std::vector<std::string> roles = formats::roles_of_draft(change.opened.source, change.conversion);
+    for (std::size_t t = 0; t < roles.size(); ++t) {
+        auto found = std::ranges::find(names, roles[t]);
+        if (found == names.end()) found = names.insert(names.end(), roles[t]);
+        for (const formats::NumberedPart& part : change.conversion.target_parts[t])
+            numbers[part.number] = static_cast<std::uint32_t>(found - names.begin());
     }
-    return roles;
+    return numbers;
+}
+
+// The layout of the old ranks: what --from says, if the checkpoint's boxes agree with it, or else what they show.
+// Throws Error (usage) where they leave open how many ranks there were.
+std::optional<Layout> old_layout(const PlanOptions& options, const formats::Source& source) {
+    const Catalogue& catalogue = source.checkpoint.catalogue;
+    if (options.from.empty()) {
+        const std::string open = formats::missing_ranks(source);
+        if (!open.empty())
+            throw Error{Exit::usage, "{}: {}; say which layout it had with --from LAYOUT", catalogue.directory.string(),
+                        open};
+        return source.layout;
+    }
+    const Layout from = given_layout(options.from);
+    const std::string seen = source.layout ? to_string(*source.layout) : "no layout that explains every box";
+    if (source.layout && from == *source.layout) return from;
+    if (is_deepspeed(source.checkpoint.format) ||
+        !is_consistent(from, catalogue, source.reading, formats::cutting_of(source.checkpoint.format)))
+        throw Error{Exit::usage, "--from {}: does not fit the boxes and ranks of {}, which show {}", options.from,
+                    catalogue.directory.string(), seen};
+    return from;
 }
 
 std::vector<std::uint64_t> bytes_by_rank(std::span<const Tensor> tensors, std::span<const Piece> pieces, int ranks) {
@@ -77,23 +91,32 @@ std::vector<std::uint64_t> bytes_by_rank(std::span<const Tensor> tensors, std::s
 void place_and_relocate(Planned& planned, bool pin, bool storage) {
     planned.placement = place(planned.parcels, planned.hosts, planned.seats, pin);
     check_device_memory(planned.hosts, planned.placement, planned.held_after);
-    planned.relocation =
-        relocate(planned.parcels, planned.hosts, planned.seats, planned.placement, planned.state, storage);
+    planned.relocation = relocate(planned.parcels, planned.hosts, planned.seats, planned.placement, planned.state,
+                                  storage, planned.window);
 }
 
 // Fills `checkpoint` with what `options` make of the checkpoint at `path`.
 void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path) {
     change.opened = open_checkpoint(path, options);
     change.target = given_target(options, options, change.opened.source);
-    change.conversion = convert(change.opened.source, change.target);
+    change.conversion = reading(path, [&] { return convert(change.opened.source, change.target); });
     const formats::Conversion& conversion = change.conversion;
+    in_context([&] { return path.string(); },
+               [&] { check_copies({}, conversion, change.opened.source.checkpoint.catalogue, {}); });
     change.plan = make_plan(conversion.source_side(), conversion.target_side());
     change.certificate = certify(conversion.source_side(), conversion.target_side(), change.plan);
     if (!change.certificate.holds()) throw failure("the plan is wrong, please report it: {}", change.certificate.fault);
-    change.needed = is_deepspeed(change.target.format)
-                        ? conversion.target_pieces
-                        : holdings(conversion.expressed.reading, conversion.draft.tensors, conversion.target_parts,
-                                   change.target.layout, change.target.format);
+    change.needed = formats::needed_pieces(change.opened.source, conversion, change.target);
+}
+
+// The stores must hold parts of one checkpoint: files of equal names and sizes are no proof of it.
+void check_stores(CheckpointChange& change, const PlanOptions& options, std::span<const Host> hosts,
+                  const std::filesystem::path& root, const ReadRecord& record) {
+    const std::size_t sampled =
+        formats::check_one_checkpoint(options.stores, hosts, root, change.opened.source.checkpoint, record);
+    if (sampled > 0)
+        change.conversion.notes.push_back(fmt::format(
+            "{} files of more than 16 MiB that several stores have were compared by size and samples", sampled));
 }
 
 void seat_stores(Planned& planned) {
@@ -103,6 +126,7 @@ void seat_stores(Planned& planned) {
 
 Planned plan_checkpoint(const PlanOptions& options) {
     Planned planned{.checkpoint = std::make_unique<CheckpointChange>(), .state = given_state(options)};
+    planned.window = options.window.value_or(default_window);
     CheckpointChange& change = *planned.checkpoint;
     std::optional<formats::MergedStores> merged;
     if (!options.stores.empty()) {
@@ -111,24 +135,29 @@ Planned plan_checkpoint(const PlanOptions& options) {
         if (options.checkpoint.empty()) merged.emplace(options.stores, planned.hosts);
     }
     const std::filesystem::path root = merged ? merged->folder() : std::filesystem::path{options.checkpoint};
-    convert_checkpoint(change, options, root);
+    {
+        const ReadRecord record;
+        convert_checkpoint(change, options, root);
+        if (!options.stores.empty()) check_stores(change, options, planned.hosts, root, record);
+    }
     const formats::Source& source = change.opened.source;
-    planned.from = source.layout;
-    if (!options.from.empty() && !(source.layout && given_layout(options.from) == *source.layout))
-        throw Error{Exit::usage, "--from {}: the checkpoint says {}", options.from,
-                    source.layout ? to_string(*source.layout) : "that no layout explains it"};
     planned.to = change.target.layout;
     if (options.stores.empty()) {
-        change.held = source_holdings(source, change.conversion);
-        const int old_ranks = source.layout ? source.layout->ranks() : rank_count(change.held);
+        planned.from = old_layout(options, source);
+        change.held = planned.from ? formats::held_pieces(source, change.conversion, *planned.from)
+                                   : formats::written_pieces(change.conversion);
+        const int old_ranks = planned.from ? planned.from->ranks() : rank_count(change.held);
         planned.hosts = given_hosts(options, std::max(old_ranks, planned.to.ranks()));
         planned.seats = given_seats(options, planned.hosts, old_ranks);
     } else {
+        planned.from = options.from.empty() ? source.layout : old_layout(options, source);
         const auto holders = formats::hosts_of_files(options.stores, planned.hosts, root, source.checkpoint.catalogue);
         change.held = store_holdings(holders, change.conversion);
         seat_stores(planned);
     }
-    change.roles_of_tensors = number_roles(change.conversion, change.roles);
+    change.roles_of_tensors = number_roles(change, change.roles);
+    for (std::string& note : counting_notes(source, change.conversion, planned.from.value_or(Layout{}), change.target))
+        change.conversion.notes.push_back(std::move(note));
     planned.parcels =
         parcels_of({change.conversion.source_tensors, change.held}, {change.conversion.target_tensors, change.needed},
                    change.roles_of_tensors, change.roles, static_cast<int>(planned.seats.size()), planned.to.ranks());
@@ -139,7 +168,8 @@ Planned plan_checkpoint(const PlanOptions& options) {
         planned.state == StateIn::shared
             ? storage_loads(planned.hosts, change.certificate.bytes_read, change.certificate.bytes_written)
             : planned.relocation.hosts;
-    planned.prediction = predict(planned.hosts, loads);
+    planned.prediction =
+        predict(planned.hosts, loads, planned.state == StateIn::memory ? RankMemory::device : RankMemory::host);
     return planned;
 }
 
@@ -147,7 +177,11 @@ Planned plan_checkpoint(const PlanOptions& options) {
 
 ModelState given_model(const PlanOptions& options) {
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
-    return formats::read_model(options.model, formats::load_families(files), given_config(options),
+    const std::vector<Family> families = formats::load_families(files);
+    ReadOptions file;
+    file.config = options.config;
+    check_settings(options, families, given_config(file));
+    return formats::read_model(options.model, families, given_config(options),
                                options.roles.empty() ? "train" : options.roles);
 }
 
@@ -159,7 +193,18 @@ void plan_model(Planned& planned, const ModelState& model, const Layout& from, c
     planned.held_before = held_bytes(model, from);
     planned.held_after = held_bytes(model, to);
     place_and_relocate(planned, pin, planned.state == StateIn::shared);
-    planned.prediction = predict(planned.hosts, planned.relocation.hosts);
+    const bool is_mixed = planned.relocation.total.storage > 0;
+    if (planned.state == StateIn::shared && !is_mixed) {
+        planned.prediction = predict(planned.hosts, reading_loads(planned.parcels, planned.placement, planned.hosts));
+        return;
+    }
+    if (is_mixed)
+        planned.notes.push_back(fmt::format(
+            "{} are on no host any more and are read from shared storage, the rest is taken from the memory of hosts: "
+            "they belong together only if the checkpoint on storage is of the iteration that is in memory",
+            format_bytes(static_cast<double>(planned.relocation.total.storage))));
+    planned.prediction = predict(planned.hosts, planned.relocation.hosts,
+                                 planned.state == StateIn::stores ? RankMemory::host : RankMemory::device);
 }
 
 Planned make_planned(const PlanOptions& options) {
@@ -175,6 +220,7 @@ Planned make_planned(const PlanOptions& options) {
     const Layout from = given_layout(options.from);
     const Layout to = given_layout(options.to);
     Planned planned{.state = given_state(options)};
+    planned.window = options.window.value_or(default_window);
     planned.hosts = given_hosts(options, std::max(from.ranks(), to.ranks()));
     planned.seats = given_seats(options, planned.hosts, from.ranks());
     plan_model(planned, given_model(options), from, to, options.pin);

@@ -39,10 +39,12 @@ struct Planned {
     std::vector<Host> hosts;
     std::vector<Seat> seats;  ///< of the old ranks
     StateIn state = StateIn::shared;
+    std::uint64_t window = default_window;  ///< see Relocation
     Parcels parcels;
     Placement placement;
     Relocation relocation;
     Prediction prediction;
+    std::vector<std::string> notes;          ///< what a user should know; those of a checkpoint's conversion aside
     std::vector<std::uint64_t> held_before;  ///< bytes of each old rank
     std::vector<std::uint64_t> held_after;   ///< bytes of each new rank
 };

@@ -38,12 +38,6 @@ void run_profile_hardware(const ProfileHardwareOptions& options, Output& out);
 /// Describes `tpx profile` and its commands.
 void add_profile(Cli& cli);
 
-/// Makes `text` the content of the file at `path`. Throws Error "PATH: ..." when it cannot be written.
-void write_text(const std::string& path, const std::string& text);
-
-/// Throws Error "PATH: ..." when no file could be written at `path`; leaves what is there.
-void check_writable(const std::string& path);
-
 /// A whole number from `least` to `most`, or `standard` when `text` is empty. Throws Error (usage) that names `option`.
 int whole_number(std::string_view text, std::string_view option, int standard, int least, int most);
 

@@ -2,141 +2,160 @@
 #include "cmd/profile.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/core/file.hpp"
-
-#include <fcntl.h>
 
 #include <charconv>
-#include <filesystem>
 #include <memory>
-#include <span>
 
 namespace tpx::cli {
 namespace {
 
 void add_hardware(Command& profile) {
     auto options = std::make_shared<ProfileHardwareOptions>();
-    Command& command = profile.subcommand("hardware", "Measure hosts, disks, links and GPUs, under mpirun");
-    command.option("-o,--output", &options->output, "FILE", "Write the hosts to FILE, as --hosts reads them").file();
-    command.option("--html", &options->html, "FILE", "Write a page for browsers to FILE").file();
-    command.option("--compare", &options->compare, "OLD", "Say what is slower than the file OLD says")
+    Command& command = profile.subcommand("hardware", "Measure hosts, disks, links and GPUs");
+    command.purpose(
+        "Measures memory, disk, network and GPU transfer rates of the hosts on which it runs, and writes a file for "
+        "the option --hardware of tpx plan, reshard and simulate. Run it under mpirun with at least one process per "
+        "host.");
+    command.group("Measurement options");
+    command.option("--seconds", &options->seconds, "S", "Approximate duration").standard("20");
+    command.option("--folder", &options->folder, "DIR", "Folder on the disk to measure")
+        .standard("the current folder")
+        .file()
+        .details("Files of up to 2 GiB are written there and removed.");
+    command.option("--hosts", &options->hosts, "HOSTS", "Cluster file with switch topology")
         .file()
         .details(
-            "Slower is by more than 10 % and by more than the spreads of both, or by three quarters. The exit status "
-            "is 3 then.");
-    command.option("--seconds", &options->seconds, "S", "About how long it may take").details("The default is 20.");
-    command.option("--folder", &options->folder, "DIR", "Folder whose disk is measured")
+            "The key switch of each host names its switch; see tpx-hardware(5). The default is what Slurm reports.");
+    command.option("--skip", &options->skip, "PART", "Part not to measure; repeatable")
+        .choices({"memory", "disk", "links", "gpus"});
+    command.group("Output options");
+    command.option("-o,--output", &options->output, "FILE", "Write the hardware file, for --hosts and --hardware")
+        .file();
+    command.option("--html", &options->html, "FILE", "Write an HTML page to FILE").file();
+    command.option("--compare", &options->compare, "OLD", "List everything slower than in the hardware file OLD")
         .file()
-        .details("The default is the current one. Files of at most 2 GiB are written there and removed.");
-    command.option("--hosts", &options->hosts, "HOSTS", "File that says which hosts share a switch")
-        .file()
-        .details("By its key switch; see tpx-hardware(5). Without it, the switches are those that Slurm names.");
-    command.option("--skip", &options->skip, "PART", "Leave out memory, disk, links or gpus")
-        .choices({"memory", "disk", "links", "gpus"})
-        .details("May be given more than once.");
-    command.option("--show", &options->show, "FILE", "Show what FILE says, and measure nothing").file();
+        .details(
+            "\"slower\" means more than 10 % slower and outside the spread of both measurements, or 75 % slower. The "
+            "exit status is then 3.");
+    command.option("--show", &options->show, "FILE", "Print the hardware file FILE and measure nothing").file();
     for (const char* other : {"--seconds", "--folder", "--hosts", "--skip"}) command.exclusive({"--show", other});
     command.common_options();
-    command.example("mpirun --map-by node tpx profile hardware -o cluster.toml", "a rank or more on each host");
+    command.example("mpirun --map-by node tpx profile hardware -o cluster.toml", "at least one process per host");
+    command.example("tpx profile hardware --skip gpus --seconds 5", "this host only, quickly");
+    command.example("tpx profile hardware --show cluster.toml", "print an earlier measurement");
     command.run([options](Output& out) { run_profile_hardware(*options, out); });
 }
 
 void add_fit(Command& profile) {
     auto options = std::make_shared<ProfileFitOptions>();
     Command& command = profile.subcommand("fit", "Fit a throughput model to measured runs");
-    command.positional("RUNS", &options->runs, "Measured runs, CSV or JSON").required().file();
-    command.option("--model", &options->model, "MODEL", "Dimensions of the model, TOML")
+    command.purpose(
+        "Fits the throughput model of tpx-throughput(5) to measured step times of one training job under several "
+        "execution plans, and reports how well the model predicts held-out runs.");
+    command.positional("RUNS", &options->runs, "Measured runs, CSV or JSON; with --from-log, a log").required().file();
+    command.group("Input options");
+    command.option("--model", &options->model, "MODEL", "Dimensions of the trained model, TOML; see tpx-throughput(5)")
         .required({"--from-log"})
-        .file()
-        .details("See tpx-throughput(5).");
-    command.option("--columns", &options->columns, "FILE", "What the columns of RUNS are called, TOML")
-        .file()
-        .details("See tpx-throughput(5). Without it, columns have the names that are given there.");
-    command.option("-o,--output", &options->output, "FILE", "Write the fitted model to FILE").file();
-    command.option("--suggest", &options->suggest, "N", "Say which N further runs would teach most")
-        .details("With it, fewer than 7 runs are enough.");
-    command.option("--hold-out", &options->hold_out, "N", "Fit N of the runs, and predict the others")
-        .details("Which ones is decided as for --suggest, without looking at their times.");
-    command.flag("--drop-outliers", &options->drop_outliers, "Fit without the runs that do not belong");
-    command.flag("--from-log", &options->from_log, "RUNS is the log of one training job")
+        .file();
+    command.option("--columns", &options->columns, "FILE", "Names of the columns in RUNS, TOML")
+        .standard("the names of tpx-throughput(5)")
+        .file();
+    command.flag("--from-log", &options->from_log, "Print the run in a training log as CSV; fit nothing")
         .details(
-            "Of Megatron-LM, NeMo, torchtitan, DeepSpeed, Hugging Face's Trainer or PyTorch Lightning. The run is "
-            "printed "
-            "as CSV, a header and a row.");
-    command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1")
-        .details("Of a log that does not say.");
-    command.option("--on", &options->placement, "PLACE", "GPUs of each host, such as 8+8 or 4x8");
+            "RUNS is a log of Megatron-LM, NeMo, torchtitan, DeepSpeed, Hugging Face's Trainer or PyTorch Lightning. "
+            "The output is a CSV header and one row.");
+    command.option("--with", &options->plan, "PLAN", "With --from-log: execution plan, such as dp=8,zero=1")
+        .details("Required if the log does not record it.");
+    command.option("--on", &options->placement, "PLACE", "With --from-log: GPUs on each host, such as 8+8 or 4x8");
+    command.flag("--drop-outliers", &options->drop_outliers, "Ignore runs that contradict the others");
+    command.group("Output options");
+    command.option("-o,--output", &options->output, "FILE", "Write the fitted model to FILE").file();
+    command.option("--suggest", &options->suggest, "N", "Suggest N more runs to measure")
+        .details("They are the runs that would improve the fit most. Works with fewer than 7 runs, too.");
+    command.option("--hold-out", &options->hold_out, "N", "Fit to N of the runs and predict the others")
+        .details("The N runs are chosen as for --suggest, regardless of their times.");
     command.common_options();
-    command.example("tpx profile fit runs.csv --model gpt2.toml -o gpt2.model.toml", "at least 7 runs");
+    command.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml -o gpt2.model.toml",
+                    "fit a model (needs at least 7 runs)");
+    command.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml --suggest 3",
+                    "what to measure next");
     command.run([options](Output& out) { run_profile_fit(*options, out); });
 }
 
 void add_predict(Command& profile) {
     auto options = std::make_shared<ProfilePredictOptions>();
     Command& command = profile.subcommand("predict", "Predict throughput and memory of execution plans");
-    command.positional("MODEL", &options->model, "Fitted model, TOML").required().file();
+    command.purpose(
+        "Uses a model fitted by tpx profile fit to predict step time, samples per second and memory: of one execution "
+        "plan (--with), of the fastest plans (--best), or for each number of GPUs (--curve).");
+    command.positional("MODEL", &options->model, "Throughput model, written by tpx profile fit").required().file();
+    command.group("What to predict");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1");
-    command.option("--best", &options->best, "N", "List the N fastest plans that fit");
-    command.option("--curve", &options->curve, "RANGE", "Best throughput for each of gpus=1..64");
-    command.option("--on", &options->placement, "PLACE", "GPUs of each host, such as 8+8 or 4x8")
-        .details("With --with, one host is the default.");
-    command.option("--per-host", &options->per_host, "N", "GPUs of each host of a curve").details("The default is 8.");
-    command.option("--batch", &options->batch, "N", "Samples of a step").details("The default is the model's.");
-    command.option("--html", &options->html, "FILE", "Write the curve to FILE, for browsers").file();
-    command.option("--svg", &options->svg, "FILE", "Draw the curve to FILE").file();
+    command.option("--best", &options->best, "N", "List the N fastest plans that fit in memory");
+    command.option("--curve", &options->curve, "RANGE", "Best throughput for each number of GPUs, such as gpus=1..64");
+    command.option("--on", &options->placement, "PLACE", "GPUs on each host, such as 8+8 or 4x8")
+        .details("With --with, the default is one host.");
+    command.option("--per-host", &options->per_host, "N", "With --curve: GPUs per host").standard("8");
+    command.option("--batch", &options->batch, "N", "Samples per step").standard("the model's");
+    command.group("Output options");
+    command.option("--html", &options->html, "FILE", "Write an HTML page to FILE").file();
+    command.option("--svg", &options->svg, "FILE", "Write the curve as SVG to FILE").file();
     command.exclusive({"--with", "--best", "--curve"});
     command.common_options();
-    command.example("tpx profile predict gpt2.model.toml --best 5 --on 2x8", "plans for 2 hosts of 8 GPUs");
+    command.example("tpx profile predict gpt2.model.toml --best 5 --on 2x8", "the fastest plans on 2 hosts of 8 GPUs");
+    command.example("tpx profile predict gpt2.model.toml --with dp=8 --on 8", "one plan");
+    command.example("tpx profile predict gpt2.model.toml --curve gpus=1..64", "throughput by number of GPUs");
     command.run([options](Output& out) { run_profile_predict(*options, out); });
 }
 
 void add_hetero(Command& profile) {
     auto options = std::make_shared<ProfileHeteroOptions>();
-    Command& command = profile.subcommand("hetero", "Deal virtual nodes to different kinds of GPUs");
-    command.option("--profile", &options->profiles, "T=FILE", "Examples per second of one GPU of type T")
+    Command& command = profile.subcommand("hetero", "Assign virtual nodes to GPUs of different types");
+    command.purpose(
+        "Splits a batch over GPU types and virtual nodes to minimize step time, from measured samples per second of "
+        "each type.");
+    command.group("Input options");
+    command
+        .option("--profile", &options->profiles, "T=FILE",
+                "Measured samples per second of one GPU of type T; repeatable")
         .required()
-        .details("A line for each batch size. May be given more than once.");
-    command.option("--count", &options->gpus, "T=N", "How many GPUs of type T there are")
-        .required()
-        .details("May be given more than once.");
-    command.option("--batch", &options->batch, "N", "Samples of a step").required();
-    command.option("--communication", &options->communication, "S", "Seconds that each step communicates")
-        .details("The default is 0.");
+        .details("FILE has one line per batch size.");
+    command.option("--count", &options->gpus, "T=N", "Number of GPUs of type T; repeatable").required();
+    command.option("--batch", &options->batch, "N", "Samples per step").required();
+    command.option("--communication", &options->communication, "S", "Communication time per step in seconds")
+        .standard("0");
+    command.group("Output options");
     command.option("-o,--output", &options->output, "FILE", "Write the assignment to FILE").file();
     command.common_options();
-    command.example("tpx profile hetero --profile V100=v100.txt --count V100=4 --batch 512", "one kind; add others");
+    command.example("tpx profile hetero --profile V100=v100.txt --count V100=4 --batch 512", "one type of GPU");
+    command.example(
+        "tpx profile hetero --profile V100=v100.txt --profile P100=p100.txt --count V100=2 --count P100=2 --batch 1024",
+        "two types of GPUs");
     command.run([options](Output& out) { run_profile_hetero(*options, out); });
 }
 
 }  // namespace
-
-void write_text(const std::string& path, const std::string& text) {
-    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
-    write_at(fd, 0, std::as_bytes(std::span{text}), path);
-}
-
-void check_writable(const std::string& path) {
-    const bool is_new = !std::filesystem::exists(path);
-    open_file(path, O_WRONLY | O_CREAT);
-    if (is_new) std::filesystem::remove(path);
-}
 
 int whole_number(std::string_view text, std::string_view option, int standard, int least, int most) {
     if (text.empty()) return standard;
     int value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-        throw Error{Exit::usage, "{}: '{}' is no whole number from {} to {}", option, text, least, most};
+        throw Error{Exit::usage, "{}: '{}' is not a whole number from {} to {}", option, text, least, most};
     return value;
 }
 
 void add_profile(Cli& cli) {
-    Command& profile = cli.command("profile", "Measure hardware, fit and apply a throughput model");
+    Command& profile = cli.command("profile", "Measure hardware; fit and use a throughput model");
     add_hardware(profile);
     add_fit(profile);
     add_predict(profile);
     add_hetero(profile);
-    profile.example("tpx profile fit runs.csv --model gpt2.toml -o gpt2.model.toml", "at least 7 runs");
+    profile.purpose(
+        "Measures the hardware, fits a throughput model to a few measured runs, and predicts the step time of "
+        "execution plans that were not measured.");
+    profile.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml -o gpt2.model.toml",
+                    "fit a model (needs at least 7 runs)");
 }
 
 }  // namespace tpx::cli

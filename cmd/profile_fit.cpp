@@ -6,6 +6,7 @@
 #include "formats/profile/training_log.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/write_file.hpp"
 #include "lib/model/choice.hpp"
 #include "lib/model/hold_out.hpp"
 #include "lib/model/suggest.hpp"
@@ -261,7 +262,7 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
         const Fit again = fit_parameters(found.model.size, found.runs, found.prior, 1);
         add_suggestions(found, again.belief, suggest);
     }
-    if (!options.output.empty()) write_text(options.output, formats::throughput_model_text(found.model));
+    if (!options.output.empty()) write_file(options.output, formats::throughput_model_text(found.model));
     out.json() ? out.object("tpx.profile.fit/1", to_json(found)) : print_text(found, options.runs, out);
 }
 

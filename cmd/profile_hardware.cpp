@@ -8,7 +8,9 @@
 #include "formats/plan/hosts_file.hpp"
 #include "formats/profile/hardware_file.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
+#include "lib/core/write_file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -45,9 +47,9 @@ std::vector<Degraded> compare_with(const std::string& path, const Hardware& now,
 Exit report(const ProfileHardwareOptions& options, const Hardware& hardware, Output& out) {
     note_noise(hardware, out);
     const std::vector<Degraded> slower = compare_with(options.compare, hardware, out);
-    if (!options.output.empty()) write_text(options.output, formats::hardware_text(hardware));
+    if (!options.output.empty()) write_file(options.output, formats::hardware_text(hardware));
     const nlohmann::ordered_json json = hardware_json(hardware, slower);
-    if (!options.html.empty()) write_text(options.html, hardware_html(json));
+    if (!options.html.empty()) write_file(options.html, hardware_html(json));
     if (out.json()) {
         out.object("tpx.profile.hardware/1", json);
     } else {
@@ -77,7 +79,7 @@ Exit measure(const mpi::Comm& comm, const ProfileHardwareOptions& options, Outpu
     mpi::all_or_none(comm, [&] {
         survey = survey_options(options);
         if (!options.compare.empty()) formats::read_hardware(options.compare);
-        if (survey.disk && !std::filesystem::is_directory(survey.folder))
+        if (survey.disk && !path_is_directory(survey.folder))
             throw failure("{}: there is no such folder", survey.folder);
         if (comm.rank() != 0) return;
         for (const std::string& path : {options.output, options.html})

@@ -6,6 +6,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
+#include "lib/core/write_file.hpp"
 #include "lib/model/hetero.hpp"
 
 #include <nlohmann/json.hpp>
@@ -51,7 +52,7 @@ std::vector<GpuProfile> profiles_of(const ProfileHeteroOptions& options) {
 ordered_json to_json(const std::vector<GpuProfile>& profiles, const HeteroAssignment& assignment) {
     ordered_json json{
         {"batch", assignment.batch}, {"seconds", assignment.seconds}, {"throughput", assignment.throughput()}};
-    for (const Share& share : assignment.shares)
+    for (const WorkShare& share : assignment.shares)
         json["gpus"].push_back({{"type", profiles[share.type].name},
                                 {"count", share.gpus},
                                 {"virtual_nodes", share.virtual_nodes},
@@ -65,13 +66,13 @@ void print_text(const std::vector<GpuProfile>& profiles, const HeteroAssignment&
                 const std::optional<HeteroAssignment>& alone, Output& out) {
     out.result("{:>5} {:<10} {:>14} {:>14} {:>10} {:>12}\n", "GPUs", "type", "virtual nodes", "of examples", "a step",
                "weight each");
-    for (const Share& share : best.shares)
+    for (const WorkShare& share : best.shares)
         out.result("{:>5} {:<10} {:>14} {:>14} {:>10} {:>12.6g}\n", share.gpus, profiles[share.type].name,
                    share.virtual_nodes, share.virtual_node_batch, format_seconds(share.seconds),
                    best.gradient_weight(share));
     out.result("\n{:g} examples in {}, {:.6g} examples/s\n", static_cast<double>(best.batch),
                format_seconds(best.seconds), best.throughput());
-    const auto slowest = std::ranges::max_element(best.shares, {}, &Share::seconds);
+    const auto slowest = std::ranges::max_element(best.shares, {}, &WorkShare::seconds);
     out.result(
         "{} takes longest; of all assignments as fast this has the fewest GPUs, then the largest virtual nodes\n",
         profiles[slowest->type].name);
@@ -81,7 +82,7 @@ void print_text(const std::vector<GpuProfile>& profiles, const HeteroAssignment&
         out.result("{:.2f} times as fast as the best of one kind, {} {}\n", best.throughput() / alone->throughput(),
                    alone->gpus(), profiles[alone->shares[0].type].name);
     for (std::size_t type = 0; type < profiles.size(); ++type) {
-        const auto share = std::ranges::find(best.shares, type, &Share::type);
+        const auto share = std::ranges::find(best.shares, type, &WorkShare::type);
         const int used = share == best.shares.end() ? 0 : share->gpus;
         if (used < profiles[type].count)
             out.result("{} of {} {} are not needed: more would not make the step shorter\n",
@@ -109,7 +110,7 @@ void run_profile_hetero(const ProfileHeteroOptions& options, Output& out) {
                     "{} examples cannot be dealt to these GPUs: profiled sizes times powers of two do not add up",
                     batch};
     const auto alone = assign_one_kind(profiles, batch, communication);
-    if (!options.output.empty()) write_text(options.output, formats::assignment_text(profiles, *best));
+    if (!options.output.empty()) write_file(options.output, formats::assignment_text(profiles, *best));
     if (!out.json()) return print_text(profiles, *best, alone, out);
     ordered_json json = to_json(profiles, *best);
     json["one_kind"] = alone ? to_json(profiles, *alone) : ordered_json(nullptr);

@@ -7,6 +7,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
+#include "lib/core/write_file.hpp"
 #include "lib/model/choice.hpp"
 
 #include <nlohmann/json.hpp>
@@ -116,13 +117,13 @@ void predict_curve(const ProfilePredictOptions& options, const Job& job, Output&
     std::string_view range = options.curve;
     if (range.starts_with("gpus=")) range.remove_prefix(5);
     const std::size_t dots = range.find("..");
-    if (dots == range.npos) throw Error{Exit::usage, "--curve: '{}' is no range such as gpus=1..64", options.curve};
+    if (dots == range.npos) throw Error{Exit::usage, "--curve: '{}' is not a range such as gpus=1..64", options.curve};
     const int first = whole_number(range.substr(0, dots), "--curve", 0, 1, 4096);
     const int last = whole_number(range.substr(dots + 2), "--curve", 0, 1, 4096);
     const int per_host = whole_number(options.per_host, "--per-host", 8, 1, 1024);
     const std::vector<CurvePoint> curve = sensitivity_curve(job, first, last, per_host);
-    if (!options.svg.empty()) write_text(options.svg, curve_svg(job, curve));
-    if (!options.html.empty()) write_text(options.html, curve_html(job, curve));
+    if (!options.svg.empty()) write_file(options.svg, curve_svg(job, curve));
+    if (!options.html.empty()) write_file(options.html, curve_html(job, curve));
     if (out.json()) {
         ordered_json points = ordered_json::array();
         for (const CurvePoint& point : curve)

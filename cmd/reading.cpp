@@ -3,26 +3,72 @@
 
 #include "formats/config_file.hpp"
 #include "formats/hdf5/hdf5.hpp"
+#include "formats/known_settings.hpp"
 #include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/unexpected.hpp"
 
 namespace tpx::cli {
 
 Config given_config(const ReadOptions& options) {
     const bool has_scalars = !options.config.empty() && !formats::is_keras_model(options.config);
     Config config = has_scalars ? formats::read_config_file(options.config) : Config{};
+    if (has_scalars && !options.config.ends_with(".toml") && formats::names_model(config))
+        config[formats::config_json_key] = read_file(options.config, formats::largest_config);
     for (const std::string& setting : options.settings) formats::add_setting(config, setting);
     return config;
 }
 
+void check_settings(const ReadOptions& options, std::span<const Family> families, const Config& config) {
+    const std::set<std::string> known = formats::known_settings(families, config);
+    for (const std::string& setting : options.settings) {
+        const std::string key = setting.substr(0, setting.find('='));
+        if (known.contains(key)) continue;
+        throw Error{Exit::usage, "--set {}: neither tpx, the rules of a model family nor the checkpoint knows '{}'{}",
+                    setting, key, did_you_mean(key, {known.begin(), known.end()})};
+    }
+}
+
+namespace {
+
+/// What a checkpoint, a plan and --config tell of a model.
+Config own_settings(const ReadOptions& options, const formats::Checkpoint& checkpoint, Config config) {
+    config.insert(checkpoint.config.begin(), checkpoint.config.end());
+    if (!checkpoint.config_json.empty()) config.merge(formats::parse_config_json(checkpoint.config_json));
+    ReadOptions file;
+    file.config = options.config;
+    config.merge(given_config(file));
+    return config;
+}
+
+}  // namespace
+
 Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options, Config config) {
+    const Config planned = config;
     for (const auto& [key, value] : given_config(options)) config[key] = value;
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
     auto families = std::make_shared<const std::vector<Family>>(formats::load_families(files));
-    formats::Source source = formats::open_source(path, *families, config);
+    formats::Source source = reading(path, [&] { return formats::open_source(path, *families, config); });
+    if (!options.settings.empty())
+        check_settings(options, *families, own_settings(options, source.checkpoint, planned));
     if (!options.config.empty()) formats::add_keras_model(options.config, source.checkpoint);
     return {std::move(families), std::move(source)};
+}
+
+std::string path_without_links(const std::filesystem::path& path) {
+    if (!path_exists(path)) return path.string();
+    const bool folder = path_is_directory(path);
+    const auto real =
+        folder ? real_path(path) : real_path(std::filesystem::absolute(path).parent_path()) / path.filename();
+    auto plain = std::filesystem::absolute(path).lexically_normal();
+    if (!plain.has_filename()) plain = plain.parent_path();
+    return real == plain ? path.string() : real.string();
+}
+
+std::string name_of_file(const std::filesystem::path& path) {
+    return path_is_directory(path) ? "" : path.filename().string();
 }
 
 Layout given_layout(const std::string& text) {

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,19 @@ struct Opened {
 /// Opens `path` with the rules and the configuration of `options`, which wins over `config`.
 Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options, Config config = {});
 
+/// `path` without links, so that a link or tracker that is moved during the run leads nowhere else; as it is where no
+/// link is on the way. Files keep their names, by which formats are told.
+std::string path_without_links(const std::filesystem::path& path);
+
+/// The name of the file that a checkpoint is opened as; empty if `path` is a folder.
+std::string name_of_file(const std::filesystem::path& path);
+
 /// The configuration of --config and --set; the latter wins.
 Config given_config(const ReadOptions& options);
+
+/// Throws Error (usage) with the nearest known key for a --set that nothing asks for: neither tpx, the rules of
+/// `families` nor `config`, that of the checkpoint.
+void check_settings(const ReadOptions& options, std::span<const Family> families, const Config& config);
 
 /// The layout that --to gives: a text, or a TOML file's name.
 Layout given_layout(const std::string& text);

@@ -1,113 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/check_copies.hpp"
+#include "cmd/check_written.hpp"
 #include "cmd/commands.hpp"
 #include "cmd/digesting.hpp"
 #include "cmd/output.hpp"
+#include "cmd/output_mode.hpp"
 #include "cmd/progress.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
+#include "cmd/reshard_job.hpp"
+#include "cmd/same_job.hpp"
 #include "cmd/storage_bound.hpp"
 #include "cmd/stored_plan.hpp"
 #include "formats/plan/hosts_file.hpp"
-#include "formats/selection.hpp"
+#include "formats/replaceable.hpp"
 #include "formats/torch/open.hpp"
-#include "formats/zeros.hpp"
-#include "lib/core/coverage.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/unfinished.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/digest_run.hpp"
+#include "lib/exec/draft_files.hpp"
 #include "lib/exec/execute.hpp"
-#include "lib/exec/kernel.hpp"
 #include "lib/exec/publish.hpp"
 #include "lib/exec/signals.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Job {
-    Opened opened;
-    formats::Target target;
-    formats::Conversion conversion;
-    Plan plan;
-    Fd zeros;                 ///< what stands in for missing pieces, if that was asked for
-    std::vector<Host> rates;  ///< of hosts, as --hardware says
-};
-
 /// What was done, and the least time that it takes, where the rates of the hosts are known.
 struct Done {
     Report report;
     double seconds = 0;
     std::optional<ResourceBound> bound;
+    bool durable = true;
+    std::vector<std::string> said;  ///< notes that were printed before the work began
+    std::optional<Verified> verified;
 };
 
+/// The files of an output that is not finished.
 std::vector<SourceFile> draft_files(const Draft& draft, const std::filesystem::path& directory) {
     std::vector<SourceFile> files;
-    for (const FileEntry& file : draft.files) files.push_back({directory / file.path});
+    for (const FileEntry& file : draft.files) files.push_back({unfinished_name(directory / file.path)});
     return files;
-}
-
-/// The dtype that --dtype names, in tpx's words or PyTorch's; only those that values can be cast to.
-std::optional<DType> given_dtype(const std::string& text) {
-    if (text.empty()) return std::nullopt;
-    std::optional<DType> dtype = dtype_by_name(text);
-    if (!dtype) dtype = dtype_by_torch(text);
-    if (!dtype || !can_cast(*dtype, DType::f32))
-        throw Error{Exit::usage, "--dtype: '{}' is none of f64, f32, f16, bf16, float64, float32, float16, bfloat16",
-                    text};
-    return dtype;
-}
-
-void plan_job(Job& job, bool allow_missing) {
-    formats::Source& source = job.opened.source;
-    if (allow_missing)
-        job.zeros = formats::fill_holes(source.checkpoint);
-    else
-        check_whole(source.checkpoint.catalogue);
-    job.conversion = convert(source, job.target);
-    job.plan = make_plan(job.conversion.source_side(), job.conversion.target_side());
-}
-
-/// The job that a plan file describes, with the moves that it holds.
-Job prepare_planned(const ReshardOptions& options) {
-    formats::PlanFile plan = read_plan_to_run(options.plan);
-    formats::CheckpointPlan& change = *plan.checkpoint;
-    Job job{.opened = open_checkpoint(options.checkpoint, options, change.settings.config)};
-    check_source(change, options.plan, job.opened.source);
-    in_context([&] { return options.plan; }, [&] { job.target = target_of(plan); });
-    in_context([&] { return options.checkpoint; },
-               [&] {
-                   check_whole(job.opened.source.checkpoint.catalogue);
-                   job.conversion = convert(job.opened.source, job.target);
-               });
-    check_conversion(change, options.plan, job.conversion, job.opened.source);
-    job.plan = std::move(change.plan);
-    return job;
-}
-
-Job prepare(const ReshardOptions& options) {
-    if (!options.plan.empty()) return prepare_planned(options);
-    Job job{.opened = open_checkpoint(options.checkpoint, options)};
-    formats::Source& source = job.opened.source;
-    if (options.masters && options.drop.empty())
-        throw Error{Exit::usage, "--masters: optimizer state has no place beside them; give --drop optimizer too"};
-    const formats::Dropped dropped =
-        options.drop.empty() ? formats::Dropped{} : formats::keep_weights(source, options.masters);
-    job.target = given_target(options, options, source);
-    job.target.shard_size = options.shard_size;
-    job.target.dtype = given_dtype(options.dtype);
-    in_context([&] { return options.checkpoint; }, [&] { plan_job(job, options.allow_missing); });
-    if (dropped.states > 0)
-        job.conversion.notes.push_back(
-            fmt::format("left out, as asked: {} tensors of optimizer state", dropped.states));
-    if (!dropped.others.empty())
-        job.conversion.notes.push_back(
-            fmt::format("left out: {} tensors that are neither weights nor optimizer state ('{}'{})",
-                        dropped.others.size(), dropped.others[0], dropped.others.size() > 1 ? ", ..." : ""));
-    return job;
 }
 
 /// The CRC-32s of the source's archives must hold; read before anything is written, and only when asked for, as it
@@ -115,44 +60,52 @@ Job prepare(const ReshardOptions& options) {
 void check_archives(const mpi::Comm& comm, const ReshardOptions& options) {
     Opened opened;
     mpi::all_or_none(comm, [&] { opened = open_checkpoint(options.checkpoint, options); });
-    const std::vector<std::string> damaged = damaged_archives(comm, opened.source);
-    if (!damaged.empty()) throw mpi::AgreedError{failure("{} ({} damaged archives)", damaged[0], damaged.size())};
+    ExecOptions exec;
+    if (options.memory) exec.memory = buffers_within(comm, *options.memory);
+    const std::vector<std::string> damaged = damaged_archives(comm, opened.source, exec);
+    if (!damaged.empty())
+        throw mpi::AgreedError{failure("{} ({})", damaged[0], counted(damaged.size(), "damaged archive"))};
 }
 
 /// Digests that were recorded for the source must still hold: nobody wants damage carried over.
-void check_record(const mpi::Comm& comm, const ReshardOptions& options, Job& job, const ExecOptions& exec) {
+void check_record(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job, const ExecOptions& exec) {
     std::optional<formats::RecordedDigests> record;
-    mpi::all_or_none(comm, [&] { record = formats::read_digests(job.opened.source.checkpoint.catalogue.directory); });
+    std::string file;
+    mpi::all_or_none(comm, [&] {
+        file = name_of_file(options.checkpoint);
+        record = formats::read_digests(job.opened.source.checkpoint.catalogue, file);
+    });
     if (!record) return;
     // What is dropped is checked nevertheless: the record is of all.
     Opened whole;
     if (!options.drop.empty()) mpi::all_or_none(comm, [&] { whole = open_checkpoint(options.checkpoint, options); });
     formats::Source& source = options.drop.empty() ? job.opened.source : whole.source;
+    Catalogue files;
+    mpi::all_or_none(comm, [&] { files = formats::files_as_tensors(source.checkpoint.catalogue, file); });
     const Digested now = digest_all(comm, source, exec);
-    const std::vector<std::string> differences = compare_with_record(comm, source, now, *record, exec);
+    const std::vector<std::string> differences = compare_with_record(comm, files, now, *record, exec);
     if (differences.empty()) return;
     throw mpi::AgreedError{failure("{}: {} ({} differences from {})",
                                    job.opened.source.checkpoint.catalogue.directory.string(), differences[0],
                                    differences.size(), formats::digests_file_name)};
 }
 
-/// Reads what was written back from disk, and compares it with what the source holds.
-void check_written(const mpi::Comm& comm, const Job& job, const std::filesystem::path& directory,
-                   const ExecOptions& exec) {
-    const formats::Conversion& conversion = job.conversion;
-    const auto was =
-        digests(comm, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue), exec);
-    const auto is = digests(comm, conversion.target_side(), draft_files(conversion.draft, directory), exec);
-    for (std::size_t t = 0; t < is.size(); ++t) {
-        const bool same_dtype = conversion.source_tensors[t].dtype == conversion.target_tensors[t].dtype;
-        if (same_dtype && was[t] != is[t])
-            throw mpi::AgreedError{failure("{}: tensor '{}': read back with digest {} instead of {}",
-                                           directory.string(), conversion.target_tensors[t].name, to_string(is[t]),
-                                           to_string(was[t]))};
-    }
+/// Opens the source and what was written anew, and compares the values beside their tensors.
+void check_written_values(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
+                          const std::filesystem::path& directory, Verified& verified) {
+    Opened source;
+    Opened output;
+    mpi::all_or_none(comm, [&] {
+        if (comm.rank() != 0) return;
+        source = open_checkpoint(options.checkpoint, options);
+        const ReadUnfinished output_so_far{directory};
+        output =
+            open_checkpoint(is_torch(job.target.format) ? directory / formats::draft_file_name : directory, options);
+    });
+    check_values(comm, source.source.checkpoint, output.source.checkpoint, verified);
 }
 
-void report(const Job& job, const ReshardOptions& options, const std::optional<Done>& done, Output& out) {
+void report(const ReshardJob& job, const ReshardOptions& options, const std::optional<Done>& done, Output& out) {
     const Draft& draft = job.conversion.draft;
     std::uint64_t written = 0;
     for (const FileEntry& file : draft.files) written += file.size;
@@ -169,9 +122,13 @@ void report(const Job& job, const ReshardOptions& options, const std::optional<D
                   {"written", done.has_value()},
                   {"notes", job.conversion.notes}};
         if (done) {
+            json["notes"] = done->said;
+            for (const std::string& note : job.conversion.notes) json["notes"].push_back(note);
+            json["durable"] = done->durable;
             json["bytes_read"] = done->report.bytes_read;
             json["bytes_written"] = done->report.bytes_written;
             json["seconds"] = done->seconds;
+            if (done->verified) json["verified"] = to_json(*done->verified);
             if (done->bound)
                 json["bound"] = {{"seconds", done->bound->seconds},
                                  {"resource", done->bound->resource},
@@ -179,21 +136,22 @@ void report(const Job& job, const ReshardOptions& options, const std::optional<D
         }
         return out.object("tpx.reshard/1", json);
     }
-    out.result("{}: {}, {} ({} rank{}), {} tensors in {} pieces and {} files, {}\n", options.output,
-               formats::name(job.target.format), to_string(job.target.layout), job.target.layout.ranks(),
-               job.target.layout.ranks() == 1 ? "" : "s", draft.tensors.size(), draft.pieces.size(), draft.files.size(),
-               format_bytes(static_cast<double>(written)));
+    out.result("{}: {}, {} ({}), {} in {} and {}, {}\n", options.output, formats::name(job.target.format),
+               to_string(job.target.layout), counted(job.target.layout.ranks(), "rank"),
+               counted(draft.tensors.size(), "tensor"), counted(draft.pieces.size(), "piece"),
+               counted(draft.files.size(), "file"), format_bytes(static_cast<double>(written)));
     if (!done) return out.result("nothing was written (--dry-run)\n");
     out.result("read {} and wrote {} in {}, {}\n", format_bytes(static_cast<double>(done->report.bytes_read)),
                format_bytes(static_cast<double>(done->report.bytes_written)), format_seconds(done->seconds),
                format_rate(static_cast<double>(done->report.bytes_written) / std::max(done->seconds, 1e-9)));
+    if (done->verified) out.result("{}\n", to_text(*done->verified));
     if (done->bound)
         out.result("at least {}: {} at {}{}; that is {:.0f} % of the time taken\n",
                    format_seconds(done->bound->seconds), done->bound->resource, format_rate(done->bound->rate),
                    done->bound->assumed ? ", assumed" : "", 100 * done->bound->seconds / std::max(done->seconds, 1e-9));
 }
 
-Report move(const mpi::Comm& comm, const Job& job, const std::filesystem::path& directory, ExecOptions exec,
+Report move(const mpi::Comm& comm, const ReshardJob& job, const std::filesystem::path& directory, ExecOptions exec,
             Output& out) {
     std::optional<Progress> progress;
     exec.progress = [&](std::uint64_t done, std::uint64_t total) {
@@ -205,32 +163,147 @@ Report move(const mpi::Comm& comm, const Job& job, const std::filesystem::path& 
                    conversion.target_side(), conversion.draft, directory, exec);
 }
 
-Exit reshard(const mpi::Comm& comm, const ReshardOptions& options, Output& out) {
-    const auto start = std::chrono::steady_clock::now();
-    Job job;
+/// The options, in a text that differs where two runs would do different things.
+std::string text_of(const ReshardOptions& options, const ReshardJob& job) {
+    const auto size = [](std::optional<std::uint64_t> value) { return value ? std::to_string(*value) : "default"; };
+    const auto flag = [](bool given, std::string_view name) { return given ? fmt::format(" --{}", name) : ""; };
+    return fmt::format(
+        "output {}, layout {}, format {}, dialect '{}', dtype '{}', drop '{}', memory {}, shard size {}, "
+        "options{}{}{}{}{}",
+        options.output, to_string(job.target.layout), formats::name(job.target.format), job.target.dialect,
+        options.dtype, options.drop, size(options.memory), size(options.shard_size), flag(options.force, "force"),
+        flag(options.verify, "verify"), flag(options.dry_run, "dry-run"), flag(options.allow_missing, "allow-missing"),
+        flag(options.masters, "masters"));
+}
+
+/// All that is read, so that no output takes its place.
+std::vector<std::filesystem::path> sources_of(const ReshardOptions& options, const ReshardJob& job,
+                                              const ReadRecord& record) {
+    std::vector<std::filesystem::path> sources{options.checkpoint};
+    if (path_is_directory(options.checkpoint)) sources.push_back(job.opened.source.checkpoint.catalogue.directory);
+    for (const auto& [path, file] : record.files()) sources.push_back(path);
+    if (!options.hardware.empty()) sources.emplace_back(options.hardware);
+    return sources;
+}
+
+/// Files and folders that are made from now on give nobody what the checkpoint, or the output that is replaced, denies.
+void limit_modes(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
+                 const ReadRecord& record) {
+    unsigned denied = 0;
     mpi::all_or_none(comm, [&] {
-        job = prepare(options);
+        const auto& folder = job.opened.source.checkpoint.catalogue.directory;
+        const bool single = !path_is_directory(options.checkpoint);
+        denied = denied_modes(record, single ? folder : std::filesystem::path{options.checkpoint}, options.output);
+    });
+    std::string bits = std::to_string(denied);
+    mpi::broadcast(comm, bits);
+    ::umask(::umask(0777) | static_cast<mode_t>(std::stoul(bits)));
+}
+
+PartialDirectory make_partial(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
+                              const ReadRecord& record) {
+    auto replaceable = std::make_shared<formats::Replaceable>(sources_of(options, job, record), job.conversion.draft);
+    return {
+        comm,
+        {.out = options.output,
+         .force = options.force,
+         .check_replaceable = [replaceable](const std::filesystem::path& occupant) { replaceable->check(occupant); },
+         .source = options.checkpoint}};
+}
+
+/// Runs `body` on rank 0; an error in it ends all ranks with a status and words that say that the output is there.
+template <class Body>
+void after_commit(const mpi::Comm& comm, const std::string& output, Body&& body) {
+    std::string fault;
+    try {
+        if (comm.rank() == 0) body();
+    } catch (const std::exception& error) {
+        fault = error.what();
+    }
+    mpi::broadcast(comm, fault);
+    if (!fault.empty())
+        throw mpi::AgreedError{Error{exit_after_commit, "{}; {} is complete and in place", fault, output}};
+}
+
+/// Runs `body`, which fills and names the output; where it fails and the unfinished folder cannot be removed, the error
+/// names that as well.
+template <class Body>
+void or_discard(const mpi::Comm& comm, PartialDirectory& partial, Body&& body) {
+    try {
+        body();
+    } catch (const mpi::AgreedError& error) {
+        std::string fault = comm.rank() == 0 ? partial.discard() : "";
+        mpi::broadcast(comm, fault);
+        if (fault.empty()) throw;
+        throw mpi::AgreedError{Error{error.exit(), "{}; {} is left, as it cannot be removed: {}", error.what(),
+                                     partial.path().string(), fault}};
+    }
+}
+
+/// Opens the checkpoint and plans the job, the same on all ranks.
+ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, ReadRecord& record) {
+    ReshardJob job;
+    mpi::all_or_none(comm, [&] { job = prepare(options); });
+    record.seal();
+    require_same(comm, claims_of_job(text_of(options, job), record, job.opened.source, job.conversion, job.plan));
+    if (job.conversion.dropped_copies.empty()) return job;
+    ExecOptions exec;
+    if (options.memory) exec.memory = buffers_within(comm, *options.memory);
+    in_context([&] { return options.checkpoint; },
+               [&] { check_copies(comm, job.conversion, job.opened.source.checkpoint.catalogue, exec); });
+    return job;
+}
+
+/// Writes the output beside its final place, all of it, and checks that what it was made of is what it was.
+void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job, const ReadRecord& record,
+          const std::filesystem::path& directory, const StopSignals& signals, Output& out, Done& done) {
+    ExecOptions exec{.cancelled = &signals.signal()};
+    if (options.memory) exec.memory = buffers_within(comm, *options.memory);
+    check_record(comm, options, job, exec);
+    done.report = move(comm, job, directory, exec, out);
+    if (options.verify)
+        done.verified = check_written(comm, job.conversion, job.opened.source.checkpoint.catalogue,
+                                      draft_files(job.conversion.draft, directory), exec);
+    check_unchanged(comm, record);
+    DraftFiles{comm, job.conversion.draft, directory}.give_names();
+    if (options.verify) check_written_values(comm, options, job, directory, *done.verified);
+}
+
+Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Output& out) {
+    const auto start = std::chrono::steady_clock::now();
+    ReadRecord record;
+    ReshardOptions options = given;
+    mpi::all_or_none(comm, [&] { options.checkpoint = path_without_links(given.checkpoint); });
+    ReshardJob job = agreed_job(comm, options, record);
+    mpi::all_or_none(comm, [&] {
         if (!options.hardware.empty()) job.rates = formats::read_hosts(options.hardware);
     });
     if (options.dry_run) {
-        report(job, options, std::nullopt, out);
+        report(job, given, std::nullopt, out);
         return Exit::success;
     }
     const StopSignals signals;
-    ExecOptions exec{.cancelled = &signals.signal()};
-    if (options.memory) exec.memory = buffers_within(comm, *options.memory);
     if (options.verify) check_archives(comm, options);
-    PartialDirectory partial{comm, options.output, options.force};
-    check_record(comm, options, job, exec);
-    Done done{.report = move(comm, job, partial.path(), exec, out), .seconds = 0, .bound = {}};
-    if (options.verify) check_written(comm, job, partial.path(), exec);
-    is_torch(job.target.format) ? partial.commit_file(formats::draft_file_name) : partial.commit();
+    limit_modes(comm, options, job, record);
+    PartialDirectory partial = make_partial(comm, options, job, record);
+    for (const std::string& note : partial.notes()) out.note("{}", note);
+    Done done{.said = partial.notes()};
+    Published published;
+    or_discard(comm, partial, [&] {
+        fill(comm, options, job, record, partial.path(), signals, out, done);
+        if (!job.rates.empty()) {
+            const Prediction least = storage_bound(comm, job.rates, done.report.bytes_read, done.report.bytes_written);
+            done.bound = least.resources[least.binding];
+        }
+        published = is_torch(job.target.format) ? partial.commit_file(formats::draft_file_name) : partial.commit();
+    });
+    done.durable = published.durable;
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (!job.rates.empty()) {
-        const Prediction least = storage_bound(comm, job.rates, done.report.bytes_read, done.report.bytes_written);
-        done.bound = least.resources[least.binding];
-    }
-    report(job, options, done, out);
+    after_commit(comm, options.output, [&] {
+        report(job, given, done, out);
+        out.finish();
+    });
+    if (!published.fault.empty()) throw mpi::AgreedError{Error{exit_after_commit, "{}", published.fault}};
     return Exit::success;
 }
 

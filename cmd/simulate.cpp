@@ -9,7 +9,9 @@
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 #include "lib/cluster/speed.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/write_file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -56,6 +58,29 @@ void report_bad(const formats::Trace& trace, bool skip, Output& out) {
     if (trace.bad.size() > most_listed) out.note("skipped {} more rows", trace.bad.size() - most_listed);
 }
 
+// A column that nothing uses is noted; one that is hardly spelled otherwise than a known one is an error.
+void report_unknown_columns(const formats::Trace& trace, const std::string& file, Output& out) {
+    for (const std::string& column : trace.unknown_columns) {
+        if (const std::string meant = did_you_mean(column, trace.known_columns); !meant.empty())
+            throw failure("{}: unknown column '{}'{}", file, column, meant);
+        out.note("{}: column '{}' is not used", file, column);
+    }
+}
+
+// Throws Error where no job is left, and says why.
+void filter_jobs(const SimulateOptions& options, std::vector<TraceJob>& jobs) {
+    if (jobs.empty()) throw failure("{}: the trace has no jobs", trace_name(options));
+    const TraceFilter filter = filter_of(options);
+    const std::size_t all = jobs.size();
+    const double last = seconds_of(jobs.back().arrival) / 3600;
+    jobs = filtered(std::move(jobs), filter);
+    if (!jobs.empty()) return;
+    const bool window = filter.window.has_value(), sample = filter.sample < 1;
+    throw failure("{}: {}{}{} leave{} none of the {} jobs, which arrive from 0h to {:.4g}h", trace_name(options),
+                  window ? "--window " + options.window : "", window && sample ? " and " : "",
+                  sample ? "--sample " + options.sample : "", window && sample ? "" : "s", all, last);
+}
+
 double gpu_hours(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
     double hours = 0;
     for (const TraceJob& job : jobs) hours += job.work / full_rate(job, cluster) * job.gpus / 3600e6;
@@ -71,7 +96,12 @@ ordered_json to_json(const SimulateOptions& options, const Setup& setup, const s
                       {"gpus", cluster.gpus()},
                       {"hosts", cluster.hosts.size()},
                       {"gpu_hours", gpu_hours(trace.jobs, cluster)}};
-    for (const Played& one : played) json["policies"].push_back(summary_json(one));
+    for (const Played& one : played) {
+        json["policies"].push_back(summary_json(one));
+        for (std::size_t id = 0; one.summary.unfinished > 0 && id < trace.jobs.size(); ++id)
+            if (one.results.jobs[id].finish == never)
+                json["policies"].back()["unfinished_jobs"].push_back(trace.jobs[id].name);
+    }
     return json;
 }
 
@@ -95,18 +125,19 @@ Played play(const PolicyInfo& info, const Setup& setup, const std::function<void
 
 Setup setup_of(const SimulateOptions& options, Output& out) {
     Setup setup{formats::read_cluster(options.cluster), {}, {}, rules_of(options)};
-    const TraceFilter filter = filter_of(options);
     if (!options.generate.empty()) {
         setup.trace = {"random", generated(recipe_of(options), setup.cluster), {}};
+        if (const auto elasticity = elasticity_of(options))
+            for (TraceJob& job : setup.trace.jobs) set_limits(job, *elasticity);
     } else {
         if (!options.speeds.empty()) setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
         for (const std::string& file : setup.speeds.assumed)
             out.note("{}: has no [parameters]; they are assumed, not fitted", file);
-        setup.trace = formats::read_trace(options.trace, setup.cluster, setup.speeds);
+        setup.trace = formats::read_trace(options.trace, setup.cluster, setup.speeds, elasticity_of(options));
+        report_unknown_columns(setup.trace, options.trace, out);
         report_bad(setup.trace, options.skip_bad, out);
     }
-    setup.trace.jobs = filtered(std::move(setup.trace.jobs), filter);
-    if (setup.trace.jobs.empty()) throw failure("{}: no jobs in it", trace_name(options));
+    filter_jobs(options, setup.trace.jobs);
     add_outages(options, setup.cluster, setup.trace.jobs, setup.rules);
     add_costs(options, setup.cluster, setup.trace.jobs, setup.rules);
     setup.rules.segments = !options.timeline.empty() || !options.report.empty();
@@ -121,23 +152,20 @@ void run_simulate(const SimulateOptions& options, Output& out) {
     if (!options.sweep.empty()) return run_sweep(options, chosen, out);
     const Setup setup = setup_of(options, out);
     const std::vector<TraceJob>& jobs = setup.trace.jobs;
-    if (!options.write_trace.empty()) write_text(options.write_trace, trace_csv(jobs, setup.cluster));
+    if (!options.write_trace.empty()) write_file(options.write_trace, trace_csv(jobs, setup.cluster));
     std::vector<Played> played;
     for (const PolicyInfo* info : chosen) {
         Progress progress{out, info->name, jobs.size(), Counted::jobs};
         played.push_back(play(*info, setup, [&](int finished) { progress.update(static_cast<unsigned>(finished)); }));
     }
-    if (!options.jobs.empty()) write_text(options.jobs, jobs_csv(played, jobs));
-    if (!options.timeline.empty()) write_text(options.timeline, timeline_json(played, jobs, setup.cluster));
+    if (!options.jobs.empty()) write_file(options.jobs, jobs_csv(played, jobs));
+    if (!options.timeline.empty()) write_file(options.timeline, timeline_json(played, jobs, setup.cluster));
     const ordered_json json = to_json(options, setup, played);
-    if (!options.report.empty()) write_text(options.report, simulation_report(json, played, jobs, setup.cluster));
+    if (!options.report.empty()) write_file(options.report, simulation_report(json, played, jobs, setup.cluster));
     if (out.json()) return out.object("tpx.simulate/1", json);
-    const auto plural = [](std::size_t count, std::string_view noun) {
-        return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-    };
-    out.result("{}, {:.4g} GPU-hours of work as asked for, on {} of {}\n\n{}", plural(jobs.size(), "job"),
-               gpu_hours(jobs, setup.cluster), plural(setup.cluster.gpus(), "GPU"),
-               plural(setup.cluster.hosts.size(), "host"), summary_table(played));
+    out.result("{}, {:.4g} GPU-hours requested, on {} of {}\n\n{}", counted(jobs.size(), "job"),
+               gpu_hours(jobs, setup.cluster), counted(setup.cluster.gpus(), "GPU"),
+               counted(setup.cluster.hosts.size(), "host"), summary_table(played, jobs));
 }
 
 }  // namespace tpx::cli

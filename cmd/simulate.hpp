@@ -12,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,7 +22,7 @@ namespace tpx::cli {
 struct SimulateOptions {
     std::string trace, generate, cluster, policies, speeds;
     std::string quantum, reconfig, models, hardware, restart, delays;
-    std::string window, load, sample, seed;
+    std::string window, load, sample, seed, elastic;
     std::string mtbf, repair, checkpoint, outages;
     std::string jobs, timeline, report, write_trace, sweep;
     bool skip_bad = false;
@@ -65,6 +66,9 @@ Rules rules_of(const SimulateOptions& options);
 /// The random trace that the options ask for.
 TraceRecipe recipe_of(const SimulateOptions& options);
 
+/// The limits of jobs without limits that the options ask for.
+std::optional<Elasticity> elasticity_of(const SimulateOptions& options);
+
 /// Which part of the trace the options ask for.
 TraceFilter filter_of(const SimulateOptions& options);
 
@@ -87,8 +91,11 @@ std::string simulation_report(const nlohmann::ordered_json& summary, const std::
 /// The numbers of one policy.
 nlohmann::ordered_json summary_json(const Played& played);
 
+/// A time that is measured on finished jobs, as text: "1.50 s", or "-" if no job finished.
+std::string time_text(const Summary& summary, double time);
+
 /// A row for each policy, for people.
-std::string summary_table(const std::vector<Played>& played);
+std::string summary_table(const std::vector<Played>& played, const std::vector<TraceJob>& jobs);
 
 /// The jobs as a trace of tpx: see tpx-trace(5). Durations are those with the GPUs that are asked for.
 std::string trace_csv(const std::vector<TraceJob>& jobs, const Cluster& cluster);

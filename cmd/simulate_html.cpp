@@ -63,7 +63,8 @@ std::string simulation_report(const ordered_json& summary, const std::vector<Pla
     data["end"] = seconds_of(end);
     for (std::size_t i = 0; i < played.size(); ++i) {
         std::vector<double> times;
-        for (const JobResult& job : played[i].results.jobs) times.push_back(seconds_of(job.finish - job.arrival));
+        for (const JobResult& job : played[i].results.jobs)
+            if (job.finish != never) times.push_back(seconds_of(job.finish - job.arrival));
         ordered_json& policy = data["policies"][i];
         policy["distribution"] = distribution(std::move(times));
         policy["usage"] = usage_json(played[i], jobs.front().arrival, end);

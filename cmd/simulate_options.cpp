@@ -6,103 +6,126 @@
 namespace tpx::cli {
 namespace {
 
-void add_rules(Command& command, SimulateOptions& options) {
-    command.option("--quantum", &options.quantum, "S", "Decide every S seconds, not at every event")
-        .details("Jobs still finish at any time; the GPUs that they leave are used from the next round on.");
-    command.option("--reconfig", &options.reconfig, "COST", "Of a start or change: seconds, plan or checkpoint")
+void add_costs(Command& command, SimulateOptions& options) {
+    command.group("Scheduling and costs");
+    command.option("--quantum", &options.quantum, "S", "Make scheduling decisions every S seconds, not at every event")
+        .details("Jobs can finish between decisions; their GPUs are reassigned at the next one.");
+    command
+        .option("--reconfig", &options.reconfig, "COST",
+                "Cost of starting or resizing a job: seconds, plan or checkpoint")
+        .standard("0")
         .details(
-            "Seconds are the same for all; the default is 0. plan has the real planner find what must move between the "
-            "old and the new layout and GPUs of the job, at the rates of the hosts; checkpoint writes all state to "
-            "storage and reads it again. Both need --models, and add the seconds of --restart. The job holds its GPUs "
-            "meanwhile and does not train.");
-    command.option("--models", &options.models, "FILE", "What jobs keep, for --reconfig plan or checkpoint")
+            "A number of seconds is the cost for every job. plan: the time to move the bytes that the planner computes "
+            "for the job's old and new layout and GPUs, at the rates of the hosts. checkpoint: the time to write all "
+            "state to shared storage and to read it. plan and checkpoint require --models and add the seconds of "
+            "--restart. Meanwhile the job holds its GPUs but does not train.");
+    command
+        .option("--models", &options.models, "FILE",
+                "Size and layout of each job's state, for --reconfig plan or checkpoint; see tpx-trace(5)")
+        .file();
+    command
+        .option("--hardware", &options.hardware, "FILE",
+                "Transfer rates, for --reconfig plan or checkpoint (written by tpx profile hardware)")
         .file()
-        .details("See tpx-trace(5).");
-    command.option("--hardware", &options.hardware, "FILE", "Rates of hosts, as tpx profile hardware writes them")
-        .rare()
-        .file()
         .details(
-            "Hosts are found by name; others are as the first one. Without a file the rates are those that tpx plan "
-            "assumes.");
-    command.option("--restart", &options.restart, "S", "Seconds until processes train again, beside what is moved")
-        .rare()
-        .details("The default is 30.");
-    command.option("--delays", &options.delays, "LIST", "Delays one by one, as in start=86,release=10")
-        .rare()
+            "Each host has the rates of the host with the same name in FILE, otherwise those of the first host in "
+            "FILE. "
+            "Without FILE, the rates are those that tpx plan assumes.");
+    command
+        .option("--restart", &options.restart, "S",
+                "With --reconfig plan or checkpoint: seconds from the end of the transfer to the next step")
+        .standard("30");
+    command.option("--delays", &options.delays, "LIST", "Per-event delays in seconds, such as start=86,release=10")
         .details(
-            "Of start, from the GPUs to the first step; single, the same of a job that gets one GPU; change, for which "
-            "a job stops that gets other GPUs; grow and "
-            "shrink, which take its place and let the job train on until its new GPUs are ready, or its last step on "
-            "those that it loses is done; and release, until GPUs that a job does not need any more are free.");
+            "start: from getting GPUs to the first step; single: the same for a job with one GPU; change: pause of a "
+            "job when its GPUs change; grow and shrink: replace change and let the job train until its new GPUs are "
+            "ready, or until its last step on the GPUs it gives up ends; release: time until the GPUs of a finished "
+            "job are free.");
 }
 
 void add_filters(Command& command, SimulateOptions& options) {
-    command.option("--window", &options.window, "A..B", "Only jobs that arrive from A to B")
-        .rare()
-        .details("In seconds since the trace began, or in hours or days, as in 12h..24h. A becomes the beginning.");
-    command.option("--load", &options.load, "X", "Let jobs arrive X times as fast").rare();
-    command.option("--sample", &options.sample, "SHARE", "Only this share of the jobs, chosen at random")
-        .rare()
-        .details("A number above 0, at most 1.");
-    command.option("--seed", &options.seed, "N", "What is random depends on N").rare().details("The default is 1.");
+    command.group("Trace options");
+    command.option("--generate", &options.generate, "LIST", "Generate random jobs, such as jobs=500,hourly=12")
+        .details(
+            "Keys and defaults: jobs (1000); hourly (12, mean arrivals per hour); durations (philly, the distribution "
+            "in Microsoft's trace of 2017, or the mean of an exponential distribution such as 2h); gpus (philly, or a "
+            "list such as 1/2/4); priorities (none, or a list). --seed selects another sequence.");
+    command.option("--window", &options.window, "A..B", "Use only jobs that arrive between A and B")
+        .details(
+            "A and B are seconds since the start of the trace, or have units, as in 12h..24h or 0..60d. A becomes time "
+            "0.");
+    command.option("--load", &options.load, "X", "Multiply the arrival rate by X").standard("1");
+    command.option("--sample", &options.sample, "SHARE", "Use a random fraction of the jobs, such as 0.1");
+    command.option("--seed", &options.seed, "N", "Seed of all random numbers").standard("1");
+    command
+        .option("--elastic", &options.elastic, "A..B",
+                "Let a job use A to B times its requested GPUs, unless the trace sets limits")
+        .details(
+            "0..1 allows 1 GPU up to the request; 1..4 allows the request up to four times as many. By default, a job "
+            "without limits gets exactly the GPUs it requests, unless --speeds contains its throughput on other "
+            "numbers of GPUs.");
+    command.flag("--skip-bad", &options.skip_bad, "Skip invalid jobs and list them");
 }
 
 void add_failures(Command& command, SimulateOptions& options) {
-    command.option("--outages", &options.outages, "FILE", "When which hosts are down")
-        .rare()
-        .file()
-        .details("See tpx-trace(5).");
-    command.option("--mtbf", &options.mtbf, "TIME", "Let hosts fail, each after TIME on average")
-        .rare()
+    command.group("Failure options");
+    command.option("--outages", &options.outages, "FILE", "Times at which hosts are down; see tpx-trace(5)").file();
+    command.option("--mtbf", &options.mtbf, "TIME", "Mean time between failures of a host, such as 30d")
         .details(
-            "As in 30d; the times between failures are exponential. Jobs on the host lose all their GPUs and wait "
-            "again.");
-    command.option("--repair", &options.repair, "TIME", "How long a failed host is down")
-        .rare()
-        .details("The default is 1h.");
-    command.option("--checkpoint", &options.checkpoint, "TIME", "Time between checkpoints, to which failures go back")
-        .rare()
-        .details("Without it, failures lose no work.");
+            "Times between failures are exponentially distributed. A job on a failed host loses all its GPUs and "
+            "returns to the queue.");
+    command.option("--repair", &options.repair, "TIME", "How long a failed host is down").standard("1h");
+    command.option("--checkpoint", &options.checkpoint, "TIME", "Checkpoint interval")
+        .standard("none; failures lose no work")
+        .details("A failed job continues from its last checkpoint.");
+}
+
+void add_outputs(Command& command, SimulateOptions& options) {
+    command.group("Output options");
+    command.option("--jobs", &options.jobs, "FILE", "Write one CSV row per job").file();
+    command.option("--report", &options.report, "FILE", "Write an HTML page to FILE").file();
+    command.option("--timeline", &options.timeline, "FILE", "Write a timeline to open in ui.perfetto.dev").file();
+    command.option("--write-trace", &options.write_trace, "FILE", "Write the simulated jobs as a CSV trace").file();
+    command.option("--sweep", &options.sweep, "KEY=A,B,..", "Simulate each value of one option, in parallel")
+        .details(
+            "KEY is load, sample, seed, quantum, reconfig, restart, mtbf, repair, checkpoint or cluster. A table "
+            "compares the policies; --report draws the curves.");
 }
 
 }  // namespace
 
 void add_simulate(Cli& cli) {
     auto options = std::make_shared<SimulateOptions>();
-    Command& command = cli.command("simulate", "Replay a trace of jobs under scheduling policies");
-    command.positional("TRACE", &options->trace, "Jobs: a file as in tpx-trace(5)").required({"--generate"}).file();
-    command.option("--generate", &options->generate, "LIST", "Random jobs, as in jobs=500,hourly=12")
-        .rare()
-        .details(
-            "Jobs arrive at random times, hourly so many on average. durations is philly, as in Microsoft's trace of "
-            "2017, or a mean time such as 2h of exponential ones; gpus is philly or a list such as 1/2/4, and "
-            "priorities a list. The defaults are jobs=1000, hourly=12, philly and priority 1; --seed makes others.");
-    command.option("--cluster", &options->cluster, "C", "NxG (N hosts of G GPUs), or a file")
+    Command& command = cli.command("simulate", "Replay a job trace under scheduling policies");
+    command.purpose(
+        "Simulates a cluster that runs the jobs of TRACE under each policy and prints job completion times, queueing "
+        "times, utilization and resizes. fifo-backfill is always simulated for comparison.");
+    command.positional("TRACE", &options->trace, "Job trace; see tpx-trace(5) for formats")
+        .required({"--generate"})
+        .file();
+    command.group("Cluster and policies");
+    command.option("--cluster", &options->cluster, "C", "NxG (N hosts with G GPUs each), or a file; see tpx-cluster(5)")
         .required()
         .file()
-        .details("Kinds of GPUs stand behind colons, as in 1x4:V100,2x8:K80. The file is described in tpx-cluster(5).");
-    command.option("--policy", &options->policies, "P,...", "Policies to compare")
-        .details("Those of POLICIES, with commas between them. fifo-backfill is always there for comparison.");
-    command.option("--speeds", &options->speeds, "FILE", "How fast jobs are with how many GPUs")
-        .file()
-        .details("See tpx-trace(5).");
-    add_rules(command, *options);
-    command.option("--jobs", &options->jobs, "FILE", "Write what became of each job, CSV").file();
-    command.option("--sweep", &options->sweep, "KEY=A,B,..", "Play for each value of an option, several at a time")
-        .rare()
-        .details(
-            "Of load, sample, seed, quantum, reconfig, restart, mtbf, repair, checkpoint or cluster. A table compares "
-            "the policies; --report has the curves.");
-    command.option("--write-trace", &options->write_trace, "FILE", "Write the jobs that are played as a trace, CSV")
-        .rare()
+        .details("GPU types follow a colon, as in 1x4:V100,2x8:K80.");
+    command
+        .option("--policy", &options->policies, "P,...",
+                "Policies to compare: fifo, fifo-backfill, srtf, priority, las, wfs, rubick, rubick-e, rubick-r, "
+                "rubick-n, synergy, antman, sia, gavel, gavel-mixed; see POLICIES in the man page")
+        .standard("fifo-backfill");
+    command.option("--speeds", &options->speeds, "FILE", "Measured job throughput per number of GPUs; see tpx-trace(5)")
         .file();
-    command.option("--report", &options->report, "FILE", "Write a page for browsers, HTML").file();
-    command.option("--timeline", &options->timeline, "FILE", "Write what ran when, for ui.perfetto.dev").file();
+    add_costs(command, *options);
     add_filters(command, *options);
     add_failures(command, *options);
-    command.flag("--skip-bad", &options->skip_bad, "Leave out jobs that cannot be, and list them");
+    add_outputs(command, *options);
     command.common_options();
-    command.example("tpx simulate philly.csv --cluster 311x8 --policy srtf,las", "two policies and fifo-backfill");
+    command.example("tpx simulate philly.csv --cluster 311x8 --policy srtf,las",
+                    "two policies, compared with fifo-backfill");
+    command.example("tpx simulate --generate jobs=500,hourly=12 --cluster 16x8 --policy las",
+                    "random jobs, least attained service");
+    command.example("tpx simulate philly.csv --cluster 16x8 --sweep load=0.5,1,2 --report load.html",
+                    "completion times at three loads, as a page of curves");
     command.run([options](Output& out) { run_simulate(*options, out); });
 }
 

@@ -30,7 +30,7 @@ Time seconds_from(std::string_view text, std::string_view what) {
     } catch (const Error&) {
     }
     if (!(value >= 0 && value <= longest_delay))
-        throw Error{Exit::usage, "{}: '{}' is no number of seconds from 0 to {:g}", what, text, longest_delay};
+        throw Error{Exit::usage, "{}: '{}' is not a number of seconds from 0 to {:g}", what, text, longest_delay};
     return time_of(value);
 }
 
@@ -80,7 +80,7 @@ Time duration_from(std::string_view text, std::string_view what) {
     } catch (const Error&) {
     }
     if (!(value >= 0 && value <= formats::longest_time))
-        throw Error{Exit::usage, "{}: '{}' is no time such as 90, 15m, 12h or 30d", what, text};
+        throw Error{Exit::usage, "{}: '{}' is not a time such as 90, 15m, 12h or 30d", what, text};
     return time_of(value);
 }
 
@@ -103,7 +103,7 @@ std::vector<double> list_from(std::string_view text, std::string_view what, doub
         values.push_back(factor_from(rest.substr(0, end), what, most));
         rest.remove_prefix(std::min(end + 1, rest.size()));
     }
-    if (values.empty()) throw Error{Exit::usage, "{}: '{}' is no list as 1/2/4", what, text};
+    if (values.empty()) throw Error{Exit::usage, "{}: '{}' is not a list such as 1/2/4", what, text};
     return values;
 }
 
@@ -150,6 +150,22 @@ TraceRecipe recipe_of(const SimulateOptions& options) {
                         key};
     });
     return recipe;
+}
+
+// "0..1", "0.5..4"
+std::optional<Elasticity> elasticity_of(const SimulateOptions& options) {
+    if (options.elastic.empty()) return {};
+    const std::string_view text = options.elastic;
+    const std::size_t dots = text.find("..");
+    Elasticity limits{-1, -1};
+    try {
+        limits.least = formats::parse_number(text.substr(0, dots));
+        limits.most = dots == text.npos ? -1 : formats::parse_number(text.substr(dots + 2));
+    } catch (const Error&) {
+    }
+    if (!(limits.least >= 0 && limits.least <= 1 && limits.most >= 1))
+        throw Error{Exit::usage, "--elastic: '{}' is not a range such as 0..1 or 0.5..4 that contains 1", text};
+    return limits;
 }
 
 TraceFilter filter_of(const SimulateOptions& options) {

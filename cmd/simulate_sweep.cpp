@@ -6,6 +6,7 @@
 #include "cmd/simulate.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
+#include "lib/core/write_file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -138,11 +139,17 @@ std::string table(const SimulateOptions& options, const std::vector<Point>& poin
         for (const Played& one : point.played) {
             const Summary& is = one.summary;
             text += fmt::format("{:<12} {:<14} {:>12} {:>12} {:>12} {:>12} {:>6.2f} % {:>8} {:>12.4g}\n", point.value,
-                                one.policy, format_seconds(is.mean_jct), format_seconds(is.median_jct),
-                                format_seconds(is.p99_jct), format_seconds(is.makespan), 100 * is.trained, is.changes,
+                                one.policy, time_text(is, is.mean_jct), time_text(is, is.median_jct),
+                                time_text(is, is.p99_jct), format_seconds(is.makespan), 100 * is.trained, is.changes,
                                 is.lost);
         }
     }
+    for (const Point& point : points)
+        for (const Played& one : point.played)
+            if (one.summary.unfinished > 0)
+                text +=
+                    fmt::format("\n{:<12} {:<14} leaves {} of {} jobs unfinished; times are those of the other jobs",
+                                point.value, one.policy, one.summary.unfinished, one.summary.jobs);
     return text;
 }
 
@@ -161,7 +168,7 @@ void run_sweep(const SimulateOptions& options, std::span<const PolicyInfo* const
                             .body = "sweep.html",
                             .styles = {"base.css", "simulate.css"},
                             .scripts = {"base.js", "table.js", "figure.js", "sweep.js"}};
-        write_text(options.report, html_page(page, json));
+        write_file(options.report, html_page(page, json));
     }
     if (out.json()) return out.object("tpx.simulate-sweep/1", json);
     out.result("{}", table(options, points));

@@ -4,12 +4,31 @@
 #include "lib/core/units.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 
 namespace tpx::cli {
 namespace {
+
+// Seconds to the microsecond; empty for what never happened.
+std::string seconds_field(Time time) { return time == never ? "" : fmt::format("{:.6f}", seconds_of(time)); }
+
+// The first jobs that `played` left unfinished.
+std::string unfinished_names(const Played& played, const std::vector<TraceJob>& jobs) {
+    constexpr std::size_t most = 5;
+    std::vector<std::string> names;
+    for (std::size_t id = 0; id < played.results.jobs.size() && names.size() < most; ++id)
+        if (played.results.jobs[id].finish == never) names.push_back(fmt::format("'{}'", jobs[id].name));
+    const std::size_t more = played.summary.unfinished - names.size();
+    return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+/// `time` in seconds, or null where no job was there to measure it on.
+nlohmann::ordered_json number_or_null(bool measured, double time) {
+    return measured ? nlohmann::ordered_json(time) : nlohmann::ordered_json(nullptr);
+}
 
 // A field of CSV (RFC 4180).
 std::string field(const std::string& text) {
@@ -23,14 +42,16 @@ std::string field(const std::string& text) {
 
 nlohmann::ordered_json summary_json(const Played& played) {
     const Summary& is = played.summary;
+    const bool started = is.started > 0, finished = is.unfinished < is.jobs;
     return {{"policy", played.policy},
             {"jobs", is.jobs},
-            {"mean_jct", is.mean_jct},
-            {"median_jct", is.median_jct},
-            {"p99_jct", is.p99_jct},
-            {"mean_queueing", is.mean_queueing},
-            {"median_queueing", is.median_queueing},
-            {"p99_queueing", is.p99_queueing},
+            {"unfinished", is.unfinished},
+            {"mean_jct", number_or_null(finished, is.mean_jct)},
+            {"median_jct", number_or_null(finished, is.median_jct)},
+            {"p99_jct", number_or_null(finished, is.p99_jct)},
+            {"mean_queueing", number_or_null(started, is.mean_queueing)},
+            {"median_queueing", number_or_null(started, is.median_queueing)},
+            {"p99_queueing", number_or_null(started, is.p99_queueing)},
             {"makespan", is.makespan},
             {"held", is.held},
             {"worked", is.worked},
@@ -47,15 +68,19 @@ nlohmann::ordered_json summary_json(const Played& played) {
             {"events", played.results.events}};
 }
 
-std::string summary_table(const std::vector<Played>& played) {
+std::string time_text(const Summary& summary, double time) {
+    return summary.unfinished < summary.jobs ? format_seconds(time) : "-";
+}
+
+std::string summary_table(const std::vector<Played>& played, const std::vector<TraceJob>& jobs) {
     std::string text = fmt::format("{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "policy", "mean JCT", "median",
                                    "P99", "mean queue", "median", "makespan");
     for (const Played& one : played) {
         const Summary& is = one.summary;
-        text +=
-            fmt::format("{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", one.policy, format_seconds(is.mean_jct),
-                        format_seconds(is.median_jct), format_seconds(is.p99_jct), format_seconds(is.mean_queueing),
-                        format_seconds(is.median_queueing), format_seconds(is.makespan));
+        const auto queueing = [&is](double time) { return is.started > 0 ? format_seconds(time) : "-"; };
+        text += fmt::format("{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", one.policy,
+                            time_text(is, is.mean_jct), time_text(is, is.median_jct), time_text(is, is.p99_jct),
+                            queueing(is.mean_queueing), queueing(is.median_queueing), format_seconds(is.makespan));
     }
     text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>8} {:>8} {:>12} {:>9}\n", "policy", "GPUs held", "working",
                         "training", "changes", "stops", "lost GPU-h", "fairness");
@@ -71,13 +96,18 @@ std::string summary_table(const std::vector<Played>& played) {
     if (some(&Summary::moved)) text += '\n';
     for (const Played& one : played)
         if (some(&Summary::moved))
-            text += fmt::format("{:<14} moves {} for changes and later starts, which take {:.4g} hours\n", one.policy,
+            text += fmt::format("{:<14} moves {} to resize and restart jobs, in {:.4g} hours\n", one.policy,
                                 format_bytes(one.summary.moved), one.summary.paused / 3600);
     if (some(&Summary::deadlines)) text += '\n';
     for (const Played& one : played)
         if (some(&Summary::deadlines))
             text +=
-                fmt::format("{:<14} keeps {} of {} deadlines\n", one.policy, one.summary.kept, one.summary.deadlines);
+                fmt::format("{:<14} meets {} of {} deadlines\n", one.policy, one.summary.kept, one.summary.deadlines);
+    if (some(&Summary::unfinished)) text += '\n';
+    for (const Played& one : played)
+        if (one.summary.unfinished > 0)
+            text += fmt::format("{:<14} {} of {} jobs did not finish: {}; times are those of finished jobs\n",
+                                one.policy, one.summary.unfinished, one.summary.jobs, unfinished_names(one, jobs));
     return text;
 }
 
@@ -88,22 +118,23 @@ std::string jobs_csv(const std::vector<Played>& played, const std::vector<TraceJ
     for (const Played& one : played) {
         for (std::size_t id = 0; id < jobs.size(); ++id) {
             const JobResult& is = one.results.jobs[id];
-            text += fmt::format("{},{},{},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{},{}\n", one.policy,
-                                field(jobs[id].name), jobs[id].gpus, seconds_of(is.arrival), seconds_of(is.start),
-                                seconds_of(is.finish), seconds_of(is.finish - is.arrival),
-                                seconds_of(is.start - is.arrival), is.held / 1e6, is.trained / 1e6, is.lost / 1e6,
-                                is.changes, is.stops);
+            const auto since = [&](Time time) { return time == never ? never : time - is.arrival; };
+            text +=
+                fmt::format("{},{},{},{},{},{},{},{},{:.6f},{:.6f},{:.6f},{},{}\n", one.policy, field(jobs[id].name),
+                            jobs[id].gpus, seconds_field(is.arrival), seconds_field(is.start), seconds_field(is.finish),
+                            seconds_field(since(is.finish)), seconds_field(since(is.start)), is.held / 1e6,
+                            is.trained / 1e6, is.lost / 1e6, is.changes, is.stops);
         }
     }
     return text;
 }
 
 std::string trace_csv(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
-    std::string text = "name,arrival,gpus,duration,priority,guaranteed,model\n";
+    std::string text = "name,arrival,gpus,min_gpus,max_gpus,duration,priority,guaranteed,model\n";
     for (const TraceJob& job : jobs)
-        text += fmt::format("{},{:.6f},{},{:.6f},{:g},{},{}\n", field(job.name), seconds_of(job.arrival), job.gpus,
-                            job.work / full_rate(job, cluster) / 1e6, job.priority, job.guaranteed ? 1 : 0,
-                            field(job.model));
+        text += fmt::format("{},{:.6f},{},{},{},{:.6f},{:g},{},{}\n", field(job.name), seconds_of(job.arrival),
+                            job.gpus, job.least, job.most, job.work / full_rate(job, cluster) / 1e6, job.priority,
+                            job.guaranteed ? 1 : 0, field(job.model));
     return text;
 }
 

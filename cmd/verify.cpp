@@ -1,105 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/agreed_source.hpp"
 #include "cmd/commands.hpp"
 #include "cmd/compare.hpp"
-#include "cmd/digesting.hpp"
 #include "cmd/masters.hpp"
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
-#include "cmd/reading.hpp"
+#include "cmd/verify_one.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 namespace tpx::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json tensor_list(const Digested& digested) {
-    Json list = Json::array();
-    for (std::size_t t = 0; t < digested.digests.size(); ++t) {
-        const Tensor& tensor = digested.canonical.tensors[t];
-        list.push_back({{"name", tensor.name},
-                        {"stored", digested.canonical.stored_names[t]},
-                        {"dtype", name(tensor.dtype)},
-                        {"shape", to_json(tensor.shape)},
-                        {"role", digested.canonical.roles[t]},
-                        {"digest", to_string(digested.digests[t])}});
-    }
-    return list;
-}
-
-std::uint64_t total_bytes(const Digested& digested) {
-    std::uint64_t bytes = 0;
-    for (const Digest& digest : digested.digests) bytes += digest.bytes;
-    return bytes;
-}
-
-formats::RecordedDigests record_of(const mpi::Comm& comm, const formats::Source& source, const Digested& digested) {
-    formats::RecordedDigests record{.files = digest_files(comm, source.checkpoint.catalogue)};
-    for (std::size_t t = 0; t < digested.digests.size(); ++t)
-        record.tensors.push_back({digested.canonical.tensors[t].name, digested.canonical.stored_names[t],
-                                  std::string{name(digested.canonical.tensors[t].dtype)},
-                                  to_string(digested.digests[t])});
-    return record;
-}
-
-void print_tensors(const Digested& digested, Output& out) {
-    for (std::size_t t = 0; t < digested.digests.size(); ++t)
-        out.result("{}  {} {} {}\n", to_string(digested.digests[t]), name(digested.canonical.tensors[t].dtype),
-                   to_string(digested.canonical.tensors[t].shape), digested.canonical.tensors[t].name);
-}
-
-/// Records and comparisons with records do not depend on what --config adds.
-Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out) {
-    Opened opened;
-    mpi::all_or_none(comm, [&] { opened = open_checkpoint(options.first, options); });
-    std::vector<std::string> differences = damaged_archives(comm, opened.source);
-    const Digested digested = digest_all(comm, opened.source);
-    for (const formats::Quantised& tensor : opened.source.checkpoint.quantised)
-        out.note("tensor '{}': is quantised ({}) and cannot be compared", tensor.name, tensor.type);
-    Opened plain;
-    Digested recorded = digested;
-    if (!options.config.empty() || !options.settings.empty()) {
-        mpi::all_or_none(comm, [&] { plain = open_checkpoint(options.first, {.rules = options.rules}); });
-        recorded = digest_all(comm, plain.source);
-    }
-    const auto& directory = opened.source.checkpoint.catalogue.directory;
-    std::optional<formats::RecordedDigests> record;
-    mpi::all_or_none(comm, [&] { record = options.write ? std::nullopt : formats::read_digests(directory); });
-    if (record) {
-        const std::vector<std::string> changed = compare_with_record(comm, opened.source, recorded, *record);
-        differences.insert(differences.end(), changed.begin(), changed.end());
-    }
-    if (options.write && differences.empty()) {
-        const formats::RecordedDigests fresh = record_of(comm, opened.source, recorded);
-        mpi::all_or_none(comm, [&] {
-            if (comm.rank() == 0) formats::write_digests(directory, fresh);
-        });
-    }
-    const std::string_view verdict = !differences.empty() ? "differs"
-                                     : options.write      ? "recorded"
-                                     : record             ? "intact"
-                                                          : "no record";
-    if (out.json()) {
-        Json json{{"checkpoint", options.first},
-                  {"verdict", verdict},
-                  {"digest", digested.state},
-                  {"tensors", digested.digests.size()},
-                  {"bytes", total_bytes(digested)},
-                  {"differences", differences},
-                  {"tensor_list", tensor_list(digested)}};
-        out.object("tpx.verify/1", json);
-    } else {
-        if (options.tensors) print_tensors(digested, out);
-        for (const std::string& difference : differences) out.result("{}\n", difference);
-        out.result("{}  {}, {} tensors, {}: {}\n", digested.state, options.first, digested.digests.size(),
-                   format_bytes(static_cast<double>(total_bytes(digested))),
-                   verdict == "no record" ? "readable and whole; no digests are kept beside it" : verdict);
-    }
-    return differences.empty() ? Exit::success : Exit::no;
-}
 
 Json masters_json(const MastersReport& report) {
     return {{"parameters", report.parameters},
@@ -112,7 +30,7 @@ Json masters_json(const MastersReport& report) {
 }
 
 void print_masters(const std::string& checkpoint, const MastersReport& report, Output& out) {
-    for (const std::string& line : report.faults) out.result("{}\n", line);
+    for (const std::string& line : report.faults) out.result("{}\n", printable(line));
     const std::string step = report.step.empty() ? "" : fmt::format(", step {}", report.step);
     if (report.faults.empty())
         out.result("the optimizer fits  {}, {} parameters: {} masters, {} moments{}\n", checkpoint, report.parameters,
@@ -128,9 +46,9 @@ Exit verify_masters(const mpi::Comm& comm, const VerifyOptions& options, Output&
     list = Json::array();
     for (const std::string& path : {options.first, options.second}) {
         if (path.empty()) continue;
-        Opened opened;
-        mpi::all_or_none(comm, [&] { opened = open_checkpoint(path, options); });
-        const MastersReport report = check_masters(comm, opened.source);
+        AgreedSource opened{comm, path, options};
+        const MastersReport report = check_masters(comm, opened.source(), read_limits(comm, options));
+        opened.check_unchanged(comm);
         fit &= report.faults.empty();
         for (const std::string& note : report.notes) out.note("{}: {}", path, note);
         Json json{{"checkpoint", path}, {"fits", report.faults.empty()}};
@@ -142,51 +60,137 @@ Exit verify_masters(const mpi::Comm& comm, const VerifyOptions& options, Output&
     return fit ? Exit::success : Exit::no;
 }
 
-Json differences_json(const Comparison& comparison) {
+Json differences_json(const std::vector<Comparison::Difference>& differences) {
     Json list = Json::array();
-    for (const Comparison::Difference& difference : comparison.differences)
-        list.push_back({{"tensor", difference.tensor},
-                        {"a", difference.stored_a},
-                        {"b", difference.stored_b},
-                        {"cause", difference.cause}});
+    for (const Comparison::Difference& difference : differences) {
+        Json json{{difference.value ? "value" : "tensor", difference.name}, {"role", difference.role}};
+        if (!difference.canonical.empty()) json["canonical"] = difference.canonical;
+        json["a"] = difference.a;
+        json["b"] = difference.b;
+        json["cause"] = difference.cause;
+        list.push_back(std::move(json));
+    }
     return list;
 }
 
-Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out, const Json& masters) {
-    Opened a;
-    Opened b;
-    mpi::all_or_none(comm, [&] { a = open_checkpoint(options.first, options); });
-    mpi::all_or_none(comm, [&] { b = open_checkpoint(options.second, options); });
-    const Comparison comparison = compare(comm, a.source, b.source, options.dtype);
-    const bool equal = comparison.differences.empty();
-    for (const std::string& note : comparison.notes) out.note("{}", note);
-    if (out.json()) {
-        Json json{{"a", options.first},
-                  {"b", options.second},
-                  {"equal", equal},
-                  {"digest_a", comparison.state_a},
-                  {"digest_b", comparison.state_b},
-                  {"compared", comparison.compared},
-                  {"differences", differences_json(comparison)},
-                  {"notes", comparison.notes}};
-        if (!masters.is_null()) json["masters"] = masters;
-        out.object("tpx.verify/1", json);
-    } else {
-        for (const Comparison::Difference& difference : comparison.differences)
-            out.result("tensor '{}': {}\n", difference.tensor, difference.cause);
-        if (equal)
-            out.result("equal: {} tensors, {}\n", comparison.compared,
-                       format_bytes(static_cast<double>(comparison.bytes)));
-        else
-            out.result("different: {} tensors, {} compared\n", comparison.differences.size(), comparison.compared);
+std::string count_text(std::uint64_t count, std::string_view thing) {
+    return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+/// Long values are told in full in JSON only.
+std::string short_text(const std::string& text) {
+    constexpr std::size_t longest = 100;
+    return text.size() <= longest ? text : text.substr(0, longest) + "...";
+}
+
+std::string line_of(const Comparison::Difference& difference) {
+    if (!difference.value) {
+        const std::string part = difference.canonical.empty() ? "" : fmt::format(" ({})", difference.canonical);
+        return fmt::format("tensor '{}'{}: {}", difference.name, part, difference.cause);
     }
-    return equal ? Exit::success : Exit::no;
+    if (difference.lacking != 0)
+        return fmt::format("{} '{}': {} ({} has {})", difference.role, difference.name, difference.cause,
+                           difference.lacking == 'A' ? 'B' : 'A',
+                           short_text(difference.lacking == 'A' ? difference.b : difference.a));
+    if (difference.a.empty() && difference.b.empty()) return fmt::format("{}: {}", difference.name, difference.cause);
+    return fmt::format("{} '{}': {} in A, {} in B", difference.role, difference.name, short_text(difference.a),
+                       short_text(difference.b));
+}
+
+/// Things of a role that one side has none of are one line; all others are a line each.
+void print_differences(const Comparison& comparison, Output& out) {
+    constexpr std::uint64_t most_listed = 5;  // of the values of a role; tensors are all listed
+    std::map<std::string, std::vector<const Comparison::Difference*>> absent;
+    std::map<std::pair<std::string, char>, std::uint64_t> listed;
+    for (const Comparison::Difference& difference : comparison.differences) {
+        if (!difference.absent.empty())
+            absent[fmt::format("{} {}", difference.lacking, difference.absent)].push_back(&difference);
+        else if (!difference.value || ++listed[{difference.role, difference.lacking}] <= most_listed)
+            out.result("{}\n", printable(line_of(difference)));
+    }
+    for (const auto& [key, count] : listed) {
+        if (count > most_listed)
+            out.result("and {} more {} that {} (--json lists all)\n", count - most_listed, key.first,
+                       key.second == 0 ? "differ" : fmt::format("{} lacks", key.second));
+    }
+    for (const auto& [key, differences] : absent) {
+        const Comparison::Difference& first = *differences[0];
+        const auto values = static_cast<std::uint64_t>(
+            std::ranges::count_if(differences, [](const auto* difference) { return difference->value; }));
+        std::vector<std::string> what;
+        if (differences.size() > values) what.push_back(count_text(differences.size() - values, "tensor"));
+        if (values > 0) what.push_back(count_text(values, "value"));
+        out.result("{} has no {} ({}: '{}'{})\n", first.lacking, first.absent, fmt::join(what, ", "), first.name,
+                   differences.size() > 1 ? ", ..." : "");
+    }
+    for (const Comparison::Difference& difference : comparison.not_compared)
+        out.result("not compared: {}\n", printable(line_of(difference)));
+}
+
+std::string things(std::uint64_t tensors, std::uint64_t values) {
+    std::vector<std::string> texts;
+    if (tensors > 0 || values == 0) texts.push_back(count_text(tensors, "tensor"));
+    if (values > 0) texts.push_back(count_text(values, "value"));
+    return fmt::format("{}", fmt::join(texts, " and "));
+}
+
+std::string verdict_of(const Comparison& comparison) {
+    const std::string compared = things(comparison.compared, comparison.values);
+    if (comparison.equal())
+        return fmt::format("equal: {}, {}", compared, format_bytes(static_cast<double>(comparison.bytes)));
+    const auto values = static_cast<std::uint64_t>(
+        std::ranges::count_if(comparison.differences, [](const auto& difference) { return difference.value; }));
+    const std::uint64_t open = comparison.not_compared.size();
+    const std::string rest = open == 0 ? "" : fmt::format("; {} could not be compared", open);
+    if (comparison.differences.empty())
+        return fmt::format("not equal: {} could not be compared; {} compared", count_text(open, "thing"), compared);
+    return fmt::format("different: {}; {} compared{}", things(comparison.differences.size() - values, values), compared,
+                       rest);
+}
+
+void print_comparison(const VerifyOptions& options, const Comparison& comparison, const Json& masters, Output& out) {
+    for (const std::string& note : comparison.notes) out.note("{}", note);
+    for (const auto& [role, count] : comparison.ignored) out.note("ignored, as asked: {} ({})", role, count);
+    if (!out.json()) {
+        print_differences(comparison, out);
+        return out.result("{}\n", verdict_of(comparison));
+    }
+    Json json{{"a", options.first},
+              {"b", options.second},
+              {"equal", comparison.equal()},
+              {"verdict", comparison.equal()               ? "equal"
+                          : comparison.differences.empty() ? "not compared"
+                                                           : "different"},
+              {"digest_a", comparison.state_a},
+              {"digest_b", comparison.state_b},
+              {"compared", comparison.compared},
+              {"values", comparison.values},
+              {"differences", differences_json(comparison.differences)},
+              {"not_compared", differences_json(comparison.not_compared)},
+              {"ignored", comparison.ignored},
+              {"notes", comparison.notes}};
+    if (!masters.is_null()) json["masters"] = masters;
+    out.object("tpx.verify/1", json);
+}
+
+Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out, const Json& masters) {
+    AgreedSource a{comm, options.first, options};
+    AgreedSource b{comm, options.second, options};
+    const CompareOptions how{.cast = options.dtype,
+                             .weights_only = options.weights_only,
+                             .ignored = {options.ignore.begin(), options.ignore.end()},
+                             .exec = read_limits(comm, options)};
+    const Comparison comparison = compare(comm, a.source(), b.source(), how);
+    for (const AgreedSource* source : {&a, &b}) source->check_unchanged(comm);
+    print_comparison(options, comparison, masters, out);
+    return comparison.equal() ? Exit::success : Exit::no;
 }
 
 }  // namespace
 
 void run_verify(const VerifyOptions& options, Output& out) {
     in_ranks([&](const mpi::Comm& comm) {
+        require_same_options(comm, options);
         Exit exit = Exit::success;
         Json masters;
         if (options.masters) exit = verify_masters(comm, options, out, masters);

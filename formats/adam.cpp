@@ -15,6 +15,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
@@ -69,15 +70,16 @@ std::optional<Adam> of_common(Value common) {
 std::int64_t step_in(const torch::Archive& archive) {
     const auto tensor = archive.tensor(archive.root());
     if (!tensor || tensor->dtype != DType::f32 || volume(tensor->shape) != 1)
-        throw failure("the optimizer's step is no tensor of one f32");
+        throw failure("the optimizer's step is not a tensor of one f32");
     const double value = scalar(archive, *tensor);
     if (!(value >= 0 && value < 1e15)) throw failure("the optimizer's step is {}", value);
     return std::llround(value);
 }
 
-std::int64_t stored_step(const Source& source) {
+/// Sets the steps of `adam` from the step tensors of a DCP checkpoint.
+void read_steps(const Source& source, Adam& adam) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
-    std::int64_t step = 0;
+    bool first = true;
     for (std::size_t p = 0; p < catalogue.pieces.size(); ++p) {
         const Piece& piece = catalogue.pieces[p];
         const std::string& name = catalogue.tensors[piece.tensor].name;
@@ -85,10 +87,13 @@ std::int64_t stored_step(const Source& source) {
                              (name.find(".state.") != name.npos && name.ends_with(".step"));
         if (!is_step || source.checkpoint.archives.empty()) continue;
         with_archive(catalogue, piece.file, piece.offset, source.checkpoint.archives[p],
-                     [&](const torch::Archive& archive) { step = step_in(archive); });
-        break;
+                     [&](const torch::Archive& archive) {
+                         const std::int64_t step = step_in(archive);
+                         if (!first && step != adam.step) adam.other_step = step;
+                         if (std::exchange(first, false)) adam.step = step;
+                     });
+        if (adam.other_step) return;
     }
-    return step;
 }
 
 /// The entries of groups that DCP keeps: objects, and tensors of optimizers whose learning rate is one.
@@ -160,7 +165,7 @@ std::optional<Adam> of_objects(const Source& source) {
         for (const std::string& param : group.params)
             adam.own[fmt::format("{}.state.{}.exp_avg", group.root, param)] = of_groups.at(group.prefix);
     if (adam.own.empty()) return std::nullopt;
-    adam.step = stored_step(source);
+    read_steps(source, adam);
     return adam;
 }
 

@@ -38,6 +38,7 @@ struct Adam {
     AdamSettings matrices;
     AdamSettings vectors;  ///< of parameters of one axis, which mostly do not decay
     std::int64_t step = 0;
+    std::optional<std::int64_t> other_step;  ///< of another parameter, if not all are at `step`
 
     /// By the name of a parameter's exp_avg: its own settings. Empty where `matrices` and `vectors` tell all.
     std::map<std::string, AdamSettings, std::less<>> own;

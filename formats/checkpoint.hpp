@@ -63,6 +63,9 @@ struct Quantised {
     std::string name;
     std::string type;  ///< "Q4_K"
     Shape shape;
+    std::uint32_t file = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;  ///< of its blocks, which lie in one run
 };
 
 /// A checkpoint on disk, opened for reading.
@@ -91,6 +94,11 @@ struct Checkpoint {
     /// relative.
     std::vector<std::filesystem::path> companions;
 
+    /// Optimizer, scheduler and RNG files of transformers' Trainer and of accelerate, and a LoRA adapter beside the
+    /// weights of its base: carried byte for byte into another Hugging Face folder, and to no other format.
+    std::vector<std::filesystem::path> training_files;
+    std::vector<std::filesystem::path> adapter_files;
+
     std::vector<std::string> notes;  ///< what a person should know, a line each: files left aside and why
 
     std::shared_ptr<const torch::Value> common;  ///< Megatron's common state; null when there is none
@@ -100,7 +108,8 @@ struct Checkpoint {
     std::shared_ptr<const RankFiles> rank_files;  ///< of Megatron's legacy format; null for others
     std::shared_ptr<const hdf5::Tree> tree;       ///< of HDF5 files: groups and attributes; null for others
 
-    std::vector<Quantised> quantised;  ///< tensors that the catalogue leaves out, as tpx cannot compare or move them
+    std::vector<Quantised>
+        quantised;  ///< tensors that the catalogue leaves out, as their blocks are compared but not moved
 };
 
 /// Opens the checkpoint at `path` (a directory, or one file), recognised by its content. Throws Error when it is of no

@@ -4,22 +4,26 @@
 #include "formats/config_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
+
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 namespace tpx::formats {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t largest_companion = std::uintmax_t{256} << 20;
-constexpr std::uint64_t largest_config = std::uint64_t{16} << 20;
+constexpr std::uint64_t largest_companion = std::uint64_t{256} << 20;
 
 /// Whether `name` is that of weights, of an index of weights or of tpx's own files.
 bool no_companion(const std::string& name) {
     constexpr std::array endings{".safetensors", ".weights.json", ".index.json", ".bin",  ".pt",   ".pth",   ".ckpt",
                                  ".distcp",      ".h5",           ".msgpack",    ".onnx", ".gguf", ".keras", ".npz"};
+    if (name == "training_args.bin") return false;  // what transformers' Trainer was called with
     return name.starts_with('.') || name.starts_with("tpx.") ||
            std::ranges::any_of(endings, [&](const char* ending) { return name.ends_with(ending); });
 }
@@ -28,35 +32,62 @@ bool below(const fs::path& path, const fs::path& directory) {
     return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first == directory.end();
 }
 
-/// Whether `path`, links followed, lies in `directory`, or in the cache HUB/blobs that a HUB/snapshots/ID is made of.
+}  // namespace
+
 bool stays_inside(const fs::path& path, const fs::path& directory) {
-    std::error_code ignored;
-    const fs::path real = fs::canonical(path, ignored);
-    const fs::path home = fs::canonical(directory, ignored);
-    if (real.empty() || home.empty()) return false;
+    const fs::path real = real_path(path);
+    const fs::path home = real_path(directory.empty() ? "." : directory);
     const fs::path snapshots = home.parent_path();
     return below(real, home) || (snapshots.filename() == "snapshots" && below(real, snapshots.parent_path() / "blobs"));
 }
 
+namespace {
+
+/// Not size_of_file(), which says that the checkpoint is made of the file (ReadRecord): any file may lie beside it.
+std::uint64_t length_of(const fs::path& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) throw system_failure(path, errno);
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
+/// Why a file or a link that leads nowhere cannot be carried over; empty when it can.
+std::string obstacle(const fs::path& path, PathKind kind, const fs::path& directory) {
+    if (kind == PathKind::absent) return "a link that leads nowhere";
+    if (!stays_inside(path, directory)) return "a link that leads out of the checkpoint";
+    const std::uint64_t size = length_of(path);
+    if (size <= largest_companion) return {};
+    return fmt::format("{} bytes, at most {} are carried over", size, largest_companion);
+}
+
 }  // namespace
 
-std::vector<fs::path> find_companions(const fs::path& directory) {
-    std::vector<fs::path> companions;
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-        const fs::path name = entry.path().filename();
-        if (no_companion(name.string()) || !entry.is_regular_file(ignored)) continue;
-        if (entry.file_size(ignored) > largest_companion || !stays_inside(entry.path(), directory)) continue;
-        companions.push_back(name);
+void find_companions(const fs::path& directory, Checkpoint& checkpoint, std::initializer_list<std::string_view> own) {
+    constexpr std::size_t most_named = 5;
+    std::vector<std::string> left;
+    checkpoint.companions.clear();
+    for (const std::string& name : list_directory(directory.empty() ? "." : directory)) {
+        const fs::path path = directory / name;
+        if (no_companion(name) || std::ranges::find(own, name) != own.end()) continue;
+        const PathKind kind = path_kind(path);
+        if (kind == PathKind::directory || kind == PathKind::other) continue;
+        if (kind == PathKind::absent && !entry_exists(path)) continue;  // removed meanwhile
+        const std::string cause = obstacle(path, kind, directory);
+        if (cause.empty())
+            checkpoint.companions.emplace_back(name);
+        else
+            left.push_back(fmt::format("'{}' ({})", name, cause));
     }
-    std::ranges::sort(companions);
-    return companions;
+    if (left.empty()) return;
+    const std::size_t named = std::min(left.size(), most_named);
+    std::string note =
+        fmt::format("{}{}", not_carried_over, fmt::join(left.begin(), left.begin() + static_cast<long>(named), ", "));
+    if (named < left.size()) note += fmt::format(" and {} more", left.size() - named);
+    checkpoint.notes.push_back(note);
 }
 
 void read_config(const fs::path& directory, Checkpoint& checkpoint) {
     const fs::path path = directory / "config.json";
-    std::error_code ignored;
-    if (!fs::exists(path, ignored)) return;
+    if (!path_exists(path)) return;
     std::string text = read_file(path, largest_config);
     checkpoint.config = in_context([&] { return path.string(); }, [&] { return parse_config_json(text); });
     checkpoint.config_json = std::move(text);
@@ -64,9 +95,7 @@ void read_config(const fs::path& directory, Checkpoint& checkpoint) {
 
 void read_companions(Checkpoint& checkpoint, std::initializer_list<std::string_view> own) {
     const fs::path& directory = checkpoint.catalogue.directory;
-    checkpoint.companions = find_companions(directory);
-    std::erase_if(checkpoint.companions,
-                  [&](const fs::path& name) { return std::ranges::find(own, name.string()) != own.end(); });
+    find_companions(directory, checkpoint, own);
     if (std::ranges::find(checkpoint.companions, "config.json") == checkpoint.companions.end()) return;
     Checkpoint file;
     read_config(directory, file);

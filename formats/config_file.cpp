@@ -13,8 +13,6 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::uint64_t largest_config = 16 << 20;
-
 ConfigValue scalar(const nlohmann::json& value) {
     using Type = nlohmann::json::value_t;
     switch (value.type()) {
@@ -101,6 +99,14 @@ Config parse_config_toml(std::string_view text) {
         throw failure("line {}: {}", mistake.source().begin.line, mistake.description());
     }
     return config;
+}
+
+bool names_model(const Config& config) {
+    const auto is_text = [&](const char* key) {
+        const auto found = config.find(key);
+        return found != config.end() && std::holds_alternative<std::string>(found->second);
+    };
+    return is_text("model_type") && is_text("architectures");
 }
 
 Config read_config_file(const std::filesystem::path& file) {

@@ -3,10 +3,20 @@
 
 #include "lib/layout/config.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
 namespace tpx::formats {
+
+/// The largest configuration file that is read.
+inline constexpr std::uint64_t largest_config = std::uint64_t{16} << 20;
+
+/// Under this key the text of a config.json stands among settings, for checkpoints that have none.
+inline constexpr const char* config_json_key = "config.json";
+
+/// Whether `config` is that of a model in transformers, in full: it names model_type and architectures.
+bool names_model(const Config& config);
 
 /// The scalars of a JSON object's text, and its lists of whole numbers or words as text "0,1,1"; scalars of objects in
 /// it are called "outer.inner". What is nested deeper and other lists are left out. Throws Error when it is no JSON

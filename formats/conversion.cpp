@@ -2,9 +2,12 @@
 #include "formats/conversion.hpp"
 
 #include "formats/companions.hpp"
+#include "formats/config_file.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/excluded.hpp"
 #include "formats/deepspeed/missing_weights.hpp"
 #include "formats/dialect_choice.hpp"
+#include "formats/folder_files.hpp"
 #include "formats/join.hpp"
 #include "formats/kept_names.hpp"
 #include "formats/left_out.hpp"
@@ -12,10 +15,13 @@
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/legacy.hpp"
+#include "formats/megatron/model_check.hpp"
 #include "formats/megatron/stages.hpp"
 #include "formats/megatron/unpack.hpp"
+#include "formats/model_choice.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
+#include "formats/target_names.hpp"
 #include "formats/target_states.hpp"
 #include "formats/unknown_tensors.hpp"
 #include "lib/core/error.hpp"
@@ -54,16 +60,16 @@ std::vector<Piece> assign(const Expressed& expressed, const Target& target, int 
     return pieces;
 }
 
-/// The config.json of the new checkpoint: the source's, or one made of Megatron's args; empty when neither is known.
-/// DCP keeps one too, although PyTorch does not ask for it: without it nobody could tell the heads of its weights
-/// apart.
-std::string target_config_json(const Source& source, const Target& target, const Expressed& expressed,
-                               const Config& config, bool renamed) {
-    const std::string& own = source.checkpoint.config_json;
-    if (!own.empty()) return target.dtype ? with_dtype(own, *target.dtype) : own;
-    const bool known = expressed.reading.family && expressed.reading.complete;
-    if (!known || !(renamed || is_megatron(source.checkpoint.format))) return "";
-    return make_config_json(expressed, config);
+/// The config.json of the new checkpoint. DCP keeps one too, although PyTorch does not ask for it: without it nobody
+/// could tell the heads of its weights apart.
+std::string target_config_json(const Source& source, const Target& target, ModelChoice::File file,
+                               const Expressed& expressed, const Config& config) {
+    if (file == ModelChoice::File::none) return "";
+    if (file == ModelChoice::File::made) return make_config_json(expressed, config);
+    const std::string own = own_config_json(source, target);
+    const auto was = usual_dtype(source.reading, source.checkpoint.catalogue.tensors);
+    const auto is = usual_dtype(expressed.reading, expressed.tensors);
+    return is && was != is ? with_dtype(own, *is) : own;
 }
 
 /// Puts a small file into the draft, in place of one that would have been copied.
@@ -96,11 +102,22 @@ Expressed target_tensors(const Source& source, const Target& target, const Diale
     return repad(source.reading, tensors, config, target.layout.tp);
 }
 
-Draft make_draft(const Source& source, const Target& target, const Dialect* dialect, const Config& config,
+/// What Megatron's args, which DCP kept, tell of the model stays so: dropout, for one, no other configuration tells.
+void keep_args(const Source& source, const Target& target, Conversion& out, const Config& config) {
+    const Config of_layout = make_args(out.expressed, target.layout, config, false);
+    for (const auto& [key, value] : megatron::args_of(*source.checkpoint.common))
+        if (!of_layout.contains(key)) out.content.args.erase(key);
+}
+
+Draft make_draft(const Source& source, const Target& target, const ModelChoice& choice, const Config& config,
                  Conversion& out) {
+    const Dialect* dialect = choice.dialect;
     const bool megatron = is_megatron(target.format);
     const bool has_args = source.checkpoint.config.contains("num_layers") && source.reading.source() == "mcore";
+    if (megatron && dialect && !has_args) megatron::check_model(out.expressed, config);
     if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect && !has_args);
+    if (megatron && dialect && source.checkpoint.format == Format::dcp && source.checkpoint.common)
+        keep_args(source, target, out, config);
     if (megatron && dialect && has_args)
         out.content.args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
     if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
@@ -126,7 +143,7 @@ Draft make_draft(const Source& source, const Target& target, const Dialect* dial
     copy_companions(source.checkpoint, folder, made);
     // Megatron has args; only what they cannot say comes from a file.
     if (megatron && source.checkpoint.config_json.empty()) return made;
-    std::string config_json = target_config_json(source, target, out.expressed, config, dialect != nullptr);
+    std::string config_json = target_config_json(source, target, choice.config_json, out.expressed, config);
     if (!config_json.empty()) put_file(made, folder / "config.json", std::move(config_json));
     return made;
 }
@@ -145,6 +162,29 @@ void set_uneven_stages(Source& source) {
     }
 }
 
+/// Megatron's distributed optimizer is what others call ZeRO 1.
+void set_zero(Source& source) {
+    const auto is_state = [](const Meaning& meaning) {
+        return meaning.kind == Meaning::Kind::parameter && meaning.role != "weight";
+    };
+    if (source.layout && is_megatron(source.checkpoint.format) && source.layout->dp * source.layout->cp > 1 &&
+        holds(source.reading.config, "use_distributed_optimizer") &&
+        std::ranges::any_of(source.reading.meanings, is_state))
+        source.layout->zero = 1;
+}
+
+/// Megatron's distributed optimizer is its stage 1 of ZeRO; its checkpoints know no other stage.
+void set_distributed(Target& target) {
+    if (!is_megatron(target.format) || target.layout.zero == 0) return;
+    constexpr const char* key = "use_distributed_optimizer";
+    if (target.layout.zero > 1)
+        throw Error{Exit::usage, "layout: zero={}: Megatron shards optimizer state only as zero=1 does",
+                    target.layout.zero};
+    if (target.config.contains(key) && !holds(target.config, key))
+        throw Error{Exit::usage, "layout: zero=1 contradicts --set {}=false", key};
+    target.config[key] = true;
+}
+
 }  // namespace
 
 bool is_of_writing(std::string_view key) {
@@ -154,9 +194,13 @@ bool is_of_writing(std::string_view key) {
 Cutting cutting_of(Format format) { return {.equal = is_megatron(format), .by_layer = is_megatron(format)}; }
 
 Source open_source(const std::filesystem::path& path, std::span<const Family> families, const Config& config) {
-    Source source{.checkpoint = open(path)};
+    Source source{.checkpoint = open(path), .reading = {}, .layout = {}, .families = families};
+    const auto given = config.find(config_json_key);
+    if (given != config.end() && source.checkpoint.config_json.empty())
+        source.checkpoint.config_json = spelled(given->second);
     Config merged = source.checkpoint.config;
     for (const auto& [key, value] : config) {
+        if (key == config_json_key) continue;
         // What args tell of how the checkpoint was written is known; to set it concerns what will be.
         if (!is_of_writing(key) || !merged.contains(key)) merged[key] = value;
     }
@@ -174,39 +218,48 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
             detect_layout(source.checkpoint.catalogue, source.reading, cutting_of(source.checkpoint.format));
         if (source.checkpoint.format == Format::torch_dist) set_uneven_stages(source);
     }
+    set_zero(source);
     return source;
 }
 
 Conversion convert(Source& source, const Target& given) {
     Conversion out;
     Target target = given;
+    set_distributed(target);
     if (const auto& quantised = source.checkpoint.quantised; !quantised.empty())
         throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
                       quantised.size() - 1, quantised[0].type);
     Catalogue& from = source.checkpoint.catalogue;
     if (is_megatron(target.format)) megatron::restore_common(source.checkpoint);
-    const Dialect* dialect = choose_dialect(source, target, out.notes);
+    settle_folder_files(source.checkpoint, target.format);
+    Config config = source.reading.config;
+    for (const auto& [key, value] : target.config) config[key] = value;
+    const ModelChoice choice =
+        choose_model(source, target, choose_dialect(source, target, out.notes), config, out.notes);
+    const Dialect* dialect = choice.dialect;
     // Without rules nothing is cut anew, so what is not asked to change need not be judged.
     const bool same_cuts =
         source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp;
     const bool own_cuts = is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format);
     check_deepspeed(source, target);
+    check_excluded(source, target, out.notes);
     if (dialect)
         dialect = (out.dialect = std::make_shared<const Dialect>(with_roles_of(target.format, *dialect))).get();
     if (!own_cuts && (source.reading.family || !same_cuts)) check_layout(source.reading, target.layout);
     check_states(source, target, dialect);
-    if (!own_cuts) check_unknown(source, target);
+    check_dtype(source, target);
+    if (!own_cuts) check_unknown(source, target, out.notes);
     const auto made = needs_weights(source, target) ? add_missing_weights(source) : std::map<std::string, DType>{};
     if (!own_cuts && dialect && !made.empty() && !target.dtype) target.dtype = made.begin()->second;
     if (is_megatron(target.format) && target.layout.fsdp > 1)
         throw Error{Exit::usage,
                     "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
-    Config config = source.reading.config;
-    // The vocabulary is padded again as Megatron's args, which DCP kept, say.
+    config = source.reading.config;
+    // The vocabulary is padded and layers are named again as Megatron's args, which DCP kept, say.
     if (is_megatron(target.format) && source.checkpoint.format == Format::dcp && source.checkpoint.common) {
         const Config args = megatron::args_of(*source.checkpoint.common);
-        const auto divisor = args.find("make_vocab_size_divisible_by");
-        if (divisor != args.end()) config.insert(*divisor);
+        for (const char* key : {"make_vocab_size_divisible_by", "transformer_impl"})
+            if (const auto kept = args.find(key); kept != args.end()) config.insert(*kept);
     }
     // A distributed optimizer is what comes closest to state that another framework has cut over data ranks.
     if (dialect && is_megatron(target.format)) config["use_distributed_optimizer"] = true;
@@ -232,15 +285,17 @@ Conversion convert(Source& source, const Target& given) {
                    .shard_size = target.shard_size,
                    .views = std::move(views)};
     if (!dialect && target.format == Format::dcp && respells_states(source, target, dialect) && !has_moments(source))
-        out.notes.push_back("left out: the settings of groups of parameters, which are carried of Adam's kinds only");
+        out.notes.push_back("dropped param_groups settings, which are converted only for optimizers like Adam");
     if (dialect || (target.format != Format::hdf5 && respells_states(source, target, dialect)))
         carry_adam(source, target, out);
     else if (is_torch(target.format) && (is_deepspeed(source.checkpoint.format) || source.checkpoint.common))
         out.content.adam = adam_of(source);
-    out.draft = make_draft(source, target, dialect, config, out);
+    check_names(target.format, out.content.tensors);
+    out.draft = make_draft(source, target, {dialect, choice.config_json}, config, out);
     out.content.source = nullptr;  // the source may move from here on
     locate_all(source.checkpoint);
     dialect ? join_by_parts(source, out) : join_by_name(source, out);
+    if (dialect) out.dropped_copies = dropped_copies(source.checkpoint, source.reading);
     out.source_pieces = canonical_pieces(from.tensors, from.pieces, out.source_parts);
     out.target_pieces = canonical_pieces(out.draft.tensors, out.draft.pieces, out.target_parts);
     note_left_out(source, target, out);

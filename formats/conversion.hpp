@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
+#include "formats/dropped_copies.hpp"
 #include "lib/layout/detect.hpp"
 #include "lib/layout/express.hpp"
 #include "lib/layout/layout.hpp"
@@ -21,7 +22,8 @@ namespace tpx::formats {
 struct Source {
     Checkpoint checkpoint;
     Reading reading;
-    std::optional<Layout> layout;  ///< nothing when no layout explains its boxes
+    std::optional<Layout> layout;      ///< nothing when no layout explains its boxes
+    std::span<const Family> families;  ///< that it may be read as; they outlive it
 };
 
 /// Opens and reads the checkpoint at `path`. `config` adds to, and overrides, the configuration found beside the
@@ -62,8 +64,9 @@ struct Conversion {
     std::vector<std::vector<NumberedPart>> target_parts;
     std::vector<Piece> source_pieces;
     std::vector<Piece> target_pieces;
-    std::vector<std::string> notes;          ///< what the user should know: names kept, tensors and objects left out
-    std::shared_ptr<const Dialect> dialect;  ///< that the names are written in; null where they are kept
+    std::vector<std::string> notes;           ///< what the user should know: names kept, tensors and objects left out
+    std::vector<DroppedCopy> dropped_copies;  ///< stored tensors whose values must be compared before bytes move
+    std::shared_ptr<const Dialect> dialect;   ///< that the names are written in; null where they are kept
 
     Side source_side() const { return {source_tensors, source_pieces}; }
     Side target_side() const { return {target_tensors, target_pieces}; }
@@ -72,10 +75,6 @@ struct Conversion {
 /// Plans the conversion of `source`, whose payloads are located by this call. Throws Error (exit 2) when the target
 /// layout cannot be, Error (exit 1) when the target cannot hold the source's weights.
 Conversion convert(Source& source, const Target& target);
-
-/// What every rank of `layout` holds in memory of stored tensors, replicas included, as pieces of canonical tensors.
-std::vector<Piece> holdings(const Reading& reading, std::span<const Tensor> tensors,
-                            std::span<const std::vector<NumberedPart>> parts, const Layout& layout, Format format);
 
 /// Stands in the canonical name of a second copy between that of the original and the stored name.
 inline constexpr const char* copy_mark = " as ";

@@ -29,6 +29,15 @@ std::string_view home_dialect(Format format) {
     return "";
 }
 
+/// Whether weights have names that begin with what wraps the model, which its framework would not know.
+bool is_wrapped(const Source& source) {
+    const Checkpoint& checkpoint = source.checkpoint;
+    for (std::size_t t = 0; t < checkpoint.parameters.size(); ++t)
+        if (checkpoint.roles[t] == "weight" && checkpoint.parameters[t] != checkpoint.catalogue.tensors[t].name)
+            return true;
+    return false;
+}
+
 }  // namespace
 
 const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes) {
@@ -41,18 +50,28 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     }
     const std::string_view wanted = asked ? std::string_view{target.dialect} : home_dialect(target.format);
     if (wanted.empty()) return nullptr;
-    if (!asked && source.checkpoint.format == target.format) return nullptr;
+    const bool unwrap =
+        target.format == Format::safetensors && reading.family && reading.dialect->name == wanted && is_wrapped(source);
+    if (!asked && !unwrap && source.checkpoint.format == target.format) return nullptr;
     const bool must = asked || is_megatron(target.format);
     // Megatron's own names in another container may lack what its files have around them: padding, args, groups.
     const bool whole = is_megatron(source.checkpoint.format) || source.checkpoint.common;
-    if (reading.family && reading.dialect->name == wanted && (!is_megatron(target.format) || whole)) return nullptr;
+    const bool named = reading.family && reading.dialect->name == wanted && !unwrap;
+    if (named && (!is_megatron(target.format) || whole)) return nullptr;
     if (reading.family && (reading.complete || must)) {
         if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
         if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
         notes.push_back(fmt::format("names are kept: family '{}' has no {} names", reading.family->name, wanted));
         return nullptr;
     }
-    if (must) throw failure("{} names cannot be made: {}", wanted, reading.why_not);
+    if (must) throw failure("cannot convert to {} names: {}", wanted, reading.why_not);
+    // Its names would look like a model of transformers, and there would be no config.json.
+    if (reading.family && target.format == Format::safetensors)
+        throw Error{
+            Exit::usage,
+            "cannot convert to {} names: sizes are unknown ({}); pass --config config.json, or --set KEY=N for each; "
+            "--dialect keep leaves the names as they are",
+            wanted, missing_sizes(reading)};
     notes.push_back(reading.family
                         ? "names are kept: the dimensions that other names need are not known (--config gives them)"
                         : fmt::format("names are kept: {}", reading.why_not));

@@ -3,6 +3,8 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/write_file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -24,37 +26,84 @@ RecordedDigests parse(const Json& json) {
     return digests;
 }
 
-}  // namespace
-
-std::optional<RecordedDigests> read_digests(const std::filesystem::path& directory) {
-    const auto file = directory / digests_file_name;
-    if (!std::filesystem::exists(file)) return std::nullopt;
+RecordedDigests read(const std::filesystem::path& file) {
     return in_context([&] { return file.string(); },
                       [&] {
                           try {
                               return parse(Json::parse(read_file(file)));
-                          } catch (const Json::exception& mistake) {
-                              throw failure("{}", mistake.what());
+                          } catch (const Json::parse_error& mistake) {
+                              throw failure("is damaged: not JSON at byte {}; verify --write records the digests anew",
+                                            mistake.byte);
+                          } catch (const Json::exception&) {
+                              throw failure(
+                                  "is damaged: an entry is missing or has another type; verify --write records the "
+                                  "digests anew");
                           }
                       });
 }
 
-void write_digests(const std::filesystem::path& directory, const RecordedDigests& digests) {
+/// Whether `name` is that of a record of digests, or of one that is being written.
+bool is_record(const std::string& name) { return name.find(digests_file_name) != name.npos; }
+
+/// The files of the catalogue, and `file` unless it is empty.
+std::set<std::filesystem::path> files_of(const Catalogue& catalogue, const std::string& file) {
+    std::set<std::filesystem::path> paths;
+    for (const FileEntry& entry : catalogue.files) paths.insert(entry.path);
+    if (!file.empty()) paths.insert(file);
+    return paths;
+}
+
+std::filesystem::path folder_of(const Catalogue& catalogue) {
+    return catalogue.directory.empty() ? "." : catalogue.directory;
+}
+
+}  // namespace
+
+std::filesystem::path digests_path(const std::filesystem::path& directory, const std::string& file) {
+    return directory / (file.empty() ? std::string{digests_file_name} : fmt::format("{}.{}", file, digests_file_name));
+}
+
+std::optional<RecordedDigests> read_digests(const std::filesystem::path& directory) {
+    const auto path = digests_path(directory);
+    return path_exists(path) ? std::optional{read(path)} : std::nullopt;
+}
+
+std::optional<RecordedDigests> read_digests(const Catalogue& catalogue, const std::string& file) {
+    const auto own = digests_path(catalogue.directory, file);
+    if (path_exists(own)) return read(own);
+    if (file.empty()) return std::nullopt;
+    // Older versions of tpx kept one record a folder: the tensors in it may be those of another file.
+    std::optional<RecordedDigests> digests = read_digests(catalogue.directory);
+    if (!digests) return std::nullopt;
+    const std::set<std::filesystem::path> paths = files_of(catalogue, file);
+    std::erase_if(digests->files, [&](const auto& entry) { return !paths.contains(entry.path); });
+    if (digests->files.size() != paths.size()) return std::nullopt;
+    return RecordedDigests{.tensors = {}, .files = std::move(digests->files), .has_tensors = false};
+}
+
+void write_digests(const std::filesystem::path& path, const RecordedDigests& digests) {
     Json json{{"schema", "tpx.digests/1"}, {"tensors", Json::array()}, {"files", Json::array()}};
     for (const auto& tensor : digests.tensors)
         json["tensors"].push_back(
             {{"name", tensor.name}, {"stored", tensor.stored}, {"dtype", tensor.dtype}, {"digest", tensor.digest}});
     for (const auto& file : digests.files)
         json["files"].push_back({{"path", file.path}, {"size", file.size}, {"digest", file.digest}});
-    write_file(directory / digests_file_name, json.dump(1) + "\n");
+    write_file_in_checkpoint(path, json.dump(1) + "\n");
 }
 
-Catalogue files_as_tensors(const Catalogue& catalogue) {
-    std::set<std::filesystem::path> paths;
-    for (const FileEntry& file : catalogue.files) paths.insert(file.path);
-    for (const auto& entry : std::filesystem::directory_iterator{catalogue.directory}) {
-        const auto path = entry.path().filename();
-        if (entry.is_regular_file() && !path.string().starts_with(digests_file_name)) paths.insert(path);
+std::vector<std::string> dangling_links(const Catalogue& catalogue) {
+    const std::filesystem::path folder = folder_of(catalogue);
+    std::vector<std::string> names = list_directory(folder);
+    std::erase_if(names, [&](const std::string& name) { return is_record(name) || path_exists(folder / name); });
+    return names;
+}
+
+Catalogue files_as_tensors(const Catalogue& catalogue, const std::string& file) {
+    std::set<std::filesystem::path> paths = files_of(catalogue, file);
+    const std::filesystem::path folder = folder_of(catalogue);
+    if (file.empty()) {
+        for (const std::string& name : list_directory(folder))
+            if (!is_record(name) && path_is_file(folder / name)) paths.insert(name);
     }
     Catalogue files{.directory = catalogue.directory};
     for (const auto& path : paths) {

@@ -11,7 +11,7 @@
 
 namespace tpx::formats {
 
-/// The name of the file in which `verify --write` keeps digests, in a checkpoint's directory.
+/// The name of the file in which `verify --write` records digests, in a checkpoint's directory.
 inline constexpr std::string_view digests_file_name = "tpx.digests.json";
 
 /// What was once found in a checkpoint: the digest of each canonical tensor, and of each file as bytes.
@@ -29,16 +29,30 @@ struct RecordedDigests {
     };
     std::vector<TensorDigest> tensors;
     std::vector<FileDigest> files;
+    bool has_tensors = true;  ///< false: only the files are known, see read_digests
 };
 
-/// The digests kept in `directory`; nothing when there are none. Throws Error "FILE: ..." when they are malformed.
+/// Where the digests of a checkpoint in folder `directory` are recorded: DIRECTORY/tpx.digests.json. Of a checkpoint
+/// that was opened as the file `file`, which may have others beside it: DIRECTORY/FILE.tpx.digests.json.
+std::filesystem::path digests_path(const std::filesystem::path& directory, const std::string& file = "");
+
+/// The digests recorded for the checkpoint in folder `directory`; nothing if there are none. Throws Error "FILE: ..."
+/// if they are malformed.
 std::optional<RecordedDigests> read_digests(const std::filesystem::path& directory);
 
-/// Keeps `digests` in `directory`, all of them or nothing.
-void write_digests(const std::filesystem::path& directory, const RecordedDigests& digests);
+/// The same for checkpoint `catalogue`, opened as `file` if that is not empty. If that file has no record of its own,
+/// but the folder has one that lists all files of the checkpoint, returns the digests of these files only.
+std::optional<RecordedDigests> read_digests(const Catalogue& catalogue, const std::string& file);
 
-/// Every regular file of a checkpoint, its digests aside, as a catalogue of byte tensors: what file digests are made
-/// of.
-Catalogue files_as_tensors(const Catalogue& catalogue);
+/// Replaces the file at `path` by one that records `digests`. Throws Error if `path` is a link.
+void write_digests(const std::filesystem::path& path, const RecordedDigests& digests);
+
+/// Every file of a checkpoint except records of digests, as a catalogue of byte tensors: what file digests are made
+/// of. A checkpoint that was opened as the file `file` has that file and those of the catalogue; any other has all
+/// regular files of its folder as well.
+Catalogue files_as_tensors(const Catalogue& catalogue, const std::string& file = "");
+
+/// Links in the folder of a checkpoint that lead nowhere.
+std::vector<std::string> dangling_links(const Catalogue& catalogue);
 
 }  // namespace tpx::formats

@@ -2,7 +2,6 @@
 #include "formats/join.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/layout/shard.hpp"
 
 #include <algorithm>
 #include <map>
@@ -187,22 +186,6 @@ void locate_all(Checkpoint& checkpoint) {
     std::vector<std::uint32_t> all(checkpoint.catalogue.pieces.size());
     std::iota(all.begin(), all.end(), 0u);
     locate(checkpoint, all);
-}
-
-std::vector<Piece> holdings(const Reading& reading, std::span<const Tensor> tensors,
-                            std::span<const std::vector<NumberedPart>> parts, const Layout& layout, Format format) {
-    const std::vector<int> stages =
-        layout.pp > 1 ? stages_of_layers(layout, layers(reading, tensors)) : std::vector<int>{};
-    std::vector<Piece> held;
-    for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-        if (parts[t].empty()) continue;
-        for (const Shard& shard :
-             shards(reading, tensors[t], reading.meanings[t], layout, stages, cutting_of(format))) {
-            for (int rank : holders(layout, shard))
-                held.push_back({.tensor = t, .box = shard.box, .strides = row_major(sizes(shard.box)), .rank = rank});
-        }
-    }
-    return canonical_pieces(tensors, held, parts);
 }
 
 Canonical canonical(Source& source) {

@@ -46,8 +46,17 @@ bool has_states(const Source& source) {
     return false;
 }
 
-/// Whether state is named PARAMETER/STATE, as DeepSpeed's files do and those of HDF5 that were made of them.
-bool has_slashes(const Checkpoint& checkpoint) { return !checkpoint.roles.empty() && checkpoint.parameters.empty(); }
+/// Whether state is named PARAMETER/STATE, as DeepSpeed's files do and those of HDF5 that were made of them; Keras
+/// names it otherwise.
+bool has_slashes(const Checkpoint& checkpoint) {
+    if (!checkpoint.parameters.empty()) return false;
+    for (std::size_t t = 0; t < checkpoint.roles.size(); ++t) {
+        const std::string_view role = checkpoint.roles[t];
+        if (role != "weight" && role != "extra" && checkpoint.catalogue.tensors[t].name.find('/') == std::string::npos)
+            return false;
+    }
+    return !checkpoint.roles.empty();
+}
 
 /// Whether the checkpoint tells of state whose name does not say its parameter: an optimizer that counts them.
 bool counts_parameters(const Checkpoint& checkpoint) {

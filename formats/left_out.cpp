@@ -1,83 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/left_out.hpp"
 
+#include "formats/companions.hpp"
+#include "formats/hdf5/own.hpp"
+#include "formats/hdf5/tree.hpp"
+#include "formats/kept_names.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rng_states.hpp"
 #include "formats/roles.hpp"
 #include "formats/state/carried.hpp"
 #include "formats/torch/open.hpp"
-#include "lib/layout/dims.hpp"
+#include "lib/core/counted.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <string>
-#include <variant>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tpx::formats {
+
 namespace {
 
-/// The text that a configuration has under one of `keys`; empty when it has none.
-std::string text_in(const Config& config, std::initializer_list<const char*> keys) {
-    for (const char* key : keys) {
-        const auto found = config.find(key);
-        if (found != config.end() && std::holds_alternative<std::string>(found->second))
-            return std::get<std::string>(found->second);
+/// The attributes of HDF5 groups that are not tpx's own marks.
+std::vector<std::string> attributes_of(const hdf5::Tree& tree) {
+    std::vector<std::string> names;
+    for (const hdf5::GroupFacts& group : tree.groups) {
+        for (const hdf5::AttributeValue& attribute : group.attributes) {
+            const std::string& name = attribute.name;
+            if (name != hdf5::schema_key && name != hdf5::rank_key && name != hdf5::ranks_key && name != "iteration")
+                names.push_back(name);
+        }
     }
-    return "";
+    return names;
 }
 
-/// What Megatron computes otherwise than the model of a configuration that its args cannot say all of.
-void note_unsaid(const Config& config, const Config& args, std::vector<std::string>& notes) {
-    const std::string activation = text_in(config, {"hidden_act", "hidden_activation"});
-    if (holds(args, "swiglu") && !activation.empty() && activation != "silu" && activation != "swish")
-        notes.push_back(fmt::format(
-            "Megatron's args cannot say hidden_act = '{}' of a gated MLP: they say swiglu, which is silu", activation));
-    const std::string rope =
-        text_in(config, {"rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type"});
-    const bool said = rope.empty() || rope == "default" || (rope == "llama3" && holds(args, "use_rope_scaling")) ||
-                      text_in(args, {"rope_type"}) == rope;
-    if (!said)
-        notes.push_back(
-            fmt::format("Megatron's args cannot say rope_type = '{}' of this model: they say nothing of it", rope));
+/// Settings that are neither tensors nor values of a dict: of HDF5's groups, of DeepSpeed's engine, of an optimizer.
+std::vector<std::string> settings_left_out(const Source& source, const Target& target) {
+    const Checkpoint& checkpoint = source.checkpoint;
+    const std::string_view to = name(target.format);
+    std::vector<std::string> notes;
+    if (checkpoint.format == Format::hdf5 && target.format != Format::hdf5) {
+        const std::vector<std::string> names =
+            checkpoint.tree ? attributes_of(*checkpoint.tree) : std::vector<std::string>{};
+        if (!names.empty())
+            notes.push_back(fmt::format("dropped {} of HDF5 groups, which {} cannot store ('{}'{})",
+                                        counted(names.size(), "attribute"), to, names[0],
+                                        names.size() > 1 ? ", ..." : ""));
+        if (checkpoint.iteration && !is_megatron(target.format) && !is_deepspeed(target.format))
+            notes.push_back(
+                fmt::format("dropped the iteration ({}), which {} cannot store", *checkpoint.iteration, to));
+    }
+    if (is_deepspeed(checkpoint.format) && (is_torch(target.format) || target.format == Format::dcp))
+        notes.emplace_back("dropped the configuration of DeepSpeed's engine (ds_config, clip_grad)");
+    const bool told = !checkpoint.catalogue.objects.empty() && checkpoint.format == Format::dcp;
+    if (target.format == Format::hdf5 && checkpoint.format != Format::hdf5 && !told && has_moments(source))
+        notes.emplace_back("dropped the settings of the optimizer (param_groups), which hdf5 cannot store");
+    return notes;
 }
 
 }  // namespace
 
 void note_left_out(const Source& source, const Target& target, Conversion& out) {
-    const auto say = [&](std::size_t count, std::string_view what, const std::string& example) {
+    const auto say = [&](std::size_t count, std::string_view noun, std::string_view why, const std::string& example) {
         if (count > 0)
             out.notes.push_back(
-                fmt::format("left out: {} {} ('{}'{})", count, what, example, count > 1 ? ", ..." : ""));
+                fmt::format("dropped {}, {} ('{}'{})", counted(count, noun), why, example, count > 1 ? ", ..." : ""));
     };
     const auto& left = out.expressed.left_out;
-    say(left.size(), "tensors that are no parameters or that the target does not store", left.empty() ? "" : left[0]);
+    say(left.size(), "tensor", "which the target does not store", left.empty() ? "" : left[0]);
     std::vector<std::string> extra;
     for (const RankDirectory& directory :
          source.checkpoint.rank_files ? source.checkpoint.rank_files->directories : std::vector<RankDirectory>{})
         extra.insert(extra.end(), directory.extra_states.begin(), directory.extra_states.end());
-    say(extra.size(), "extra states of TransformerEngine, which FP8 starts anew without",
-        extra.empty() ? "" : extra[0]);
+    say(extra.size(), "TransformerEngine extra state", "so FP8 scaling starts over", extra.empty() ? "" : extra[0]);
     const bool to_megatron = target.format == Format::torch_dist || target.format == Format::megatron;
     if (source.checkpoint.rank_files && !to_megatron && target.format != Format::dcp)
-        out.notes.push_back("left out: the states of random number generators, if there are any");
-    if (to_megatron && !is_megatron(source.checkpoint.format))
-        note_unsaid(source.reading.config, out.content.args, out.notes);
+        out.notes.push_back("dropped RNG states, if any");
     if (to_megatron) {
         const megatron::RngStates states{source.checkpoint};
         if (!states.empty() && !states.has_all(target.layout))
-            out.notes.push_back(
-                "ranks that the source has not continue the random numbers of other ranks, with seeds of their own");
+            out.notes.push_back("new ranks reuse another rank's RNG state with a different seed");
     }
     if (is_torch(source.checkpoint.format) && (!is_torch(target.format) || out.dialect)) {
         std::string note = note_of_classes(torch::Archive::open(source.checkpoint.catalogue.path(0)));
         if (!note.empty()) out.notes.push_back(std::move(note));
     }
+    for (std::string& note : settings_left_out(source, target)) out.notes.push_back(std::move(note));
+    for (const std::string& note : source.checkpoint.notes)
+        if (note.starts_with(not_carried_over)) out.notes.push_back(note);
     const auto& companions = source.checkpoint.companions;
     if (is_torch(target.format))
-        say(companions.size(), "files for which one file has no place",
+        say(companions.size(), "file", "which a single torch file cannot contain",
             companions.empty() ? "" : companions[0].string());
     std::vector<Object> objects = source.checkpoint.catalogue.objects;
     if (out.content.adam)
@@ -87,7 +103,7 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
     const bool restored = to_megatron && source.checkpoint.format == Format::dcp;
     if (!same_kind && !restored && !is_torch(target.format) && target.format != Format::dcp) {
         const std::vector<std::string> keys = state_keys(source.checkpoint);
-        say(keys.size(), fmt::format("values beside the tensors, which {} cannot hold", name(target.format)),
+        say(keys.size(), "non-tensor value", fmt::format("which {} cannot store", name(target.format)),
             keys.empty() ? "" : keys[0]);
     }
     // Megatron's own formats take over states of random number generators, which DCP keeps, and extra states without
@@ -101,7 +117,7 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
         std::erase_if(objects, [](const Object& object) { return object.name.starts_with("rng_state/"); });
     const bool unpacked = is_torch(target.format) && source.checkpoint.format == Format::dcp;
     if (source.checkpoint.format != target.format && !unpacked)
-        say(objects.size(), fmt::format("objects that {} cannot hold", name(target.format)),
+        say(objects.size(), "object", fmt::format("which {} cannot store", name(target.format)),
             objects.empty() ? "" : objects[0].name);
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model_config.hpp"
 
+#include "formats/config_file.hpp"
 #include "formats/megatron/stages.hpp"
 #include "lib/layout/dims.hpp"
+#include "lib/layout/model_fit.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -96,8 +99,21 @@ std::string make_config_json(const Expressed& expressed, const Config& config) {
         else
             json[setting.key.substr(0, dot)][setting.key.substr(dot + 1)] = to_json(setting);
     }
-    if (!expressed.tensors.empty()) json["dtype"] = info(expressed.tensors[0].dtype).torch;
+    if (const auto dtype = usual_dtype(expressed.reading, expressed.tensors)) json["dtype"] = info(*dtype).torch;
+    // Transformers would assume what is not known.
+    if (!missing_settings(expressed, parse_config_json(json.dump())).empty()) json.erase("architectures");
     return json.dump(2) + "\n";
+}
+
+std::optional<DType> usual_dtype(const Reading& reading, std::span<const Tensor> tensors) {
+    std::map<DType, Index> elements;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        const Meaning& meaning = reading.meanings[t];
+        const bool weight = meaning.role == "weight" && meaning.kind != Meaning::Kind::extra;
+        if (weight && is_real(tensors[t].dtype)) elements[tensors[t].dtype] += volume(tensors[t].shape);
+    }
+    const auto most = std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; });
+    return most == elements.end() ? std::nullopt : std::optional{most->first};
 }
 
 std::string with_dtype(const std::string& config_json, DType dtype) {
@@ -108,13 +124,27 @@ std::string with_dtype(const std::string& config_json, DType dtype) {
     return json.dump(2) + "\n";
 }
 
+std::string with_settings(const std::string& config_json, const Config& settings) {
+    auto json = nlohmann::ordered_json::parse(config_json);
+    bool changed = false;
+    for (auto& [key, value] : json.items()) {
+        const auto setting = settings.find(key);
+        if (setting == settings.end() || !(value.is_primitive() || value.is_null())) continue;
+        const nlohmann::ordered_json given = to_json({key, setting->second});
+        changed |= given != value;
+        value = given;
+    }
+    return changed ? json.dump(2) + "\n" : config_json;
+}
+
 Config make_args(const Expressed& expressed, const Layout& layout, const Config& config, bool with_model) {
     Config args = layout_args(layout, expressed);
     const auto settings = with_model ? configuration_for(expressed, "mcore", config) : std::vector<ConfigSetting>{};
     for (const ConfigSetting& setting : settings) {
-        const bool numbers = setting.list && whole_numbers(setting.value);
-        args[setting.key] =
-            numbers ? ConfigValue{fmt::format("[{}]", std::get<std::string>(setting.value))} : setting.value;
+        args[setting.key] = setting.value;
+        if (!setting.list || !whole_numbers(setting.value)) continue;
+        const auto& numbers = std::get<std::string>(setting.value);
+        args[setting.key] = setting.tuple ? fmt::format("({})", numbers) : fmt::format("[{}]", numbers);
     }
     args[pipeline_words] = words_of_stages(layout, config, args);
     return args;

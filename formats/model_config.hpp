@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,17 @@ namespace tpx::formats {
 std::optional<std::vector<std::int64_t>> whole_numbers(const ConfigValue& value);
 
 /// The text of a config.json for transformers, made of what is known of `expressed`; empty when its family says nothing
-/// of it.
+/// of it. It names no architectures when the family needs to know settings that nobody told.
 std::string make_config_json(const Expressed& expressed, const Config& config);
+
+/// The dtype of most elements of the weights; nothing without weights of real numbers.
+std::optional<DType> usual_dtype(const Reading& reading, std::span<const Tensor> tensors);
 
 /// `config_json` with the dtype that the weights will have, where it names one.
 std::string with_dtype(const std::string& config_json, DType dtype);
+
+/// `config_json` with the values that `settings` has for scalars that it names.
+std::string with_settings(const std::string& config_json, const Config& settings);
 
 /// Megatron's args for `layout`, and, if the source had none, for the model. Lists of whole numbers stand in brackets,
 /// "[0,1]".

@@ -4,6 +4,7 @@
 #include "formats/config_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/plan/model_check.hpp"
 
@@ -25,8 +26,8 @@ Description find_description(const std::string& wanted) {
     if (known != builtin_models().end())
         return {wanted, fmt::format("model '{}'", wanted), parse_config_toml(known->toml)};
     std::filesystem::path file = wanted;
-    if (std::filesystem::is_directory(file)) file /= "config.json";
-    if (!std::filesystem::exists(file)) {
+    if (path_is_directory(file)) file /= "config.json";
+    if (!path_exists(file)) {
         std::vector<std::string_view> names;
         for (const BuiltinModel& model : builtin_models()) names.push_back(model.name);
         throw Error{Exit::usage, "model '{}': no such file, and none of the built-in ones: {}", wanted,

@@ -11,6 +11,7 @@
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/torch/folder.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 
 #include <algorithm>
 #include <array>
@@ -51,7 +52,8 @@ Checkpoint open(const std::filesystem::path& path) {
     const Recognised found = recognise(path);
     if (found.description.empty())
         throw failure(
-            "{}: is no checkpoint: it has no metadata.json, .metadata, {}, *.safetensors.index.json or *.safetensors; "
+            "{}: not a checkpoint: found none of metadata.json, .metadata, {}, *.safetensors.index.json or "
+            "*.safetensors; "
             "{}",
             path.string(), "latest_checkpointed_iteration.txt", readable);
     if (!found.format) throw failure("{}: is {}; {}", found.path.string(), found.description, readable);
@@ -64,8 +66,8 @@ Checkpoint open(const std::filesystem::path& path) {
             return open_torch_dist(found.path);
         case Format::torch:
         case Format::torch_legacy:
-            return std::filesystem::is_directory(found.path) ? open_bin_files(found.path)
-                                                             : open_torch_file(*found.format, found.path);
+            return path_is_directory(found.path) ? open_bin_files(found.path)
+                                                 : open_torch_file(*found.format, found.path);
         case Format::deepspeed:
         case Format::universal:
             return open_deepspeed(found.path);

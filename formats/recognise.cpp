@@ -8,6 +8,8 @@
 #include "formats/torch/folder.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/unfinished.hpp"
 
 #include <fcntl.h>
 
@@ -24,11 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* tracker = "latest_checkpointed_iteration.txt";
-
-bool is_there(const fs::path& path) {
-    std::error_code ignored;
-    return fs::exists(path, ignored);
-}
 
 /// The first line of a small text file, without white space around it.
 std::string first_line(const fs::path& path) {
@@ -65,19 +62,27 @@ constexpr const char* tensorflow =
     "a TensorFlow checkpoint: read it with tf.train.load_checkpoint and save the arrays as safetensors";
 constexpr const char* hdf5_files = "an HDF5 checkpoint";
 
+/// Whether `path` is seen to exist. Signs of formats that tpx cannot read may lie in folders that it may not enter.
+bool shows(const fs::path& path) {
+    try {
+        return path_exists(path);
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 /// Whether Orbax writes an entry of this name: of an item, of a step, or a step's directory.
 bool is_orbax(const fs::path& entry) {
     const std::string name = entry.filename().string();
     for (const char* sign : {"manifest.ocdbt", "_METADATA", "_CHECKPOINT_METADATA", "orbax.checkpoint"}) {
-        if (name == sign || is_there(entry / sign)) return true;
+        if (name == sign || shows(entry / sign)) return true;
     }
     return name.find(".orbax-checkpoint-tmp") != name.npos || name.starts_with("ocdbt.process_");
 }
 
 /// Whether a file starts as a map of msgpack, as Flax writes one.
 bool is_msgpack(const fs::path& path) {
-    std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) == 0) return false;
+    if (!path_is_file(path) || size_of_file(path) == 0) return false;
     std::string start(1, '\0');
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{start}), path);
     const auto byte = static_cast<unsigned char>(start[0]);
@@ -112,7 +117,7 @@ std::string sharded_backend(const fs::path& path) {
     if (json.is_discarded()) throw failure("{}: not JSON", path.string());
     if (!json.is_object() || !json.contains("sharded_backend")) return {};
     const nlohmann::json& backend = json["sharded_backend"];
-    if (!backend.is_string()) throw failure("{}: sharded_backend is no string", path.string());
+    if (!backend.is_string()) throw failure("{}: sharded_backend is not a string", path.string());
     return backend.get<std::string>();
 }
 
@@ -127,22 +132,20 @@ fs::path tracked(const fs::path& root) {
             throw failure("{}: '{}' is neither a number nor 'release'", (root / tracker).string(), text);
         name = fmt::format("iter_{:07}", iteration);
     }
-    if (!is_there(root / name)) throw failure("{}: names {}, which is missing", (root / tracker).string(), name);
+    if (!path_exists(root / name)) throw failure("{}: names {}, which is missing", (root / tracker).string(), name);
     return root / name;
 }
 
 /// What torch.save and others leave in a directory; empty when there is nothing of that kind.
 std::string describe_entries(const fs::path& directory) {
     std::string found;
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-        const std::string name = entry.path().filename().string();
+    for (const std::string& name : list_directory(directory)) {
+        const fs::path entry = directory / name;
         if (name.starts_with("mp_rank_") &&
-            (is_there(entry.path() / "model_optim_rng.pt") || is_there(entry.path() / "model_rng.pt")))
+            (path_exists(entry / "model_optim_rng.pt") || path_exists(entry / "model_rng.pt")))
             return rank_files;
-        if (is_orbax(entry.path())) return orbax;
-        if (found.empty() && (name.ends_with(".msgpack") || name == "checkpoint") && is_msgpack(entry.path()))
-            found = flax;
+        if (is_orbax(entry)) return orbax;
+        if (found.empty() && (name.ends_with(".msgpack") || name == "checkpoint") && is_msgpack(entry)) found = flax;
         if (found.empty() && name.find(".data-00000-of-") != name.npos) found = tensorflow;
         if (name.ends_with(".gguf")) found = gguf_files;
         if (name.ends_with(".h5") || name.ends_with(".hdf5") || name.ends_with(".keras")) found = hdf5_files;
@@ -155,15 +158,15 @@ std::string describe_entries(const fs::path& directory) {
 
 /// `may_descend`: a Megatron root may stand here; it may not point to another.
 Recognised recognise_directory(const fs::path& path, bool may_descend) {
-    if (is_there(path / "metadata.json")) {
+    if (path_exists(path / "metadata.json")) {
         const std::string backend = sharded_backend(path / "metadata.json");
         if (backend == "torch_dist") return {path, Format::torch_dist, "a torch_dist checkpoint"};
         if (backend == "zarr") return {path, {}, zarr};
         if (!backend.empty()) return {path, {}, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
     }
-    if (is_there(path / ".metadata")) return {path, Format::dcp, "a DCP checkpoint"};
-    if (is_there(path / "__0.metadata")) return {path, {}, "a DCP checkpoint with a metadata file for each rank"};
-    if (may_descend && is_there(path / tracker)) return recognise_directory(tracked(path), false);
+    if (path_exists(path / ".metadata")) return {path, Format::dcp, "a DCP checkpoint"};
+    if (path_exists(path / "__0.metadata")) return {path, {}, "a DCP checkpoint with a metadata file for each rank"};
+    if (may_descend && path_exists(path / tracker)) return recognise_directory(tracked(path), false);
     if (const DeepSpeedStep step = find_deepspeed(path); !step.step.empty()) {
         if (step.universal) return {path, Format::universal, "a DeepSpeed universal checkpoint"};
         return {path, Format::deepspeed, "a DeepSpeed checkpoint"};
@@ -181,10 +184,11 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
 }  // namespace
 
 Recognised recognise(const fs::path& path) {
-    std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    if (!fs::exists(status)) throw failure("{}: {}", path.string(), error ? error.message() : std::strerror(ENOENT));
-    return fs::is_directory(status) ? recognise_directory(path, true) : recognise_file(path);
+    const PathKind kind = path_kind(path);
+    if (kind == PathKind::absent) throw system_failure(path, ENOENT);
+    if (const auto unfinished = find_unfinished(path))
+        throw failure("{}: {}; not a checkpoint", unfinished->folder.string(), unfinished->what);
+    return kind == PathKind::directory ? recognise_directory(path, true) : recognise_file(path);
 }
 
 }  // namespace tpx::formats

@@ -16,8 +16,8 @@ struct Recognised {
     std::string description;       ///< "a DeepSpeed checkpoint"; empty when nothing known was found
 };
 
-/// Tells by names and first bytes what the directory or file at `path` is. Throws Error when it is not there, or when
-/// what identifies it is malformed.
+/// Tells by names and first bytes what the directory or file at `path` is. Throws Error when it is not there, when
+/// what identifies it is malformed, or when it is part of an output that tpx did not finish.
 Recognised recognise(const std::filesystem::path& path);
 
 }  // namespace tpx::formats

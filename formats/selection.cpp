@@ -3,12 +3,18 @@
 
 #include "formats/dcp/kept.hpp"
 #include "formats/megatron/rank_state.hpp"
+#include "formats/model_config.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/value.hpp"
 #include "lib/core/error.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
@@ -19,11 +25,24 @@ struct Kept {
     std::string name;
 };
 
-/// How DCP and Megatron's torch_dist name what an optimizer keeps, of which Megatron has several where it says
-/// "chained_0.optimizer.".
+/// Whether a key is one under which training scripts keep optimizers: "optim", "optimizer_states", "disc_optimizer".
+bool keeps_optimizer(std::string_view key) {
+    for (const std::string_view word : {"optim", "optims", "optimizer", "optimizers"})
+        if (key == word || key.starts_with(fmt::format("{}_", word)) || key.ends_with(fmt::format("_{}", word)))
+            return true;
+    return false;
+}
+
+/// Whether a name is that of what an optimizer keeps, wherever it stands: "optim_g.state.0.step",
+/// "chained_0.optimizer.distributed...", "model.weight.exp_avg".
 bool of_optimizer(std::string_view name) {
-    return name.starts_with("optimizer.") || name.starts_with("optim.") ||
-           name.find("optimizer.distributed.") != name.npos;
+    constexpr std::array words{"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "acc_delta"};
+    while (true) {
+        const std::size_t end = std::min(name.find_first_of("./"), name.size());
+        if (keeps_optimizer(name.substr(0, end))) return true;
+        if (end == name.size()) return std::ranges::find(words, name) != words.end();
+        name.remove_prefix(end + 1);
+    }
 }
 
 /// By the checkpoint itself, or by its names.
@@ -140,8 +159,13 @@ Dropped keep_weights(Source& source, bool masters) {
     const std::size_t all = source.checkpoint.catalogue.tensors.size();
     for (std::uint32_t t = 0; t < all; ++t)
         if (role(source, t) == "extra") dropped.others.push_back(source.checkpoint.catalogue.tensors[t].name);
+    const auto was = usual_dtype(source.reading, source.checkpoint.catalogue.tensors);
     Selection{source, masters}.apply(source);
+    const auto is = usual_dtype(source.reading, source.checkpoint.catalogue.tensors);
+    if (was != is && is && !source.checkpoint.config_json.empty())
+        source.checkpoint.config_json = with_dtype(source.checkpoint.config_json, *is);
     drop_objects(source.checkpoint);
+    dropped.files = std::exchange(source.checkpoint.training_files, {});
     const std::size_t left = source.checkpoint.catalogue.tensors.size() + dropped.others.size();
     dropped.states = all - std::min(all, left);
     return dropped;

@@ -2,7 +2,12 @@
 #include "formats/stores.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
 
 namespace tpx::formats {
@@ -11,27 +16,27 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path make_folder() {
-    std::string name = (fs::temp_directory_path() / "tpx-stores-XXXXXX").string();
-    if (!::mkdtemp(name.data())) throw failure("{}: cannot create a folder", name);
+    std::error_code error;
+    const fs::path temporary = fs::temp_directory_path(error);
+    if (error) throw failure("TMPDIR: {}", error.message());
+    std::string name = (temporary / "tpx-stores-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw system_failure(name, errno);
     return name;
 }
 
 // Links each regular file below `store` into `folder`, at the same place; how many.
 std::size_t link_files(const fs::path& store, const fs::path& folder) {
     std::size_t count = 0;
-    if (!fs::is_directory(store)) return 0;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator{store}) {
-        if (!entry.is_regular_file()) continue;
-        const fs::path link = folder / entry.path().lexically_relative(store);
+    for (const fs::path& inside : list_files_below(store)) {
+        const fs::path file = store / inside, link = folder / inside;
         ++count;
-        if (fs::is_symlink(fs::symlink_status(link))) {
-            if (fs::file_size(link) != entry.file_size())
-                throw failure("{}: has {} bytes, but {} in another store", entry.path().string(), entry.file_size(),
-                              fs::file_size(link));
+        if (entry_exists(link)) {
+            const std::uint64_t size = size_of_file(file), other = size_of_file(link);
+            if (other != size) throw failure("{}: has {} bytes, but {} in another store", file.string(), size, other);
             continue;
         }
-        fs::create_directories(link.parent_path());
-        fs::create_symlink(fs::absolute(entry.path()), link);
+        make_directories(link.parent_path());
+        if (::symlink(real_path(file).c_str(), link.c_str()) != 0) throw system_failure(link, errno);
     }
     return count;
 }
@@ -55,7 +60,8 @@ MergedStores::MergedStores(const std::string& pattern, std::span<const Host> hos
         }
         if (count == 0) throw failure("{}: no store of {} hosts has any file", pattern, hosts.size());
     } catch (...) {
-        fs::remove_all(folder_);
+        std::error_code ignored;
+        fs::remove_all(folder_, ignored);
         throw;
     }
 }
@@ -74,9 +80,10 @@ std::vector<std::vector<std::uint32_t>> hosts_of_files(const std::string& patter
         for (std::uint32_t h = 0; h < hosts.size(); ++h) {
             if (hosts[h].lost) continue;
             const fs::path file = store_of(pattern, hosts[h]) / inside;
-            if (!fs::is_regular_file(file)) continue;
-            if (!catalogue.files[f].coding && fs::file_size(file) != catalogue.files[f].size)
-                throw failure("{}: has {} bytes, the checkpoint's has {}", file.string(), fs::file_size(file),
+            if (!path_is_file(file)) continue;
+            const std::uint64_t size = size_of_file(file);
+            if (!catalogue.files[f].coding && size != catalogue.files[f].size)
+                throw failure("{}: has {} bytes, the checkpoint's has {}", file.string(), size,
                               catalogue.files[f].size);
             found[f].push_back(h);
         }

@@ -9,6 +9,7 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/states.hpp"
 
 #include <fmt/ranges.h>
 
@@ -19,9 +20,21 @@
 namespace tpx::formats {
 namespace {
 
+/// Whether torchtitan_version is 0.3 or later, which have other names. "0.3" may have been read as a number.
+bool is_new_torchtitan(const Config& config) {
+    const auto found = config.find("torchtitan_version");
+    if (found == config.end()) return false;
+    const std::string version = spelled(found->second);
+    return !version.starts_with("0.0") && !version.starts_with("0.1") && !version.starts_with("0.2");
+}
+
 /// Whether there is state of an optimizer.
 bool has_state(const Reading& reading) {
     return std::ranges::any_of(reading.meanings, [](const Meaning& meaning) { return meaning.role != "weight"; });
+}
+
+bool is_adam_role(std::string_view role) {
+    return role == "step" || std::ranges::find(state_roles, role) != std::end(state_roles);
 }
 
 /// The settings of parameters under the names that their exp_avg has in `expressed`. Parameters that are fused must
@@ -99,6 +112,7 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
     if (target.format == Format::universal || target.format == Format::dcp) {
         std::set<std::string> tags;
         if (target.format == Format::universal) tags.insert("masters");
+        if (is_new_torchtitan(config)) tags.insert("new");
         // Modules are saved as they stand in memory, where transformers 5 has other names than in its files.
         const auto version = config.find("transformers_version");
         const auto* text = version == config.end() ? nullptr : std::get_if<std::string>(&version->second);
@@ -127,6 +141,15 @@ void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
         const bool weight = meaning.role == "weight" && meaning.kind != Meaning::Kind::extra;
         if (weight && is_real(expressed.tensors[t].dtype)) expressed.tensors[t].dtype = *dtype;
     }
+}
+
+void check_dtype(const Source& source, const Target& target) {
+    const auto quantized = [](const auto& entry) { return entry.first.starts_with("quantization_config."); };
+    if (!target.dtype || std::ranges::none_of(source.checkpoint.config, quantized)) return;
+    throw Error{Exit::usage,
+                "--dtype: config.json has a quantization_config; rounding the scales of quantized weights to {} would "
+                "change the model",
+                name(*target.dtype)};
 }
 
 void set_dtypes(Expressed& expressed, const std::map<std::string, DType>& made) {
@@ -191,24 +214,26 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.reading.meanings[t];
         if (meaning.kind == Meaning::Kind::extra || meaning.role == "weight") continue;
-        // What belongs to no known parameter cannot be named anew.
-        const bool fits = any_fits && (!dialect || meaning.kind == Meaning::Kind::parameter);
+        // State of an unknown parameter, or of a kind that Adam does not have, has no name in a dialect.
+        const bool named = meaning.kind == Meaning::Kind::parameter && is_adam_role(meaning.role);
+        const bool fits = any_fits && (!dialect || named);
         if (!fits) states.push_back(tensors[t].name);
     }
     if (states.empty()) return;
     constexpr std::size_t shown = 3;
     const std::size_t count = states.size();
     states.resize(std::min(count, shown));
-    const std::string place = dialect ? fmt::format("{} names", dialect->name) : "safetensors, which hold weights";
+    const std::string place =
+        dialect ? fmt::format("{} names", dialect->name) : "safetensors, which contains weights only";
     const auto open = [](std::string_view role) { return role == "state"; };
     const bool unclear = dialect && told && std::ranges::any_of(source.checkpoint.roles, open);
     throw Error{Exit::usage,
-                "{} tensors of optimizer state have no place in {} ('{}'{}){}; --drop optimizer leaves them out",
+                "{} tensors of optimizer state cannot be stored in {} ('{}'{}){}; pass --drop optimizer to omit them",
                 count,
                 place,
                 fmt::join(states, "', '"),
                 count > shown ? ", ..." : "",
-                unclear ? ": which parameters they belong to is not told" : ""};
+                unclear ? ": their parameters are unknown" : ""};
 }
 
 void carry_adam(Source& source, const Target& target, Conversion& out) {
@@ -217,12 +242,17 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
     if (!moments) return;
     out.content.adam = adam_of(source);
     if (out.content.adam) rename_settings(source, out.expressed, target, *out.content.adam);
-    if (!out.content.adam) out.content.adam = given_adam(source, target.config);
+    if (!out.content.adam) out.content.adam = given_adam(source, target.config, out.notes);
     if (!out.content.adam)
         throw Error{Exit::usage,
                     "the optimizer's groups of parameters (lr, betas, ...) are not known; give --set lr=X and --set "
                     "weight_decay=X of matrices (adam_beta1, adam_beta2, adam_eps), or --drop optimizer leaves its "
                     "state out"};
+    if (const auto other = out.content.adam->other_step)
+        throw Error{Exit::usage,
+                    "parameters are at different optimizer steps ({} and {}), but the target has one step for all; "
+                    "--drop optimizer writes the weights only",
+                    out.content.adam->step, *other};
     if (is_megatron(target.format)) {
         check_groups(*out.content.adam, out.notes);
         const auto& common = source.checkpoint.common;

@@ -22,6 +22,9 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
 /// Throws Error (usage) for what of DeepSpeed's cannot be made of `source`.
 void check_deepspeed(const Source& source, const Target& target);
 
+/// Throws Error (usage) when --dtype would round the scales of quantized weights.
+void check_dtype(const Source& source, const Target& target);
+
 /// Gives weights another type; nothing: they keep theirs.
 void set_dtype(Expressed& expressed, std::optional<DType> dtype);
 

@@ -30,14 +30,23 @@ void check_buckets(const Source& source, const Target& target) {
 
 }  // namespace
 
-void check_unknown(const Source& source, const Target& target) {
+void check_unknown(const Source& source, const Target& target, std::vector<std::string>& notes) {
     const Reading& reading = source.reading;
     check_buckets(source, target);
     if (!reading.family || reading.unknown.empty()) return;
     if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp) return;
-    const Tensor& tensor = source.checkpoint.catalogue.tensors[reading.unknown[0]];
-    throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
-                  without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
+    const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+    // One element cannot be cut, so all ranks share it; but files of single ranks would have to tell which ranks do.
+    const bool shared = target.format != Format::megatron;
+    const auto is_stuck = [&](std::uint32_t t) { return !shared || volume(tensors[t].shape) > 1; };
+    const auto stuck = std::ranges::find_if(reading.unknown, is_stuck);
+    const Tensor& tensor = tensors[stuck == reading.unknown.end() ? reading.unknown[0] : *stuck];
+    if (stuck != reading.unknown.end())
+        throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
+                      without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
+    const std::size_t more = reading.unknown.size() - 1;
+    notes.push_back(fmt::format("tensor '{}'{}: no rule says what it is; it has one element, which all ranks share",
+                                tensor.name, more > 0 ? fmt::format(" (and {} more)", more) : ""));
 }
 
 void note_unknown(Source& source) {

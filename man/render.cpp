@@ -39,8 +39,9 @@ std::size_t page_reference(std::string_view word) {
     return page ? open : word.npos;
 }
 
-// One sentence a line, references as macros, lines below 80 columns: as mdoc is written by hand.
-std::string prose(std::string_view text) {
+// One sentence a line, references as macros, lines below 80 columns: as mdoc is written by hand. In `page` itself a
+// reference to it is "this page".
+std::string prose(std::string_view text, std::string_view page) {
     std::istringstream words{std::string{text}};
     std::string out, line;
     const auto end_line = [&] {
@@ -48,7 +49,10 @@ std::string prose(std::string_view text) {
         line.clear();
     };
     for (std::string word; words >> word;) {
-        if (const std::size_t open = page_reference(word); open != word.npos) {
+        const std::size_t open = page_reference(word);
+        if (open != word.npos && word.substr(0, open) == page) {
+            word = "this page" + word.substr(open + 3);
+        } else if (open != word.npos) {
             end_line();
             out += fmt::format(".Xr {} {}", word.substr(0, open), word[open + 1]);
             for (const char mark : word.substr(open + 3)) out += fmt::format(" {}", mark);
@@ -72,18 +76,20 @@ std::string words_of(const Option& option) {
     return text;
 }
 
-std::string option_list(const Command& command) {
+std::string option_list(const Command& command, const std::string& of_page) {
+    const std::string page = "tpx-" + of_page;
     std::string out = ".Bl -tag -width Ds\n";
     for (const Option& option : command.options()) {
         if (option.positional()) continue;
-        out += fmt::format(".It {}\n{}", words_of(option), prose(option.summary() + "."));
+        out += fmt::format(".It {}\n{}", words_of(option), prose(option.summary() + ".", page));
         if (!option.choices().empty()) {
             const auto& choices = option.choices();
             out += "One of\n";
             for (const std::string& choice : choices)
                 out += fmt::format(".Cm {}{}\n", choice, &choice == &choices.back() ? " ." : " ,");
         }
-        out += prose(option.details());
+        if (!option.standard().empty()) out += prose(fmt::format("The default is {}.", option.standard()), page);
+        out += prose(option.details(), page);
     }
     return out + ".El\n";
 }
@@ -123,7 +129,7 @@ std::string command_list(const Cli& cli) {
     std::string out = ".Bl -tag -width simulate\n";
     for (const Command& command : cli.commands()) {
         out += fmt::format(".It Cm {}\n{}.\n", command.name(), roff(command.summary()));
-        out += command.built() ? fmt::format("See\n.Xr tpx-{} 1 .\n", command.name()) : "Not built yet.\n";
+        out += command.built() ? fmt::format("See\n.Xr tpx-{} 1 .\n", command.name()) : "Not implemented yet.\n";
     }
     return out + ".El\n";
 }
@@ -148,7 +154,7 @@ std::string format_list() {
         const std::string_view written = text(entry.written);
         facts.push_back(written.empty()    ? "only read"
                         : written == "yes" ? "written from any"
-                                           : fmt::format("written {} only", written));
+                                           : fmt::format("written {}", written));
         if (entry.optimizer) facts.emplace_back("optimizer");
         if (entry.state) facts.emplace_back("state");
         if (entry.resharded) facts.emplace_back("resharded");
@@ -170,9 +176,9 @@ std::string fill(const std::string& line, Cli& cli, const std::string& command) 
     if (line.starts_with("@OPTIONS ") || line.starts_with("@SYNOPSIS ")) {  // "@OPTIONS fit@": of a command's command
         const std::size_t blank = line.find(' ');
         const Command& sub = cli.find(command).find_subcommand(line.substr(blank + 1, line.size() - blank - 2));
-        return line.starts_with("@OPTIONS") ? option_list(sub) : synopsis(sub);
+        return line.starts_with("@OPTIONS") ? option_list(sub, command) : synopsis(sub);
     }
-    if (line == "@OPTIONS@") return option_list(cli.find(command));
+    if (line == "@OPTIONS@") return option_list(cli.find(command), command);
     if (line == "@SYNOPSIS@") return synopsis(cli.find(command));
     if (line == ".Nd @SUMMARY@") return fmt::format(".Nd {}\n", lower_first(cli.find(command).summary()));
     return line + "\n";

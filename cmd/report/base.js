@@ -62,6 +62,7 @@ function sizeText(bytes) {
 const rateText = (rate) => `${sizeText(rate)}/s`;
 
 function timeText(seconds) {
+    if (seconds === null) return "-";  // nothing was measured
     if (seconds <= 0) return "0 s";
     if (seconds < 0.9995e-3) return `${fixed(seconds * 1e6, decimals(seconds * 1e6))} us`;
     if (seconds < 0.9995) return `${fixed(seconds * 1e3, decimals(seconds * 1e3))} ms`;

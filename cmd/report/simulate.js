@@ -21,7 +21,8 @@ function showPolicies() {
     const head = {title: "policy", cell: (index) => name(policies[index].policy)};
     const rows = policies.map((policy, index) => index);
     put("policies", table({caption: "Times", rows, columns: [head, time("mean", "mean_jct"), time("median", "median_jct"),
-        time("99th percentile", "p99_jct"), time("mean wait", "mean_queueing"), time("makespan", "makespan")]}));
+        time("99th percentile", "p99_jct"), time("mean wait", "mean_queueing"), time("makespan", "makespan"),
+        ...(policies.some(({unfinished}) => unfinished > 0) ? [tally("unfinished jobs", "unfinished")] : [])]}));
     put("gpus", table({caption: "GPUs", rows, columns: [head, part("held", "held"), part("working", "worked"),
         part("training", "trained"), tally("changes", "changes"), tally("stops", "stops")]}));
 }

@@ -79,7 +79,7 @@ function showVerdict() {
     const needed = bytes("/total/needed");
     put("elsewhere", "of ", needed, " that the new ranks need; ", kept, " where they are needed already.");
     const facts = [
-        ["takes at least", seconds("/seconds")],
+        [data.estimate ? "takes about" : "takes at least", seconds("/seconds")],
         data.seconds > 0 && ["bound by", data.binding],
         ["hosts", derived(hosts.length, "count")],
         data.transfers > 0 && ["transfers", count("/transfers")],

@@ -35,9 +35,10 @@ function drawCurves({key, text}, width) {
         drawn("text", {x: x(index), y: height - 8, "text-anchor": "middle"}, shortened(shown(value), 9)));
     const curves = names.map((policy, index) => [
         drawn("polyline", {class: "curve", style: style(index),
-            points: points.map(({policies}, at) => `${x(at).toFixed(1)},${y(policies[index][key]).toFixed(1)}`).join(" ")}),
-        points.map(({policies}, at) => drawn("circle", {cx: x(at), cy: y(policies[index][key]), r: 3,
-            style: `fill:${strokes[index % 6]}`}, drawn("title", {}, `${shown(policy)}: ${text(policies[index][key])}`))),
+            points: points.map(({policies}, at) => [x(at), policies[index][key]]).filter(([, value]) => value !== null)
+                .map(([left, value]) => `${left.toFixed(1)},${y(value).toFixed(1)}`).join(" ")}),
+        points.map(({policies}, at) => policies[index][key] !== null && drawn("circle", {cx: x(at), cy: y(policies[index][key]), r: 3,
+            style: `fill:${strokes[index % 6]}`}, drawn("title", {}, `${shown(policy)}: ${text(policies[index][key])}`))).filter(Boolean),
     ]);
     return pictureOf(width, height, levels, values.filter(Boolean), curves);
 }

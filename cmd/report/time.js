@@ -18,8 +18,8 @@ const ways = {
 
 function showTime() {
     const {resources} = data;
-    put("time-words", "Each resource takes at least this long on its busiest host; all work at the same time, ",
-        "so that the change takes at least ", seconds("/seconds"), `, ${ways[data.state] ?? data.state}.`);
+    put("time-words", "Each resource takes this long on its busiest host; all work at the same time, ",
+        `so that the change takes ${data.estimate ? "about" : "at least"} `, seconds("/seconds"), `, ${ways[data.state] ?? data.state}.`);
     const badge = (resource) =>
         resource === data.binding && data.seconds > 0 ? element("span", {class: "badge binding"}, "binding") : null;
     const time = (index) => {

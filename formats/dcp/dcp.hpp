@@ -19,6 +19,9 @@ namespace tpx::formats {
 /// calls check_whole(), both of lib/core/coverage.hpp.
 Checkpoint open_dcp(const std::filesystem::path& directory);
 
+/// How many ranks wrote files "__R_N.distcp" into `directory`, also those that had nothing to store.
+int ranks_of_files(const std::filesystem::path& directory);
+
 /// Finds the payloads of `pieces` (indices into the catalogue): sets offset and strides, and the archive's length to 0,
 /// which tells later calls to leave the piece alone. Costs two small reads a piece. Throws Error "FILE: tensor 'NAME':
 /// ..." when an archive does not hold one tensor of the catalogue's dtype and the piece's shape, whole.

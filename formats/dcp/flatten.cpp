@@ -6,6 +6,7 @@
 #include "formats/state/carried.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/tree_copy.hpp"
+#include "lib/core/path.hpp"
 
 #include <fmt/format.h>
 
@@ -161,7 +162,7 @@ private:
 NewObjects flattened_state(const Content& content) {
     Flattener flattener{content};
     if (is_torch(content.source->format)) {
-        if (!std::filesystem::is_regular_file(content.source->catalogue.path(0))) return {};
+        if (!path_is_file(content.source->catalogue.path(0))) return {};
         flattener.add(Archive::open(content.source->catalogue.path(0)));
         return flattener.finish();
     }

@@ -40,15 +40,6 @@ Shape shape_of(Value value) {
     return shape;
 }
 
-/// The rank R of a file "__R_N.distcp"; -1 for other names.
-std::int32_t rank_of(std::string_view path) {
-    const std::string_view name = path.substr(path.rfind('/') + 1);
-    std::int32_t rank = -1;
-    if (!name.starts_with("__")) return -1;
-    const auto [end, error] = std::from_chars(name.data() + 2, name.data() + name.size(), rank);
-    return error == std::errc{} && end != name.data() + name.size() && *end == '_' ? rank : -1;
-}
-
 void check_inside(std::string_view path) {
     const std::filesystem::path parsed{path};
     const bool up = std::any_of(parsed.begin(), parsed.end(), [](const auto& part) { return part == ".."; });
@@ -66,7 +57,8 @@ public:
     void read(Value root) {
         if (root.class_name() != "Metadata") throw failure("holds {}, not the metadata of DCP", root.describe());
         const Value storage = root.attribute_at("storage_data");
-        catalogue_.pieces.reserve(storage.entries().size());
+        most_pieces_ = storage.entries().size();
+        catalogue_.pieces.reserve(most_pieces_);
         read_state(root.attribute_at("state_dict_metadata"));
         sort_pieces();
         read_storage(storage);
@@ -128,10 +120,13 @@ private:
                               to_string(tensor.shape));
             piece.box.push_back({begin[axis], begin[axis] + size[axis]});
         }
-        if (empty(piece.box))
+        if (empty(piece.box)) {
             without_elements_.emplace(index, begin);
-        else
-            catalogue_.pieces.push_back(piece);
+            return;
+        }
+        if (catalogue_.pieces.size() == most_pieces_)
+            throw failure("there are more chunks than the {} entries that say where data is", most_pieces_);
+        catalogue_.pieces.push_back(piece);
     }
 
     /// Sorts the pieces of each tensor by where they begin, for place().
@@ -204,7 +199,7 @@ private:
         if (known != files_.end()) return known->second;
         check_inside(path);
         catalogue_.files.push_back({path, 0});
-        ranks_.push_back(rank_of(path));
+        ranks_.push_back(rank_of_file(path));
         return files_[path] = std::uint32_t(catalogue_.files.size() - 1);
     }
 
@@ -274,6 +269,7 @@ private:
 
     Checkpoint& checkpoint_;
     Catalogue& catalogue_;
+    std::size_t most_pieces_ = 0;                       // each has an entry of its own
     std::unordered_map<std::string_view, Item> names_;  // keys lie in the document
     std::ptrdiff_t next_ = 0;                           // the piece after the one that was placed last
     Value last_fqn_;
@@ -285,6 +281,14 @@ private:
 };
 
 }  // namespace
+
+std::int32_t rank_of_file(std::string_view path) {
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    std::int32_t rank = -1;
+    if (!name.starts_with("__")) return -1;
+    const auto [end, error] = std::from_chars(name.data() + 2, name.data() + name.size(), rank);
+    return error == std::errc{} && end != name.data() + name.size() && *end == '_' ? rank : -1;
+}
 
 void read_metadata(const std::filesystem::path& directory, Checkpoint& checkpoint) {
     const std::filesystem::path path = directory / ".metadata";

@@ -3,7 +3,9 @@
 
 #include "formats/checkpoint.hpp"
 
+#include <cstdint>
 #include <filesystem>
+#include <string_view>
 
 namespace tpx::formats {
 
@@ -18,5 +20,8 @@ void check_extents(Checkpoint& checkpoint);
 
 /// read_metadata(), check_extents(), and the check that boxes do not overlap: what DCP and torch_dist share.
 void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint);
+
+/// The rank R of a file "__R_N.distcp"; -1 for other names.
+std::int32_t rank_of_file(std::string_view path);
 
 }  // namespace tpx::formats

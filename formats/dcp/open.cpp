@@ -6,13 +6,13 @@
 #include "formats/megatron/common_of_dcp.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 
 namespace tpx::formats {
 namespace {
 
 void refuse_per_rank_metadata(const std::filesystem::path& directory) {
-    if (std::filesystem::exists(directory / ".metadata") || !std::filesystem::exists(directory / "__0.metadata"))
-        return;
+    if (path_exists(directory / ".metadata") || !path_exists(directory / "__0.metadata")) return;
     throw failure("{}: each rank wrote its own metadata (use_collectives=False), which tpx cannot read",
                   (directory / "__0.metadata").string());
 }
@@ -24,6 +24,13 @@ void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint)
     read_metadata(directory, checkpoint);
     check_extents(checkpoint);
     in_context([&] { return (directory / ".metadata").string(); }, [&] { find_holes(checkpoint.catalogue); });
+}
+
+int ranks_of_files(const std::filesystem::path& directory) {
+    std::int32_t highest = -1;
+    for (const std::string& name : list_directory(directory))
+        highest = std::max<std::int32_t>(highest, rank_of_file(name));
+    return highest + 1;
 }
 
 Checkpoint open_dcp(const std::filesystem::path& directory) {

@@ -61,7 +61,7 @@ private:
             for (const std::uint32_t p : member.pieces) {
                 part.catalogue.pieces.push_back(whole_.catalogue.pieces[p]);
                 part.catalogue.pieces.back().tensor = static_cast<std::uint32_t>(part.catalogue.tensors.size());
-                part.archives.push_back(whole_.archives[p]);
+                if (!whole_.archives.empty()) part.archives.push_back(whole_.archives[p]);
                 if (!whole_.insides.empty()) part.insides.push_back(whole_.insides[p]);
             }
             part.catalogue.tensors.push_back(whole_.catalogue.tensors[member.tensor]);
@@ -126,7 +126,8 @@ private:
 
 std::map<std::uint32_t, std::uint32_t> repeated_matrices(const Checkpoint& checkpoint,
                                                          std::span<const std::uint32_t> tensors) {
-    return checkpoint.archives.empty() ? std::map<std::uint32_t, std::uint32_t>{} : Finder{checkpoint, tensors}.find();
+    const bool readable = !checkpoint.archives.empty() || checkpoint.format == Format::safetensors;
+    return readable ? Finder{checkpoint, tensors}.find() : std::map<std::uint32_t, std::uint32_t>{};
 }
 
 }  // namespace tpx::formats

@@ -64,10 +64,16 @@ std::optional<std::int64_t> number_of(const std::string& text) {
     return error == std::errc{} && end == text.data() + text.size() ? std::optional{number} : std::nullopt;
 }
 
+/// How many keys stand above those of an optimizer's root: "optim" and ("optimizer_states", "0") are both at the top.
+std::size_t keys_above(const Path& path, std::size_t keys_of_root) {
+    const bool in_list = keys_of_root > 1 && number_of(path[keys_of_root - 1]);
+    return keys_of_root - (in_list ? 2 : 1);
+}
+
 class Teller {
 public:
-    Teller(Checkpoint& checkpoint, std::string root, std::span<const OptimizerGroup> groups)
-        : checkpoint_{checkpoint}, root_{std::move(root)}, groups_{groups}, placed_{placed_tensors(checkpoint)} {}
+    Teller(Checkpoint& checkpoint, std::set<std::string> roots, std::span<const OptimizerGroup> groups)
+        : checkpoint_{checkpoint}, roots_{std::move(roots)}, groups_{groups}, placed_{placed_tensors(checkpoint)} {}
 
     void tell() {
         const auto& tensors = checkpoint_.catalogue.tensors;
@@ -76,10 +82,13 @@ public:
         checkpoint_.roles.assign(tensors.size(), "extra");
         for (const Tensor& tensor : tensors) checkpoint_.parameters.push_back(tensor.name);
         for (const auto& [name, t] : weights_) set(t, "weight", name);
-        const auto names = names_of_params();
-        if (!names) checkpoint_.notes.push_back(numbers_leave_open);
+        const bool several = roots_.size() > 1;
+        const auto names = several ? std::nullopt : names_of_params();
+        if (!names)
+            checkpoint_.notes.emplace_back(several ? "there are several optimizers, whose state is not a role"
+                                                   : numbers_leave_open);
         for (const Placed& one : placed_) {
-            if (!keys_of_root(one.path, root_)) continue;
+            if (!keys_of_state(one.path)) continue;
             const std::string& param = one.path[one.path.size() - 2];
             const auto name = names ? names->find(param) : std::map<std::string, std::string>::const_iterator{};
             if (names && name != names->end())
@@ -95,14 +104,20 @@ private:
         checkpoint_.parameters[tensor] = std::move(parameter);
     }
 
+    std::optional<std::size_t> keys_of_state(const Path& path) const {
+        for (const std::string& root : roots_)
+            if (const auto keys = keys_of_root(path, root)) return keys;
+        return std::nullopt;
+    }
+
     const Tensor& tensor(const Placed& one) const { return checkpoint_.catalogue.tensors[one.tensor]; }
 
     /// Those beside the optimizer, under the first key that a model is called by, or under none.
     void find_weights() {
         const auto state =
-            std::ranges::find_if(placed_, [&](const Placed& one) { return keys_of_root(one.path, root_).has_value(); });
+            std::ranges::find_if(placed_, [&](const Placed& one) { return keys_of_state(one.path).has_value(); });
         if (state == placed_.end()) return;
-        const std::size_t above = *keys_of_root(state->path, root_) - 1;
+        const std::size_t above = keys_above(state->path, *keys_of_state(state->path));
         const auto beside = [&](const Path& path) {
             return path.size() > above &&
                    std::equal(path.begin(), path.begin() + std::ptrdiff_t(above), state->path.begin());
@@ -172,7 +187,7 @@ private:
     std::map<std::int64_t, Shape> shapes() const {
         std::map<std::int64_t, Shape> shapes;
         for (const Placed& one : placed_) {
-            if (!keys_of_root(one.path, root_) || one.path.back() == "step") continue;
+            if (!keys_of_state(one.path) || one.path.back() == "step") continue;
             if (const auto number = number_of(one.path[one.path.size() - 2]))
                 note_shape(shapes, *number, tensor(one).shape);
         }
@@ -180,7 +195,7 @@ private:
     }
 
     Checkpoint& checkpoint_;
-    std::string root_;
+    std::set<std::string> roots_;
     std::span<const OptimizerGroup> groups_;
     std::vector<Placed> placed_;
     std::vector<std::pair<std::string, std::uint32_t>> weights_;  // their names as parameters
@@ -233,15 +248,13 @@ void tell_training_roles(Checkpoint& checkpoint) {
     if (!checkpoint.planner_data) return;
     const std::vector<OptimizerGroup> groups = optimizer_groups(checkpoint.catalogue);
     if (groups.empty()) return tell_below_keys(checkpoint);
+    std::set<std::string> roots;
+    for (const OptimizerGroup& group : groups) roots.insert(group.root);
     const std::string& root = groups[0].root;
-    const bool one = std::ranges::all_of(groups, [&](const OptimizerGroup& group) { return group.root == root; });
     const bool numbered = std::ranges::any_of(groups, &OptimizerGroup::numbered);
     // Families' rules read the names of states that lie below no other key by themselves.
     if (!numbered && (root == "optim" || root == "optimizer")) return tell_below_keys(checkpoint);
-    if (one)
-        Teller{checkpoint, root, groups}.tell();
-    else
-        checkpoint.notes.push_back("there are several optimizers, whose state is no role");
+    Teller{checkpoint, std::move(roots), groups}.tell();
 }
 
 }  // namespace tpx::formats

@@ -194,8 +194,14 @@ Value ModelDraft::with_weights(const ModelFile& model, Value root, Slices& slice
 
 /// ZeRO 1 keeps frozen parameters in the module only, ZeRO 2 names them once more, ZeRO 3 cuts them over the ranks.
 Value ModelDraft::with_frozen(const ModelFile& model, Value root, Slices& slices, int d) const {
-    if (model.frozen.empty()) return root;
     Document& document = slices.document;
+    if (model.frozen.empty()) {
+        // None instead of no shapes would say that frozen parameters were left out.
+        const auto shapes = root.find("frozen_param_shapes");
+        if (job_.old_zero > 1 || job_.layout.zero < 2 || !shapes || !shapes->is_none()) return root;
+        root = document.with_key(root, "frozen_param_shapes", torch::make_ordered_dict(document));
+        return document.with_key(root, "frozen_param_fragments", torch::make_ordered_dict(document));
+    }
     Group locals = model.frozen;
     for (auto& [name, shape] : locals) shape = job_.target.parameter(name).locals[slices.tensor_rank()];
     const bool as_before = job_.layout.tp == job_.grid.tp && job_.layout.zero == job_.old_zero;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/grid.hpp"
 
+#include "formats/rank_settings.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -139,6 +140,28 @@ void read_info(Grid& grid) {
     in_context([&] { return first.path.string(); }, [&] { grid.info = UniversalInfo{*info}; });
 }
 
+/// What the model files of all ranks must record alike.
+void compare_settings(RankSettings& settings, const ModelFile& model) {
+    for (const char* key : {"global_steps", "global_samples", "skipped_steps", "dp_world_size", "mp_world_size",
+                            "ds_version", "lr_scheduler", "checkpoint_parallel_dimensions"})
+        settings.add(model.path, key, model.root().find(key));
+}
+
+/// Files that were left over from another step or run belong to no checkpoint.
+void check_settings(const Grid& grid) {
+    RankSettings settings;
+    for (const ModelFile& model : grid.models) compare_settings(settings, model);
+    for (const auto& [key, path] : grid.files.models) {
+        if (key.second <= 0) continue;
+        const ModelFile model = read_model_file(path);
+        compare_settings(settings, model);
+        const ModelFile& first = grid.models.at(key.first);
+        if (model.groups != first.groups)
+            throw failure("{}: other parameters or shapes (param_shapes) than in {}", path.string(),
+                          first.path.string());
+    }
+}
+
 }  // namespace
 
 Grid read_grid(const std::filesystem::path& folder) {
@@ -164,6 +187,7 @@ Grid read_grid(const std::filesystem::path& folder) {
                 throw failure("{}: the model file of data rank {} and model-parallel rank {} is missing",
                               folder.string(), d, mp);
     }
+    check_settings(grid);
     for (int stage = 0; stage < grid.pp; ++stage) {
         add_parameters(grid, stage, false);
         add_parameters(grid, stage, true);

@@ -2,6 +2,7 @@
 #include "formats/deepspeed/names.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 
 #include <charconv>
 
@@ -74,28 +75,27 @@ std::optional<FileName> parse_file_name(std::string_view name) {
 
 StepFiles list_step(const fs::path& folder) {
     StepFiles files;
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-        const auto name = parse_file_name(entry.path().filename().string());
+    for (const std::string& file : list_directory(folder)) {
+        const auto name = parse_file_name(file);
         if (!name) continue;
+        const fs::path path = folder / file;
         switch (name->kind) {
             case FileName::Kind::model:
-                put(files.models, {name->mp, name->dp}, entry.path());
+                put(files.models, {name->mp, name->dp}, path);
                 break;
             case FileName::Kind::optimizer:
-                put(files.optimizers, {name->mp, name->dp}, entry.path());
+                put(files.optimizers, {name->mp, name->dp}, path);
                 break;
             case FileName::Kind::layer:
-                put(files.layers, {name->layer, name->mp}, entry.path());
+                put(files.layers, {name->layer, name->mp}, path);
                 break;
             case FileName::Kind::expert:
-                put(files.experts, {{name->layer, name->expert}, name->mp}, entry.path());
+                put(files.experts, {{name->layer, name->expert}, name->mp}, path);
                 break;
             case FileName::Kind::expert_optimizer:
-                throw failure("{}: optimizer state of experts without ZeRO cannot be read", entry.path().string());
+                throw failure("{}: optimizer state of experts without ZeRO cannot be read", path.string());
         }
     }
-    if (error) throw failure("{}: {}", folder.string(), error.message());
     if (files.models.empty()) throw failure("{}: has no mp_rank_NN_model_states.pt", folder.string());
     return files;
 }

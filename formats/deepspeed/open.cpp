@@ -2,6 +2,7 @@
 #include "formats/torch/open.hpp"
 #include "formats/companions.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/excluded.hpp"
 #include "formats/deepspeed/names.hpp"
 #include "formats/deepspeed/optimizer.hpp"
 #include "formats/deepspeed/universal.hpp"
@@ -9,6 +10,7 @@
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 
 #include <algorithm>
 
@@ -20,36 +22,23 @@ using namespace deepspeed;
 using torch::Kind;
 
 bool is_universal(const fs::path& folder) {
-    std::error_code ignored;
-    const fs::path zero = folder / "zero";
-    if (!fs::is_directory(zero, ignored)) return false;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(zero, ignored))
-        if (entry.path().filename() == "fp32.pt") return true;
-    return false;
+    return any_file_below(folder / "zero", [](const fs::path& file) { return file.filename() == "fp32.pt"; });
 }
 
 bool holds_step(const fs::path& folder) {
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
-        if (parse_file_name(entry.path().filename().string())) return true;
-    return false;
+    return std::ranges::any_of(list_directory(folder),
+                               [](const std::string& name) { return parse_file_name(name).has_value(); });
 }
 
 /// The folder that a text file beside it names; empty when there is none.
 fs::path pointed(const fs::path& root, const char* pointer) {
     constexpr std::uint64_t longest = 4096;
     constexpr const char* blank = " \t\r\n";
-    std::error_code ignored;
-    if (!fs::is_regular_file(root / pointer, ignored)) return {};
+    if (!path_is_file(root / pointer)) return {};
     std::string text = read_file(root / pointer, longest);
     text.erase(text.find_last_not_of(blank) + 1);
     if (text.empty() || text.find('/') != text.npos || text == "." || text == "..") return {};
     return root / text;
-}
-
-bool is_step(const fs::path& folder) {
-    std::error_code ignored;
-    return fs::is_directory(folder, ignored);
 }
 
 Layout layout_of(const Grid& grid, bool universal) {
@@ -108,12 +97,18 @@ void note_copies(Grid& grid) {
             "left aside: copies of {} tied parameters on later pipeline stages; the first stage's count", copies));
 }
 
+/// From ZeRO 2 on, shapes of frozen parameters are recorded, be it none; only exclude_frozen_parameters records None.
+bool leaves_frozen_out(const Grid& grid) {
+    const auto stage = grid.models[0].zero_setting("stage");
+    const auto shapes = grid.models[0].root().find("frozen_param_shapes");
+    return stage && stage->is(Kind::integer) && stage->as_int() >= 2 && shapes && shapes->is_none();
+}
+
 /// Files without tensors belong to the checkpoint too.
 void add_files(const Grid& grid, Builder& builder) {
     for (const auto& [key, path] : grid.files.models) builder.file(path);
     const fs::path state = grid.models[0].path.parent_path() / "zero/optimizer_state.pt";
-    std::error_code ignored;
-    if (fs::exists(state, ignored)) builder.file(state);
+    if (path_exists(state)) builder.file(state);
 }
 
 }  // namespace
@@ -123,9 +118,9 @@ DeepSpeedStep find_deepspeed(const fs::path& path) {
     if (holds_step(path)) return {path, path, false, ""};
     const fs::path latest = pointed(path, "latest");
     const fs::path universal = pointed(path, "latest_universal");
-    const bool is_latest = !latest.empty() && is_step(latest) && (holds_step(latest) || universal.empty());
+    const bool is_latest = !latest.empty() && path_is_directory(latest) && (holds_step(latest) || universal.empty());
     if (is_latest) return {path, latest, is_universal(latest), universal.empty() ? "" : universal.filename().string()};
-    if (!universal.empty() && is_step(universal)) return {path, universal, is_universal(universal), ""};
+    if (!universal.empty() && path_is_directory(universal)) return {path, universal, is_universal(universal), ""};
     return {};
 }
 
@@ -152,15 +147,14 @@ Checkpoint open_deepspeed(const fs::path& path) {
     checkpoint.iteration = grid.models[0].integer("global_steps");
     for (const ModelFile& model : grid.models) checkpoint.shared.insert(model.shared.begin(), model.shared.end());
     checkpoint.notes = grid.notes;
+    if (!found.universal && leaves_frozen_out(grid))
+        checkpoint.notes.push_back(
+            fmt::format("{}: parameters that were frozen, if there were any, are missing", excludes_frozen));
     if (!found.other.empty())
         checkpoint.notes.push_back(
             fmt::format("left aside: the universal checkpoint {}; give its folder to read it", found.other));
     read_config(found.directory, checkpoint);
-    checkpoint.companions = find_companions(found.directory);
-    std::erase_if(checkpoint.companions, [](const fs::path& name) {
-        return name == "latest" || name == "latest_universal" || name == "zero_to_fp32.py" ||
-               name == "zero_to_torch.py";
-    });
+    find_companions(found.directory, checkpoint, {"latest", "latest_universal", "zero_to_fp32.py", "zero_to_torch.py"});
     return checkpoint;
 }
 

@@ -3,6 +3,7 @@
 
 #include "formats/deepspeed/groups.hpp"
 #include "formats/deepspeed/states.hpp"
+#include "formats/rank_settings.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -42,11 +43,26 @@ private:
                           grid_.models[0].path.parent_path().string(), d, mp);
         Source source{
             .archive = torch::Archive::open(path->second), .file = builder_.file(path->second), .mp = mp, .d = d};
+        source.optimizer = in_context([&] { return path->second.string(); },
+                                      [&] { return source.archive.root().at("optimizer_state_dict"); });
+        if (source.optimizer.is(Kind::dict)) compare_settings(source, path->second);
         in_context([&] { return path->second.string(); },
-                   [&] {
-                       source.optimizer = source.archive.root().at("optimizer_state_dict");
-                       grid_.zero3 ? read_subgroups(source) : read_groups(source);
-                   });
+                   [&] { grid_.zero3 ? read_subgroups(source) : read_groups(source); });
+    }
+
+    /// What all ranks must record alike; groups of parameters may be others on each pipeline stage.
+    void compare_settings(const Source& source, const std::filesystem::path& path) {
+        const Value optimizer = source.optimizer;
+        settings_.add(path, "ds_version", source.archive.root().find("ds_version"));
+        for (const char* key : {"zero_stage", "dynamic_loss_scale", "overflow"})
+            settings_.add(path, key, optimizer.find(key));
+        if (const auto scaler = optimizer.find("loss_scaler"); scaler && scaler->is(Kind::object))
+            settings_.add(path, "loss_scaler", scaler->as_object().state);
+        for (const char* key : {"base_optimizer_state", "optimizer_state_dict"}) {
+            const auto inner = optimizer.find(key);
+            const auto groups = inner && inner->is(Kind::dict) ? inner->find("param_groups") : std::nullopt;
+            settings_.add(path, fmt::format("{} of model-parallel rank {}", "param_groups", source.mp), groups);
+        }
     }
 
     const std::vector<Group>& groups(const Source& source) const { return grid_.models[source.mp].groups; }
@@ -93,8 +109,8 @@ private:
         grid_.ep = std::max(grid_.ep, expert_ranks);
         for (const auto& [name, shape] : group)
             if (expert_ranks > 1 && local_experts(group, name) == 0)
-                throw failure("tensor '{}': is no expert's, but has {} partitions over {} data ranks", name, partitions,
-                              grid_.dp);
+                throw failure("tensor '{}': is not an expert's, but has {} partitions over {} data ranks", name,
+                              partitions, grid_.dp);
         const GroupLayout layout = lay_group(numels(group), gaps(source, g), partitions);
         const int k = source.d / expert_ranks;
         const Interval held = layout.partition(k);
@@ -261,6 +277,7 @@ private:
 
     Grid& grid_;
     Builder& builder_;
+    RankSettings settings_;
     std::map<std::tuple<int, std::size_t, std::string>, std::string> scalars_;
     bool round_robin_ = false;
 };

@@ -4,6 +4,7 @@
 #include "formats/deepspeed/builder.hpp"
 #include "formats/deepspeed/regroup.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 
 #include <algorithm>
 
@@ -128,8 +129,7 @@ private:
     std::vector<Scalar> steps(const OriginGroup& group) const {
         for (const std::string& name : group.names) {
             const fs::path path = out_.path.parent_path() / name / "step.pt";
-            std::error_code ignored;
-            if (!fs::exists(path, ignored)) continue;
+            if (!path_exists(path)) continue;
             const torch::Archive archive = torch::Archive::open(path);
             Value value = archive.root();
             if (value.is(Kind::dict)) value = value.at("param");

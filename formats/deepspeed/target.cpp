@@ -207,13 +207,14 @@ void Target::spread_experts(TargetGroup& group) {
     if (experts.empty()) return;
     group.expert_ranks = layout_.ep > 1 ? layout_.ep : old;
     if (layout_.dp % group.expert_ranks != 0)
-        throw Error{Exit::usage, "layout: dp={} is no multiple of the {} expert ranks", layout_.dp, group.expert_ranks};
+        throw Error{Exit::usage, "layout: dp={} is not a multiple of the {} expert ranks", layout_.dp,
+                    group.expert_ranks};
     if (group.expert_ranks == old) return;
     std::vector<std::string> names;
     std::set<std::string> done;
     for (const std::string& name : group.names) {
         const auto place = expert_place(name);
-        if (!place) throw failure("tensor '{}': is no expert's, but in a group of experts", name);
+        if (!place) throw failure("tensor '{}': is not an expert's, but in a group of experts", name);
         if (!done.insert(place->before).second) continue;
         add_experts(place->before, of_first[place->before], experts[place->before] * old, group.expert_ranks, names);
     }

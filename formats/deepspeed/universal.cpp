@@ -3,6 +3,7 @@
 
 #include "formats/deepspeed/states.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 
 #include <algorithm>
 
@@ -22,14 +23,10 @@ struct StateFile {
 
 std::vector<StateFile> list_states(const fs::path& zero) {
     std::vector<StateFile> files;
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(zero, error)) {
-        if (entry.path().extension() != ".pt" || entry.path().parent_path() == zero) continue;
-        const std::string name = entry.path().parent_path().lexically_relative(zero).string();
-        files.push_back({name, entry.path().stem().string(), entry.path()});
+    for (const fs::path& file : list_files_below(zero)) {
+        if (file.extension() != ".pt" || !file.has_parent_path()) continue;
+        files.push_back({file.parent_path().string(), file.stem().string(), zero / file});
     }
-    if (error) throw failure("{}: {}", zero.string(), error.message());
-    std::ranges::sort(files, {}, &StateFile::path);
     return files;
 }
 
@@ -66,7 +63,7 @@ private:
         const auto found = grid_.parameters.find(file.parameter);
         if (found == grid_.parameters.end() || found->second.frozen) {
             if (file.state == "fp32" && builder_.has(file.parameter)) return false;
-            throw failure("is no trainable parameter of the model files");
+            throw failure("is not a trainable parameter of the model files");
         }
         const torch::Archive archive = torch::Archive::open(file.path);
         Value value = archive.root();
@@ -103,8 +100,7 @@ private:
     /// Conversions of ZeRO 3 leave the steps where rank 0 had them: one for each sub-group.
     void read_steps() {
         const fs::path path = zero_ / "optimizer_state.pt";
-        std::error_code ignored;
-        if (!fs::exists(path, ignored)) return;
+        if (!path_exists(path)) return;
         const torch::Archive archive = torch::Archive::open(path);
         in_context([&] { return path.string(); }, [&] { add_steps(path, archive); });
     }

@@ -3,6 +3,7 @@
 
 #include "formats/deepspeed/groups.hpp"
 #include "formats/deepspeed/optimizer.hpp"
+#include "formats/deepspeed/origin.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -52,6 +53,7 @@ public:
         }
         read_layers();
         read_experts();
+        add_excluded();
     }
 
 private:
@@ -107,7 +109,8 @@ private:
         Slicing own;
         if (!known) {
             if (grid_.tp > 1)
-                throw failure("is no parameter of param_shapes, so nothing says how {} tensor ranks have it", grid_.tp);
+                throw failure("is not a parameter of param_shapes, so nothing says how {} tensor ranks have it",
+                              grid_.tp);
             own = unsliced(slices[0].tensors.at(key).shape);
         }
         const Slicing& slicing = known ? known->slicing : own;
@@ -124,7 +127,9 @@ private:
     void put(const std::string& name, const Slicing& slicing, int t, const torch::StoredTensor& stored,
              const fs::path& path, int rank) {
         const std::uint32_t tensor = builder_.tensor(name, "weight", stored.dtype, slicing.whole);
-        builder_.add_slice(tensor, builder_.file(path), stored, slicing.blocks[t], rank);
+        // Tensor ranks that have the whole of it are replicas: verify compares them.
+        const auto& blocks = slicing.blocks[slicing.replicated ? 0 : static_cast<std::size_t>(t)];
+        builder_.add_slice(tensor, builder_.file(path), stored, blocks, rank);
     }
 
     void read_frozen(int stage) {
@@ -142,6 +147,7 @@ private:
 
     void add_fragments(const ModelFile& first, const torch::Archive& archive, const fs::path& path, int mp, int d) {
         const Value fragments = archive.root().at("frozen_param_fragments");
+        if (fragments.is_none()) return;
         for (const auto& [name, shape] : first.frozen) {
             in_context([&, &key = name] { return fmt::format("tensor '{}'", key); },
                        [&, &key = name, &size = shape] {
@@ -228,6 +234,13 @@ private:
                 in_context([&] { return fmt::format("{}: tensor '{}'", slices[0].path.string(), name); },
                            [&] { add(name, name, slices, 0); });
         }
+    }
+
+    /// Frozen parameters that exclude_frozen_parameters left out are holes.
+    void add_excluded() {
+        for (const auto& [name, parameter] : grid_.parameters)
+            if (parameter.frozen && !builder_.has(name))
+                builder_.tensor(name, "weight", training_dtype(grid_.models[0]), parameter.slicing.whole);
     }
 
     const Grid& grid_;

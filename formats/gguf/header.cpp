@@ -183,7 +183,7 @@ std::uint64_t alignment_of(const Config& metadata) {
     const auto* value = std::get_if<std::int64_t>(&found->second);
     if (value == nullptr || *value < 8 || *value > (1 << 30) ||
         !std::has_single_bit(static_cast<std::uint64_t>(*value)))
-        throw failure("general.alignment is no power of two from 8 on");
+        throw failure("general.alignment is not a power of two of at least 8");
     return static_cast<std::uint64_t>(*value);
 }
 
@@ -208,7 +208,7 @@ void check_places(std::vector<TensorInfo>& tensors, std::uint64_t data, std::uin
 
 Header read(Cursor& cursor) {
     constexpr std::uint64_t least_pair = 13, least_tensor = 24;  // bytes
-    if (cursor.number<std::uint32_t>() != 0x46554747) throw failure("is no GGUF file");
+    if (cursor.number<std::uint32_t>() != 0x46554747) throw failure("is not a GGUF file");
     const auto version = cursor.number<std::uint32_t>();
     if (version == std::uint32_t{3} << 24) throw failure("is big-endian GGUF, which is not read");
     if (version != 2 && version != 3) throw failure("is GGUF of version {}; 2 and 3 are read", version);
@@ -219,8 +219,11 @@ Header read(Cursor& cursor) {
     Header header;
     for (std::uint64_t k = 0; k < pairs; ++k) {
         std::string key = cursor.text();
+        const std::uint64_t begin = cursor.position();
         if (auto value = in_context([&] { return fmt::format("'{}'", key); }, [&] { return read_value(cursor); }))
             header.metadata[std::move(key)] = std::move(*value);
+        else
+            header.lists[std::move(key)] = {begin, cursor.position() - begin};
     }
     for (std::uint64_t k = 0; k < tensors; ++k) header.tensors.push_back(read_tensor(cursor));
     const std::uint64_t alignment = alignment_of(header.metadata);

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +32,16 @@ struct TensorInfo {
     std::uint64_t bytes = 0;
 };
 
-/// What stands before the tensors' bytes: scalar metadata, and where each tensor is, in the order of the file.
+/// A list of metadata, as bytes of the file.
+struct ListPlace {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+};
+
+/// What stands before the tensors' bytes: metadata, and where each tensor is, in the order of the file.
 struct Header {
-    Config metadata;
+    Config metadata;                         ///< scalars
+    std::map<std::string, ListPlace> lists;  ///< tokens and the like
     std::vector<TensorInfo> tensors;
 };
 

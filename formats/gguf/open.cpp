@@ -3,6 +3,7 @@
 #include "formats/gguf/header.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 
 #include <algorithm>
 #include <map>
@@ -35,17 +36,18 @@ std::optional<PartName> part_of(const std::string& name) {
 
 /// All parts of the model that one file, or a directory, belongs to.
 std::vector<fs::path> select(const fs::path& path) {
-    if (fs::is_directory(path)) {
+    if (path_is_directory(path)) {
         std::set<fs::path> files;
         std::set<std::string> models;
-        for (const fs::directory_entry& entry : fs::directory_iterator{path}) {
-            const std::string name = entry.path().filename().string();
+        for (const std::string& name : list_directory(path)) {
             if (!name.ends_with(".gguf")) continue;
-            files.insert(entry.path());
+            files.insert(path / name);
             const auto part = part_of(name);
             models.insert(part ? part->stem : name);
         }
         if (models.size() > 1) throw failure("{}: holds {} models; name a file", path.string(), models.size());
+        if (files.empty() || !path_is_file(*files.begin()))
+            throw failure("{}: contains no regular file *.gguf", path.string());
         return select(*files.begin());
     }
     const auto part = part_of(path.filename().string());
@@ -53,7 +55,7 @@ std::vector<fs::path> select(const fs::path& path) {
     std::vector<fs::path> files;
     for (int k = 1; k <= part->count; ++k) {
         files.push_back(path.parent_path() / fmt::format("{}-{:05}-of-{:05}.gguf", part->stem, k, part->count));
-        if (!fs::exists(files.back())) throw failure("{}: is missing", files.back().string());
+        if (!path_exists(files.back())) throw failure("{}: is missing", files.back().string());
     }
     return files;
 }
@@ -81,7 +83,8 @@ void add(const Header& header, const fs::path& path, Checkpoint& checkpoint, std
         if (!names.insert(info.name).second)
             throw failure("{}: tensor '{}': is in another part too", path.string(), info.name);
         if (!info.type->dtype) {
-            checkpoint.quantised.push_back({info.name, std::string{info.type->name}, info.shape});
+            checkpoint.quantised.push_back(
+                {info.name, std::string{info.type->name}, info.shape, file, info.offset, info.bytes});
             continue;
         }
         const auto number = static_cast<std::uint32_t>(catalogue.tensors.size());
@@ -102,7 +105,7 @@ void note_quantised(Checkpoint& checkpoint) {
     for (const Quantised& tensor : checkpoint.quantised) ++counts[tensor.type];
     std::string text;
     for (const auto& [type, count] : counts) text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", count, type);
-    checkpoint.notes.push_back(fmt::format("{} tensors are quantised ({}): they are listed, not compared or moved",
+    checkpoint.notes.push_back(fmt::format("{} tensors are quantised ({}): their blocks can be compared, not moved",
                                            checkpoint.quantised.size(), text));
 }
 

@@ -3,31 +3,34 @@
 
 #include "lib/core/error.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
 
 namespace tpx::formats::hdf5 {
 namespace {
 
+// What a file of this driver is: bytes to read, or `made`, which a new file is written to.
+struct Place {
+    Bytes bytes;
+    SparseBytes* made = nullptr;
+};
+
 // What libhdf5 calls a file: its own part comes first.
 struct Opened {
     H5FD_t common{};
-    Bytes bytes;
+    Place place;
     haddr_t end_of_allocation = 0;
-    bool is_new = false;
 };
 
 const Opened& opened(const H5FD_t* file) { return *reinterpret_cast<const Opened*>(file); }
 
-H5FD_t* open_driver(const char*, unsigned flags, hid_t access, haddr_t) {
-    const auto* bytes = static_cast<const Bytes* const*>(H5Pget_driver_info(access));
-    if (bytes == nullptr) return nullptr;
+H5FD_t* open_driver(const char*, unsigned, hid_t access, haddr_t) {
+    const auto* place = static_cast<const Place* const*>(H5Pget_driver_info(access));
+    if (place == nullptr) return nullptr;
     auto made = std::make_unique<Opened>();
-    made->bytes = **bytes;
-    made->is_new = (flags & H5F_ACC_CREAT) != 0;
+    made->place = **place;
     return &made.release()->common;
 }
 
@@ -48,21 +51,24 @@ herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t end) {
     return 0;
 }
 
-haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t) { return opened(file).bytes.length; }
+haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t) {
+    const Place& place = opened(file).place;
+    return place.made != nullptr ? place.made->size() : place.bytes.length;
+}
 
 thread_local PayloadProbe* probe = nullptr;
 
 herr_t read_driver(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t offset, std::size_t size, void* into) {
-    const Bytes& bytes = opened(file).bytes;
+    const Place& place = opened(file).place;
+    const Bytes& bytes = place.bytes;
     if (probe != nullptr && type == H5FD_MEM_DRAW) {
         probe->offset = offset;
         probe->length = size;
         return 0;
     }
-    if (opened(file).is_new && offset + size > bytes.length) {
-        // What was never written is zero.
-        std::memset(into, 0, size);
-        size = offset < bytes.length ? bytes.length - offset : 0;
+    if (place.made != nullptr) {
+        place.made->read(offset, {static_cast<std::byte*>(into), size});
+        return 0;
     }
     if (size == 0) return 0;
     if (offset > bytes.length || size > bytes.length - offset) return -1;
@@ -79,22 +85,20 @@ herr_t read_driver(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t offset, std::si
 }
 
 herr_t write_driver(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t offset, std::size_t size, const void* from) {
-    Opened& own = *reinterpret_cast<Opened*>(file);
-    if (!own.is_new) return -1;
+    SparseBytes* made = opened(file).place.made;
+    if (made == nullptr) return -1;
     try {
-        write_at(*own.bytes.fd, offset, {static_cast<const std::byte*>(from), size}, own.bytes.path);
-    } catch (const Error&) {
+        made->write(offset, {static_cast<const std::byte*>(from), size});
+        return 0;
+    } catch (const std::bad_alloc&) {
         return -1;
     }
-    own.bytes.length = std::max<std::uint64_t>(own.bytes.length, offset + size);
-    return 0;
 }
 
 herr_t truncate_driver(H5FD_t* file, hid_t, hbool_t) {
-    Opened& own = *reinterpret_cast<Opened*>(file);
-    if (!own.is_new) return 0;
-    own.bytes.length = own.end_of_allocation;
-    return ::ftruncate(own.bytes.fd->get(), static_cast<off_t>(own.end_of_allocation)) == 0 ? 0 : -1;
+    SparseBytes* made = opened(file).place.made;
+    if (made != nullptr) made->resize(opened(file).end_of_allocation);
+    return 0;
 }
 
 constexpr H5FD_class_t make_driver() {
@@ -102,7 +106,7 @@ constexpr H5FD_class_t make_driver() {
     driver.name = "tpx";
     driver.maxaddr = haddr_t{1} << 62;
     driver.fc_degree = H5F_CLOSE_STRONG;
-    driver.fapl_size = sizeof(const Bytes*);
+    driver.fapl_size = sizeof(const Place*);
     driver.open = open_driver;
     driver.close = close_driver;
     driver.query = query_driver;
@@ -133,16 +137,17 @@ PayloadProbe::~PayloadProbe() { probe = nullptr; }
 
 File open_bytes(const Bytes& bytes) {
     const Properties access{H5Pcreate(H5P_FILE_ACCESS)};
-    const Bytes* info = &bytes;
+    const Place place{bytes};
+    const Place* info = &place;
     if (H5Pset_driver(access.get(), driver_id(), &info) < 0) return {};
     return File{H5Fopen("bytes", H5F_ACC_RDONLY, access.get())};
 }
 
-File create_bytes(const Fd& file, const Properties& access) {
-    const Bytes bytes{&file, "memory", 0, 0, {}};
-    const Bytes* info = &bytes;
+File create_bytes(SparseBytes& content, const Properties& access, const Properties& creation) {
+    const Place place{{}, &content};
+    const Place* info = &place;
     if (H5Pset_driver(access.get(), driver_id(), &info) < 0) return {};
-    return File{H5Fcreate("bytes", H5F_ACC_TRUNC, H5P_DEFAULT, access.get())};
+    return File{H5Fcreate("bytes", H5F_ACC_TRUNC, creation.get(), access.get())};
 }
 
 }  // namespace tpx::formats::hdf5

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "formats/hdf5/handles.hpp"
+#include "formats/hdf5/sparse_bytes.hpp"
 #include "formats/hdf5/survey.hpp"
 
 namespace tpx::formats::hdf5 {
 
 /// Opens `bytes` for reading with libhdf5, which sees nothing of the file but them. They must outlive the result, and
-/// begin with HDF5's signature. Null when libhdf5 refuses them.
+/// begin with HDF5's signature or a user block. Null when libhdf5 refuses them.
 File open_bytes(const Bytes& bytes);
 
 /// While one lives, libhdf5's reads of payloads read nothing, but are noted: this is how to ask it where a chunk is
@@ -23,8 +24,8 @@ public:
     std::uint64_t length = 0;
 };
 
-/// Makes a new HDF5 file in `file`, which is empty and open for reading and writing, and must outlive the result.
-/// `access` has the properties of its access but for the driver. Null when libhdf5 cannot.
-File create_bytes(const Fd& file, const Properties& access);
+/// Makes a new HDF5 file in `content`, which is empty and must outlive the result. `access` has the properties of its
+/// access but for the driver. Null when libhdf5 cannot.
+File create_bytes(SparseBytes& content, const Properties& access, const Properties& creation);
 
 }  // namespace tpx::formats::hdf5

@@ -241,10 +241,11 @@ std::vector<std::filesystem::path> keras_shards(const std::filesystem::path& ind
                       [&] {
                           const nlohmann::json json = nlohmann::json::parse(read_file(index, longest), nullptr, false);
                           if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-                              throw failure("is no index of Keras weights: it has no weight_map");
+                              throw failure("is not an index of Keras weights: it has no weight_map");
                           std::set<std::filesystem::path> files;
                           const auto add = [&](const nlohmann::json& name) {
-                              if (!name.is_string()) throw failure("weight_map holds what is no file name");
+                              if (!name.is_string())
+                                  throw failure("weight_map contains something other than file names");
                               const std::filesystem::path file = name.get<std::string>();
                               if (file != file.filename() || file.empty() || file == "..")
                                   throw failure("'{}' leaves the checkpoint's directory", file.string());

@@ -8,6 +8,7 @@
 #include "formats/hdf5/own.hpp"
 #include "formats/hdf5/tree.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 
 #include <fcntl.h>
 
@@ -41,18 +42,19 @@ Selection select_one(const fs::path& path) {
 }
 
 Selection select(const fs::path& path) {
-    if (!fs::is_directory(path)) return select_one(path);
+    if (!path_is_directory(path)) return select_one(path);
     std::set<fs::path> files, indices, archives;
-    for (const fs::directory_entry& entry : fs::directory_iterator{path}) {
-        const std::string name = entry.path().filename().string();
-        if (!entry.is_regular_file()) continue;
-        if (name.ends_with(".weights.json")) indices.insert(entry.path());
-        if (name.ends_with(".keras")) archives.insert(entry.path());
+    for (const std::string& name : list_directory(path)) {
+        if (!ends_with_any(name, {".weights.json", ".keras", ".h5", ".hdf5"}) || !path_is_file(path / name)) continue;
+        if (name.ends_with(".weights.json")) indices.insert(path / name);
+        if (name.ends_with(".keras")) archives.insert(path / name);
         if (ends_with_any(name, {".h5", ".hdf5"})) files.insert(name);
     }
     if (indices.size() > 1 || (indices.empty() && files.empty() && archives.size() > 1))
         throw failure("{}: holds several checkpoints of Keras; name one of the files", path.string());
     if (!indices.empty()) return select_one(*indices.begin());
+    if (files.empty() && archives.empty())
+        throw failure("{}: contains no regular file *.h5, *.hdf5 or *.keras", path.string());
     if (files.empty()) return select_one(*archives.begin());
     return {path, {files.begin(), files.end()}, false, false};
 }
@@ -164,9 +166,9 @@ Checkpoint open_hdf5(const std::filesystem::path& path) {
     std::vector<hdf5::OpenedFile> files;
     for (const std::filesystem::path& name : selection.files)
         files.push_back(selection.is_archive ? hdf5::open_archive(catalogue, name) : hdf5::open_file(catalogue, name));
-    if (std::filesystem::is_directory(path)) {
+    if (path_is_directory(path)) {
         read_config(path, checkpoint);
-        checkpoint.companions = find_companions(path);
+        find_companions(path, checkpoint);
     }
     hdf5::read_root(files.at(0).survey, checkpoint);
     const auto datasets = hdf5::name_datasets(files, checkpoint, selection);
@@ -194,14 +196,14 @@ void add_keras_model(const std::filesystem::path& file, Checkpoint& checkpoint) 
     auto tree = std::make_shared<hdf5::Tree>(*checkpoint.tree);
     if (is_keras_model(file)) {
         tree->like = std::make_shared<const Checkpoint>(open_hdf5(file));
-        if (!is_keras(tree->like->format)) throw failure("{}: is no model of Keras", file.string());
+        if (!is_keras(tree->like->format)) throw failure("{}: is not a Keras model", file.string());
         const hdf5::Tree& other = *tree->like->tree;
         if (!other.config.empty()) tree->config = other.config;
         if (tree->keras_version.empty()) tree->keras_version = other.keras_version;
     } else {
         constexpr std::uint64_t longest = 16 << 20;
         std::string text = read_file(file, longest);
-        if (!hdf5::is_keras_config(text)) throw failure("{}: is no configuration of a model of Keras", file.string());
+        if (!hdf5::is_keras_config(text)) throw failure("{}: is not the configuration of a Keras model", file.string());
         tree->config = std::move(text);
     }
     if (!tree->config.empty()) checkpoint.config_json = tree->config;

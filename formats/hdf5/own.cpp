@@ -28,7 +28,7 @@ bool is_own(const OpenedFile& file) {
 Tuple<Index> index_list(const Attributes& attributes, const char* name, std::size_t axes) {
     const AttributeValue* value = find(attributes, name);
     if (value == nullptr || value->integers.size() != axes)
-        throw failure("its attribute '{}' is no list of {} whole numbers", name, axes);
+        throw failure("its attribute '{}' is not a list of {} whole numbers", name, axes);
     Tuple<Index> list;
     for (std::int64_t item : value->integers) list.push_back(item);
     return list;

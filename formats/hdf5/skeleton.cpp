@@ -4,10 +4,6 @@
 #include "formats/hdf5/driver.hpp"
 #include "lib/core/error.hpp"
 
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 namespace tpx::formats::hdf5 {
@@ -113,12 +109,11 @@ Type text_type() {
 
 }  // namespace
 
-Skeleton::Skeleton() : memory_{::memfd_create("tpx-hdf5", MFD_CLOEXEC)} {
-    if (!memory_) throw failure("no file can be made in memory");
+Skeleton::Skeleton() {
     const Properties access{H5Pcreate(H5P_FILE_ACCESS)};
     H5Pset_alignment(access.get(), aligned_from, alignment);
     H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18);
-    file_ = create_bytes(memory_, access);
+    file_ = create_bytes(content_, access, without_times(H5P_FILE_CREATE));
     if (!file_) throw failure("libhdf5 cannot make a file in memory");
     groups_.insert("");
 }
@@ -127,7 +122,9 @@ void Skeleton::group(const std::string& path) {
     if (!groups_.insert(path).second) return;
     const auto slash = path.rfind('/');
     group(slash == path.npos ? "" : path.substr(0, slash));
-    check(bool{Group{H5Gcreate2(file_.get(), path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)}}, path, "a group");
+    const Properties creation = without_times(H5P_GROUP_CREATE);
+    check(bool{Group{H5Gcreate2(file_.get(), path.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT)}}, path,
+          "a group");
 }
 
 void Skeleton::dataset(const std::string& path, DType dtype, const Shape& shape, bool opaque) {
@@ -137,7 +134,7 @@ void Skeleton::dataset(const std::string& path, DType dtype, const Shape& shape,
     const bool own = bool{type};
     if (!own) type = substitute(dtype, opaque);
     const Space space = space_of(shape);
-    const Properties creation{H5Pcreate(H5P_DATASET_CREATE)};
+    const Properties creation = without_times(H5P_DATASET_CREATE);
     H5Pset_layout(creation.get(), H5D_CONTIGUOUS);
     H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY);
     H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER);
@@ -189,17 +186,9 @@ void Skeleton::attribute(const std::string& path, const AttributeValue& value) {
 Skeleton::Frame Skeleton::close(std::uint32_t file) {
     if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0) throw failure("libhdf5 cannot write to memory");
     file_ = File{};
-    struct stat status {};
-    if (::fstat(memory_.get(), &status) != 0) throw failure("a file in memory is lost");
-    Frame frame{offsets_, static_cast<std::uint64_t>(status.st_size), {}};
-    // Payloads are holes still.
-    for (off_t at = ::lseek(memory_.get(), 0, SEEK_DATA); at >= 0;) {
-        const off_t end = ::lseek(memory_.get(), at, SEEK_HOLE);
-        std::string bytes(static_cast<std::size_t>(end - at), '\0');
-        read_at(memory_, static_cast<std::uint64_t>(at), std::as_writable_bytes(std::span{bytes}), "memory");
-        frame.fixed.push_back({file, static_cast<std::uint64_t>(at), std::move(bytes)});
-        at = ::lseek(memory_.get(), end, SEEK_DATA);
-    }
+    Frame frame{offsets_, content_.size(), {}};
+    // Payloads were never written.
+    for (SparseBytes::Run& run : content_.runs()) frame.fixed.push_back({file, run.offset, std::move(run.bytes)});
     return frame;
 }
 

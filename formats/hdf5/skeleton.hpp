@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/hdf5/handles.hpp"
+#include "formats/hdf5/sparse_bytes.hpp"
 #include "formats/hdf5/survey.hpp"
 #include "lib/core/box.hpp"
 #include "lib/core/catalogue.hpp"
@@ -36,7 +37,7 @@ public:
     Frame close(std::uint32_t file);
 
 private:
-    Fd memory_;  // outlives the file
+    SparseBytes content_;  // outlives the file
     File file_;
     std::set<std::string> groups_;
     std::vector<std::uint64_t> offsets_;

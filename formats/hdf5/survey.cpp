@@ -2,7 +2,7 @@
 #include "formats/hdf5/survey.hpp"
 
 #include "formats/hdf5/packing.hpp"
-#include "lib/core/error.hpp"
+#include "lib/core/unexpected.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -65,7 +65,7 @@ void write_all(int fd, std::string_view bytes) {
         told[0] = went_well;
         told += packer.bytes();
     } catch (const std::exception& error) {
-        told += error.what();
+        told += unexpected(error).what();
     }
     write_all(pipe, told);
     ::_exit(0);

@@ -104,7 +104,7 @@ Survey survey_here(const Bytes& bytes) {
     // Soft links may lead to external ones, which are not to be followed either.
     H5Lunregister(H5L_TYPE_EXTERNAL);
     const File file = open_bytes(inner);
-    if (!file) throw failure("is no whole HDF5 file ({} bytes)", bytes.length);
+    if (!file) throw failure("is not a whole HDF5 file ({} bytes)", bytes.length);
     Surveyor surveyor{inner, inner.offset};
     surveyor.root(file.get());
     return std::move(surveyor.survey);

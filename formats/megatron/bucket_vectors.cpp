@@ -99,7 +99,7 @@ private:
         store_.taken_tensors[t] = true;
         const BucketKey parsed = parse_key(key);
         if (tensor.shape.size() != 1 || itemsize(tensor.dtype) == 0)
-            throw failure("{} of shape {} is no bucket", name(tensor.dtype), to_string(tensor.shape));
+            throw failure("{} of shape {} is not a bucket", name(tensor.dtype), to_string(tensor.shape));
         buckets_[{group, parsed.buffer, parsed.role}][parsed.bucket] = t;
     }
 

@@ -48,6 +48,7 @@ std::optional<ConfigValue> scalar(Value value) {
         case Kind::string:
             return std::string{value.as_string()};
         case Kind::list:
+        case Kind::tuple:
             return list_text(value);
         case Kind::object: {  // a PipelineParallelLayerLayout keeps the text it was made of
             const auto text = value.attribute("input_data");
@@ -59,14 +60,15 @@ std::optional<ConfigValue> scalar(Value value) {
     }
 }
 
-/// "[0,1]" is a list of whole numbers.
+/// "[0,1]" is a list of whole numbers, "(0,1)" a tuple.
 Value text_value(Document& document, const std::string& text) {
-    if (text.size() < 2 || text.front() != '[' || text.back() != ']') return document.string(text);
+    const bool tuple = text.starts_with('(') && text.ends_with(')');
+    if (text.size() < 2 || !(tuple || (text.starts_with('[') && text.ends_with(']')))) return document.string(text);
     const auto numbers = whole_numbers(ConfigValue{text.substr(1, text.size() - 2)});
     if (!numbers) return document.string(text);
     std::vector<Value> items;
     for (std::int64_t number : *numbers) items.push_back(document.integer(number));
-    return document.list(items);
+    return tuple ? document.tuple(items) : document.list(items);
 }
 
 Value value_of(Document& document, const ConfigValue& value) {
@@ -108,7 +110,7 @@ fs::path tracked(const fs::path& root) {
     text.erase(text.find_last_not_of(" \r\n\t") + 1);
     if (text == "release") return root / "release";
     const auto iteration = number(text);
-    if (!iteration) throw failure("{}: '{:.40}' is no iteration", path.string(), text);
+    if (!iteration) throw failure("{}: '{:.40}' is not an iteration", path.string(), text);
     return root / fmt::format("iter_{:07}", *iteration);
 }
 

@@ -73,10 +73,8 @@ void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dt
         expressed.reading.meanings.back().role = "master";
     }
     if (!superfluous.empty())
-        notes.push_back(
-            fmt::format("left out: {} master weights, which a plain optimizer of single-precision weights "
-                        "has not",
-                        superfluous.size()));
+        notes.push_back(fmt::format("dropped {} master weights, which a plain optimizer of fp32 weights does not use",
+                                    superfluous.size()));
     take_away(expressed, superfluous);
 }
 

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -48,41 +47,47 @@ void add_rng(const Content& content, NewObjects& objects) {
     }
 }
 
-/// The module that `name` is the only matrix of, when it is a linear layer; and over how many layers and experts the
-/// tensor is stacked.
-struct Linear {
-    std::string module;
+/// A module with an extra state for FP8, and over how many layers and experts its tensors are stacked.
+struct Module {
+    std::string name;
     std::vector<Index> stack;
 };
 
-std::optional<Linear> linear_of(const Tensor& tensor) {
+/// The modules that `tensor` shows to exist. Linear layers have an extra state in Megatron's own layers and in
+/// TransformerEngine's, norms and attention in some versions of TransformerEngine; Megatron loads no checkpoint that
+/// lacks one of its model's, and passes over others.
+std::vector<Module> modules_of(const Tensor& tensor) {
     constexpr std::string_view layers = "decoder.layers.";
     const std::string& name = tensor.name;
-    if (!name.starts_with(layers) || !name.ends_with(".weight")) return std::nullopt;
-    Linear linear{.module = name.substr(0, name.rfind('.')), .stack = {}};
-    const std::string last = linear.module.substr(linear.module.rfind('.') + 1);
-    if (!last.starts_with("linear_")) return std::nullopt;
-    const bool stacked = std::isdigit(static_cast<unsigned char>(name[layers.size()])) == 0;
+    const bool in_layers = name.starts_with(layers);
+    if (!name.ends_with(".weight") || !(in_layers || name.starts_with("decoder.") || name.starts_with("mtp.")))
+        return {};
+    Module module{.name = name.substr(0, name.rfind('.')), .stack = {}};
+    const std::string last = module.name.substr(module.name.rfind('.') + 1);
+    const bool linear = last.starts_with("linear_") || last == "eh_proj";
+    if (!linear && !last.ends_with("norm")) return {};
+    const bool stacked = in_layers && std::isdigit(static_cast<unsigned char>(name[layers.size()])) == 0;
     const std::size_t axes = (stacked ? 1u : 0u) + (name.find(".experts.experts.") != name.npos ? 1u : 0u);
-    for (std::size_t k = 0; k < axes; ++k) linear.stack.push_back(tensor.shape[static_cast<int>(k)]);
-    if (linear.stack.empty()) linear.stack.push_back(1);
-    return linear;
+    for (std::size_t k = 0; k < axes; ++k) module.stack.push_back(tensor.shape[static_cast<int>(k)]);
+    if (module.stack.empty()) module.stack.push_back(1);
+    if (last != "linear_proj") return {module};
+    return {module, {module.name.substr(0, module.name.rfind('.')) + ".core_attention", module.stack}};
 }
 
 void add_extra_states(const Content& content, NewObjects& objects) {
     Document document;
     const std::string none = torch::write_archive(document.list(std::vector<Value>{Value{}}));
     for (const Tensor& tensor : content.tensors) {
-        const auto linear = linear_of(tensor);
-        if (!linear) continue;
-        std::vector<Index> at(linear->stack.size(), 0);
-        while (true) {
-            objects.made.push_back({fmt::format("{}._extra_state/shard_{}_{}", linear->module, fmt::join(at, "."),
-                                                fmt::join(linear->stack, ".")),
-                                    none});
-            std::size_t k = at.size();
-            while (k > 0 && ++at[k - 1] == linear->stack[k - 1]) at[--k] = 0;
-            if (k == 0) break;
+        for (const auto& [module, stack] : modules_of(tensor)) {
+            std::vector<Index> at(stack.size(), 0);
+            while (true) {
+                objects.made.push_back(
+                    {fmt::format("{}._extra_state/shard_{}_{}", module, fmt::join(at, "."), fmt::join(stack, ".")),
+                     none});
+                std::size_t k = at.size();
+                while (k > 0 && ++at[k - 1] == stack[k - 1]) at[--k] = 0;
+                if (k == 0) break;
+            }
         }
     }
 }
@@ -109,7 +114,7 @@ NewObjects new_objects(const Content& content) {
             if (!object.name.starts_with("rng_state/") && (same || !of_ranks)) objects.kept.push_back(object);
         }
     }
-    if (content.source->format == Format::megatron) add_extra_states(content, objects);
+    if (content.source->format != Format::torch_dist) add_extra_states(content, objects);
     add_rng(content, objects);
     return objects;
 }

@@ -7,6 +7,7 @@
 #include "formats/torch/archive.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 
 #include <fcntl.h>
 
@@ -27,7 +28,7 @@ constexpr std::uint64_t small_file = 1 << 20;
 
 void check_backend(const fs::path& directory) {
     const fs::path path = directory / "metadata.json";
-    if (!fs::exists(path))
+    if (!path_exists(path))
         throw failure("{}: No such file or directory; Megatron writes it last, so the checkpoint is incomplete",
                       path.string());
     const auto json = nlohmann::json::parse(read_file(path, small_file), nullptr, false);
@@ -67,7 +68,7 @@ void read_common(Checkpoint& checkpoint) {
     const auto object = std::find_if(catalogue.objects.begin(), catalogue.objects.end(),
                                      [](const Object& item) { return item.name == common_object; });
     const fs::path file = catalogue.directory / "common.pt";
-    if (fs::exists(file))
+    if (path_exists(file))
         checkpoint.common = read_common_file(file, checkpoint.common_storages);
     else if (object != catalogue.objects.end())
         checkpoint.common = read_common_object(catalogue, *object, checkpoint.common_storages);
@@ -88,7 +89,7 @@ void read_config(Checkpoint& checkpoint) {
 
 Checkpoint open_torch_dist(const fs::path& directory_or_root) {
     const bool root =
-        !fs::exists(directory_or_root / "metadata.json") && fs::exists(directory_or_root / megatron::tracker_name);
+        !path_exists(directory_or_root / "metadata.json") && path_exists(directory_or_root / megatron::tracker_name);
     const fs::path directory = root ? megatron::tracked(directory_or_root) : directory_or_root;
     check_backend(directory);
     Checkpoint checkpoint;

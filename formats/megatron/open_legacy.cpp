@@ -7,9 +7,11 @@
 #include "formats/megatron/rank_model.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
+#include "formats/rank_settings.hpp"
 #include "formats/torch/archive.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +26,7 @@ using namespace megatron;
 /// The file that has the weights of a directory.
 fs::path model_file(const fs::path& directory) {
     for (const char* name : {"model_optim_rng.pt", "model_rng.pt"}) {
-        if (fs::exists(directory / name)) return directory / name;
+        if (path_exists(directory / name)) return directory / name;
     }
     throw failure("{}: No such file or directory", (directory / "model_optim_rng.pt").string());
 }
@@ -34,6 +36,40 @@ torch::Archive open_archive(const fs::path& path) {
     if (archive.big_endian())
         throw failure("{}: its elements are big-endian, which cannot be moved as they are", path.string());
     return archive;
+}
+
+/// Whether an entry of args belongs to one rank or its place, not to the run.
+bool is_of_rank(std::string_view key) {
+    static constexpr std::array<std::string_view, 11> signs{"rank", "time", "date", "host",   "addr",       "port",
+                                                            "dir",  "path", "log",  "device", "tensorboard"};
+    return std::ranges::any_of(signs, [&](std::string_view sign) { return key.find(sign) != key.npos; });
+}
+
+/// What the model files of all ranks must record alike.
+void compare_settings(RankSettings& settings, const fs::path& file, torch::Value state) {
+    for (const char* key : {"iteration", "checkpoint_version", "opt_param_scheduler"})
+        settings.add(file, key, state.find(key));
+    if (const auto args = state.find("args")) {
+        const torch::Value attributes = args->is(torch::Kind::object) ? args->as_object().state : *args;
+        if (attributes.is(torch::Kind::dict)) {
+            for (const auto& [key, value] : attributes.entries())
+                if (key.is(torch::Kind::string) && !is_of_rank(key.as_string()))
+                    settings.add(file, fmt::format("args.{}", key.as_string()), value);
+        }
+    }
+    const auto optimizer = state.find("optimizer");
+    if (!optimizer) return;
+    const bool several = optimizer->is(torch::Kind::list);
+    const std::vector<torch::Value> all =
+        several ? std::vector(optimizer->items().begin(), optimizer->items().end()) : std::vector{*optimizer};
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        if (!all[k].is(torch::Kind::dict)) continue;
+        const std::string name = several ? fmt::format("optimizer[{}]", k) : "optimizer";
+        const torch::Value inner = all[k].find("optimizer").value_or(all[k]);
+        settings.add(file, name + ".grad_scaler", all[k].find("grad_scaler"));
+        if (!inner.is(torch::Kind::dict)) continue;
+        if (const auto groups = inner.find("param_groups")) settings.add_groups(file, name + ".param_groups", *groups);
+    }
 }
 
 class Opener {
@@ -95,6 +131,7 @@ private:
         const fs::path path = model_file(checkpoint_.catalogue.directory / directory.path);
         const torch::Archive archive = open_archive(path);
         const std::uint32_t file = add_file(path);
+        compare_settings(settings_, path, archive.root());
         in_context([&] { return path.string(); },
                    [&] {
                        read_model(directory, archive, file, checkpoint_.config);
@@ -104,7 +141,7 @@ private:
                        files_->plain_optimizer |= directory.tensors.size() > weights;
                    });
         const fs::path distributed = path.parent_path() / "distrib_optim.pt";
-        if (!fs::exists(distributed)) return;
+        if (!path_exists(distributed)) return;
         const torch::Archive vectors = open_archive(distributed);
         const std::uint32_t number = add_file(distributed);
         in_context([&] { return distributed.string(); },
@@ -114,12 +151,13 @@ private:
 
     Checkpoint checkpoint_;
     std::shared_ptr<RankFiles> files_;
+    RankSettings settings_;
 };
 
 }  // namespace
 
 Checkpoint open_rank_files(const fs::path& directory_or_root) {
-    const bool root = fs::exists(directory_or_root / tracker_name) && find_rank_directories(directory_or_root).empty();
+    const bool root = path_exists(directory_or_root / tracker_name) && find_rank_directories(directory_or_root).empty();
     return Opener{root ? tracked(directory_or_root) : directory_or_root}.open();
 }
 

@@ -2,6 +2,7 @@
 #include "formats/megatron/rank_grid.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 #include "lib/layout/dims.hpp"
 
 #include <algorithm>
@@ -98,14 +99,13 @@ std::string directory_name(const Layout& layout, const RankDirectory& at) {
 
 std::vector<fs::path> find_rank_directories(const fs::path& iteration) {
     std::vector<fs::path> found;
-    for (const fs::directory_entry& entry : fs::directory_iterator{iteration}) {
-        if (!entry.path().filename().string().starts_with(prefix)) continue;
-        if (numbers_of(entry.path()).empty())
+    for (const std::string& name : list_directory(iteration)) {
+        if (!name.starts_with(prefix)) continue;
+        if (numbers_of(iteration / name).empty())
             throw failure("{}: no name of the form mp_rank_TT, mp_rank_TT_PPP or mp_rank_TT_PPP_EEE",
-                          entry.path().string());
-        found.push_back(entry.path().filename());
+                          (iteration / name).string());
+        found.push_back(name);
     }
-    std::ranges::sort(found);
     return found;
 }
 
@@ -142,7 +142,7 @@ Layout layout_of_args(const Config& args, const Layout& fallback) {
     const std::int64_t world = degree(args, "world_size", least * layout.pp);
     layout.dp = static_cast<int>(world / (std::int64_t{dense} * layout.pp));
     if (layout.dp < 1 || std::int64_t{layout.dp} * dense * layout.pp != world || layout.dp * dense % least != 0)
-        throw failure("args: world_size = {} is no multiple of tp={} cp={} pp={} ep={} etp={}", world, layout.tp,
+        throw failure("args: world_size = {} is not a multiple of tp={} cp={} pp={} ep={} etp={}", world, layout.tp,
                       layout.cp, layout.pp, layout.ep, degree_of_experts(layout));
     return layout;
 }
@@ -150,7 +150,7 @@ Layout layout_of_args(const Config& args, const Layout& fallback) {
 std::vector<RankDirectory> model_parts(const Layout& layout) {
     const int etp = degree_of_experts(layout);
     if (layout.tp * layout.cp * layout.dp % (etp * layout.ep) != 0)
-        throw Error{Exit::usage, "layout: {}: tp * cp * dp = {} is no multiple of etp * ep = {}", to_string(layout),
+        throw Error{Exit::usage, "layout: {}: tp * cp * dp = {} is not a multiple of etp * ep = {}", to_string(layout),
                     layout.tp * layout.cp * layout.dp, etp * layout.ep};
     std::set<std::tuple<int, int, int, int>> met;
     std::vector<RankDirectory> parts;

@@ -7,6 +7,7 @@
 #include "formats/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 #include "lib/layout/grid.hpp"
 
 #include <fcntl.h>
@@ -141,7 +142,7 @@ void RngStates::add_rank_files(const Checkpoint& checkpoint) {
     for (const RankDirectory& directory : checkpoint.rank_files->directories) {
         const fs::path folder = checkpoint.catalogue.directory / directory.path;
         const fs::path path =
-            folder / (fs::exists(folder / "model_optim_rng.pt") ? "model_optim_rng.pt" : "model_rng.pt");
+            folder / (path_exists(folder / "model_optim_rng.pt") ? "model_optim_rng.pt" : "model_rng.pt");
         auto archive = std::make_shared<const Archive>(Archive::open(path));
         const auto list = archive->root().find("rng_state");
         if (list && list->is(Kind::list))
@@ -189,6 +190,11 @@ RngPlace RngStates::wrapped(const RngPlace& place) const {
 const RngStates::State& RngStates::source_of(const RngPlace& place) const {
     const auto found = states_.find(wrapped(place));
     return found == states_.end() ? states_.begin()->second : found->second;
+}
+
+void RngStates::for_each(
+    const std::function<void(const RngPlace& place, const torch::Archive& archive, Value list)>& visit) const {
+    for (const auto& [place, state] : states_) visit(place, *state.archive, state.list);
 }
 
 bool RngStates::has_all(const Layout& layout) const {

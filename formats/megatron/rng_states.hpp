@@ -6,6 +6,7 @@
 #include "formats/torch/archive_writer.hpp"
 #include "lib/layout/layout.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,6 +42,10 @@ public:
     RngStates() = default;
 
     bool empty() const { return states_.empty(); }
+
+    /// Calls `visit` for each state, by place: the list as it is stored, and the archive that holds its tensors.
+    void for_each(const std::function<void(const RngPlace& place, const torch::Archive& archive, torch::Value list)>&
+                      visit) const;
 
     /// Whether the source has a state of each rank of `layout`, so that none is made up.
     bool has_all(const Layout& layout) const;

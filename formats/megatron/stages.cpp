@@ -19,7 +19,7 @@ std::size_t take_times(std::string_view& text) {
     if (!text.starts_with('*')) return 1;
     std::size_t times = 0;
     const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), times);
-    if (error != std::errc{} || times > longest) throw failure("pipeline layout: '{:.20}' is no factor", text);
+    if (error != std::errc{} || times > longest) throw failure("pipeline layout: '{:.20}' is not a factor", text);
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     return times;
 }

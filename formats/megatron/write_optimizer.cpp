@@ -82,7 +82,8 @@ private:
             if (!distributed_) add_state(*parameter, group, masters);
             ++next_id_;
         }
-        if (is_torch_adam(group)) group = without_keys(document_, group, {"step"});
+        // The distributed optimizer stores no state of single parameters here: its groups count the steps.
+        if (!distributed_ && is_torch_adam(group)) group = without_keys(document_, group, {"step"});
         if (!distributed_) group = document_.with_key(group, "params", document_.list(ids));
         groups_.push_back(group);
         masters_.push_back(document_.list(masters));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/hdf5/handles.hpp"
+#include "formats/hdf5/sparse_bytes.hpp"
 #include "lib/core/file.hpp"
 
 #include <cstdint>
@@ -18,21 +19,18 @@
 /// parser sees it.
 namespace tpx::formats::hdf5 {
 
-/// The user block of the file open as `fd`, as its size and its bytes after the block demand.
+/// The user block of a file, for its size and its bytes after the block; what `file` has in its place does not count.
 inline constexpr std::size_t block_size = 512;
-std::string user_block(const Fd& fd, std::string_view schema, const std::filesystem::path& path);
+std::string user_block(std::string_view file, std::string_view schema);
 
 /// The types in which programs hold numbers: std::uint32_t, std::uint64_t, std::int32_t, std::int64_t, double.
 template <class T>
 hid_t memory_type();
 
-/// Writes a file that appears under its name when it is whole, or not at all.
+/// Makes a file in memory, and writes it when it is whole: libhdf5 does not recover from a full disk.
 class Writer {
 public:
-    /// Creates "`path`.tmp". Throws Error when that cannot be done.
     Writer(std::filesystem::path path, std::string_view schema);
-    Writer(const Writer&) = delete;
-    ~Writer();
 
     void attribute(const char* name, std::string_view text);
     void attribute(const char* name, std::uint64_t number);
@@ -47,7 +45,7 @@ public:
     template <class T>
     void numbers(const char* name, std::span<const T> values, std::span<const hsize_t> shape);
 
-    /// Closes, syncs and renames the file. Throws Error on failure.
+    /// Writes the file (write_file). Throws Error on failure.
     void commit();
 
 private:
@@ -56,8 +54,8 @@ private:
 
     std::filesystem::path path_;
     std::string schema_;
-    std::filesystem::path temporary_;
-    File file_;
+    SparseBytes content_;
+    File file_;  // in content_, which outlives it
 };
 
 /// Reads what Writer writes, from a file that may have come from anyone. Throws Error "'NAME': cause" for anything
@@ -93,6 +91,7 @@ private:
     void read_attribute(const char* name, hid_t stored, hid_t type, void* into) const;
     void read(const char* name, const Array& array, hid_t type, void* into) const;
 
+    std::string content_;
     std::uint64_t size_ = 0;
     File file_;
 };

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/hdf5.hpp"
 
+#include "formats/hdf5/driver.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
 #include <fcntl.h>
+
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 namespace tpx::formats::hdf5 {
@@ -59,17 +62,22 @@ void check_schema(std::string_view block, std::string_view schema, const std::fi
     throw failure("{}: of version {}{}, this tpx reads {} only", path.string(), kind, version, schema);
 }
 
+std::string first_block(const std::filesystem::path& path) {
+    std::string block(std::min<std::uint64_t>(size_of_file(path), block_size), '\0');
+    read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{block}), path);
+    return block;
+}
+
 }  // namespace
 
-Reader::Reader(const std::filesystem::path& path, std::string_view schema) : size_{size_of_file(path)} {
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    const Fd fd = open_file(path, O_RDONLY);
-    std::string stored(std::min<std::uint64_t>(size_, block_size), '\0');
-    read_at(fd, 0, std::as_writable_bytes(std::span{stored}), path);
-    check_schema(stored, schema, path);
-    if (stored != user_block(fd, schema, path))
+Reader::Reader(const std::filesystem::path& path, std::string_view schema) {
+    check_schema(first_block(path), schema, path);  // before all of a file of any kind is read
+    content_ = read_file(path, std::numeric_limits<std::uint64_t>::max());
+    size_ = content_.size();
+    const std::string_view stored = std::string_view{content_}.substr(0, block_size);
+    if (stored != user_block(content_, schema))
         throw Error{Exit::no, "{}: altered or cut short since it was made (now {} bytes)", path.string(), size_};
-    file_ = File{H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)};
+    file_ = open_bytes({nullptr, path, 0, size_, content_});
     if (!file_) throw failure("{}: not a whole HDF5 file", path.string());
 }
 

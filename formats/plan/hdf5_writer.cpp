@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/hdf5.hpp"
 
+#include "formats/hdf5/driver.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
-
-#include <fcntl.h>
-#include <unistd.h>
+#include "lib/core/path.hpp"
+#include "lib/core/write_file.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <type_traits>
 
 namespace tpx::formats::hdf5 {
@@ -81,36 +79,19 @@ hid_t memory_type<double>() {
     return H5T_NATIVE_DOUBLE;
 }
 
-std::string user_block(const Fd& fd, std::string_view schema, const std::filesystem::path& path) {
-    const std::uint64_t size = size_of_file(path);
-    std::vector<std::byte> buffer(std::min(size, std::uint64_t{1} << 20));
-    std::uint64_t crc = 0;
-    for (std::uint64_t at = block_size; at < size;) {
-        const auto part = std::span{buffer}.first(std::min<std::uint64_t>(buffer.size(), size - at));
-        read_at(fd, at, part, path);
-        crc = Crc64::shift(crc, part.size()) ^ Crc64::of(part);
-        at += part.size();
-    }
-    std::string block = fmt::format("{} bytes={} crc64={:016x}\n", schema, size, crc);
+std::string user_block(std::string_view file, std::string_view schema) {
+    const std::string_view rest = file.substr(std::min(file.size(), block_size));
+    std::string block =
+        fmt::format("{} bytes={} crc64={:016x}\n", schema, file.size(), Crc64::of(std::as_bytes(std::span{rest})));
     block.resize(block_size, '\0');
     return block;
 }
 
-Writer::Writer(std::filesystem::path path, std::string_view schema)
-    : path_{std::move(path)}, schema_{schema}, temporary_{path_.string() + ".tmp"} {
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    // HDF5 does not say why it cannot create a file; open(2) does.
-    open_file(temporary_, O_WRONLY | O_CREAT | O_TRUNC);
-    const Properties creation{H5Pcreate(H5P_FILE_CREATE)};
+Writer::Writer(std::filesystem::path path, std::string_view schema) : path_{std::move(path)}, schema_{schema} {
+    const Properties creation = without_times(H5P_FILE_CREATE), access{H5Pcreate(H5P_FILE_ACCESS)};
     H5Pset_userblock(creation.get(), block_size);
-    file_ = File{H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT)};
-    if (!file_) throw failure("{}: HDF5 cannot create it", temporary_.string());
-}
-
-Writer::~Writer() {
-    if (temporary_.empty()) return;
-    file_ = File{};
-    ::unlink(temporary_.c_str());
+    file_ = create_bytes(content_, access, creation);
+    if (!file_) throw failure("{}: HDF5 cannot create it in memory", path_.string());
 }
 
 void Writer::attribute(const char* name, std::string_view text) {
@@ -139,7 +120,8 @@ void Writer::attribute(const char* name, std::uint64_t number) {
 void Writer::attribute(const char* name, double number) { attribute(name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &number); }
 
 void Writer::group(const char* name) {
-    if (!Group{H5Gcreate2(file_.get(), name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)})
+    const Properties creation = without_times(H5P_GROUP_CREATE);
+    if (!Group{H5Gcreate2(file_.get(), name, H5P_DEFAULT, creation.get(), H5P_DEFAULT)})
         throw failure("{}: '{}': HDF5 cannot write it", path_.string(), name);
 }
 
@@ -171,21 +153,21 @@ template void Writer::numbers(const char*, std::span<const double>, std::span<co
 
 void Writer::array(const char* name, hid_t file_type, hid_t type, const void* values, std::span<const hsize_t> shape) {
     const Space space{H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr)};
-    const Dataset made{H5Dcreate2(file_.get(), name, file_type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)};
+    const Properties creation = without_times(H5P_DATASET_CREATE);
+    const Dataset made{H5Dcreate2(file_.get(), name, file_type, space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT)};
     const bool is_empty = std::ranges::find(shape, hsize_t{0}) != shape.end();
     if (!made || (!is_empty && H5Dwrite(made.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0))
         throw failure("{}: '{}': HDF5 cannot write it", path_.string(), name);
 }
 
 void Writer::commit() {
-    if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0) throw failure("{}: HDF5 cannot write it", temporary_.string());
+    if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0)
+        throw failure("{}: HDF5 cannot write it to memory", path_.string());
     file_ = File{};
-    const Fd fd = open_file(temporary_, O_RDWR);
-    const std::string block = user_block(fd, schema_, temporary_);
-    write_at(fd, 0, std::as_bytes(std::span{block}), temporary_);
-    if (::fsync(fd.get()) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0)
-        throw failure("{}: {}", path_.string(), std::strerror(errno));
-    temporary_.clear();
+    std::string content(content_.size(), '\0');
+    content_.read(0, std::as_writable_bytes(std::span{content}));
+    content.replace(0, block_size, user_block(content, schema_));
+    write_file(path_, content);
 }
 
 }  // namespace tpx::formats::hdf5

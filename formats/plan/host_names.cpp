@@ -32,7 +32,7 @@ std::uint64_t number(std::string_view text, std::string_view list) {
     std::uint64_t value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc{} || end != text.data() + text.size() || text.size() > 9)
-        throw mistake(list, fmt::format("'{}' is no number", text));
+        throw mistake(list, fmt::format("'{}' is not a number", text));
     return value;
 }
 

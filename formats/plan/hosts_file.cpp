@@ -6,6 +6,7 @@
 #include "formats/toml_text.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
 
 #include <charconv>
@@ -45,14 +46,14 @@ public:
     void add(Host host, std::size_t line) {
         if (host.name.empty()) throw mistake(file_, line, "a host needs a name");
         if (host.name.find_first_of("[],") != host.name.npos)
-            throw mistake(file_, line, "'{}' is no name of a host: it has brackets or commas", host.name);
+            throw mistake(file_, line, "'{}' is not a valid host name: it contains brackets or commas", host.name);
         const auto [first, is_new] = lines_.try_emplace(host.name, line);
         if (!is_new) throw mistake(file_, line, "host '{}' is already named on line {}", host.name, first->second);
         hosts_.push_back(std::move(host));
     }
 
     std::vector<Host> all() && {
-        if (hosts_.empty()) throw Error{Exit::usage, "{}: no hosts in it", file_};
+        if (hosts_.empty()) throw Error{Exit::usage, "{}: contains no hosts", file_};
         return std::move(hosts_);
     }
 
@@ -230,6 +231,11 @@ std::vector<Host> read_hosts(std::string_view argument) {
         });
     }
     if (auto grid = grid_of(argument)) return std::move(*grid);
+    constexpr std::string_view grid_signs = "0123456789xX";  // a file of such a name is possible
+    if (argument.find_first_not_of(grid_signs) == argument.npos && !path_exists(std::filesystem::path{argument}))
+        throw Error{Exit::usage,
+                    "hosts: '{}' is not NxG (1 to {} hosts with 1 to {} devices each), and no such file exists",
+                    argument, most_hosts, most_gpus};
     return parse_hosts(read_file(std::filesystem::path{argument}, longest_file), argument);
 }
 

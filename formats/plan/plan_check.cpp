@@ -20,20 +20,20 @@ std::string fault_of_moves(const CheckpointPlan& plan, Certificate& found) {
 
 }  // namespace
 
-CheckedPlan check_plan_file(const std::filesystem::path& path, bool full) {
-    const StoredPlan stored = read_stored_plan(path);
-    CheckedPlan checked{.from = stored.content.from, .to = stored.content.to};
-    if (stored.request_digest != request_digest(stored.content)) {
+CheckedPlan check_plan_file(const std::filesystem::path& path, std::optional<std::size_t> sample) {
+    StoredPlan stored = read_stored_plan(path);
+    CheckedPlan checked{.content = std::move(stored.content)};
+    if (stored.request_digest != request_digest(checked.content)) {
         checked.fault = "what the plan is for was altered since it was made (request_digest)";
         return checked;
     }
-    if (stored.content.checkpoint) {
-        checked.catalogue = stored.content.checkpoint->source_digest;
-        checked.fault = fault_of_moves(*stored.content.checkpoint, checked.moves.emplace());
+    if (checked.content.checkpoint) {
+        checked.catalogue = checked.content.checkpoint->source_digest;
+        checked.fault = fault_of_moves(*checked.content.checkpoint, checked.moves.emplace());
         if (!checked.holds()) return checked;
     }
     if (stored.tables.hosts) {
-        checked.hosts = check_plan(stored.tables, full);
+        checked.hosts = check_plan(stored.tables, sample);
         checked.fault = checked.hosts->fault;
     }
     return checked;

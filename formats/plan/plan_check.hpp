@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "formats/plan/plan_file.hpp"
 #include "lib/check/check.hpp"
 #include "lib/plan/certificate.hpp"
 
@@ -13,7 +14,7 @@ namespace tpx::formats {
 
 /// What was proven about the plan in a file.
 struct CheckedPlan {
-    std::string from, to;                    ///< layouts
+    PlanFile content;
     std::optional<std::uint64_t> catalogue;  ///< catalogue_digest of the checkpoint it is for; none: made from a model
     std::optional<Certificate> moves;        ///< of a checkpoint's pieces
     std::optional<PlanCheck> hosts;          ///< what goes where; none: the file names no hosts
@@ -23,8 +24,8 @@ struct CheckedPlan {
 };
 
 /// Reads the file at `path` and proves its plan anew, with code that shares nothing with the planner but the reading of
-/// the file; see check_plan for `full`. Throws Error, with Exit::no when bytes have changed since the file was written,
-/// when it is no plan; what it says wrongly is a fault.
-CheckedPlan check_plan_file(const std::filesystem::path& path, bool full = false);
+/// the file; see check_plan for `sample`. Throws Error, with Exit::no when bytes have changed since the file was
+/// written, when it is no plan; what it says wrongly is a fault.
+CheckedPlan check_plan_file(const std::filesystem::path& path, std::optional<std::size_t> sample = {});
 
 }  // namespace tpx::formats

@@ -43,6 +43,7 @@ void for_each_host_column(Tables& tables, Visit&& visit) {
     visit("loads/nic_in", tables.loads.nic_in);
     visit("loads/nic_out", tables.loads.nic_out);
     visit("loads/memory", tables.loads.memory);
+    visit("loads/staging", tables.loads.staging);
     visit("ranks/old_host", tables.old_ranks.host);
     visit("ranks/old_device", tables.old_ranks.device);
     visit("ranks/new_device", tables.new_devices);
@@ -64,6 +65,7 @@ void for_each_host_column(Tables& tables, Visit&& visit) {
     visit("parcels/tensor", tables.parcels.tensor);
     visit("parcels/recut", tables.parcels.recut);
     visit("parcels/bytes", tables.parcels.bytes);
+    visit("parcels/element", tables.parcels.element);
     visit("parcels/names", tables.tensors);
     visit("blocks/begin", tables.blocks.begin);
     visit("blocks/end", tables.blocks.end);
@@ -75,6 +77,7 @@ void for_each_host_column(Tables& tables, Visit&& visit) {
     visit("transfers/begin", tables.transfers.begin);
     visit("transfers/end", tables.transfers.end);
     visit("transfers/round", tables.transfers.round);
+    visit("transfers/forwards", tables.transfers.forwards);
     visit("sending/hosts", tables.sending_hosts);
     visit("sending/disks", tables.sending_disks);
 }
@@ -92,6 +95,7 @@ void for_each_host_number(Tables& tables, Visit&& visit) {
     visit("crossing", tables.crossing);
     visit("bound", tables.bound);
     visit("rounds", tables.rounds);
+    visit("window", tables.window);
     visit("sending_bytes", tables.sending_bytes);
     visit("sending_seconds", tables.sending_seconds);
 }

@@ -8,7 +8,11 @@
 #include "formats/plan/plan_values.hpp"
 #include "lib/check/shape.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
 
+#include <fcntl.h>
+
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -144,6 +148,13 @@ void write_plan_file(const std::filesystem::path& path, const PlanFile& content)
     write_tables(file, tables);
     if (content.checkpoint) write_checkpoint_plan(file, *content.checkpoint);
     file.commit();
+}
+
+bool is_plan_file(const std::filesystem::path& path) {
+    constexpr std::string_view kind = plan_schema.substr(0, plan_schema.find('/') + 1);
+    std::string start(std::min<std::uint64_t>(size_of_file(path), kind.size()), '\0');
+    read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{start}), path);
+    return start == kind;
 }
 
 StoredPlan read_stored_plan(const std::filesystem::path& path) {

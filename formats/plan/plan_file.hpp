@@ -68,6 +68,9 @@ struct PlanFile {
 /// Throws Error when `content` refers to something that is not there.
 void write_plan_file(const std::filesystem::path& path, const PlanFile& content);
 
+/// Whether the file at `path` begins as a plan of any version does.
+bool is_plan_file(const std::filesystem::path& path);
+
 /// Reads what write_plan_file wrote, whoever made it: every index, box and range of bytes is checked against what it
 /// refers to, and all bytes against their CRC. Throws Error "FILE: cause", with Exit::no when bytes have changed since
 /// it was written. Whether the plan is right is left to check_plan_file.

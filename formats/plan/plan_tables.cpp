@@ -93,6 +93,7 @@ void put_parcels(const Parcels& parcels, HostTables& tables) {
     fill(to.tensor, parcels.parcels, [](const Parcel& p) { return p.tensor; });
     fill(to.recut, parcels.parcels, [](const Parcel& p) { return p.recut; });
     fill(to.bytes, parcels.parcels, [](const Parcel& p) { return p.bytes; });
+    fill(to.element, parcels.parcels, [](const Parcel& p) { return p.element; });
 }
 
 void get_parcels(const HostTables& tables, Parcels& parcels) {
@@ -105,8 +106,8 @@ void get_parcels(const HostTables& tables, Parcels& parcels) {
     const auto& from = tables.parcels;
     parcels.parcels.reserve(from.bytes.size());
     for (std::size_t p = 0; p < from.bytes.size(); ++p)
-        parcels.parcels.push_back(
-            {from.holders[p], from.needers[p], from.role[p], from.tensor[p], from.recut[p] != 0, from.bytes[p]});
+        parcels.parcels.push_back({from.holders[p], from.needers[p], from.role[p], from.tensor[p], from.recut[p] != 0,
+                                   from.bytes[p], from.element[p]});
 }
 
 void put_placement(const Placement& placement, HostTables& tables) {
@@ -147,7 +148,10 @@ void put_relocation(const Relocation& relocation, HostTables& tables) {
     fill(to.begin, relocation.transfers, [](const Transfer& t) { return t.begin; });
     fill(to.end, relocation.transfers, [](const Transfer& t) { return t.end; });
     fill(to.round, relocation.transfers, [](const Transfer& t) { return t.round; });
+    fill(to.forwards, relocation.transfers, [](const Transfer& t) { return t.forwards; });
     tables.rounds = relocation.rounds;
+    tables.window = relocation.window;
+    tables.loads.staging = relocation.staging;
     tables.bound = relocation.bound;
     tables.sending_hosts = relocation.sending.hosts;
     tables.sending_disks = relocation.sending.disks;
@@ -165,9 +169,11 @@ void get_relocation(const HostTables& tables, Relocation& relocation) {
     const auto& from = tables.transfers;
     relocation.transfers.reserve(from.parcel.size());
     for (std::size_t t = 0; t < from.parcel.size(); ++t)
-        relocation.transfers.push_back(
-            {from.parcel[t], from.from[t], from.to[t], from.begin[t], from.end[t], from.round[t]});
+        relocation.transfers.push_back({from.parcel[t], from.from[t], from.to[t], from.begin[t], from.end[t],
+                                        from.round[t], from.forwards[t] != 0});
     relocation.rounds = static_cast<std::uint32_t>(tables.rounds);
+    relocation.window = tables.window;
+    relocation.staging = tables.loads.staging;
     relocation.bound = tables.bound;
     relocation.sending = {tables.sending_hosts, tables.sending_disks, tables.sending_bytes, tables.sending_seconds};
 }

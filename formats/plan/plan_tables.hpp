@@ -28,7 +28,7 @@ struct StoredPlan {
     std::uint64_t request_digest = 0;
 };
 
-inline constexpr std::string_view plan_schema = "tpx.plan/2";
+inline constexpr std::string_view plan_schema = "tpx.plan/3";
 
 /// As read_plan_file.
 StoredPlan read_stored_plan(const std::filesystem::path& path);

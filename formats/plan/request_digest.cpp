@@ -28,6 +28,7 @@ void add(Fingerprint& print, const ModelState& model) {
 void add(Fingerprint& print, const HostPlan& plan) {
     print.add(static_cast<std::uint64_t>(plan.state));
     print.add(plan.placement.pinned);
+    print.add(plan.relocation.window);
     print.add(plan.hosts.size());
     for (const Host& host : plan.hosts) {
         print.add(host.name);

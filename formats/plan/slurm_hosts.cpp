@@ -13,7 +13,7 @@ int positive(std::string_view text, std::string_view variable) {
     int value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc{} || end != text.data() + text.size() || value < 1 || value > 4096)
-        throw Error{Exit::usage, "{}: '{}' is no number from 1 to 4096", variable, text};
+        throw Error{Exit::usage, "{}: '{}' is not a number from 1 to 4096", variable, text};
     return value;
 }
 
@@ -35,7 +35,7 @@ std::vector<int> expand_counts(std::string_view text, std::string_view variable)
 
 std::vector<Host> slurm_hosts(const Environment& environment) {
     const auto list = environment("SLURM_JOB_NODELIST");
-    if (!list) throw Error{Exit::usage, "hosts: SLURM_JOB_NODELIST is not set; this is no Slurm job"};
+    if (!list) throw Error{Exit::usage, "hosts: SLURM_JOB_NODELIST is not set; tpx is not running in a Slurm job"};
     const std::vector<std::string> names = expand_host_names(*list);
     std::vector<int> devices;
     if (const auto gpus = environment("SLURM_GPUS_ON_NODE"))

@@ -75,6 +75,21 @@ ColumnMap default_columns(const Table& table) {
     return map;
 }
 
+ColumnMap with_standard_columns(ColumnMap map, const Table& table) {
+    const std::map<std::string, ColumnSource> given = map.sources;
+    const auto has = [&](const char* quantity) { return given.contains(quantity); };
+    for (const std::string& column : table.columns) {
+        const bool timed = (column == "seconds" || column == "rate") && (has("seconds") || has("rate"));
+        const bool placed = (column == "placement" && (has("gpus") || has("per_host"))) ||
+                            ((column == "gpus" || column == "per_host") && has("placement"));
+        const bool used =
+            std::ranges::any_of(given, [&](const auto& source) { return source.second.column == column; });
+        if (timed || placed || used || has(column.c_str()) || std::ranges::count(map.ignored, column) > 0) continue;
+        if (std::ranges::count(run_quantities(), column) > 0) map.sources[column].column = column;
+    }
+    return map;
+}
+
 ColumnMap parse_columns(std::string_view text, std::string_view file) {
     const toml::table root = parse_toml_text(text, file);
     ColumnMap map;
@@ -82,10 +97,12 @@ ColumnMap parse_columns(std::string_view text, std::string_view file) {
         if (key == "where" && value.is_table()) {
             for (const auto& [column, wanted] : *value.as_table())
                 map.where.emplace_back(std::string{column.str()}, scalar_text(wanted, file));
+        } else if (key == "ignore") {
+            map.ignored = words_of(scalar_text(value, file));
         } else if (std::ranges::count(run_quantities(), key.str()) > 0) {
             map.sources[std::string{key.str()}] = source_of(value, file);
         } else {
-            throw mistake(value, file, "unknown quantity '{}'; where, {} are known", key.str(),
+            throw mistake(value, file, "unknown quantity '{}'; where, ignore, {} are known", key.str(),
                           fmt::join(run_quantities(), ", "));
         }
     }

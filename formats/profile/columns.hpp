@@ -25,6 +25,7 @@ struct ColumnSource {
 struct ColumnMap {
     std::map<std::string, ColumnSource> sources;             ///< by quantity: "seconds", "placement", "plan", "dp", ...
     std::vector<std::pair<std::string, std::string>> where;  ///< only rows with these values in these columns count
+    std::vector<std::string> ignored;                        ///< columns that are not used, whatever their names
     bool strict = false;                                     ///< a column that no quantity uses is an error
 };
 
@@ -33,6 +34,10 @@ const std::vector<std::string>& run_quantities();
 
 /// Each quantity under its own name, and no other columns.
 ColumnMap default_columns(const Table& table);
+
+/// `map`, and the columns of `table` that are named like a quantity which `map` does not mention, each as that
+/// quantity; without a second time or rate, and without a second way to say where the GPUs are.
+ColumnMap with_standard_columns(ColumnMap map, const Table& table);
 
 /// The mapping that TOML `text` describes. Throws Error (usage) "FILE:LINE: cause".
 ColumnMap parse_columns(std::string_view text, std::string_view file);

@@ -25,7 +25,7 @@ std::vector<GpuProfile::Point> parse_gpu_profile(std::string_view text, std::str
             const double batch = parse_number(words.substr(0, gap));
             const double rate = parse_number(words.substr(words.find_first_not_of(blanks, gap)));
             if (batch < 1 || batch > 1 << 24 || batch != std::floor(batch))
-                throw failure("{:g} is no batch size", batch);
+                throw failure("{:g} is not a batch size", batch);
             if (rate <= 0) throw failure("{:g} examples per second cannot be", rate);
             const auto same = std::ranges::find(points, static_cast<int>(batch), &GpuProfile::Point::batch);
             if (same != points.end()) throw failure("batch size {:g} is there twice", batch);
@@ -42,7 +42,7 @@ std::vector<GpuProfile::Point> parse_gpu_profile(std::string_view text, std::str
 std::string assignment_text(std::span<const GpuProfile> profiles, const HeteroAssignment& assignment) {
     std::string text = fmt::format("# tpx-throughput(5): written by tpx profile hetero\nbatch = {}\nseconds = {}\n",
                                    assignment.batch, assignment.seconds);
-    for (const Share& share : assignment.shares)
+    for (const WorkShare& share : assignment.shares)
         text += fmt::format(
             "\n[[gpus]]\ntype = \"{}\"\ncount = {}\nvirtual_nodes = {}       # of each GPU\n"
             "virtual_node_batch = {}  # examples\ngradient_weight = {}  # of each GPU's mean gradient\n",

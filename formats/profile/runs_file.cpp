@@ -155,7 +155,7 @@ std::string plan_text(const RowReader& row) {
 
 int gpu_count(std::string_view text) {
     const double count = positive(text);
-    if (count != std::floor(count) || count > most_gpus) throw failure("'{}' is no number of GPUs", text);
+    if (count != std::floor(count) || count > most_gpus) throw failure("'{}' is not a number of GPUs", text);
     return static_cast<int>(count);
 }
 
@@ -205,6 +205,8 @@ void check_columns(const Table& table, const ColumnMap& columns) {
     };
     for (const auto& [quantity, source] : columns.sources)
         if (!source.column.empty() && table.find(source.column) == Table::npos) throw missing(source.column);
+    for (const std::string& column : columns.ignored)
+        if (table.find(column) == Table::npos) throw missing(column);
     for (const auto& [column, value] : columns.where)
         if (table.find(column) == Table::npos) throw missing(column);
     if (!columns.sources.contains("seconds") && !columns.sources.contains("rate")) throw missing("seconds");
@@ -217,7 +219,8 @@ void check_columns(const Table& table, const ColumnMap& columns) {
 
 }  // namespace
 
-std::vector<Run> read_runs(const Table& table, const ColumnMap& columns, const RunDefaults& defaults) {
+std::vector<Run> read_runs(const Table& table, const ColumnMap& given, const RunDefaults& defaults) {
+    const ColumnMap columns = given.strict ? given : with_standard_columns(given, table);
     check_columns(table, columns);
     std::vector<Run> runs;
     for (const Table::Row& row : table.rows) {

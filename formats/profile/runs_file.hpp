@@ -16,8 +16,9 @@ struct RunDefaults {
     double cpus = 4;
 };
 
-/// The runs in `table`. Throws Error "FILE:LINE: column 'NAME': cause" for a column that is missing or unknown, a cell
-/// that cannot be read, a time that is not positive or cannot be in seconds, or GPUs that do not fit the plan.
+/// The runs in `table`, by `columns` and, for what it does not mention, the columns of standard names. Throws Error
+/// "FILE:LINE: column 'NAME': cause" for a column that is missing or unknown, a cell that cannot be read, a time that
+/// is not positive or cannot be in seconds, or GPUs that do not fit the plan.
 std::vector<Run> read_runs(const Table& table, const ColumnMap& columns, const RunDefaults& defaults);
 
 /// GPUs on each host: "8", "8+8+4", "4x8" for four hosts of eight. Throws Error (usage) for anything else.

@@ -105,11 +105,20 @@ private:
         }
         if (!open.pieces.empty() || parts.empty()) parts.push_back(std::move(open));
         for (std::size_t k = 0; k < parts.size(); ++k) {
-            parts[k].path = parts.size() == 1 ? "model.safetensors"
+            parts[k].path = parts.size() == 1 ? single_file()
                                               : fmt::format("model-{:05}-of-{:05}.safetensors", k + 1, parts.size());
             place(parts[k], {{"format", "pt"}});
         }
         if (parts.size() > 1) write_index();
+    }
+
+    /// PEFT finds an adapter by its name.
+    const char* single_file() const {
+        constexpr const char* adapter = "adapter_model.safetensors";
+        const Checkpoint* source = content_.source;
+        const bool is_adapter = source != nullptr && source->format == Format::safetensors &&
+                                source->catalogue.files.size() == 1 && source->catalogue.files[0].path == adapter;
+        return is_adapter ? adapter : "model.safetensors";
     }
 
     /// Whether `piece` is the part without elements of a tensor that has some. It is not written: PyTorch finds parts

@@ -16,7 +16,7 @@ std::filesystem::path path_inside(const std::string& text) {
     const std::filesystem::path path = std::filesystem::path(text).lexically_normal();
     if (text.find('\0') != text.npos || path.is_absolute() || !path.has_filename() || path == "." ||
         *path.begin() == "..")
-        throw failure("'{}' is no file inside the checkpoint's directory", text);
+        throw failure("'{}' is not a file inside the checkpoint's directory", text);
     return path;
 }
 

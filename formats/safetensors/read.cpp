@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
+#include "formats/folder_files.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/safetensors/select.hpp"
@@ -234,10 +235,12 @@ Checkpoint open_safetensors(const std::filesystem::path& path) {
     checkpoint.notes = selection.notes;
     if (selection.consolidated) safetensors::note_scalars(checkpoint);
     read_config(selection.directory, checkpoint);
-    if (!selection.single_file)
-        checkpoint.companions = find_companions(selection.directory);
-    else if (!checkpoint.config_json.empty())
+    if (!selection.single_file) {
+        find_companions(selection.directory, checkpoint);
+        find_folder_files(selection.directory, checkpoint);
+    } else if (!checkpoint.config_json.empty()) {
         checkpoint.companions = {"config.json"};
+    }
     return checkpoint;
 }
 

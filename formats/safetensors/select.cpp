@@ -3,6 +3,9 @@
 
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -20,20 +23,11 @@ constexpr const char* usual_index = "model.safetensors.index.json";
 constexpr const char* tensor_ending = ".safetensors";
 constexpr const char* index_ending = ".safetensors.index.json";
 
-bool is_file(const fs::path& path) {
-    std::error_code ignored;
-    return fs::is_regular_file(path, ignored);
-}
-
 /// The names right in `directory` that end in `ending`, sorted; hidden ones left out.
 std::vector<fs::path> names_ending(const fs::path& directory, std::string_view ending) {
     std::vector<fs::path> found;
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-        const std::string name = entry.path().filename().string();
+    for (const std::string& name : list_directory(directory))
         if (name.ends_with(ending) && !name.starts_with('.')) found.emplace_back(name);
-    }
-    std::ranges::sort(found);
     return found;
 }
 
@@ -64,7 +58,8 @@ Selection select_by_index(const fs::path& directory, const fs::path& index) {
     selection.map = read_index(directory / index);
     selection.files = selection.map.files;
     for (const fs::path& file : selection.files) {
-        if (!is_file(directory / file)) throw failure("{}: {} is missing", (directory / index).string(), file.string());
+        if (!path_is_file(directory / file))
+            throw failure("{}: {} is missing", (directory / index).string(), file.string());
     }
     return selection;
 }
@@ -96,7 +91,7 @@ void check_parts(Selection& selection) {
 
 Selection select_without_index(const fs::path& directory) {
     Selection selection{.directory = directory, .files = {}, .index = {}, .map = {}, .notes = {}};
-    if (is_file(directory / whole_model)) {
+    if (path_is_file(directory / whole_model)) {
         selection.files = {whole_model};
         return selection;
     }
@@ -113,10 +108,17 @@ Selection select_without_index(const fs::path& directory) {
 void note_others(Selection& selection) {
     const auto selected = [&](const fs::path& file) { return std::ranges::binary_search(selection.files, file); };
     const auto names = names_ending(selection.directory, tensor_ending);
-    const auto others = std::ranges::count_if(names, [&](const fs::path& name) { return !selected(name); });
-    if (others > 0)
-        selection.notes.push_back(fmt::format("{} other *.safetensors beside {} left aside", others,
-                                              selection.index.empty() ? whole_model : selection.index.string()));
+    std::vector<std::string> others;
+    for (const fs::path& name : names)
+        if (!selected(name)) others.push_back(name.string());
+    constexpr std::size_t shown = 5;
+    if (const std::size_t count = others.size(); count > 0) {
+        others.resize(std::min(count, shown));
+        selection.notes.push_back(fmt::format("not carried over: other weights than {}: {}{}",
+                                              selection.index.empty() ? whole_model : selection.index.string(),
+                                              fmt::join(others, ", "),
+                                              count > shown ? fmt::format(" and {} more", count - shown) : ""));
+    }
     const auto sharded = names_ending(selection.directory / "sharded", tensor_ending);
     selection.consolidated = !sharded.empty() && !selected("sharded" / sharded.front());
     if (selection.consolidated)
@@ -128,7 +130,7 @@ Selection select_in_directory(const fs::path& directory) {
     const fs::path index = choose_index(directory);
     Selection selection = index.empty() ? select_without_index(directory) : select_by_index(directory, index);
     const bool names_whole = std::ranges::find(selection.files, whole_model) != selection.files.end();
-    if (!index.empty() && !names_whole && is_file(directory / whole_model))
+    if (!index.empty() && !names_whole && path_is_file(directory / whole_model))
         throw failure("{}: {} and {} are both there: name the one that is meant", directory.string(), whole_model,
                       index.string());
     note_others(selection);
@@ -156,8 +158,7 @@ std::optional<PartName> parse_part_name(std::string_view name) {
 }
 
 Selection select_files(const fs::path& path) {
-    std::error_code ignored;
-    if (fs::is_directory(path, ignored)) return select_in_directory(path);
+    if (path_is_directory(path)) return select_in_directory(path);
     const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
     const fs::path name = path.filename();
     if (name.string().ends_with(index_ending)) return select_by_index(directory, name);

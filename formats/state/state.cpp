@@ -5,6 +5,7 @@
 #include "formats/state/differences.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 
 #include <fcntl.h>
 
@@ -136,8 +137,7 @@ private:
     }
 
     void add_common() {
-        std::error_code ignored;
-        if (fs::exists(checkpoint_.catalogue.directory / "common.pt", ignored))
+        if (path_exists(checkpoint_.catalogue.directory / "common.pt"))
             add_file("common.pt", [](std::string_view) { return false; });
         else if (checkpoint_.common)
             for (const torch::Entry& entry : checkpoint_.common->entries()) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace tpx::formats {
@@ -18,6 +19,27 @@ std::string real_text(double value) {
     if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
     std::string text = fmt::format("{}", value);
     return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+}
+
+std::string quoted_text(std::string_view text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::optional<std::string> scalar_text(Value value) {
+    switch (value.kind()) {
+        case Kind::none:
+            return "None";
+        case Kind::boolean:
+            return value.as_bool() ? "True" : "False";
+        case Kind::integer:
+            return std::to_string(value.as_int());
+        case Kind::real:
+            return real_text(value.as_real());
+        case Kind::string:
+            return quoted_text(value.as_string());
+        default:
+            return std::nullopt;
+    }
 }
 
 /// Little-endian two's complement in decimal, or in hexadecimal when it is long.

@@ -3,6 +3,7 @@
 
 #include "formats/torch/value.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,12 @@ namespace tpx::formats {
 
 /// A float as short as it can be read back, with a point or an exponent; or "nan", "inf", "-inf".
 std::string real_text(double value);
+
+/// `text` in quotes, as JSON spells it.
+std::string quoted_text(std::string_view text);
+
+/// None, a flag, an int, a float or a string as Python prints it, strings as quoted_text(); nothing for other values.
+std::optional<std::string> scalar_text(torch::Value value);
 
 /// Little-endian two's complement in decimal; of an int of more than 512 bytes, its size.
 std::string big_integer_text(std::string_view bytes);

@@ -45,7 +45,9 @@ private:
         member(zip, "version");
         archive.big_endian_ = is_big_endian(zip);
         const std::string bytes = zip.read(pickle, most_inflated * archive.range_.length);
-        archive.document_ = in_context([] { return "data.pkl"; }, [&] { return read_pickle(bytes).document; });
+        // What little bytes inflate to may not take more memory than the archive's own size allows.
+        const std::uint64_t limit = most_memory * archive.range_.length + small;
+        archive.document_ = in_context([] { return "data.pkl"; }, [&] { return read_pickle(bytes, limit).document; });
         for (const StorageId& id : storages_of(archive.document_.root())) add_storage(archive, id);
     }
 
@@ -68,6 +70,8 @@ private:
     }
 
     static constexpr std::uint64_t most_inflated = 64;  // times the archive's size: enough for any text
+    static constexpr std::uint64_t most_memory = 64;    // of what the pickle holds, times the archive's size
+    static constexpr std::uint64_t small = std::uint64_t{16} << 20;  // what any archive may have
 };
 
 Archive Archive::open(const std::filesystem::path& path) {

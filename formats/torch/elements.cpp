@@ -30,9 +30,12 @@ std::string Archive::storage(std::string_view key) const {
     const auto found = storages_.find(key);
     if (found == storages_.end()) throw failure("{}: no storage '{}'", range_.path.string(), key);
     const Storage& place = found->second;
-    if (place.compressed) return zip_->read(*zip_->find(fmt::format("data/{}", key)), place.bytes);
+    const ZipEntry* entry = zip_ ? zip_->find(fmt::format("data/{}", key)) : nullptr;
+    if (place.compressed) return zip_->read(*entry, place.bytes);
     std::string bytes(place.bytes, '\0');
     read_at(*range_.fd, place.offset, std::as_writable_bytes(std::span{bytes}), range_.path);
+    if (entry != nullptr && entry->size == bytes.size())
+        in_context([&] { return range_.path.string(); }, [&] { Zip::check_crc(*entry, bytes); });
     return bytes;
 }
 

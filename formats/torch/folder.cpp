@@ -2,9 +2,11 @@
 #include "formats/torch/folder.hpp"
 
 #include "formats/companions.hpp"
+#include "formats/folder_files.hpp"
 #include "formats/safetensors/index.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 
 #include <set>
 #include <unordered_map>
@@ -17,11 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* one_file = "pytorch_model.bin";
 constexpr const char* index_file = "pytorch_model.bin.index.json";
-
-bool is_there(const fs::path& path) {
-    std::error_code ignored;
-    return fs::exists(path, ignored);
-}
 
 /// Adds the tensors of the file `path`, whose names are not yet among `names`.
 void add_file(Checkpoint& checkpoint, const fs::path& path, std::set<std::string>& names) {
@@ -70,14 +67,14 @@ void check_index(const Catalogue& catalogue, const safetensors::WeightMap& map) 
 }  // namespace
 
 bool holds_bin_files(const fs::path& directory) {
-    return is_there(directory / index_file) || is_there(directory / one_file);
+    return path_exists(directory / index_file) || path_exists(directory / one_file);
 }
 
 Checkpoint open_bin_files(const fs::path& directory) {
     Checkpoint checkpoint{.format = Format::safetensors};
     checkpoint.catalogue.directory = directory;
     std::set<std::string> names;
-    if (const fs::path index = directory / index_file; is_there(index)) {
+    if (const fs::path index = directory / index_file; path_exists(index)) {
         const safetensors::WeightMap map = safetensors::read_index(index);
         for (const fs::path& file : map.files) add_file(checkpoint, file, names);
         in_context([&] { return index.string(); }, [&] { check_index(checkpoint.catalogue, map); });
@@ -85,7 +82,8 @@ Checkpoint open_bin_files(const fs::path& directory) {
         add_file(checkpoint, one_file, names);
     }
     read_config(directory, checkpoint);
-    checkpoint.companions = find_companions(directory);
+    find_companions(directory, checkpoint);
+    find_folder_files(directory, checkpoint);
     checkpoint.notes.push_back(
         "the weights are in files of torch.save; what is made of them is written as safetensors");
     return checkpoint;

@@ -20,10 +20,30 @@ std::string key_name(Value key) {
     return key.is(Kind::integer) ? std::to_string(key.as_int()) : key.describe();
 }
 
+/// Bounds the names of a file of `length` bytes: a pickle tells one tensor many times in a few bytes each, and long
+/// names of what it nests deep.
+class NameBudget {
+public:
+    explicit NameBudget(std::uint64_t length) : count_{length / 48 + 65536}, bytes_{8 * length + (16 << 20)} {}
+
+    void charge_tensor() {
+        if (count_-- == 0) throw failure("the file names more tensors than one of its size can hold");
+    }
+    void charge_name(std::string_view name) {
+        if (name.size() > bytes_) throw failure("names of tensors are longer together than a file of this size needs");
+        bytes_ -= name.size();
+    }
+
+private:
+    std::uint64_t count_;
+    std::uint64_t bytes_;
+};
+
 /// Appends what `place` holds, named, last first.
 class Children {
 public:
-    Children(const Place& parent, std::vector<Place>& places) : parent_{parent}, places_{places} {}
+    Children(const Place& parent, std::vector<Place>& places, NameBudget& budget)
+        : parent_{parent}, places_{places}, budget_{budget} {}
 
     void add(Value value) {
         switch (value.kind()) {
@@ -49,6 +69,7 @@ private:
         if (!value.is_node()) return;
         std::string name = parent_.name.empty() ? std::string{key} : fmt::format("{}.{}", parent_.name, key);
         if (name.size() > longest_name) throw failure("a name of more than {} characters", longest_name);
+        budget_.charge_name(name);
         places_.push_back({std::move(name), value});
     }
 
@@ -74,12 +95,14 @@ private:
 
     const Place& parent_;
     std::vector<Place>& places_;
+    NameBudget& budget_;
 };
 
 }  // namespace
 
 std::vector<NamedValue> Archive::tensor_values() const {
     std::vector<NamedValue> result;
+    NameBudget budget{range_.length};
     std::unordered_set<Value, ValueHash> met;
     std::vector<Place> waiting{{"", root()}};
     while (!waiting.empty()) {
@@ -88,10 +111,11 @@ std::vector<NamedValue> Archive::tensor_values() const {
         in_context([&] { return fmt::format("{}: tensor '{}'", range_.path.string(), place.name); },
                    [&] {
                        if (is_tensor(place.value)) {
+                           budget.charge_tensor();
                            result.push_back({place.name, place.value});
                        } else if (met.insert(place.value).second) {
                            const auto first = static_cast<std::ptrdiff_t>(waiting.size());
-                           Children{place, waiting}.add(place.value);
+                           Children{place, waiting, budget}.add(place.value);
                            std::reverse(waiting.begin() + first, waiting.end());
                        }
                    });

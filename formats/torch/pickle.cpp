@@ -5,6 +5,7 @@
 #include "formats/torch/text.hpp"
 #include "lib/core/error.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -67,7 +68,7 @@ constexpr void add_stack(Table& t) {
     t['('] = [](Machine& m) { m.set_mark(); };                    // MARK
     t['0'] = [](Machine& m) { m.pop_value_or_mark(); };           // POP
     t['1'] = [](Machine& m) { m.pop_mark(); };                    // POP_MARK
-    t['2'] = [](Machine& m) { m.push(m.top()); };                 // DUP
+    t['2'] = [](Machine& m) { m.duplicate(); };                   // DUP
     t['q'] = [](Machine& m) { m.put(m.number(1)); };              // BINPUT
     t['r'] = [](Machine& m) { m.put(m.number(4)); };              // LONG_BINPUT
     t['p'] = [](Machine& m) { m.put(decimal(m.line())); };        // PUT
@@ -135,16 +136,25 @@ constexpr Table table = opcodes();
 
 }  // namespace
 
-Pickle read_pickle(std::string_view data) {
+Pickle read_pickle(std::string_view data, std::uint64_t most_memory) {
+    constexpr std::size_t checked_every = 4096;  // opcodes
+    constexpr std::uint64_t most_growth = 16;    // pickles of real checkpoints grow to 8 times their size
+    constexpr std::uint64_t small = std::uint64_t{64} << 20;
+    const std::uint64_t most = std::min(most_memory, most_growth * data.size() + small);
     Machine machine{data};
     std::size_t start = 0;
+    std::size_t done = 0;
     try {
         for (;;) {
             start = machine.position();
+            machine.begin_step();
             const auto opcode = static_cast<unsigned char>(machine.take(1)[0]);
             if (opcode == '.') break;
             if (table[opcode] == nullptr) throw failure("unknown opcode 0x{:02x}", opcode);
             table[opcode](machine);
+            if (++done % checked_every == 0 && machine.memory() > most)
+                throw failure(
+                    "what the pickle holds takes more than {} bytes of memory, the limit for a file of its size", most);
         }
         machine.document().set_root(machine.pop());
     } catch (Error& error) {

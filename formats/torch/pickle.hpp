@@ -4,6 +4,8 @@
 #include "formats/torch/value.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 
 namespace tpx::torch {
@@ -16,7 +18,8 @@ struct Pickle {
 
 /// Reads the pickle of protocol 0 to 5 that `data` starts with; nothing is looked up or executed, and nothing in the
 /// result points into `data`. Throws Error "byte 12: ..." when it is malformed or names what only an attack would name
-/// (os, subprocess, eval, ...). Time and memory are bounded by the length of `data`.
-Pickle read_pickle(std::string_view data);
+/// (os, subprocess, eval, ...), nests values more than 1000 deep, or takes more than `most_memory` bytes or 16 times
+/// the length of `data` and 64 MiB.
+Pickle read_pickle(std::string_view data, std::uint64_t most_memory = std::numeric_limits<std::uint64_t>::max());
 
 }  // namespace tpx::torch

@@ -5,6 +5,7 @@
 #include "formats/torch/text.hpp"
 #include "lib/core/error.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -44,9 +45,36 @@ Value PickleMachine::top() const {
     return stack_.back();
 }
 
+void PickleMachine::push_at(Value value, std::size_t depth) {
+    // Python's pickle stops at its recursion limit, 1000 by default.
+    constexpr std::size_t deepest = 1000;
+    // Lists and dicts are filled 1000 items at a time: only a tuple needs more.
+    constexpr std::size_t most_values = std::size_t{1} << 22;
+    if (depth > deepest) throw failure("values are nested more than {} deep", deepest);
+    if (stack_.size() == most_values) throw failure("more than {} values are on the stack", most_values);
+    stack_.push_back(value);
+    depths_.push_back(static_cast<Depth>(depth));
+}
+
+/// Makes the top of the stack as deep as what was popped in this step, and now lies in it, requires.
+void PickleMachine::nest_in_top() {
+    const std::size_t depth = std::max<std::size_t>(depths_.back(), deepest_ + 1);
+    const Value value = stack_.back();
+    stack_.pop_back();
+    depths_.pop_back();
+    push_at(value, depth);
+}
+
+void PickleMachine::duplicate() {
+    const Value value = top();
+    push_at(value, depths_.back());
+}
+
 Value PickleMachine::pop() {
     const Value value = top();
+    deepest_ = std::max<std::size_t>(deepest_, depths_.back());
     stack_.pop_back();
+    depths_.pop_back();
     return value;
 }
 
@@ -57,32 +85,41 @@ void PickleMachine::pop_value_or_mark() {
         pop();
 }
 
+/// Notes how deep the values from `begin` on are, and takes them off the stack.
+void PickleMachine::drop_from(std::size_t begin) {
+    for (std::size_t k = begin; k < depths_.size(); ++k) deepest_ = std::max<std::size_t>(deepest_, depths_[k]);
+    stack_.resize(begin);
+    depths_.resize(begin);
+}
+
 std::span<const Value> PickleMachine::pop_mark() {
     if (marks_.empty()) throw failure("no mark on the stack");
-    const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
-    marked_.assign(begin, stack_.end());
-    stack_.erase(begin, stack_.end());
+    marked_.assign(stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back()), stack_.end());
+    drop_from(marks_.back());
     marks_.pop_back();
     return marked_;
 }
 
 void PickleMachine::put(std::uint64_t slot) {
     const Value value = top();
+    const Depth depth = depths_.back();
     if (slot < memo_.size()) {
         memo_[slot] = value;
+        memo_depths_[slot] = depth;
     } else if (slot == memo_.size()) {
         memo_.push_back(value);
+        memo_depths_.push_back(depth);
         sparse_memo_.erase(slot);
     } else {
-        sparse_memo_[slot] = value;
+        sparse_memo_[slot] = {value, depth};
     }
 }
 
 void PickleMachine::get(std::uint64_t slot) {
-    if (slot < memo_.size()) return push(memo_[slot]);
+    if (slot < memo_.size()) return push_at(memo_[slot], memo_depths_[slot]);
     const auto found = sparse_memo_.find(slot);
     if (found == sparse_memo_.end()) throw failure("memo {} is not set", slot);
-    push(found->second);
+    push_at(found->second.value, found->second.depth);
 }
 
 void PickleMachine::push_text(std::string_view text) {
@@ -131,7 +168,7 @@ void PickleMachine::push_bytearray(std::string_view data) {
 void PickleMachine::push_tuple(std::size_t size) {
     if (stack_.size() < floor() + size) throw failure("the stack is empty");
     const Value tuple = document_.tuple(std::span{stack_}.last(size));
-    stack_.resize(stack_.size() - size);
+    drop_from(stack_.size() - size);
     push(tuple);
 }
 
@@ -147,22 +184,26 @@ void PickleMachine::push_dict() { push(document_.dict(pairs(pop_mark()))); }
 void PickleMachine::append_one() {
     const Value item = pop();
     document_.append(top(), {&item, 1});
+    nest_in_top();
 }
 
 void PickleMachine::append_marked() {
     const std::span<const Value> items = pop_mark();
     document_.append(top(), items);
+    nest_in_top();
 }
 
 void PickleMachine::set_one() {
     const Value value = pop();
     const Entry entry{pop(), value};
     document_.insert(top(), {&entry, 1});
+    nest_in_top();
 }
 
 void PickleMachine::set_marked() {
     const std::span<const Value> items = pop_mark();
     document_.insert(top(), pairs(items));
+    nest_in_top();
 }
 
 }  // namespace tpx::torch

@@ -18,6 +18,9 @@ class PickleMachine {
 public:
     explicit PickleMachine(std::string_view data);
 
+    /// To be called before each opcode.
+    void begin_step() { deepest_ = 0; }
+
     // Input
 
     std::size_t position() const { return at_; }
@@ -27,7 +30,9 @@ public:
 
     // Stack
 
-    void push(Value value) { stack_.push_back(value); }
+    /// Pushes a value made of what was popped since begin_step().
+    void push(Value value) { push_at(value, deepest_ + 1); }
+    void duplicate();
     Value top() const;
     Value pop();
     void pop_value_or_mark();
@@ -39,6 +44,14 @@ public:
     void put(std::uint64_t slot);
     void put_next() { put(memo_.size() + sparse_memo_.size()); }
     void get(std::uint64_t slot);
+
+    /// Bytes of values, stack and memo.
+    std::size_t memory() const {
+        constexpr std::size_t map_node = 64;
+        const std::size_t slots = stack_.capacity() + memo_.capacity();
+        return document_.memory() + (sizeof(Value) + sizeof(Depth)) * slots + sizeof(Value) * marks_.capacity() +
+               map_node * sparse_memo_.size();
+    }
 
     // Values
 
@@ -71,6 +84,15 @@ public:
     void build();
 
 private:
+    using Depth = std::uint16_t;
+    struct Memo {
+        Value value;
+        Depth depth = 0;
+    };
+
+    void push_at(Value value, std::size_t depth);
+    void nest_in_top();
+    void drop_from(std::size_t begin);
     std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
     std::span<const Entry> pairs(std::span<const Value> flat);
     Value call(Value callable, Value args);
@@ -83,8 +105,11 @@ private:
     Value empty_tuple_;
     std::vector<Value> stack_;
     std::vector<std::size_t> marks_;
+    std::vector<Depth> depths_;  ///< of the values on the stack: 1 for a value in which there is no other
+    std::size_t deepest_ = 0;    ///< of what was popped in this step
     std::vector<Value> memo_;
-    std::unordered_map<std::uint64_t, Value> sparse_memo_;  ///< slots beyond the next one, which no known pickler uses
+    std::vector<Depth> memo_depths_;
+    std::unordered_map<std::uint64_t, Memo> sparse_memo_;  ///< slots beyond the next one, which no known pickler uses
     std::vector<Value> marked_;
     std::vector<Entry> pairs_;
     std::size_t copied_ = 0;

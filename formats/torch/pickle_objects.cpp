@@ -104,6 +104,7 @@ void PickleMachine::instance_of_marked() {
 void PickleMachine::build() {
     const Value state = pop();
     document_.set_state(top(), state);
+    nest_in_top();
 }
 
 }  // namespace tpx::torch

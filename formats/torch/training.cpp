@@ -56,7 +56,8 @@ public:
         mark_unread();
         for (const Entry& optimizer : optimizers_) mark_state(optimizer);
         if (optimizers_.size() == 1) read_optimizer();
-        if (optimizers_.size() > 1) training_.notes.push_back("there are several optimizers, whose state is no role");
+        if (optimizers_.size() > 1)
+            training_.notes.push_back("there are several optimizers, whose state is not a role");
         const bool said = optimizers_.empty() && std::ranges::all_of(tensors_, [&](const auto& named) {
                               const std::size_t t = numbers_.at(named.name);
                               return is_state(named.name) ||
@@ -248,6 +249,7 @@ private:
             if (!(number >= 0 && number < 1e15)) throw failure("the optimizer's step is {}", number);
             step = std::llround(number);
         }
+        if (step_ && *step_ != step) adam_.other_step = std::min(*step_, step);
         step_ = std::max(step_.value_or(0), step);
     }
 

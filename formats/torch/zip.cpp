@@ -146,7 +146,10 @@ const ZipEntry* Zip::find(std::string_view name) const {
 
 std::uint64_t Zip::payload(const ZipEntry& entry) const {
     const std::string local = reader_.read(entry.header, local_size);
-    if (field(local, 0, 4) != local_signature) throw failure("no member '{}' at byte {}", entry.name, entry.header);
+    const std::string name = kind_ == Root::none ? entry.name : fmt::format("{}/{}", root_, entry.name);
+    if (field(local, 0, 4) != local_signature || field(local, 26, 2) != name.size() ||
+        reader_.read(entry.header + local_size, name.size()) != name)
+        throw failure("no member '{}' at byte {}", entry.name, entry.header);
     const std::uint64_t start = entry.header + local_size + field(local, 26, 2) + field(local, 28, 2);
     if (start > directory_ || entry.stored_size > directory_ - start)
         throw failure("member '{}' of {} bytes at byte {} is not all before the directory at byte {}", entry.name,

@@ -68,15 +68,21 @@ public:
     /// Where the member's bytes start in the range. Throws Error when they do not lie inside.
     std::uint64_t payload(const ZipEntry& entry) const;
 
-    /// The member's content, inflated if need be. Throws Error when it has not the size the directory tells, or more
-    /// than `limit` bytes.
+    /// The member's content, inflated if need be. Throws Error when its size or CRC-32 is not the one that the
+    /// directory records, or when it has more than `limit` bytes.
     std::string read(const ZipEntry& entry, std::uint64_t limit) const;
 
-    /// Throws Error when the member's content has not the CRC-32 the directory tells. torch.save may be told not to
-    /// compute CRCs, so a mismatch need not mean damage.
+    /// Reads the member and throws Error when its content does not have the CRC-32 that the directory records. Members
+    /// without CRC-32 (torch.save can be told to compute none, and stores 0) pass.
     void check_crc(const ZipEntry& entry) const;
 
+    /// The same for a member whose content was read already.
+    static void check_crc(const ZipEntry& entry, std::string_view content);
+
 private:
+    /// Calls `each` with the inflated content of a deflated member, stretch by stretch.
+    template <class Each>
+    void inflate_entry(const ZipEntry& entry, Each&& each) const;
     void add_entry(std::string_view header, std::string_view name, std::string_view extra);
     void check_layout();
 

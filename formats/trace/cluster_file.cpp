@@ -25,22 +25,26 @@ int kind_of(Cluster& cluster, std::string_view name) {
     return static_cast<int>(std::ranges::find(cluster.kinds, name) - cluster.kinds.begin());
 }
 
-std::optional<int> number(std::string_view text, int most) {
+// A whole number of what is `counted`; nothing where `text` is not all digits. Throws Error where it is not from 1 to
+// `most`.
+std::optional<int> number(std::string_view text, std::string_view counted, std::string_view word, int most) {
+    if (text.empty() || text.find_first_not_of("0123456789") != text.npos) return {};
     int value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc{} || end != text.data() + text.size() || value < 1 || value > most) return {};
+    if (code != std::errc{} || value < 1 || value > most)
+        throw Error{Exit::usage, "--cluster {}: the number of {} must be 1 to {}, not {}", word, counted, most, text};
     return value;
 }
 
-// "8x4" or "8x4:V100"; false where `word` looks like neither.
+// "8x4" or "8x4:V100"; false where `word` looks like neither. Throws Error for numbers that are impossible.
 bool add_group(Cluster& cluster, std::string_view word) {
     const std::size_t colon = std::min(word.find(':'), word.size());
     const std::string_view counts = word.substr(0, colon);
     std::size_t cross = counts.find("×"), length = std::string_view("×").size();
     if (cross == counts.npos) cross = counts.find_first_of("xX"), length = 1;
     if (cross == counts.npos) return false;
-    const auto hosts = number(counts.substr(0, cross), most_hosts);
-    const auto gpus = number(counts.substr(cross + length), most_gpus);
+    const auto hosts = number(counts.substr(0, cross), "hosts", word, most_hosts);
+    const auto gpus = hosts ? number(counts.substr(cross + length), "GPUs of a host", word, most_gpus) : std::nullopt;
     if (!hosts || !gpus || colon + 1 == word.size()) return false;
     const std::string_view kind = colon < word.size() ? word.substr(colon + 1) : standard_kind;
     const int index = kind_of(cluster, kind);
@@ -71,7 +75,7 @@ public:
             else
                 throw mistake(value, file_, "unknown key '{}'; hosts and tenants are known", key.str());
         }
-        if (cluster_.hosts.empty()) throw Error{Exit::usage, "{}: no hosts in it", file_};
+        if (cluster_.hosts.empty()) throw Error{Exit::usage, "{}: contains no hosts", file_};
         check_quotas(root);
         return std::move(cluster_);
     }

@@ -2,6 +2,7 @@
 #include "formats/trace/rows.hpp"
 #include "lib/core/units.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <utility>
@@ -23,7 +24,7 @@ TraceJob job_of(const Row& row, const Columns& columns, std::string name) {
     job.model = row.text(columns.model);
     job.plan = row.text(columns.plan);
     if (!columns.arrival.empty()) job.arrival = row.time(columns.arrival);
-    job.gpus = job.most = row.whole(columns.gpus, 1, most_gpus);
+    job.gpus = job.least = job.most = row.whole(columns.gpus, 1, most_gpus);
     if (row.has(columns.priority)) job.priority = row.number(columns.priority, 1e-6, 1e6);
     return job;
 }
@@ -37,8 +38,6 @@ double memory_of(const Row& row) {
 }
 
 void add_tpx_wishes(TraceJob& job, const Row& row, const TraceContext& context) {
-    if (row.has("min_gpus")) job.least = row.whole("min_gpus", 1, job.gpus);
-    if (row.has("max_gpus")) job.most = row.whole("max_gpus", job.gpus, most_gpus);
     if (row.has("guaranteed")) job.guaranteed = row.truth("guaranteed");
     if (row.has("cpus")) job.cpus = row.number("cpus", 0, 1 << 20);
     if (row.has("cpu_scaling")) job.cpu_scaling = row.number("cpu_scaling", 0, 2);
@@ -52,6 +51,20 @@ void add_tpx_wishes(TraceJob& job, const Row& row, const TraceContext& context) 
         job.tenant = find_tenant(context.cluster, row.text("tenant"));
         if (job.tenant == any) throw row.bad("tenant", "the cluster has no tenant '{}'", row.text("tenant"));
     }
+}
+
+// A job whose rates with other numbers of GPUs are known may have any number; any other has what it asks for.
+void set_usual_limits(TraceJob& job, const TraceContext& context) {
+    if (job.speed->any_number()) return;
+    job.least = 1;
+    job.most = std::max(job.gpus, context.cluster.gpus());
+}
+
+void add_limits(TraceJob& job, const Row& row, const TraceContext& context) {
+    set_usual_limits(job, context);
+    job.own_limits = row.has("min_gpus") || row.has("max_gpus");
+    if (row.has("min_gpus")) job.least = row.whole("min_gpus", 1, job.gpus);
+    if (row.has("max_gpus")) job.most = row.whole("max_gpus", job.gpus, most_gpus);
 }
 
 // What Rubick's artifact calls plans, in the words of tpx-throughput(5).
@@ -73,10 +86,11 @@ TraceJob tpx_job(const Row& row, const TraceContext& context) {
     add_tpx_wishes(job, row, context);
     if (row.has("steps")) {
         set_steps(job, context, row.number("steps", 0, 1e15));
-        return job;
+    } else {
+        const double exponent = row.has("scaling") ? row.number("scaling", 0, 2) : 1;
+        set_duration(job, context, row.time("duration"), exponent);
     }
-    const double exponent = row.has("scaling") ? row.number("scaling", 0, 2) : 1;
-    set_duration(job, context, row.time("duration"), exponent);
+    add_limits(job, row, context);
     return job;
 }
 
@@ -88,6 +102,7 @@ TraceJob rubick_job(const Row& row, const TraceContext& context) {
     const Time duration = row.time("duration");
     if (context.speeds.predicted_.contains(job.model)) {
         set_predicted(job, context, plan_of_rubick(row));
+        set_usual_limits(job, context);
         job.work = row.number("steps", 0, 1e15) * 1e6;
         return job;
     }
@@ -103,6 +118,7 @@ TraceJob rubick_job(const Row& row, const TraceContext& context) {
     const double own_rate = duration > 0 ? steps / seconds_of(duration) : 0;
     job.speed = std::make_shared<PlanSpeed>(table->second, table->second->find(job.plan), job.gpus, own_rate);
     if (!(full_rate(job, context.cluster) > 0)) throw row.bad("exec_plan", "'{}' has no rate", job.plan);
+    set_usual_limits(job, context);
     return job;
 }
 
@@ -110,6 +126,7 @@ TraceJob virtualflow_job(const Row& row, const TraceContext& context) {
     static constexpr Columns columns{"arrival_time", "gpu_demand", "workload", "", "priority"};
     TraceJob job = job_of(row, columns, fmt::format("job-{}", row.line() - 1));
     set_steps(job, context, row.has("num_steps") ? row.number("num_steps", 0, 1e15) : 1);
+    job.least = 1;  // elastic jobs: what they demand is the most that they can use
     return job;
 }
 
@@ -128,7 +145,6 @@ TraceJob philly_job(const Row& row, const TraceContext& context) {
 TraceJob gavel_job(const Row& row, const TraceContext& context) {
     static constexpr Columns columns{"arrival_time", "scale_factor", "job_type", "", "priority_weight"};
     TraceJob job = job_of(row, columns, fmt::format("gavel-{}", row.line() - 1));
-    job.least = job.gpus;
     const double slo = row.number("slo", -1, 1e9);
     set_steps(job, context, row.number("total_steps", 0, 1e15));
     if (slo > 0)

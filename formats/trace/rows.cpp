@@ -118,18 +118,19 @@ Time parse_timestamp(std::string_view text) {
     const auto part = [&](std::size_t at, std::size_t length) {
         int value = 0;
         for (const char digit : text.substr(at, length)) {
-            if (digit < '0' || digit > '9') throw failure("'{}' is no time such as 2017-10-09 07:01:55", text);
+            if (digit < '0' || digit > '9') throw failure("'{}' is not a time such as 2017-10-09 07:01:55", text);
             value = value * 10 + (digit - '0');
         }
         return value;
     };
     const bool shaped = text.size() == 19 && text[4] == '-' && text[7] == '-' && (text[10] == ' ' || text[10] == 'T') &&
                         text[13] == ':' && text[16] == ':';
-    if (!shaped) throw failure("'{}' is no time such as 2017-10-09 07:01:55", text);
+    if (!shaped) throw failure("'{}' is not a time such as 2017-10-09 07:01:55", text);
     using namespace std::chrono;
     const year_month_day date{year{part(0, 4)}, month{static_cast<unsigned>(part(5, 2))},
                               day{static_cast<unsigned>(part(8, 2))}};
-    if (!date.ok() || part(11, 2) > 23 || part(14, 2) > 59 || part(17, 2) > 60) throw failure("'{}' is no time", text);
+    if (!date.ok() || part(11, 2) > 23 || part(14, 2) > 59 || part(17, 2) > 60)
+        throw failure("'{}' is not a time", text);
     const Time days = sys_days{date}.time_since_epoch().count();
     return (((days * 24 + part(11, 2)) * 60 + part(14, 2)) * 60 + part(17, 2)) * second;
 }

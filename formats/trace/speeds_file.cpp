@@ -4,6 +4,7 @@
 #include "formats/profile/throughput_file.hpp"
 #include "formats/trace/rows.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -44,8 +45,9 @@ SpeedBook parse_gavel(const nlohmann::json& root, std::string_view file, const C
                 throw failure("{}: {}: {}: no number under \"null\"", file, name, key);
             const double rate = alone->get<double>();
             if (!(rate >= 0 && rate <= highest_rate))
-                throw failure("{}: {}: {}: {:g} is no rate", file, name, key, rate);
-            book.models_[model].speed->add(kind, gpus, rate);
+                throw failure("{}: {}: {}: {:g} is not a rate", file, name, key, rate);
+            if (!book.models_[model].speed->add(kind, gpus, rate))
+                throw failure("{}: {}: {}: this rate is there twice", file, name, key);
         }
     }
     return book;
@@ -80,8 +82,10 @@ std::optional<std::vector<int>> mixed_gpus(const Row& row, const Cluster& cluste
 void add_mix(SpeedBook& book, const Row& row, const Cluster& cluster) {
     if (!row.has("model") || !row.has("rate")) throw row.bad("kind", "several kinds together need a model and a rate");
     const double rate = row.number("rate", 0, highest_rate);
-    if (auto gpus = mixed_gpus(row, cluster))
-        book.models_[std::string{row.text("model")}].speed->add({std::move(*gpus), rate});
+    auto gpus = mixed_gpus(row, cluster);
+    if (gpus && !book.models_[std::string{row.text("model")}].speed->add({std::move(*gpus), rate}))
+        throw row.bad("gpus", "'{}' has two rates on {} GPUs of kinds {}", row.text("model"), row.text("gpus"),
+                      row.text("kind"));
 }
 
 void add_row(SpeedBook& book, const Row& row, const Cluster& cluster) {
@@ -99,7 +103,8 @@ void add_row(SpeedBook& book, const Row& row, const Cluster& cluster) {
     if (entry.used && entry.whole_jobs != whole) throw row.bad("rate", "'{}' has rates and seconds", name);
     entry.used = true;
     entry.whole_jobs = whole;
-    entry.speed->add(kind, gpus, rate);
+    if (!entry.speed->add(kind, gpus, rate))
+        throw row.bad("gpus", "'{}' has two rates on {} GPU{}", name, gpus, gpus == 1 ? "" : "s");
 }
 
 // One digit for each host: its GPUs.
@@ -119,7 +124,9 @@ std::shared_ptr<PlanTable> parse_plan_table(const Table& table) {
     for (const Table::Row& cells : table.rows) {
         const Row row{table, cells};
         if (!row.has("exec_plan")) throw row.bad("exec_plan", "it is empty");
-        plans->add(std::string{row.text("exec_plan")}, shape_in(row), row.number("iter_time", 0, longest_time));
+        const std::string plan{row.text("exec_plan")};
+        if (!plans->add(plan, shape_in(row), row.number("iter_time", 0, longest_time)))
+            throw row.bad("iter_time", "plan '{}' has two times on placement {}", plan, row.text("placement"));
     }
     return plans;
 }
@@ -166,18 +173,19 @@ SpeedBook parse_speeds(std::string_view text, std::string_view file, const Clust
 
 SpeedBook read_speeds(const std::string& path, const Cluster& cluster) {
     SpeedBook book;
-    if (!std::filesystem::is_directory(path)) {
+    if (!path_is_directory(path)) {
         if (!path.ends_with(".toml")) return parse_speeds(read_file(path, longest_file), path, cluster);
         add_predicted(book, path);
         return book;
     }
     std::set<std::filesystem::path> models;
-    for (const auto& file : std::filesystem::directory_iterator{path}) {
-        if (is_model(file.path())) models.insert(file.path());
-        if (file.path().extension() != ".csv") continue;
-        const Table table = parse_table(read_file(file.path().string(), longest_file), file.path().string());
+    for (const std::string& name : list_directory(path)) {
+        const std::filesystem::path file = std::filesystem::path{path} / name;
+        if (is_model(file)) models.insert(file);
+        if (file.extension() != ".csv") continue;
+        const Table table = parse_table(read_file(file, longest_file), file.string());
         if (table.find("exec_plan") != Table::npos && table.find("iter_time") != Table::npos)
-            book.plans_[model_of(file.path())] = parse_plan_table(table);
+            book.plans_[model_of(file)] = parse_plan_table(table);
     }
     for (const std::filesystem::path& file : models)
         if (!book.plans_.contains(model_of(file))) add_predicted(book, file);

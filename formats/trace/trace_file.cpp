@@ -16,16 +16,32 @@ namespace {
 struct Format {
     std::string_view name;
     std::vector<std::string_view> columns;  // that it has and the others have not
+    std::vector<std::string_view> others;   // that it may have
     TraceJob (*job)(const Row&, const TraceContext&);
 };
 
 const std::array<Format, 5>& known_formats() {
     static const std::array<Format, 5> all{{
-        {"rubick", {"submission_time", "num_gpus", "exec_plan"}, rubick_job},
-        {"virtualflow", {"arrival_time", "gpu_demand", "priority"}, virtualflow_job},
-        {"gavel", {"job_type", "total_steps", "scale_factor"}, gavel_job},
-        {"philly", {"timestamp", "duration", "num_gpus"}, philly_job},
-        {"tpx", {"arrival", "gpus"}, tpx_job},
+        {"rubick",
+         {"submission_time", "num_gpus", "exec_plan"},
+         {"name", "duration", "application", "num_cpus", "bandwidth", "steps", "is_sla"},
+         rubick_job},
+        {"virtualflow",
+         {"arrival_time", "gpu_demand", "priority"},
+         {"name", "workload", "num_steps", "num_epochs", "batch_size", "dataset", "glue_task",
+          "num_virtual_nodes_per_device"},
+         virtualflow_job},
+        {"gavel",
+         {"job_type", "total_steps", "scale_factor"},
+         {"name", "command", "working_directory", "num_steps_arg", "needs_data_dir", "priority_weight", "slo",
+          "arrival_time"},
+         gavel_job},
+        {"philly", {"timestamp", "duration", "num_gpus"}, {"name", "gpu_time", "cluster"}, philly_job},
+        {"tpx",
+         {"arrival", "gpus"},
+         {"name", "duration", "steps", "scaling", "min_gpus", "max_gpus", "kind", "priority", "tenant", "guaranteed",
+          "cpus", "memory", "cpu_scaling", "deadline", "model", "plan"},
+         tpx_job},
     }};
     return all;
 }
@@ -77,6 +93,13 @@ Table gavel_table(std::string_view text, std::string_view file, std::vector<std:
     return table;
 }
 
+void find_unknown_columns(const Table& table, const Format& format, Trace& trace) {
+    trace.known_columns.assign(format.columns.begin(), format.columns.end());
+    trace.known_columns.insert(trace.known_columns.end(), format.others.begin(), format.others.end());
+    for (const std::string& column : table.columns)
+        if (std::ranges::count(trace.known_columns, column) == 0) trace.unknown_columns.push_back(column);
+}
+
 // Whether `job` could run on the cluster if nobody else did. Throws Error where it could not.
 void check_fit(const TraceJob& job, const Cluster& cluster, const GpuPool& empty) {
     const auto here = [&] { return job.kind == any ? "" : fmt::format(" of kind {}", cluster.kinds[job.kind]); };
@@ -107,11 +130,13 @@ void count_from_first(std::vector<TraceJob>& jobs) {
 
 }  // namespace
 
-Trace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const SpeedBook& speeds) {
+Trace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const SpeedBook& speeds,
+                  const std::optional<Elasticity>& elasticity) {
     Trace trace;
     const Table table = is_gavel(text) ? gavel_table(text, file, trace.bad) : parse_table(text, file, &trace.bad);
     const Format& format = format_of(table, file);
     trace.format = format.name;
+    find_unknown_columns(table, format, trace);
     const GpuPool empty{cluster};
     std::set<std::string> names;
     for (const Table::Row& cells : table.rows) {
@@ -119,6 +144,7 @@ Trace parse_trace(std::string_view text, std::string_view file, const Cluster& c
             const Row row{table, cells};
             TraceJob job = format.job(row, {cluster, speeds});
             job.line = row.line();
+            if (elasticity) set_limits(job, *elasticity);
             check_fit(job, cluster, empty);
             if (!names.insert(job.name).second) throw failure("job '{}' is there twice", job.name);
             trace.jobs.push_back(std::move(job));
@@ -137,9 +163,10 @@ Trace parse_trace(std::string_view text, std::string_view file, const Cluster& c
     return trace;
 }
 
-Trace read_trace(const std::string& path, const Cluster& cluster, const SpeedBook& speeds) {
+Trace read_trace(const std::string& path, const Cluster& cluster, const SpeedBook& speeds,
+                 const std::optional<Elasticity>& elasticity) {
     constexpr std::uint64_t longest = std::uint64_t{1} << 30;
-    return parse_trace(read_file(path, longest), path, cluster, speeds);
+    return parse_trace(read_file(path, longest), path, cluster, speeds, elasticity);
 }
 
 }  // namespace tpx::formats

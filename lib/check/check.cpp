@@ -17,12 +17,12 @@
 namespace tpx {
 namespace {
 
-/// The first and the last of `count` ranks and 62 between them, always the same ones; or all.
-std::vector<std::int32_t> sample(std::size_t count, bool full) {
-    constexpr std::size_t enough = 64;
+/// `wanted` of `count` ranks, the first and the last among them, always the same ones; or all.
+std::vector<std::int32_t> choose_ranks(std::size_t count, std::optional<std::size_t> wanted) {
     std::vector<std::int32_t> ranks(count);
     std::iota(ranks.begin(), ranks.end(), 0);
-    if (full || count <= enough) return ranks;
+    const std::size_t enough = std::max<std::size_t>(wanted.value_or(count), 2);
+    if (count <= enough) return ranks;
     std::mt19937_64 random{1};
     for (std::size_t i = 2; i < enough; ++i) std::swap(ranks[i], ranks[i + random() % (count - 1 - i)]);
     std::swap(ranks[1], ranks.back());
@@ -38,9 +38,9 @@ void check_needs(Needs& needs, ParcelBook& book, std::span<const std::int32_t> r
     }
 }
 
-void check_needs(const PlanTables& tables, bool full, PlanCheck& result) {
+void check_needs(const PlanTables& tables, std::optional<std::size_t> sample, PlanCheck& result) {
     ParcelBook book{*tables.hosts};
-    const std::vector<std::int32_t> ranks = sample(tables.hosts->new_devices.size(), full);
+    const std::vector<std::int32_t> ranks = choose_ranks(tables.hosts->new_devices.size(), sample);
     if (tables.model) {
         ModelNeeds needs{tables, book};
         check_needs(needs, book, ranks);
@@ -53,11 +53,11 @@ void check_needs(const PlanTables& tables, bool full, PlanCheck& result) {
     result.compared = book.compared();
 }
 
-void check_hosts(const PlanTables& tables, bool full, PlanCheck& result) {
+void check_hosts(const PlanTables& tables, std::optional<std::size_t> sample, PlanCheck& result) {
     const HostTables& hosts = *tables.hosts;
     result.of_ranks = hosts.new_devices.size();
     result.parcels = hosts.parcels.bytes.size();
-    check_needs(tables, full, result);
+    check_needs(tables, sample, result);
     const Facts facts{hosts};
     result.placements = check_placing(facts);
     check_transfers(facts);
@@ -72,11 +72,11 @@ void check_hosts(const PlanTables& tables, bool full, PlanCheck& result) {
 
 }  // namespace
 
-PlanCheck check_plan(const PlanTables& tables, bool full) {
+PlanCheck check_plan(const PlanTables& tables, std::optional<std::size_t> sample) {
     PlanCheck result;
     try {
         check_shape(tables);
-        if (tables.hosts) check_hosts(tables, full, result);
+        if (tables.hosts) check_hosts(tables, sample, result);
     } catch (const Error& fault) {
         result.fault = fault.what();
     }

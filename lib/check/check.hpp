@@ -3,7 +3,9 @@
 
 #include "lib/check/tables.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace tpx {
@@ -25,9 +27,8 @@ struct PlanCheck {
     bool holds() const { return fault.empty(); }
 };
 
-/// Checks all that tpx-plan(5) says is proven about `tables`, which may be anything. The needs of 64 new ranks, the
-/// first and the last among them, are derived anew, or those of all with `full`; everything else is always checked
-/// whole.
-PlanCheck check_plan(const PlanTables& tables, bool full);
+/// Checks all that tpx-plan(5) says is proven about `tables`, which may be anything. With `sample` the needs of so many
+/// new ranks only are derived anew, the first and the last among them; everything else is always checked whole.
+PlanCheck check_plan(const PlanTables& tables, std::optional<std::size_t> sample = {});
 
 }  // namespace tpx

@@ -121,8 +121,10 @@ void Counting::count_transfer(std::size_t transfer) {
     from.memory += bytes;
     loads_[t.to[transfer]].nic_in += bytes;
     loads_[t.to[transfer]].memory += bytes;
-    const auto holding = facts_.holding(t.parcel[transfer]);
-    if (t_.state == "stores" && std::ranges::binary_search(holding, static_cast<std::int32_t>(t.from[transfer])))
+    // What the host needs itself it reads in any case.
+    const auto needing = facts_.needing(t.parcel[transfer]);
+    if (t_.state == "stores" && !t.forwards[transfer] &&
+        !std::ranges::binary_search(needing, static_cast<std::int32_t>(t.from[transfer])))
         from.disk_read += bytes;
 }
 

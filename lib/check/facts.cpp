@@ -4,6 +4,8 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 namespace tpx {
 namespace {
@@ -47,6 +49,16 @@ Facts::Facts(const HostTables& tables) : t{tables} {
     }
     holding_hosts = hosts_of(t.holders, old_host);
     needing_hosts = hosts_of(t.needers, new_host);
+}
+
+std::vector<std::uint32_t> Facts::switch_groups() const {
+    std::map<std::string, std::uint32_t> first;
+    std::vector<std::uint32_t> groups;
+    for (std::uint32_t host = 0; host < hosts(); ++host) {
+        const std::string& name = t.hosts.switch_group[host];
+        groups.push_back(name.empty() ? host : first.emplace(name, host).first->second);
+    }
+    return groups;
 }
 
 std::vector<std::int32_t> Facts::missing(std::uint32_t parcel) const {

@@ -28,6 +28,9 @@ struct Facts {
     }
     /// The hosts that need a parcel and do not hold it.
     std::vector<std::int32_t> missing(std::uint32_t parcel) const;
+    /// The number of the switch group of each host: its own where none is stored.
+    std::vector<std::uint32_t> switch_groups() const;
+
     std::uint32_t parcels() const { return static_cast<std::uint32_t>(t.parcels.bytes.size()); }
     std::uint32_t hosts() const { return static_cast<std::uint32_t>(t.hosts.name.size()); }
 

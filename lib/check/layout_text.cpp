@@ -18,12 +18,12 @@ std::int64_t number(std::string_view text) {
     std::int64_t value = -1;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc{} || end != text.data() + text.size() || value < 0 || value > largest)
-        throw failure("layout: '{}' is no degree", text);
+        throw failure("layout: '{}' is not a degree", text);
     return value;
 }
 
 std::vector<std::int64_t> numbers(std::string_view list) {
-    if (list.size() < 2 || list.front() != '[' || list.back() != ']') throw failure("layout: '{}' is no list", list);
+    if (list.size() < 2 || list.front() != '[' || list.back() != ']') throw failure("layout: '{}' is not a list", list);
     list = list.substr(1, list.size() - 2);
     std::vector<std::int64_t> values;
     while (!list.empty()) {
@@ -58,7 +58,7 @@ void set(Degrees& degrees, std::string_view key, std::string_view value) {
     else if (key == "order")
         degrees.order = value;
     else if (key != "vn" && key != "efsdp")  // the first cuts nothing, the second only checkpoints
-        throw failure("layout: '{}' is no key", key);
+        throw failure("layout: '{}' is not a key", key);
 }
 
 void check(const Degrees& d) {
@@ -73,7 +73,8 @@ void check(const Degrees& d) {
     std::string axes;
     for (std::size_t at = 0; at < d.order.size(); at += 3) axes += d.order.substr(at, 2) + " ";
     for (std::string_view axis : {"tp ", "cp ", "ep ", "dp ", "pp "}) {
-        if (d.order.size() != 14 || axes.find(axis) == axes.npos) throw failure("layout: '{}' is no order", d.order);
+        if (d.order.size() != 14 || axes.find(axis) == axes.npos)
+            throw failure("layout: '{}' is not an order", d.order);
     }
 }
 
@@ -84,7 +85,7 @@ Degrees read_degrees(std::string_view text) {
     bool has_dp = false, has_etp = false;
     while (!text.empty()) {
         const std::size_t equals = text.find('=');
-        if (equals == text.npos) throw failure("layout: '{}' is no layout", text);
+        if (equals == text.npos) throw failure("layout: '{}' is not a layout", text);
         const std::string_view key = text.substr(0, equals);
         text.remove_prefix(equals + 1);
         const std::size_t from = text.starts_with('[') ? std::min(text.find(']'), text.size()) : 0;

@@ -233,7 +233,7 @@ void ModelNeeds::add_piece(const Wanted& wanted, const Cutting& old, std::int64_
             for (std::uint32_t role = 0; role < itemsizes_.size(); ++role) {
                 if (optimizer_[role] == wanted.optimizer)
                     book_.add(holders, needers, role, held != wanted.box, static_cast<std::uint32_t>(wanted.kind),
-                              count * itemsizes_[role]);
+                              count, static_cast<std::uint32_t>(itemsizes_[role]));
             }
         }
     }

@@ -15,13 +15,46 @@ namespace {
 
 using Transfers = std::span<const std::uint32_t>;
 
+/// What each host keeps in each round on behalf of transfers: what it receives, what it holds and sends, and what came
+/// before and is still to be forwarded.
+class Staging {
+public:
+    explicit Staging(std::size_t hosts) : changes_(hosts) {}
+
+    /// `host` keeps `bytes` in the rounds from `begin` up to `end`.
+    void add(std::uint32_t host, std::uint32_t begin, std::uint32_t end, std::uint64_t bytes) {
+        changes_[host].push_back({begin, bytes, true});
+        changes_[host].push_back({end, bytes, false});
+    }
+
+    /// The most that `host` keeps in a round.
+    std::uint64_t most(std::uint32_t host) {
+        std::vector<Change>& changes = changes_[host];
+        std::ranges::sort(changes, {}, [](const Change& it) { return std::pair{it.round, it.more}; });  // less first
+        std::uint64_t now = 0, most = 0;
+        for (const Change& change : changes) {
+            change.more ? now += change.bytes : now -= change.bytes;
+            most = std::max(most, now);
+        }
+        return most;
+    }
+
+private:
+    struct Change {
+        std::uint32_t round;
+        std::uint64_t bytes;
+        bool more;
+    };
+    std::vector<std::vector<Change>> changes_;
+};
+
 /// The transfers of one parcel, by receiving host and first byte.
 class Delivery {
 public:
-    Delivery(const Facts& facts, std::uint32_t parcel, Transfers transfers)
-        : facts_{facts}, t_{facts.t.transfers}, parcel_{parcel}, transfers_{transfers} {}
+    Delivery(const Facts& facts, const std::vector<std::uint32_t>& groups, std::uint32_t parcel, Transfers transfers)
+        : facts_{facts}, groups_{groups}, t_{facts.t.transfers}, parcel_{parcel}, transfers_{transfers} {}
 
-    void check() {
+    void check() const {
         const std::vector<std::int32_t> missing = facts_.missing(parcel_);
         Transfers left = transfers_;
         for (std::int32_t host : missing) left = left.subspan(check_tiles(host, left));
@@ -29,10 +62,18 @@ public:
             throw failure("parcel {}: transfer {} goes to host '{}', which needs none of it", parcel_, left.front(),
                           name(t_.to[left.front()]));
         check_groups(missing);
-        bool relayed = false;
-        for (std::uint32_t transfer : transfers_) relayed = !holds_source(transfer) || relayed;
-        if (relayed) check_relays(missing);
+        const std::uint64_t element = facts_.t.parcels.element[parcel_];
+        for (std::uint32_t transfer : transfers_) {
+            if (t_.begin[transfer] % element != 0 || t_.end[transfer] % element != 0)
+                throw failure("parcel {}: transfer {} ends inside an element of {} bytes", parcel_, transfer, element);
+            if ((t_.forwards[transfer] != 0) == holds_source(transfer))
+                throw failure("parcel {}: transfer {} is marked as what it is not (forwards)", parcel_, transfer);
+            if (t_.forwards[transfer]) check_forward(transfer, missing);
+        }
     }
+
+    /// Adds to `staging` what hosts keep because they forward it later.
+    void count_waiting(Staging& staging) const;
 
 private:
     const std::string& name(std::uint32_t host) const { return facts_.t.hosts.name[host]; }
@@ -65,11 +106,11 @@ private:
     }
 
     void check_groups(std::span<const std::int32_t> missing) const;
-    std::uint32_t into(std::int32_t host, std::uint64_t byte) const;
-    void check_relays(std::span<const std::int32_t> missing) const;
-    void check_byte(std::span<const std::int32_t> missing, std::uint64_t byte) const;
+    Transfers into(std::uint32_t host, std::uint64_t begin, std::uint64_t end) const;
+    void check_forward(std::uint32_t transfer, std::span<const std::int32_t> missing) const;
 
     const Facts& facts_;
+    const std::vector<std::uint32_t>& groups_;  // switch group of each host
     const decltype(HostTables::transfers)& t_;
     std::uint32_t parcel_;
     Transfers transfers_;
@@ -77,88 +118,116 @@ private:
 
 /// Into a switch group with holders nothing comes from outside, into another one each byte once.
 void Delivery::check_groups(std::span<const std::int32_t> missing) const {
-    const auto& group = facts_.t.hosts.switch_group;
-    std::set<std::string_view> held;
+    const std::vector<std::uint32_t>& group = groups_;
+    std::set<std::uint32_t> held;
     for (std::int32_t host : facts_.holding(parcel_)) held.insert(group[host]);
     if (held.empty()) return;
-    std::map<std::string_view, std::uint64_t> entered;
+    std::map<std::uint32_t, std::uint64_t> entered;
     for (std::int32_t host : missing) {
         if (!held.contains(group[host])) entered[group[host]] = 0;
     }
     for (std::uint32_t transfer : transfers_) {
-        const std::string& to = group[t_.to[transfer]];
+        const std::uint32_t to = group[t_.to[transfer]];
         if (t_.from[transfer] == storage_host || group[t_.from[transfer]] == to) continue;
         if (held.contains(to))
             throw failure("parcel {}: transfer {} comes from outside the receiver's switch group '{}'", parcel_,
-                          transfer, to);
+                          transfer, facts_.t.hosts.switch_group[t_.to[transfer]]);
         entered[to] += t_.end[transfer] - t_.begin[transfer];
     }
-    for (const auto& [name, bytes] : entered) {
+    for (const auto& [number, bytes] : entered) {
         if (bytes != facts_.t.parcels.bytes[parcel_])
-            throw failure("parcel {}: {} bytes come into switch group '{}', of {}", parcel_, bytes, name,
-                          facts_.t.parcels.bytes[parcel_]);
+            throw failure("parcel {}: {} bytes come into the switch group of host '{}', of {}", parcel_, bytes,
+                          name(number), facts_.t.parcels.bytes[parcel_]);
     }
 }
 
-/// The transfer that brings `byte` to `host`, which is one of those that are sent it.
-std::uint32_t Delivery::into(std::int32_t host, std::uint64_t byte) const {
-    const auto key = std::pair{static_cast<std::uint32_t>(host), byte};
-    const auto after = std::ranges::upper_bound(transfers_, key, {}, [&](std::uint32_t transfer) {
+/// The transfers that bring the bytes from `begin` up to `end` to `host`, which is sent all bytes once.
+Transfers Delivery::into(std::uint32_t host, std::uint64_t begin, std::uint64_t end) const {
+    const auto first = std::ranges::upper_bound(transfers_, std::pair{host, begin}, {}, [&](std::uint32_t transfer) {
+        return std::pair{t_.to[transfer], t_.end[transfer]};
+    });
+    const auto last = std::ranges::lower_bound(transfers_, std::pair{host, end}, {}, [&](std::uint32_t transfer) {
         return std::pair{t_.to[transfer], t_.begin[transfer]};
     });
-    return *(after - 1);
+    return {first, last};
 }
 
-void Delivery::check_relays(std::span<const std::int32_t> missing) const {
+/// All bytes that a host forwards come to it in earlier rounds. So following a byte back leads to lower and lower
+/// rounds, and to a holder in the end, and hosts that go through the rounds in order never wait in a circle.
+void Delivery::check_forward(std::uint32_t transfer, std::span<const std::int32_t> missing) const {
+    const std::uint32_t from = t_.from[transfer];
+    if (!std::ranges::binary_search(missing, static_cast<std::int32_t>(from)))
+        throw failure("parcel {}: transfer {} comes from host '{}', which never has it", parcel_, transfer, name(from));
+    for (std::uint32_t before : into(from, t_.begin[transfer], t_.end[transfer])) {
+        if (t_.round[before] >= t_.round[transfer])
+            throw failure("parcel {}: host '{}' forwards bytes {} to {} in round {}, but has them after round {}",
+                          parcel_, name(from), std::max(t_.begin[before], t_.begin[transfer]),
+                          std::min(t_.end[before], t_.end[transfer]), t_.round[transfer], t_.round[before]);
+    }
+}
+
+void Delivery::count_waiting(Staging& staging) const {
+    // The last round in which each host forwards the bytes of each transfer into it; those between two ends of forwards
+    // have one last round.
+    std::map<std::uint32_t, std::vector<std::uint32_t>> forwards;  // by sender
     for (std::uint32_t transfer : transfers_) {
-        if (!holds_source(transfer) &&
-            !std::ranges::binary_search(missing, static_cast<std::int32_t>(t_.from[transfer])))
-            throw failure("parcel {}: transfer {} comes from host '{}', which never has it", parcel_, transfer,
-                          name(t_.from[transfer]));
+        if (t_.forwards[transfer]) forwards[t_.from[transfer]].push_back(transfer);
     }
-    // Between two ends of transfers, all bytes take the same way.
-    std::vector<std::uint64_t> begins;
-    for (std::uint32_t transfer : transfers_) begins.push_back(t_.begin[transfer]);
-    std::ranges::sort(begins);
-    const auto end = std::ranges::unique(begins).begin();
-    for (auto byte = begins.begin(); byte != end; ++byte) check_byte(missing, *byte);
-}
-
-void Delivery::check_byte(std::span<const std::int32_t> missing, std::uint64_t byte) const {
-    enum class State : std::uint8_t { unknown, on_the_way, reached };
-    std::vector<State> states(missing.size(), State::unknown);
-    std::vector<std::size_t> path;
-    for (std::size_t start = 0; start < missing.size(); ++start) {
-        path.clear();
-        for (std::size_t at = start; states[at] != State::reached;) {
-            if (states[at] == State::on_the_way)
-                throw failure("parcel {}: byte {} goes round in a circle at host '{}'", parcel_, byte,
-                              name(static_cast<std::uint32_t>(missing[at])));
-            states[at] = State::on_the_way;
-            path.push_back(at);
-            const std::uint32_t transfer = into(missing[at], byte);
-            if (holds_source(transfer)) break;
-            const auto from = std::ranges::lower_bound(missing, static_cast<std::int32_t>(t_.from[transfer]));
-            at = static_cast<std::size_t>(from - missing.begin());
+    for (auto& [host, own] : forwards) {
+        std::vector<std::uint64_t> ends;
+        for (std::uint32_t transfer : own) ends.insert(ends.end(), {t_.begin[transfer], t_.end[transfer]});
+        for (std::uint32_t transfer : into(host, 0, facts_.t.parcels.bytes[parcel_]))
+            ends.push_back(t_.begin[transfer]);
+        std::ranges::sort(ends);
+        ends.erase(std::ranges::unique(ends).begin(), ends.end());
+        std::vector<std::uint32_t> last(ends.size(), 0);
+        std::vector<bool> is_sent(ends.size(), false);
+        for (std::uint32_t transfer : own) {
+            auto i = static_cast<std::size_t>(std::ranges::lower_bound(ends, t_.begin[transfer]) - ends.begin());
+            for (; ends[i] < t_.end[transfer]; ++i) {
+                last[i] = std::max(last[i], t_.round[transfer]);
+                is_sent[i] = true;
+            }
         }
-        for (std::size_t at : path) states[at] = State::reached;
+        for (std::size_t i = 0; i + 1 < ends.size(); ++i) {
+            if (is_sent[i])
+                staging.add(host, t_.round[into(host, ends[i], ends[i + 1]).front()] + 1, last[i] + 1,
+                            ends[i + 1] - ends[i]);
+        }
     }
 }
 
-/// Throws when in some round one host has two partners; each entry is round, host, partner. Returns how many rounds the
-/// host takes part in that takes part in most.
-std::uint64_t check_partners(std::vector<std::array<std::uint32_t, 3>>& entries, const Facts& facts,
-                             std::string_view verb) {
+/// Adds what hosts receive, and what they hold and send.
+void count_in_flight(const Facts& facts, Staging& staging) {
+    const auto& t = facts.t.transfers;
+    for (std::size_t i = 0; i < t.parcel.size(); ++i) {
+        if (t.from[i] == storage_host) continue;
+        const std::uint64_t bytes = t.end[i] - t.begin[i];
+        staging.add(t.to[i], t.round[i], t.round[i] + 1, bytes);
+        if (!t.forwards[i]) staging.add(t.from[i], t.round[i], t.round[i] + 1, bytes);
+    }
+}
+
+void check_staging(const Facts& facts, Staging& staging) {
+    for (std::uint32_t host = 0; host < facts.hosts(); ++host) {
+        const std::uint64_t most = staging.most(host);
+        if (most != facts.t.loads.staging[host])
+            throw failure("host '{}': {} bytes of staging are stored, {} counted", facts.t.hosts.name[host],
+                          facts.t.loads.staging[host], most);
+        if (most > facts.t.window)
+            throw failure("host '{}': keeps {} bytes in a round, more than the window of {}", facts.t.hosts.name[host],
+                          most, facts.t.window);
+    }
+}
+
+/// Throws when in some round one host has two partners; each entry is round, host, partner.
+void check_partners(std::vector<std::array<std::uint32_t, 3>>& entries, const Facts& facts, std::string_view verb) {
     std::ranges::sort(entries);
     for (std::size_t i = 1; i < entries.size(); ++i) {
         const auto& [round, host, partner] = entries[i];
         if (entries[i - 1][0] == round && entries[i - 1][1] == host && entries[i - 1][2] != partner)
             throw failure("round {}: host '{}' {} two hosts", round, facts.t.hosts.name[host], verb);
     }
-    std::vector<std::uint64_t> rounds(facts.hosts(), 0);
-    for (std::size_t i = 0; i < entries.size(); ++i)
-        rounds[entries[i][1]] += i == 0 || entries[i - 1][0] != entries[i][0] || entries[i - 1][1] != entries[i][1];
-    return rounds.empty() ? 0 : *std::ranges::max_element(rounds);
 }
 
 }  // namespace
@@ -168,12 +237,18 @@ void check_transfers(const Facts& facts) {
     std::vector<std::uint32_t> order(t.parcel.size());
     std::iota(order.begin(), order.end(), 0u);
     std::ranges::sort(order, {}, [&](std::uint32_t i) { return std::tuple{t.parcel[i], t.to[i], t.begin[i]}; });
+    const std::vector<std::uint32_t> groups = facts.switch_groups();
+    Staging staging{facts.hosts()};
     std::size_t next = 0;
     for (std::uint32_t parcel = 0; parcel < facts.parcels(); ++parcel) {
         const std::size_t first = next;
         while (next < order.size() && t.parcel[order[next]] == parcel) ++next;
-        Delivery{facts, parcel, Transfers{order}.subspan(first, next - first)}.check();
+        const Delivery delivery{facts, groups, parcel, Transfers{order}.subspan(first, next - first)};
+        delivery.check();
+        delivery.count_waiting(staging);
     }
+    count_in_flight(facts, staging);
+    check_staging(facts, staging);
 }
 
 void check_rounds(const Facts& facts) {
@@ -193,9 +268,8 @@ void check_rounds(const Facts& facts) {
         received.push_back({t.round[i], t.to[i], t.from[i]});
     }
     if (rounds != facts.t.rounds) throw failure("rounds: {} are stored, {} counted", facts.t.rounds, rounds);
-    const std::uint64_t fewest =
-        std::max(check_partners(sent, facts, "sends to"), check_partners(received, facts, "receives from"));
-    if (rounds != fewest) throw failure("rounds: {}, no host takes part in more than {}", rounds, fewest);
+    check_partners(sent, facts, "sends to");
+    check_partners(received, facts, "receives from");
 }
 
 }  // namespace tpx

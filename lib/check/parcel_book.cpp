@@ -43,7 +43,7 @@ std::optional<std::uint32_t> SetNumbers::find(std::span<const std::int32_t> rank
 
 auto ParcelBook::key(std::uint32_t parcel) const {
     const auto& p = tables_.parcels;
-    return std::tuple{p.needers[parcel], p.holders[parcel], p.role[parcel], p.recut[parcel]};
+    return std::tuple{p.needers[parcel], p.holders[parcel], p.role[parcel], p.recut[parcel], p.element[parcel]};
 }
 
 ParcelBook::ParcelBook(const HostTables& tables)
@@ -71,10 +71,11 @@ ParcelBook::ParcelBook(const HostTables& tables)
 }
 
 void ParcelBook::add(std::uint32_t holders, std::uint32_t needers, std::uint32_t role, bool recut, std::uint32_t tensor,
-                     std::uint64_t bytes) {
+                     std::uint64_t elements, std::uint32_t element) {
+    const std::uint64_t bytes = elements * element;
     const auto parcels =
         std::span{order_}.subspan(of_needers_[needers], of_needers_[needers + 1] - of_needers_[needers]);
-    const auto wanted = std::tuple{needers, holders, role, std::uint32_t{recut}};
+    const auto wanted = std::tuple{needers, holders, role, std::uint32_t{recut}, element};
     const auto at = std::ranges::lower_bound(parcels, wanted, {}, [&](std::uint32_t parcel) { return key(parcel); });
     if (at == parcels.end() || key(*at) != wanted)
         throw failure("role '{}': no parcel has the {} bytes that set {} of old ranks holds{} and set {} needs",

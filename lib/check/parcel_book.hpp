@@ -32,10 +32,10 @@ public:
     const SetNumbers& holders() const { return holders_; }
     const SetNumbers& needers() const { return needers_; }
 
-    /// Notes that the current rank needs `bytes` more of `role`, which these sets hold and need, of tensor number
-    /// `tensor`. Throws Error when no parcel is of them.
+    /// Notes that the current rank needs `elements` more, of `element` bytes each, of `role`, which these sets hold and
+    /// need, of tensor number `tensor`. Throws Error when no parcel is of them.
     void add(std::uint32_t holders, std::uint32_t needers, std::uint32_t role, bool recut, std::uint32_t tensor,
-             std::uint64_t bytes);
+             std::uint64_t elements, std::uint32_t element);
 
     /// Throws Error unless what was added since the last call is what the parcels say of `rank`: the bytes of each, and
     /// the lowest tensor.
@@ -52,7 +52,7 @@ private:
 
     const HostTables& tables_;
     SetNumbers holders_, needers_;
-    std::vector<std::uint32_t> order_;       // parcels by needers, holders, role, recut
+    std::vector<std::uint32_t> order_;       // parcels by needers, holders, role, recut, element
     std::vector<std::uint32_t> of_needers_;  // where in order_ the parcels of each set of needers begin
     ListColumn sets_of_rank_;                // sets of needers that each new rank is in
     std::vector<Found> found_;               // by parcel

@@ -135,8 +135,8 @@ void PieceNeeds::add_cell(std::uint32_t tensor, const Box& cell, std::span<const
                       to_string(cell));
     const bool recut = std::ranges::any_of(
         new_boxes, [&](const Box& box) { return std::ranges::find(old_boxes, box) == old_boxes.end(); });
-    book_.add(*holders, *needers, roles_[tensor], recut, tensor,
-              static_cast<std::uint64_t>(volume(cell)) * static_cast<std::uint64_t>(itemsize(of.dtype)));
+    book_.add(*holders, *needers, roles_[tensor], recut, tensor, static_cast<std::uint64_t>(volume(cell)),
+              static_cast<std::uint32_t>(itemsize(of.dtype)));
 }
 
 }  // namespace tpx

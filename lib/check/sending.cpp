@@ -24,9 +24,12 @@ public:
                 throw failure("sending/disks: host '{}' reads no disk, or its NIC is named too", t_.hosts.name[host]);
             disk_[host] = true;
         }
-        std::map<std::string_view, std::uint32_t> numbers;
-        for (const std::string& group : t_.hosts.switch_group)
-            group_.push_back(numbers.emplace(group, static_cast<std::uint32_t>(numbers.size())).first->second);
+        group_ = facts.switch_groups();
+        transfers_.resize(facts.hosts());
+        for (std::uint32_t from : t_.transfers.from) {
+            if (from != storage_host) ++transfers_[from];
+        }
+        for (std::uint32_t element : t_.parcels.element) element_ = std::max<std::uint64_t>(element_, element);
     }
 
     void run() {
@@ -55,6 +58,11 @@ private:
         return t_.hosts.disk_read[host] > 0 ? t_.hosts.disk_read[host] : default_disk_read;
     }
 
+    static Hosts joined(Hosts a, const Hosts& b) {
+        a.insert(a.end(), b.begin(), b.end());
+        return a;
+    }
+
     /// What disks read for the host itself.
     void add_own_reads(std::uint32_t parcel) {
         const auto holding = facts_.holding(parcel);
@@ -64,12 +72,18 @@ private:
         }
     }
 
-    /// Adds `copies` of the parcel if all who may send them are named: holders and those who were sent it before.
-    void demand(std::uint32_t parcel, const Hosts& holders, const Hosts& relays, std::uint64_t copies) {
-        const bool confined = std::ranges::all_of(holders, [&](std::int32_t h) { return nic_[h] || disk_[h]; }) &&
-                              std::ranges::all_of(relays, [&](std::int32_t h) { return bool{nic_[h]}; });
+    /// Adds `copies` of the parcel if all who may send them are named: those who read them to send them, and others.
+    void demand(std::uint32_t parcel, const Hosts& readers, const Hosts& others, std::uint64_t copies) {
+        const bool confined = std::ranges::all_of(readers, [&](std::int32_t h) { return nic_[h] || disk_[h]; }) &&
+                              std::ranges::all_of(others, [&](std::int32_t h) { return bool{nic_[h]}; });
         if (confined) confined_ += copies * t_.parcels.bytes[parcel];
     }
+
+    /// The hosts of a switch group that have a parcel to begin with, read it only to send it, and lack it.
+    struct Group {
+        Hosts holders, readers, lacking;
+        bool is_held() const { return !holders.empty() || !readers.empty(); }
+    };
 
     void add(std::uint32_t parcel, const Hosts& missing);
     void check_load(std::uint32_t host) const;
@@ -79,32 +93,37 @@ private:
     std::vector<bool> nic_, disk_;  // named
     std::vector<std::uint32_t> group_;
     std::uint64_t confined_ = 0;
+    std::vector<std::uint64_t> transfers_;  // that each host sends
+    std::uint64_t element_ = 1;             // the largest
 };
 
 void Sending::add(std::uint32_t parcel, const Hosts& missing) {
-    const auto holding = facts_.holding(parcel);
-    std::map<std::uint32_t, std::pair<Hosts, Hosts>> groups;  // holders and those who lack it
-    for (std::int32_t host : holding) groups[group_[host]].first.push_back(host);
-    for (std::int32_t host : missing) groups[group_[host]].second.push_back(host);
-    Hosts near;
-    std::uint64_t entered = 0;
-    for (const auto& [group, hosts] : groups) {
-        const auto& [holders, lacking] = hosts;
-        if (lacking.empty()) continue;
-        if (!holders.empty()) demand(parcel, holders, {}, 1);
-        demand(parcel, holders, lacking, lacking.size() - 1);
-        if (holders.empty())
-            ++entered;
-        else
-            near.insert(near.end(), lacking.begin(), lacking.end());
+    std::map<std::uint32_t, Group> groups;
+    Hosts holders, readers, near;
+    for (std::int32_t host : facts_.holding(parcel)) {
+        const bool needs = std::ranges::binary_search(facts_.needing(parcel), host);
+        const bool reads = t_.state == "stores" && !needs;
+        (reads ? groups[group_[host]].readers : groups[group_[host]].holders).push_back(host);
+        (reads ? readers : holders).push_back(host);
     }
-    const Hosts all{holding.begin(), holding.end()};
-    if (entered > 0) demand(parcel, all, near, 1);
-    if (entered > 1) demand(parcel, all, missing, entered - 1);
+    for (std::int32_t host : missing) groups[group_[host]].lacking.push_back(host);
+    std::uint64_t entered = 0;
+    for (const auto& [number, group] : groups) {
+        if (group.lacking.empty()) continue;
+        if (group.is_held()) demand(parcel, group.readers, group.holders, 1);
+        demand(parcel, {}, joined(group.holders, group.lacking), group.lacking.size() - 1);
+        if (group.is_held())
+            near.insert(near.end(), group.lacking.begin(), group.lacking.end());
+        else
+            ++entered;
+    }
+    if (entered > 0) demand(parcel, near.empty() ? readers : Hosts{}, joined(holders, near), 1);
+    if (entered > 1) demand(parcel, {}, joined(holders, missing), entered - 1);
 }
 
 void Sending::check_load(std::uint32_t host) const {
-    constexpr double rounding = 2;  // bytes
+    // Shares are rounded to bytes, and the ends of each transfer to elements.
+    const double rounding = 2 + static_cast<double>(transfers_[host] * (element_ - 1));
     const auto too_long = [&](std::uint64_t bytes, double rate) {
         return static_cast<double>(bytes) > t_.sending_seconds * rate * (1 + 1e-12) + rounding;
     };

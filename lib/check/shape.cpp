@@ -67,7 +67,7 @@ void check_sets(std::string_view name, const ListColumn& sets, std::size_t ranks
 
 void check_rates(std::string_view column, std::span<const double> rates) {
     for (double rate : rates) {
-        if (!std::isfinite(rate) || rate < 0) throw failure("{}: {} is no rate", column, rate);
+        if (!std::isfinite(rate) || rate < 0) throw failure("{}: {} is not a rate", column, rate);
     }
 }
 
@@ -76,7 +76,8 @@ void check_hosts(const HostTables& t) {
     const std::size_t count = h.name.size();
     check_rows("hosts", count, h.gpus, h.nic, h.disk_read, h.disk_write, h.memory, h.switch_group, h.rails, h.lost,
                h.spare, h.price);
-    check_rows("loads", count, t.loads.disk_read, t.loads.disk_write, t.loads.nic_in, t.loads.nic_out, t.loads.memory);
+    check_rows("loads", count, t.loads.disk_read, t.loads.disk_write, t.loads.nic_in, t.loads.nic_out, t.loads.memory,
+               t.loads.staging);
     check_names("hosts/name", h.name);
     check_flags("hosts", h.lost, h.spare);
     check_rates("hosts/nic", h.nic);
@@ -111,7 +112,7 @@ void check_parcels(const HostTables& t) {
     check_rows("roles", r.name.size(), r.dtype, r.needed, r.kept, r.local, r.same_host, r.other_host, r.storage);
     check_names("roles/name", r.name);
     const auto& p = t.parcels;
-    check_rows("parcels", p.bytes.size(), p.holders, p.needers, p.role, p.tensor, p.recut);
+    check_rows("parcels", p.bytes.size(), p.holders, p.needers, p.role, p.tensor, p.recut, p.element);
     check_below("parcels/holders", p.holders, t.holders.begin.size() - 1);
     check_below("parcels/needers", p.needers, t.needers.begin.size() - 1);
     check_below("parcels/role", p.role, r.name.size());
@@ -124,6 +125,8 @@ void check_parcels(const HostTables& t) {
         if (p.bytes[i] == 0 || p.bytes[i] > (most_bytes - sum) / needers)
             throw failure("parcels/bytes: {} bytes for {} ranks", p.bytes[i], needers);
         sum += p.bytes[i] * needers;
+        if (p.element[i] == 0 || p.bytes[i] % p.element[i] != 0)
+            throw failure("parcels/element: {} bytes in elements of {}", p.bytes[i], p.element[i]);
     }
 }
 
@@ -142,10 +145,12 @@ void check_blocks(const HostTables& t) {
 
 void check_transfers(const HostTables& t) {
     const auto& f = t.transfers;
-    check_rows("transfers", f.parcel.size(), f.from, f.to, f.begin, f.end, f.round);
+    check_rows("transfers", f.parcel.size(), f.from, f.to, f.begin, f.end, f.round, f.forwards);
+    check_flags("transfers/forwards", f.forwards);
     check_below("transfers/parcel", f.parcel, t.parcels.bytes.size());
     check_below("transfers/from", f.from, t.hosts.name.size(), storage_host);
     check_below("transfers/to", f.to, t.hosts.name.size());
+    check_below("transfers/round", f.round, std::uint64_t{1} << 31);
     for (std::size_t i = 0; i < f.parcel.size(); ++i) {
         if (f.begin[i] >= f.end[i] || f.end[i] > t.parcels.bytes[f.parcel[i]])
             throw failure("transfers: transfer {} has bytes {} to {} of {}", i, f.begin[i], f.end[i],
@@ -158,7 +163,7 @@ void check_transfers(const HostTables& t) {
             throw failure("sending: its hosts do not ascend");
     }
     if (!std::isfinite(t.sending_seconds) || t.sending_seconds < 0)
-        throw failure("sending_seconds: {} is no time", t.sending_seconds);
+        throw failure("sending_seconds: {} is not a time", t.sending_seconds);
 }
 
 void check_held(const HeldTables& held, std::size_t old_ranks, std::size_t new_ranks) {

@@ -40,6 +40,7 @@ struct HostTables {
     std::uint64_t crossing = 0;
     std::uint64_t bound = 0;
     std::uint64_t rounds = 0;
+    std::uint64_t window = 0;
     std::uint64_t sending_bytes = 0;
     double sending_seconds = 0;
     struct {
@@ -54,7 +55,7 @@ struct HostTables {
         std::vector<std::int64_t> price;
     } hosts;
     struct {
-        std::vector<std::uint64_t> disk_read, disk_write, nic_in, nic_out, memory;
+        std::vector<std::uint64_t> disk_read, disk_write, nic_in, nic_out, memory, staging;
     } loads;  ///< by host
     struct {
         std::vector<std::int32_t> host, device;
@@ -69,13 +70,14 @@ struct HostTables {
     struct {
         std::vector<std::uint32_t> holders, needers, role, tensor, recut;
         std::vector<std::uint64_t> bytes;
+        std::vector<std::uint32_t> element;
     } parcels;
     struct {
         std::vector<std::uint32_t> begin, end, host;
         std::vector<std::int64_t> price;
     } blocks;
     struct {
-        std::vector<std::uint32_t> parcel, from, to, round;
+        std::vector<std::uint32_t> parcel, from, to, round, forwards;
         std::vector<std::uint64_t> begin, end;
     } transfers;
     std::vector<std::uint32_t> sending_hosts, sending_disks;

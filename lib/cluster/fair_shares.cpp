@@ -10,18 +10,19 @@ namespace {
 
 int power_below(double share) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1.0, share)))); }
 
-// Halves shares, those of low priority first, until they fit into `free`.
-void shrink(std::vector<int>& shares, const std::vector<std::size_t>& rising, int free) {
+// Halves shares, those of low priority first, until they fit into `free`; none falls below its least.
+void shrink(std::vector<int>& shares, std::span<const Claim> claims, const std::vector<std::size_t>& rising, int free) {
     long sum = 0;
     for (const std::size_t i : rising) sum += shares[i];
     for (auto next = rising.begin(); sum > free && next != rising.end();) {
         int& share = shares[*next];
-        if (share == 1) {
+        const int less = std::max(claims[*next].least, share / 2);
+        if (less == share) {
             ++next;
             continue;
         }
-        share /= 2;
-        sum -= share;
+        sum -= share - less;
+        share = less;
     }
 }
 
@@ -37,8 +38,9 @@ std::vector<int> weighted_fair_shares(std::span<const Claim> claims, int gpus) {
     while (!open.empty()) {
         double weights = 0;
         for (const std::size_t i : open) weights += claims[i].priority;
-        for (const std::size_t i : open) shares[i] = power_below(free * claims[i].priority / weights);
-        shrink(shares, open, free);
+        for (const std::size_t i : open)
+            shares[i] = std::max(claims[i].least, power_below(free * claims[i].priority / weights));
+        shrink(shares, claims, open, free);
         const auto settled =
             std::ranges::stable_partition(open, [&](std::size_t i) { return shares[i] < claims[i].demand; });
         if (settled.empty()) break;

@@ -85,7 +85,7 @@ std::vector<TraceJob> generated(const TraceRecipe& recipe, const Cluster& cluste
         job.name = fmt::format("random-{}", i);
         job.line = static_cast<std::size_t>(i) + 1;
         job.arrival = now += time_of(arrivals.exponential(3600 / recipe.hourly));
-        job.gpus = job.most = pick(choices, sizes.unit());
+        job.gpus = job.least = job.most = pick(choices, sizes.unit());
         const auto priority = static_cast<std::size_t>(sizes.unit() * static_cast<double>(recipe.priorities.size()));
         job.priority = recipe.priorities[priority];
         const double seconds = recipe.mean_duration ? durations.exponential(*recipe.mean_duration)

@@ -65,6 +65,11 @@ std::optional<Grant> GpuPool::place(const Needs& needs, int gpus) const {
     return {};
 }
 
+bool GpuPool::fits(const Needs& needs, std::span<const GpuShare> parts) const {
+    return std::ranges::all_of(parts,
+                               [&](const GpuShare& part) { return part.gpus <= room(hosts_[part.host], needs); });
+}
+
 std::optional<Grant> GpuPool::place_more(const Needs& needs, const Grant& held, int more) const {
     Grant grown = held;
     for (GpuShare& part : grown.parts) {

@@ -33,7 +33,9 @@ public:
     /// GPUs for who has such `needs`, all of one kind: on one host if any has room, the one with least; else on as few
     /// hosts as can be. Nothing where they do not fit now.
     std::optional<Grant> place(const Needs& needs, int gpus) const;
-    /// The same, beside what it has in `held`: hosts of `held` come first.
+    /// Whether all of `parts` are free now.
+    bool fits(const Needs& needs, std::span<const GpuShare> parts) const;
+    /// The same as place(), beside what it has in `held`: hosts of `held` come first.
     std::optional<Grant> place_more(const Needs& needs, const Grant& held, int more) const;
 
     /// The grant with `gpus` of `held`'s GPUs: hosts with few of them are left first.

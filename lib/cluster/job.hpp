@@ -66,12 +66,13 @@ public:
 struct TraceJob {
     std::string name;
     Time arrival = 0;
-    int gpus = 1;            ///< that it asks for
-    int least = 1;           ///< the fewest that it can use
-    int most = 1;            ///< the most that it can use
-    int kind = any;          ///< of GPU
-    std::vector<int> kinds;  ///< those on which it can run with what it asks for, fastest first; empty: all alike
-    double work = 0;         ///< in millionths of the unit of `speed`: microseconds where the rate is 1
+    int gpus = 1;             ///< that it asks for
+    int least = 1;            ///< a running job never has fewer, whatever the policy
+    int most = 1;             ///< nor more
+    bool own_limits = false;  ///< the trace or the user set `least` and `most`; else they follow from the rates alone
+    int kind = any;           ///< of GPU
+    std::vector<int> kinds;   ///< those on which it can run with what it asks for, fastest first; empty: all alike
+    double work = 0;          ///< in millionths of the unit of `speed`: microseconds where the rate is 1
     std::shared_ptr<const Speed> speed;
     double priority = 1;
     int tenant = any;
@@ -85,5 +86,14 @@ struct TraceJob {
     std::shared_ptr<const JobModel> model_state;  ///< null where costs of changes do not depend on it
     std::size_t line = 0;                         ///< of the trace
 };
+
+/// How many GPUs jobs may have for which their trace sets no limits, as multiples of what they ask for.
+struct Elasticity {
+    double least = 1;  ///< from 0 to 1
+    double most = 1;   ///< at least 1
+};
+
+/// Sets the limits of `job`, at least one GPU, unless it has its own.
+void set_limits(TraceJob& job, const Elasticity& elasticity);
 
 }  // namespace tpx

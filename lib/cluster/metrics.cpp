@@ -39,12 +39,7 @@ Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const 
     for (std::size_t id = 0; id < jobs.size(); ++id) {
         const JobResult& result = results.jobs[id];
         first = std::min(first, result.arrival);
-        last = std::max(last, result.finish);
-        const Time time = result.finish - result.arrival;
-        times.push_back(seconds_of(time));
-        queueing.push_back(seconds_of(result.start - result.arrival));
-        const double alone = jobs[id].work / full_rate(jobs[id], cluster);
-        if (alone > 0) slowdowns.push_back(static_cast<double>(time) / alone);
+        if (result.start != never) queueing.push_back(seconds_of(result.start - result.arrival));
         held += result.held;
         worked += result.worked;
         trained += result.trained;
@@ -53,10 +48,19 @@ Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const 
         summary.paused += seconds_of(result.paused);
         summary.changes += result.changes;
         summary.stops += result.stops;
-        if (!jobs[id].deadline) continue;
-        ++summary.deadlines;
-        summary.kept += time <= *jobs[id].deadline;
+        summary.deadlines += jobs[id].deadline.has_value();
+        if (result.finish == never) {
+            ++summary.unfinished;
+            continue;
+        }
+        last = std::max(last, result.finish);
+        const Time time = result.finish - result.arrival;
+        times.push_back(seconds_of(time));
+        const double alone = jobs[id].work / full_rate(jobs[id], cluster);
+        if (alone > 0) slowdowns.push_back(static_cast<double>(time) / alone);
+        summary.kept += jobs[id].deadline && time <= *jobs[id].deadline;
     }
+    summary.started = queueing.size();
     summary.mean_jct = mean(times);
     summary.median_jct = quantile(times, 0.5);
     summary.p99_jct = quantile(times, 0.99);

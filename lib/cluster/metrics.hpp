@@ -7,10 +7,13 @@
 
 namespace tpx {
 
-/// The numbers of one policy. Times are seconds; a quantile is the value at position floor(q n) of n sorted ones.
+/// The numbers of one policy. Times are seconds; a quantile is the value at position floor(q n) of n sorted ones. Times
+/// and slowdowns are those of the jobs that finished, queueing that of the jobs that started.
 struct Summary {
     std::size_t jobs = 0;
-    double mean_jct = 0;  ///< from arrival to finish
+    std::size_t unfinished = 0;
+    std::size_t started = 0;  ///< jobs that got GPUs at least once
+    double mean_jct = 0;      ///< from arrival to finish
     double median_jct = 0;
     double p99_jct = 0;
     double mean_queueing = 0;  ///< from arrival to the first GPU

@@ -30,7 +30,7 @@ int PlanTable::find(const std::string& name) const {
     return found == plans_.end() ? any : static_cast<int>(found - plans_.begin());
 }
 
-void PlanTable::add(const std::string& plan, HostShape shape, double seconds) {
+bool PlanTable::add(const std::string& plan, HostShape shape, double seconds) {
     int index = find(plan);
     if (index == any) {
         const bool digits =
@@ -39,7 +39,8 @@ void PlanTable::add(const std::string& plan, HostShape shape, double seconds) {
         index = plans() - 1;
     }
     std::ranges::sort(shape, std::greater{});
-    if (seconds > 0) plans_[index].seconds[std::accumulate(shape.begin(), shape.end(), 0)][shape] = seconds;
+    if (!(seconds > 0)) return true;
+    return plans_[index].seconds[std::accumulate(shape.begin(), shape.end(), 0)].try_emplace(shape, seconds).second;
 }
 
 double PlanTable::compute(const Plan& plan, const HostShape& shape) const {

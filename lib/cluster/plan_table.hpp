@@ -19,8 +19,9 @@ HostShape shape_of(const Grant& grant);
 /// data parallelism of some kind, or three digits, the degrees of pipeline, tensor and data parallelism.
 class PlanTable {
 public:
-    /// Seconds that are not positive: the plan does not fit there.
-    void add(const std::string& plan, HostShape shape, double seconds);
+    /// Seconds that are not positive: the plan does not fit there. False, and nothing is added, where the plan has
+    /// seconds there already.
+    bool add(const std::string& plan, HostShape shape, double seconds);
 
     int plans() const { return static_cast<int>(plans_.size()); }
     const std::string& name(int plan) const { return plans_[plan].name; }

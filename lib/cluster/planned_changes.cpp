@@ -69,7 +69,7 @@ PlannedChanges::Moved PlannedChanges::move(const JobModel& model, const Layout& 
     const Parcels parcels = spread(model.state, from, to);
     const Placement placement = place(parcels, hosts, seats, false);
     const Relocation moved = relocate(parcels, hosts, seats, placement, StateIn::memory, false);
-    return {predict(hosts, moved.hosts).seconds(), static_cast<double>(moved.total.other_host)};
+    return {predict(hosts, moved.hosts, RankMemory::device).seconds(), static_cast<double>(moved.total.other_host)};
 }
 
 PlannedChanges::Moved PlannedChanges::write(const JobModel& model, const std::vector<Place>& places) const {

@@ -11,7 +11,7 @@ namespace tpx {
 struct JobResult {
     Time arrival = 0;
     Time start = never;   ///< when it first got GPUs
-    Time finish = never;  ///< when its last step was done
+    Time finish = never;  ///< when its last step was done; never for a job that could not finish
     double held = 0;      ///< GPU-microseconds that it had
     double worked = 0;    ///< of these, those of a job that starts, stops for a change or trains, but not those that it
                           ///< is only about to have or to lose

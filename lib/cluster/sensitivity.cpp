@@ -4,11 +4,6 @@
 #include <algorithm>
 
 namespace tpx {
-namespace {
-
-constexpr double least_gain = 1.01;  // what more GPUs must bring to be of use
-
-}  // namespace
 
 Grant packed_grant(const TraceJob& job, const Cluster& cluster, int gpus) {
     Grant grant;
@@ -26,26 +21,23 @@ int plan_for(const TraceJob& job, const Grant& grant, const Cluster& cluster, Fr
     return freedom == Freedom::none ? 0 : job.speed->best_plan(grant, cluster, freedom == Freedom::resources);
 }
 
-Sensitivity::Sensitivity(const TraceJob& job, const Cluster& cluster, Freedom freedom, int most)
-    : rates_(most + 1), useful_(most + 1) {
+Sensitivity::Sensitivity(const TraceJob& job, const Cluster& cluster, Freedom freedom, int most) : rates_(most + 1) {
     for (int gpus = 1; gpus <= most; ++gpus) {
-        rates_[gpus] = rates_[gpus - 1];
-        useful_[gpus] = useful_[gpus - 1];
         Grant grant = packed_grant(job, cluster, gpus);
-        if (grant.parts.empty()) continue;
+        if (grant.parts.empty()) break;
         grant.plan = plan_for(job, grant, cluster, freedom);
-        const double rate = job.speed->rate(grant, cluster);
-        if (rate > rates_[gpus] * least_gain) rates_[gpus] = rate, useful_[gpus] = gpus;
+        rates_[gpus] = job.speed->rate(grant, cluster);
     }
 }
 
-std::pair<int, double> Sensitivity::step_up(int gpus, int limit) const {
-    std::pair<int, double> best{gpus, 0};
-    for (int more = gpus + 1; more <= std::min(limit, most()); ++more) {
-        const double slope = (rates_[more] - rates_[gpus]) / (more - gpus);
-        if (slope > best.second * (1 + 1e-9)) best = {useful_[more], slope};
+std::vector<int> Sensitivity::useful(int from, int to, double rate) const {
+    std::vector<int> counts;
+    for (int gpus = std::max(1, from); gpus <= std::min(to, most()); ++gpus) {
+        if (rates_[gpus] <= rate * least_gain) continue;
+        rate = rates_[gpus];
+        counts.push_back(gpus);
     }
-    return best;
+    return counts;
 }
 
 }  // namespace tpx

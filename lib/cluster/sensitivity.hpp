@@ -3,7 +3,6 @@
 
 #include "lib/cluster/job.hpp"
 
-#include <map>
 #include <vector>
 
 namespace tpx {
@@ -15,29 +14,29 @@ enum class Freedom {
     plans       ///< any plan
 };
 
-/// The rates of a job over numbers of GPUs, packed on as few hosts as can be.
+/// More GPUs are of use where they make a job faster by more than this factor.
+inline constexpr double least_gain = 1.01;
+
+/// The rates of a job over numbers of GPUs, packed on as few hosts as possible.
 class Sensitivity {
 public:
+    /// For 1 to `most` GPUs.
     Sensitivity(const TraceJob& job, const Cluster& cluster, Freedom freedom, int most);
 
-    /// Units a second with at most `gpus` GPUs.
-    double rate(int gpus) const { return rates_[gpus]; }
-    /// The fewest GPUs with the rate of at most `gpus`; 0 where it cannot run.
-    int useful(int gpus) const { return useful_[gpus]; }
+    /// Units per second with exactly `gpus` GPUs; 0 where the job cannot run on them.
+    double rate(int gpus) const { return gpus <= most() ? rates_[gpus] : 0; }
     int most() const { return static_cast<int>(rates_.size()) - 1; }
-    /// The best further step from `gpus`, up to `limit`: how many GPUs the job would have, and by how much the rate
-    /// grows a GPU. {gpus, 0} where nothing helps.
-    std::pair<int, double> step_up(int gpus, int limit) const;
+    /// The numbers of GPUs from `from` to `to` that are of use: each is faster than `rate` and all smaller ones.
+    std::vector<int> useful(int from, int to, double rate = 0) const;
 
 private:
     std::vector<double> rates_;
-    std::vector<int> useful_;
 };
 
 /// `gpus` GPUs on the first hosts of the job's kind, or of the first kind; empty where there are not so many.
 Grant packed_grant(const TraceJob& job, const Cluster& cluster, int gpus);
 
-/// The plan for `grant`, and with which rate.
+/// The plan for `grant`.
 int plan_for(const TraceJob& job, const Grant& grant, const Cluster& cluster, Freedom freedom);
 
 }  // namespace tpx

@@ -79,7 +79,8 @@ Time Simulation::change_delay(int id, const Grant& to) const {
 // Microseconds for the steps that are left, rounded up; what is left of sums that came out as whole microseconds but
 // for the last digits of a double is no microsecond more.
 double Simulation::steps_time(int id, double rate) const {
-    return std::max(0.0, std::ceil((states_[id].remaining - 1e-13 * jobs_[id].work) / rate));
+    constexpr double digits = 1e-13, most = 0.1;
+    return std::max(0.0, std::ceil(states_[id].remaining / rate - std::min(digits * jobs_[id].work / rate, most)));
 }
 
 Time Simulation::time_needed(int id, const Grant& grant) const {
@@ -154,7 +155,15 @@ void Simulation::make_ready(int id, Time delay) {
     delay > 0 ? push(now_ + delay, Kind::ready, id) : ready(id);
 }
 
+void Simulation::check_limits(int id, const Grant& grant) const {
+    const TraceJob& job = jobs_[id];
+    if (const int gpus = grant.gpus(); gpus < job.least || gpus > job.most)
+        throw failure("job '{}' was given {} GPUs but may have {} to {}; please report this", job.name, gpus, job.least,
+                      job.most);
+}
+
 void Simulation::start(int id, Grant grant, double cpu_share) {
+    check_limits(id, grant);
     assert(!grant.parts.empty() && within_quota(id, grant.gpus()));
     account(id);
     erase(waiting_, id);
@@ -180,6 +189,7 @@ void Simulation::start(int id, Grant grant, double cpu_share) {
 void Simulation::change(int id, Grant grant) {
     State& state = states_[id];
     if (grant == state.target) return;
+    check_limits(id, grant);
     account(id);
     const std::vector<GpuShare> more = difference_of(grant.parts, state.target.parts);
     const std::vector<GpuShare> fewer = difference_of(state.target.parts, grant.parts);

@@ -49,6 +49,8 @@ public:
     Time finish_of(int id) const { return states_[id].finish; }
     /// Running jobs by the time at which they finish if nothing is changed.
     const std::set<std::pair<Time, int>>& finishes() const { return finishes_; }
+    /// True where jobs train on while they are changed; then a change gives GPUs or takes some, never both.
+    bool background() const { return rules_.delays.background; }
     /// For how long a change stops a job at least.
     Time change_delay() const { return rules_.delays.change; }
     /// For how long the change of a running job to `to` would stop it.
@@ -66,7 +68,8 @@ public:
     /// Whether the quota of its tenant lets a job have `gpus` GPUs.
     bool within_quota(int id, int gpus) const;
 
-    /// Gives a waiting job what is free, for good with a share of the cores that it asks for.
+    /// Gives a waiting job what is free, for good with a share of the cores that it asks for. This and change() throw
+    /// Error for fewer or more GPUs than the job may have.
     void start(int id, Grant grant, double cpu_share = 1);
     /// Gives a running job other GPUs or another plan. Where changes go on in the background, either more GPUs or
     /// fewer, and only when the last change is done.
@@ -79,7 +82,7 @@ public:
     void wake(Time time);
 
     /// Plays the trace to its end; `progress` is called now and then with the number of jobs that have finished.
-    /// Throws Error when the policy leaves jobs waiting though nothing is to come.
+    /// Jobs that nothing to come could make go on are left unfinished: `finish` stays never.
     Results run(Policy& policy, const std::function<void(int)>& progress = {});
 
 private:
@@ -112,6 +115,7 @@ private:
         bool changing = false;
     };
 
+    void check_limits(int id, const Grant& grant) const;
     void push(Time time, Kind kind, int subject, std::vector<GpuShare> parts = {});
     Time next_time() const;
     void happen(const Event& event);
@@ -132,7 +136,8 @@ private:
     void leave(int id);
     void happen_all();
     void call(Policy& policy);
-    void check_progress() const;
+    bool is_stuck() const;
+    bool nothing_to_come() const;
     double steps_time(int id, double rate) const;
     Time round_after(Time time) const;
 

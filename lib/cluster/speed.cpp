@@ -28,6 +28,12 @@ double TableSpeed::rate(int kind, int gpus) const {
     return below->second + way * (above->second - below->second);
 }
 
+bool TableSpeed::add(Mix mix) {
+    if (std::ranges::find(mixes_, mix.gpus, &Mix::gpus) != mixes_.end()) return false;
+    mixes_.push_back(std::move(mix));
+    return true;
+}
+
 std::pair<int, double> TableSpeed::on_kind(int kind, int asked) const {
     auto table = rates_.find(kind);
     if (table == rates_.end()) table = rates_.find(any);

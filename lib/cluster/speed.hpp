@@ -25,10 +25,12 @@ private:
 /// counts for all its GPUs.
 class TableSpeed final : public Speed {
 public:
-    /// `kind` may be `any`: of kinds that have no rates of their own.
-    void add(int kind, int gpus, double rate) { rates_[kind][gpus] = rate; }
+    /// `kind` may be `any`: of kinds that have no rates of their own. False, and nothing is added, where the rate of so
+    /// many GPUs is known already.
+    bool add(int kind, int gpus, double rate) { return rates_[kind].try_emplace(gpus, rate).second; }
     /// Rates of several kinds together, with as many GPUs of each as the clusters that it is used with have kinds.
-    void add(Mix mix) { mixes_.push_back(std::move(mix)); }
+    /// False, and nothing is added, where the rate of so many of each is known already.
+    bool add(Mix mix);
     double rate(const Grant& grant, const Cluster& cluster) const override;
     std::span<const Mix> mixes() const override { return mixes_; }
     /// As many as it asks for; where there is no rate for so few, the fewest that have one.

@@ -13,18 +13,23 @@ namespace tpx {
 /// How the process ends; documented under EXIT STATUS in tpx(1).
 enum class Exit : int { success = 0, failure = 1, usage = 2, no = 3, resumable = 75, interrupted = 130 };
 
+/// `text` with "\x00" in the place of each NUL, at which what() would end.
+std::string without_nuls(std::string text);
+
 /// The one exception tpx throws. The message reads outermost context first: "a.safetensors: tensor 'w': cause
 /// (numbers)".
 class Error : public std::exception {
 public:
     template <class... Args>
     explicit Error(Exit exit, fmt::format_string<Args...> format, Args&&... args)
-        : exit_{exit}, message_{fmt::format(format, std::forward<Args>(args)...)} {}
+        : exit_{exit}, message_{without_nuls(fmt::format(format, std::forward<Args>(args)...))} {}
 
     const char* what() const noexcept override { return message_.c_str(); }
     Exit exit() const noexcept { return exit_; }
 
-    void prepend(std::string_view context) { message_ = fmt::format("{}: {}", context, message_); }
+    void prepend(std::string_view context) {
+        message_ = fmt::format("{}: {}", without_nuls(std::string{context}), message_);
+    }
 
 private:
     Exit exit_;

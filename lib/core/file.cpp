@@ -3,6 +3,9 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/pages.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/read_record.hpp"
+#include "lib/core/write_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,8 +13,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <fstream>
 
 namespace tpx {
 namespace {
@@ -19,18 +20,28 @@ namespace {
 // read(2) and write(2) move at most 0x7ffff000 bytes a call.
 constexpr std::size_t largest_call = std::size_t{1} << 30;
 
-Error system_failure(const std::filesystem::path& path, int code) {
-    return failure("{}: {}", path.string(), std::strerror(code));
-}
+thread_local int close_error = 0;  // of the last close(2) that failed
 
 }  // namespace
 
-void FdTraits::free(Raw raw) noexcept { ::close(raw); }
+void FdTraits::free(Raw raw) noexcept {
+    if (::close(raw) != 0 && errno != EINTR) close_error = errno;  // after EINTR it is closed all the same
+}
 
 Fd open_file(const std::filesystem::path& path, int flags, unsigned mode) {
-    Fd fd{::open(path.c_str(), flags | O_CLOEXEC, mode)};
+    Fd fd;
+    do {
+        fd = Fd{::open(path.c_str(), flags | O_CLOEXEC, mode)};
+    } while (!fd && errno == EINTR);
     if (!fd) throw system_failure(path, errno);
+    if ((flags & O_ACCMODE) == O_RDONLY) ReadRecord::note(path, fd.get());
     return fd;
+}
+
+void close_file(Fd fd, const std::filesystem::path& path) {
+    close_error = 0;
+    fd = Fd{};
+    if (close_error != 0) throw system_failure(path, close_error);
 }
 
 void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> into, const std::filesystem::path& path) {
@@ -59,8 +70,13 @@ void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> fro
 
 std::uint64_t size_of_file(const std::filesystem::path& path) {
     struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) throw system_failure(path, errno);
+    int result = 0;
+    do {
+        result = ::stat(path.c_str(), &status);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) throw system_failure(path, errno);
     if (!S_ISREG(status.st_mode)) throw failure("{}: not a regular file", path.string());
+    ReadRecord::note(path, status);
     return static_cast<std::uint64_t>(status.st_size);
 }
 
@@ -73,27 +89,6 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
     content.resize(size);
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{content}), path);
     return content;
-}
-
-void write_file(const std::filesystem::path& path, std::string_view text) {
-    const std::span<const std::byte> bytes = std::as_bytes(std::span{text});
-    struct stat status {};
-    // A pipe or a terminal has no old content to keep, and cannot be written at an offset.
-    if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-        std::ofstream stream{path, std::ios::binary};
-        if (!(stream << text << std::flush)) throw system_failure(path, errno);
-        return;
-    }
-    std::filesystem::path partial = path;
-    partial += fmt::format(".partial-{}", ::getpid());
-    try {
-        const Fd file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL);
-        write_at(file, 0, bytes, partial);
-        if (::fsync(file.get()) != 0 || ::rename(partial.c_str(), path.c_str()) != 0) throw system_failure(path, errno);
-    } catch (...) {
-        ::unlink(partial.c_str());
-        throw;
-    }
 }
 
 }  // namespace tpx

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace tpx {
 namespace {
@@ -78,12 +79,30 @@ To convert(From value) {
     }
 }
 
+// 1 for infinity and NaN, else 0; by bits, so that it costs loops of vectors little.
+inline std::uint32_t is_special(Half value) { return (value.bits & 0x7c00u) == 0x7c00u; }
+inline std::uint32_t is_special(Bfloat value) { return (value.bits & 0x7f80u) == 0x7f80u; }
+inline std::uint32_t is_special(float value) { return (std::bit_cast<std::uint32_t>(value) & infinity) == infinity; }
+inline std::uint32_t is_special(double value) {
+    constexpr std::uint64_t infinite = 0x7ff0000000000000;
+    return (std::bit_cast<std::uint64_t>(value) & infinite) == infinite;
+}
+
+/// Whether casts can turn a finite value of `From` into infinity: those to types whose largest value is smaller.
 template <class To, class From>
-void convert_items(const WalkAxis& axis, const std::byte* source, std::byte* target) {
-    const auto item = [](const std::byte* from, std::byte* to) {
+constexpr bool can_overflow = std::is_same_v<To, Half>     ? !std::is_same_v<From, Half>
+                              : std::is_same_v<To, Bfloat> ? std::is_same_v<From, float> || std::is_same_v<From, double>
+                                                           : std::is_same_v<To, float> && std::is_same_v<From, double>;
+
+/// Returns whether a finite value became infinite.
+template <class To, class From>
+bool convert_items(const WalkAxis& axis, const std::byte* source, std::byte* target) {
+    std::uint32_t overflowed = 0;
+    const auto item = [&](const std::byte* from, std::byte* to) {
         From value;
         std::memcpy(&value, from, sizeof value);
         const To converted = convert<To>(value);
+        if constexpr (can_overflow<To, From>) overflowed |= is_special(converted) & ~is_special(value);
         std::memcpy(to, &converted, sizeof converted);
     };
     if (axis.source == sizeof(From) && axis.target == sizeof(To)) {
@@ -92,9 +111,10 @@ void convert_items(const WalkAxis& axis, const std::byte* source, std::byte* tar
     } else {
         for (Index k = 0; k < axis.count; ++k) item(source + k * axis.source, target + k * axis.target);
     }
+    return (overflowed & 1) != 0;
 }
 
-using Convert = void (*)(const WalkAxis&, const std::byte*, std::byte*);
+using Convert = bool (*)(const WalkAxis&, const std::byte*, std::byte*);
 
 template <class From>
 Convert converter(DType to) {
@@ -131,18 +151,24 @@ Convert converter(DType from, DType to) {
 
 bool can_cast(DType from, DType to) { return from == to ? itemsize(from) > 0 : converter(from, to) != nullptr; }
 
-void cast_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, DType from,
+bool cast_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, DType from,
                    std::byte* target, const Strides& target_strides, DType to) {
     if (!can_cast(from, to)) throw failure("cannot cast {} to {}", name(from), name(to));
-    if (from == to) return copy_elements(sizes, source, source_strides, target, target_strides, itemsize(from));
-    if (volume(sizes) == 0) return;
+    if (from == to) {
+        copy_elements(sizes, source, source_strides, target, target_strides, itemsize(from));
+        return false;
+    }
+    if (volume(sizes) == 0) return false;
     Tuple<WalkAxis> axes = walk_axes(sizes, source_strides, target_strides);
     if (axes.empty()) axes.push_back({1, 0, 0});
     const WalkAxis inner = axes[axes.size() - 1];
     Tuple<WalkAxis> outer;
     for (int k = 0; k < axes.size() - 1; ++k) outer.push_back(axes[k]);
     const Convert convert_row = converter(from, to);
-    walk(outer, source, target, [&](const std::byte* row, std::byte* to_row) { convert_row(inner, row, to_row); });
+    bool overflowed = false;
+    walk(outer, source, target,
+         [&](const std::byte* row, std::byte* to_row) { overflowed |= convert_row(inner, row, to_row); });
+    return overflowed;
 }
 
 }  // namespace tpx

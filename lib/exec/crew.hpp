@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/core/error.hpp"
+#include "lib/core/unexpected.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -80,7 +80,7 @@ private:
         } catch (const Error& error) {
             return error;
         } catch (const std::exception& error) {
-            return failure("{}", error.what());
+            return unexpected(error);
         }
         return std::nullopt;
     }

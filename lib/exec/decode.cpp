@@ -51,7 +51,7 @@ void inflate_all(std::span<const std::byte> from, std::span<std::byte> into, boo
         if (!full) out += made;
         full = out == into.data() + into.size();
         if (state != Z_OK && state != Z_STREAM_END && state != Z_BUF_ERROR)
-            throw failure("is no deflate stream: {}", stream.msg != nullptr ? stream.msg : "zlib cannot read it");
+            throw failure("is not a deflate stream: {}", stream.msg != nullptr ? stream.msg : "zlib cannot read it");
         if (state != Z_STREAM_END && made == 0 && next == before)
             throw failure("is a deflate stream without its end ({} bytes)", from.size());
     }

@@ -36,14 +36,14 @@ public:
         Window window{tile.sources};
         window.place_for_reading(arena_);
         window.read(files_);
-        for (const Part& part : tile.parts) digest(part, tile.sources[part.source], window.at(part.source));
+        for (const TilePart& part : tile.parts) digest(part, tile.sources[part.source], window.at(part.source));
         bytes_done += tile.bytes;
     }
 
     std::atomic<std::uint64_t> bytes_done{0};
 
 private:
-    void digest(const Part& part, const Image& image, const std::byte* at) {
+    void digest(const TilePart& part, const Image& image, const std::byte* at) {
         const std::uint32_t index = job_.plan.moves[part.move].source;
         const Piece& piece = job_.stored.pieces[index];
         const Tensor& stored = job_.stored.tensors[piece.tensor];
@@ -84,12 +84,13 @@ private:
     SourceFiles files_;
 };
 
-std::vector<Tensor> cast_tensors(std::span<const Tensor> tensors, std::optional<DType> cast) {
+std::vector<Tensor> cast_tensors(std::span<const Tensor> tensors, std::span<const DType> dtypes) {
     std::vector<Tensor> result{tensors.begin(), tensors.end()};
-    for (Tensor& tensor : result) {
+    for (std::size_t t = 0; t < result.size(); ++t) {
+        Tensor& tensor = result[t];
         if (itemsize(tensor.dtype) == 0)
             throw failure("tensor '{}': elements of {} are no whole bytes", tensor.name, name(tensor.dtype));
-        if (cast && can_cast(tensor.dtype, *cast)) tensor.dtype = *cast;
+        if (can_cast(tensor.dtype, dtypes[t])) tensor.dtype = dtypes[t];
     }
     return result;
 }
@@ -126,6 +127,13 @@ std::vector<Digest> sum_up(const Job& job) {
 
 std::vector<Digest> digests(const mpi::Comm& comm, const Side& side, std::span<const SourceFile> files,
                             const ExecOptions& options, std::optional<DType> cast) {
+    std::vector<DType> dtypes;
+    for (const Tensor& tensor : side.tensors) dtypes.push_back(cast.value_or(tensor.dtype));
+    return digests_as(comm, side, files, options, dtypes);
+}
+
+std::vector<Digest> digests_as(const mpi::Comm& comm, const Side& side, std::span<const SourceFile> files,
+                               const ExecOptions& options, std::span<const DType> dtypes) {
     Plan plan;
     std::vector<Tensor> tensors;
     std::vector<std::uint64_t> crcs(side.pieces.size());
@@ -133,7 +141,7 @@ std::vector<Digest> digests(const mpi::Comm& comm, const Side& side, std::span<c
     Fitted fitted;
     for (std::uint32_t k = 0; k < side.pieces.size(); ++k) plan.moves.push_back({k, k, side.pieces[k].box});
     mpi::all_or_none(comm, [&] {
-        tensors = cast_tensors(side.tensors, cast);
+        tensors = cast_tensors(side.tensors, dtypes);
         check_lengths(comm, side, std::vector<bool>(side.pieces.size(), true), files);
         fitted = fit(options, files);
     });

@@ -22,4 +22,8 @@ namespace tpx {
 std::vector<Digest> digests(const mpi::Comm& comm, const Side& side, std::span<const SourceFile> files,
                             const ExecOptions& options, std::optional<DType> cast = {});
 
+/// The same with dtypes, one a tensor, to which floating-point tensors are cast first.
+std::vector<Digest> digests_as(const mpi::Comm& comm, const Side& side, std::span<const SourceFile> files,
+                               const ExecOptions& options, std::span<const DType> dtypes);
+
 }  // namespace tpx

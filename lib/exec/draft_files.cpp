@@ -3,16 +3,19 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/unfinished.hpp"
+#include "lib/core/write_file.hpp"
 #include "lib/exec/open_files.hpp"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <set>
 
 namespace tpx {
@@ -21,25 +24,24 @@ namespace {
 namespace fs = std::filesystem;
 
 void sync_path(const fs::path& path, int flags) {
-    const Fd fd = open_file(path, flags);
-    if (::fsync(fd.get()) != 0) throw failure("{}: {}", path.string(), std::strerror(errno));
+    Fd fd = open_file(path, flags);
+    int result = 0;
+    do {
+        result = ::fsync(fd.get());
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) throw system_failure(path, errno);
+    close_file(std::move(fd), path);
 }
 
 bool stays_below(const fs::path& path) {
     return path.is_relative() && std::ranges::find(path, fs::path{".."}) == path.end();
 }
 
-void make_directories(const fs::path& path) {
-    std::error_code error;
-    fs::create_directories(path, error);
-    if (error) throw failure("{}: {}", path.string(), error.message());
-}
-
 }  // namespace
 
 DraftFiles::DraftFiles(const mpi::Comm& comm, const Draft& draft, const fs::path& directory)
     : comm_{comm}, draft_{draft}, directory_{directory} {
-    for (const FileEntry& file : draft_.files) paths_.push_back(directory_ / file.path);
+    for (const FileEntry& file : draft_.files) paths_.push_back(unfinished_name(directory_ / file.path));
 }
 
 void DraftFiles::check_room() const {
@@ -60,9 +62,10 @@ void DraftFiles::create() const {
         if (!stays_below(draft_.files[k].path))
             throw failure("{}: leaves the checkpoint's directory", draft_.files[k].path.string());
         if (paths_[k].parent_path() != made) make_directories(made = paths_[k].parent_path());
-        const Fd fd = open_file(paths_[k], O_WRONLY | O_CREAT | O_EXCL);
+        Fd fd = open_file(paths_[k], O_WRONLY | O_CREAT | O_EXCL);
         if (::ftruncate(fd.get(), static_cast<off_t>(draft_.files[k].size)) != 0)
-            throw failure("{}: {}", paths_[k].string(), std::strerror(errno));
+            throw system_failure(paths_[k], errno);
+        close_file(std::move(fd), paths_[k]);
     }
 }
 
@@ -85,6 +88,7 @@ std::uint64_t DraftFiles::write_known(std::span<std::byte> buffer) const {
         }
         bytes += copy.length;
     }
+    files.close();
     return bytes;
 }
 
@@ -99,12 +103,33 @@ void DraftFiles::write_slots(const PayloadCrcs& crcs) const {
             static_cast<std::uint8_t>(value >> 16), static_cast<std::uint8_t>(value >> 24)};
         files.write(slot.file, slot.offset, std::as_bytes(std::span{bytes}));
     }
+    files.close();
+}
+
+void DraftFiles::give_names() const {
+    std::vector<bool> has_payload(paths_.size());
+    for (const Piece& piece : draft_.pieces) has_payload[piece.file] = true;
+    for (const bool payload : {true, false}) {
+        mpi::all_or_none(comm_, [&] {
+            for (std::size_t k = 0; k < paths_.size(); ++k) {
+                if (!mine(k) || has_payload[k] != payload) continue;
+                const fs::path name = directory_ / draft_.files[k].path;
+                if (::rename(paths_[k].c_str(), name.c_str()) != 0) throw system_failure(name, errno);
+            }
+        });
+    }
+    mpi::all_or_none(comm_, [&] { sync_directories(); });
 }
 
 void DraftFiles::sync(const std::vector<bool>& written) const {
+    for (std::size_t k = 0; k < paths_.size(); ++k)
+        if (mine(k) || written[k]) sync_path(paths_[k], O_WRONLY);
+    sync_directories();
+}
+
+void DraftFiles::sync_directories() const {
     std::set<fs::path> directories{directory_};
     for (std::size_t k = 0; k < paths_.size(); ++k) {
-        if (mine(k) || written[k]) sync_path(paths_[k], O_WRONLY);
         if (!mine(k)) continue;
         for (fs::path path = draft_.files[k].path.parent_path(); !path.empty(); path = path.parent_path())
             directories.insert(directory_ / path);

@@ -11,8 +11,8 @@
 
 namespace tpx {
 
-/// The files of a draft under a directory. Each file belongs to one rank, which creates it and writes what is known
-/// about it beforehand; nothing here communicates.
+/// The files of a draft under a directory, by their unfinished_name() until all are complete. Each file belongs to one
+/// rank, which creates it and writes what is known about it beforehand; nothing here communicates but give_names().
 class DraftFiles {
 public:
     DraftFiles(const mpi::Comm& comm, const Draft& draft, const std::filesystem::path& directory);
@@ -34,11 +34,16 @@ public:
     /// numbers) whosever they are.
     void sync(const std::vector<bool>& written) const;
 
+    /// Gives the files of all ranks their final names, those that hold no payload last: readers look for these first.
+    /// Everything must be on disk. Collective; throws an mpi::AgreedError.
+    void give_names() const;
+
 private:
     bool mine(std::size_t file) const {
         return file % static_cast<std::size_t>(comm_.size()) == std::size_t(comm_.rank());
     }
     void check_room() const;
+    void sync_directories() const;
 
     const mpi::Comm& comm_;
     const Draft& draft_;

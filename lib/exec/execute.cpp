@@ -5,6 +5,7 @@
 #include "lib/exec/draft_files.hpp"
 #include "lib/exec/file_writer.hpp"
 #include "lib/exec/kernel.hpp"
+#include "lib/exec/overflows.hpp"
 #include "lib/exec/payload_crcs.hpp"
 #include "lib/exec/shares.hpp"
 #include "lib/exec/source_files.hpp"
@@ -68,12 +69,14 @@ public:
         }
         {
             const Timed timed{spent[copying]};
-            for (const Part& part : tile.parts) copy(part, tile, sources, targets);
+            for (const TilePart& part : tile.parts) copy(part, tile, sources, targets);
         }
         targets.write([this](auto file, auto offset, auto bytes) { write(file, offset, bytes); });
         bytes_done += tile.bytes;
     }
 
+    void close() { targets_.close(); }
+    const Overflows& overflows() const { return overflows_; }
     bool has_written(std::size_t file) const { return targets_.has_written(file); }
 
     Nanoseconds spent{};
@@ -81,14 +84,17 @@ public:
     std::atomic<std::uint64_t> bytes_done{0};
 
 private:
-    void copy(const Part& part, const Tile& tile, const Window& sources, const Window& targets) const {
+    void copy(const TilePart& part, const Tile& tile, const Window& sources, const Window& targets) {
         const Move& move = job_.plan.moves[part.move];
         const Image& from = tile.sources[part.source];
         const Image& to = tile.targets[part.target];
-        cast_elements(sizes(part.box), sources.at(part.source) + place_in(from, part.box), from.strides(),
-                      job_.source.tensors[job_.source.pieces[move.source].tensor].dtype,
-                      targets.at(part.target) + place_in(to, part.box), to.strides(),
-                      job_.target.tensors[job_.target.pieces[move.target].tensor].dtype);
+        const Piece& piece = job_.source.pieces[move.source];
+        const std::byte* values = sources.at(part.source) + place_in(from, part.box);
+        const DType was = job_.source.tensors[piece.tensor].dtype;
+        const DType is = job_.target.tensors[job_.target.pieces[move.target].tensor].dtype;
+        if (cast_elements(sizes(part.box), values, from.strides(), was,
+                          targets.at(part.target) + place_in(to, part.box), to.strides(), is))
+            overflows_.add(piece, part.box, values, from.strides(), was, is);
     }
 
     void write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -104,6 +110,7 @@ private:
     Arena arena_;
     SourceFiles sources_;
     FileWriter targets_;
+    Overflows overflows_;
 };
 
 void check_casts(const Side& source, const Side& target) {
@@ -161,6 +168,7 @@ void complete_files(const mpi::Comm& comm, const DraftFiles& files, PayloadCrcs&
     const Timed timed{spent};
     crcs.combine(comm);
     mpi::all_or_none(comm, [&] {
+        for (const auto& mover : movers) mover->close();
         files.write_slots(crcs);
         std::vector<bool> written(files.paths().size());
         for (std::size_t file = 0; file < written.size(); ++file) {
@@ -193,6 +201,9 @@ Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source, std:
     const auto carry = [&](int thread, Tile& tile) { movers[static_cast<std::size_t>(thread)]->carry(tile); };
     deal(comm, fitted.options, tiler, std::min(fitted.memory, preferred_tile), carry,
          [&] { return bytes_done(movers); });
+    Overflows overflows;
+    for (const auto& mover : movers) overflows.join(mover->overflows());
+    overflows.refuse(comm, source, source_files);
     complete_files(comm, files, crcs, movers, own[syncing]);
     Report report = report_of(comm, movers, own);
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -30,10 +30,11 @@ struct Report {
     double seconds = 0;  ///< from beginning to end
 };
 
-/// Writes the draft's files under `directory`, which it makes if need be, and carries out the moves: reads each source
-/// byte once, on one rank, and writes every target piece, cast if the dtypes differ. Bytes that nothing covers are
-/// zero. All files are on disk when it returns; the files must not have been there. Collective; throws an
-/// mpi::AgreedError that names file and tensor.
+/// Writes the draft's files under `directory`, which it makes if need be, by their unfinished_name(), which
+/// DraftFiles::give_names() ends, and carries out the moves: reads each source byte once, on one rank, and writes every
+/// target piece, cast if the dtypes differ. Bytes that nothing covers are zero. All files are on disk when it returns;
+/// the files must not have been there. Collective; throws an mpi::AgreedError that names file and tensor, also when a
+/// cast made a finite value infinite.
 ///
 /// Precondition: the plan's moves tile its target pieces, whose files are the draft's.
 Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source, std::span<const SourceFile> source_files,

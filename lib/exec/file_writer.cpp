@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/file_writer.hpp"
 
-#include "lib/core/error.hpp"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -30,20 +28,22 @@ void FileWriter::write(std::uint32_t file, std::uint64_t offset, std::span<const
     buffered_.write(file, offset + done, bytes.subspan(done));
 }
 
+void FileWriter::close() {
+    buffered_.close();
+    direct_.close();
+}
+
 // Writes whole blocks from the beginning of `bytes`; returns how many bytes. What it cannot write, buffered writing
 // will, or it will say why not.
 std::uint64_t FileWriter::write_directly(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
     const std::uint64_t size = bytes.size() / alignment * alignment;
     std::uint64_t done = 0;
-    try {
-        const Fd& fd = direct_.get(file);
-        while (done < size) {
-            const ssize_t put = ::pwrite(fd.get(), bytes.data() + done, std::min(size - done, most_direct),
-                                         static_cast<off_t>(offset + done));
-            if (put <= 0 || static_cast<std::uint64_t>(put) % alignment != 0) break;
-            done += static_cast<std::uint64_t>(put);
-        }
-    } catch (const Error&) {  // the file system has no direct files
+    const Fd* fd = direct_.get_if_possible(file);  // null where the file system has no direct files
+    while (fd != nullptr && done < size) {
+        const ssize_t put = ::pwrite(fd->get(), bytes.data() + done, std::min(size - done, most_direct),
+                                     static_cast<off_t>(offset + done));
+        if (put <= 0 || static_cast<std::uint64_t>(put) % alignment != 0) break;
+        done += static_cast<std::uint64_t>(put);
     }
     direct_works_ = done > 0;
     return done;

@@ -23,6 +23,9 @@ public:
     /// Writes all of `bytes`. Throws Error "PATH: No space left on device" and the like.
     void write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
 
+    /// Closes the files. Throws Error when one cannot be closed, as its bytes may be lost then.
+    void close();
+
     /// Whether anything was written to `file`.
     bool has_written(std::size_t file) const { return written_[file]; }
 

@@ -17,8 +17,9 @@ void copy_elements(const Shape& sizes, const std::byte* source, const Strides& s
 bool can_cast(DType from, DType to);
 
 /// Copies like copy_elements and casts each element: to the nearest value, ties to even, to infinity beyond the
-/// largest; a NaN stays a quiet NaN. Throws Error "cannot cast FROM to TO" unless can_cast.
-void cast_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, DType from,
+/// largest; a NaN stays a quiet NaN. Returns whether a finite element became infinite. Throws Error "cannot cast FROM
+/// to TO" unless can_cast.
+bool cast_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, DType from,
                    std::byte* target, const Strides& target_strides, DType to);
 
 }  // namespace tpx

@@ -31,7 +31,25 @@ char* fill(Arena& arena, std::size_t size) {
     return bytes;
 }
 
-// One pass over a file, chunk by chunk: what takes place, and how it is opened.
+// A new file with an unpredictable name, so that no link laid before leads the writes elsewhere; removed in the end.
+class ScratchFile {
+public:
+    explicit ScratchFile(const std::filesystem::path& folder) {
+        std::string name = (folder / ".tpx-profile-XXXXXX").string();
+        const Fd fd{::mkostemp(name.data(), O_CLOEXEC)};
+        if (!fd) throw failure("{}: cannot create a file: {}", folder.string(), std::generic_category().message(errno));
+        path_ = name;
+    }
+    ScratchFile(const ScratchFile&) = delete;
+    ~ScratchFile() { ::unlink(path_.c_str()); }
+
+    const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
+// One pass over a file that is there, chunk by chunk: what takes place, and how it is opened.
 struct Pass {
     std::filesystem::path path;
     int flags;
@@ -42,7 +60,7 @@ struct Pass {
 // Bytes done in about `seconds`, at most `bytes`, at least a chunk; the samples are of runs of chunks.
 std::uint64_t run_pass(const Pass& pass, char* buffer, std::uint64_t bytes, double seconds,
                        std::vector<double>& rates) {
-    const Fd fd = open_file(pass.path, pass.flags);
+    const Fd fd = open_file(pass.path, pass.flags | O_NOFOLLOW);
     if (!pass.writes) posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
     std::uint64_t done = 0, marked = 0;
     const Clock::time_point start = Clock::now();
@@ -85,19 +103,8 @@ Measured measure_both(const Pass& read, const Pass& write, std::uint64_t bytes, 
 
 // True when the file system takes files past the page cache.
 bool takes_direct(const std::filesystem::path& path) {
-    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_DIRECT | O_CLOEXEC, 0666);
-    if (fd >= 0) close(fd);
-    return fd >= 0;
+    return static_cast<bool>(Fd{::open(path.c_str(), O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC)});
 }
-
-// Removes a file when it goes out of scope.
-struct Remover {
-    std::filesystem::path path;
-    ~Remover() {
-        std::error_code ignored;
-        std::filesystem::remove(path, ignored);
-    }
-};
 
 }  // namespace
 
@@ -118,9 +125,8 @@ Measured measure_memory_copy(double seconds) {
 }
 
 DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std::uint64_t most) {
-    const std::filesystem::path path = folder / fmt::format(".tpx-profile-{}", getpid());
-    const std::filesystem::path other = path.string() + "-2";
-    const Remover remover{path}, remover_of_other{other};
+    const ScratchFile scratch{folder}, other{folder};
+    const std::filesystem::path& path = scratch.path();
     Arena arena{disk_chunk};
     char* buffer = fill(arena, disk_chunk);
     most = std::max(most / 2 / disk_chunk * disk_chunk, std::uint64_t{disk_chunk});
@@ -129,7 +135,7 @@ DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std:
     std::vector<double> writes, reads;
     std::uint64_t written = 0;
     for (int round = 0; round < 3; ++round)  // as one sync ends each, a write has one sample
-        written = run_pass({path, O_WRONLY | O_CREAT | O_TRUNC, true, true}, buffer, most, slice / 3, writes);
+        written = run_pass({path, O_WRONLY | O_TRUNC, true, true}, buffer, most, slice / 3, writes);
     run_pass({path, O_RDONLY, false, false}, buffer, written, slice, reads);
     rates.buffered_write = summarise(writes);
     rates.buffered_read = summarise(reads);
@@ -137,13 +143,13 @@ DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std:
     if (direct != 0) {
         writes.clear();
         reads.clear();
-        written = run_pass({path, O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, true, false}, buffer, most, slice, writes);
+        written = run_pass({path, O_WRONLY | O_TRUNC | O_DIRECT, true, false}, buffer, most, slice, writes);
         run_pass({path, O_RDONLY | O_DIRECT, false, false}, buffer, written, slice, reads);
         rates.direct_write = summarise(writes);
         rates.direct_read = summarise(reads);
     }
     rates.both = measure_both({path, O_RDONLY | direct, false, false},
-                              {other, O_WRONLY | O_CREAT | O_TRUNC | direct, true, direct == 0}, written, slice);
+                              {other.path(), O_WRONLY | O_TRUNC | direct, true, direct == 0}, written, slice);
     return rates;
 }
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 namespace tpx::mpi {
 namespace {
@@ -11,15 +13,41 @@ namespace {
 // Far below the largest count of MPI 3, which is an int.
 constexpr std::size_t largest_message = std::size_t{1} << 24;
 
+// Waits as an MPI call would, but sleeps when it takes long: MPI would spin at 100 % for as long as a rank is stopped.
+void wait(MPI_Request request, const char* call) {
+    using namespace std::chrono_literals;
+    constexpr int tests_before_sleep = 1000;
+    constexpr auto longest_sleep = 1000us;
+    auto sleep = 10us;
+    for (int tests = 0;; ++tests) {
+        int done = 0;
+        check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
+        if (done != 0) return;
+        if (tests < tests_before_sleep) continue;
+        std::this_thread::sleep_for(sleep);
+        sleep = std::min(2 * sleep, longest_sleep);
+    }
+}
+
 template <class Value>
 void combine(const Comm& comm, std::span<Value> values, MPI_Datatype type, MPI_Op operation) {
     if (comm.size() == 1) return;
     while (!values.empty()) {
         const std::size_t count = std::min(values.size(), largest_message);
-        check(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(count), type, operation, comm.get()),
-              "MPI_Allreduce");
+        MPI_Request request = MPI_REQUEST_NULL;
+        check(
+            MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(count), type, operation, comm.get(), &request),
+            "MPI_Iallreduce");
+        wait(request, "MPI_Iallreduce");
         values = values.subspan(count);
     }
+}
+
+// What `root` has in `data`, on every rank.
+void share(const Comm& comm, void* data, int count, MPI_Datatype type, int root) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibcast(data, count, type, root, comm.get(), &request), "MPI_Ibcast");
+    wait(request, "MPI_Ibcast");
 }
 
 }  // namespace
@@ -45,7 +73,10 @@ void check(int code, const char* call) {
 }
 
 void barrier(const Comm& comm) {
-    if (comm.size() > 1) check(MPI_Barrier(comm.get()), "MPI_Barrier");
+    if (comm.size() == 1) return;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibarrier(comm.get(), &request), "MPI_Ibarrier");
+    wait(request, "MPI_Ibarrier");
 }
 
 void all_xor(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, values, MPI_UINT64_T, MPI_BXOR); }
@@ -56,11 +87,11 @@ void all_max(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, 
 void broadcast(const Comm& comm, std::string& bytes, int root) {
     if (comm.size() == 1) return;
     std::uint64_t size = bytes.size();
-    check(MPI_Bcast(&size, 1, MPI_UINT64_T, root, comm.get()), "MPI_Bcast");
+    share(comm, &size, 1, MPI_UINT64_T, root);
     bytes.resize(size);
     for (std::size_t done = 0; done < size; done += largest_message) {
         const auto count = static_cast<int>(std::min(size - done, largest_message));
-        check(MPI_Bcast(bytes.data() + done, count, MPI_BYTE, root, comm.get()), "MPI_Bcast");
+        share(comm, bytes.data() + done, count, MPI_BYTE, root);
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/core/error.hpp"
 #include "lib/core/handle.hpp"
+#include "lib/core/unexpected.hpp"
 
 #include <mpi.h>
 
@@ -83,7 +83,7 @@ void all_or_none(const Comm& comm, Body&& body) {
     } catch (const Error& error) {
         return agree(comm, &error);
     } catch (const std::exception& error) {
-        const Error mine = failure("{}", error.what());
+        const Error mine = unexpected(error);
         return agree(comm, &mine);
     }
     agree(comm, nullptr);

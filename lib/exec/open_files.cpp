@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/open_files.hpp"
 
+#include "lib/core/error.hpp"
+#include "lib/core/write_file.hpp"
+
+#include <utility>
+
 namespace tpx {
 namespace {
 
@@ -12,16 +17,37 @@ constexpr std::size_t most_open = 64;
 OpenFiles::OpenFiles(std::span<const std::filesystem::path> paths, int flags)
     : paths_{paths}, flags_{flags}, fds_(paths.size()) {}
 
+void OpenFiles::make_room() {
+    if (open_.size() < most_open) return;
+    const std::uint32_t oldest = open_.front();
+    open_.pop_front();
+    close_file(std::move(fds_[oldest]), paths_[oldest]);
+}
+
 const Fd& OpenFiles::get(std::uint32_t file) {
-    Fd& fd = fds_[file];
-    if (fd) return fd;
-    if (open_.size() == most_open) {
-        fds_[open_.front()] = Fd{};
-        open_.pop_front();
+    if (!fds_[file]) {
+        make_room();
+        fds_[file] = open_file(paths_[file], flags_);
+        open_.push_back(file);
     }
-    fd = open_file(paths_[file], flags_);
-    open_.push_back(file);
-    return fd;
+    return fds_[file];
+}
+
+const Fd* OpenFiles::get_if_possible(std::uint32_t file) {
+    if (!fds_[file]) make_room();  // errors of what was written to others are errors
+    try {
+        return &get(file);
+    } catch (const Error&) {
+        return nullptr;
+    }
+}
+
+void OpenFiles::close() {
+    while (!open_.empty()) {
+        const std::uint32_t file = open_.front();
+        open_.pop_front();
+        close_file(std::move(fds_[file]), paths_[file]);
+    }
 }
 
 }  // namespace tpx

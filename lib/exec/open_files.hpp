@@ -20,6 +20,12 @@ public:
     /// The open file; valid until the next call. Throws Error when it cannot be opened.
     const Fd& get(std::uint32_t file);
 
+    /// The same, but null when it cannot be opened.
+    const Fd* get_if_possible(std::uint32_t file);
+
+    /// Closes all. Throws Error when one that was written cannot be closed.
+    void close();
+
     const std::filesystem::path& path(std::uint32_t file) const { return paths_[file]; }
 
     void read(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
@@ -30,6 +36,8 @@ public:
     }
 
 private:
+    void make_room();
+
     std::span<const std::filesystem::path> paths_;
     int flags_;
     std::vector<Fd> fds_;

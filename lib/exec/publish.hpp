@@ -1,21 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/error.hpp"
 #include "lib/exec/mpi.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace tpx {
 
-/// A directory beside the one to be made, which takes its name in one step when all is well: under the final name there
-/// is what was there before or all of the new, never a part.
+/// How a run ends whose output is complete and in place, when something failed after that.
+inline constexpr Exit exit_after_commit{4};
+
+/// The system calls that an output gets its name by; tests give others, which fail.
+struct NamingCalls {
+    /// As renameat2(2): 0, or -1 and errno.
+    std::function<int(const char* from, const char* to, unsigned flags)> rename;
+    /// Brings the entries of a directory to disk: 0, or -1 and errno.
+    std::function<int(const char* directory)> sync;
+
+    static NamingCalls system();
+};
+
+/// What an output is called, and what may be done to get it that name.
+struct Naming {
+    std::filesystem::path out;
+    /// Whether something that has the name may be replaced.
+    bool force = false;
+    /// Throws Error with the reason when what is at a path, `out` or where that was moved, must not be replaced. Called
+    /// on rank 0 only.
+    std::function<void(const std::filesystem::path& occupant)> check_replaceable;
+    /// Where the output comes from, for the marker in the unfinished folder.
+    std::string source;
+    NamingCalls calls = NamingCalls::system();
+};
+
+/// How an output got its name.
+struct Published {
+    /// What failed after the output, complete, was in place; empty when nothing did. The same on all ranks.
+    std::string fault;
+    /// Whether the output outlives a crash of the machine; only rank 0 knows.
+    bool durable = true;
+};
+
+/// A folder OUT.partial-ID beside the output to be made, which takes its name in one step when all is well: under the
+/// final name there is what was there before or all of the new, never a part. Until then a marker in it says that it is
+/// unfinished.
 class PartialDirectory {
 public:
-    /// Makes `out`.partial-ID. Throws an mpi::AgreedError when `out` exists and may not be replaced. Collective.
-    PartialDirectory(const mpi::Comm& comm, const std::filesystem::path& out, bool replace);
+    /// Makes the folder and the marker. Puts an earlier output back in its place where a run was killed while it
+    /// replaced it. Throws an mpi::AgreedError when OUT exists and may not be replaced, and when not all ranks see the
+    /// folder. Collective.
+    PartialDirectory(const mpi::Comm& comm, Naming naming);
 
-    /// Unless committed, removes the directory and all in it, on rank 0; the other ranks must not be writing any more.
+    /// Unless committed, removes the folder and all in it, on rank 0; the other ranks must not be writing any more.
     ~PartialDirectory();
 
     PartialDirectory(const PartialDirectory&) = delete;
@@ -23,23 +63,42 @@ public:
 
     const std::filesystem::path& path() const { return path_; }
 
-    /// Waits for all ranks and gives the directory its final name; what had that name is removed afterwards. Everything
-    /// in the directory must be on disk. Throws an mpi::AgreedError. Collective.
-    void commit() { commit_as({}); }
+    /// What a person should know: folders of other runs, what was put back. On rank 0.
+    const std::vector<std::string>& notes() const { return notes_; }
 
-    /// The same for the only file in the directory, `name`, which gets the final name itself.
-    void commit_file(const std::string& name) { commit_as(name); }
+    /// Waits for all ranks and gives the folder its final name. Everything in it must be on disk. What had that name is
+    /// kept as OUT.old-ID until the new name is on disk, and then removed. Throws an mpi::AgreedError when OUT is what
+    /// it was before; the new output is kept then, and the error says where. Collective.
+    Published commit() { return commit_as({}); }
+
+    /// The same for the only file in the folder beside the marker, `name`, which gets the final name itself.
+    Published commit_file(const std::string& name) { return commit_as(name); }
+
+    /// Removes the folder unless it holds what commit() could not name; to be called on rank 0, where it returns why
+    /// that failed.
+    std::string discard();
 
 private:
     void make();
-    void commit_as(const std::string& file);
-    void publish(const std::filesystem::path& what);
+    void recover();
+    void note_other_runs();
+    void mark();
+    void check_occupant() const;
+    Published commit_as(const std::string& file);
+    void unmark() const;
+    std::filesystem::path swap(const std::filesystem::path& fresh);
+    std::filesystem::path swap_in_two_steps(const std::filesystem::path& fresh);
+    void take_free_name(const std::filesystem::path& fresh) const;
+    void remove_old(const std::filesystem::path& old, Published& result) const;
+    std::filesystem::path aside() const;
 
     const mpi::Comm& comm_;
-    std::filesystem::path out_;
-    bool replace_;
+    Naming naming_;
+    std::string id_;
+    std::string marker_;
     std::filesystem::path path_;
-    bool committed_ = false;
+    std::vector<std::string> notes_;
+    bool keep_ = false;
 };
 
 }  // namespace tpx

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/session.hpp"
 
+#include "lib/core/unexpected.hpp"
+
 #include <cstdlib>
 
 namespace tpx::mpi {
@@ -27,7 +29,7 @@ Exit alone(const std::function<Exit(const Comm&)>& body, const std::function<voi
         report(error.what());
         return error.exit();
     } catch (const std::exception& error) {
-        report(fmt::format("internal error: {}", error.what()));
+        report(unexpected(error).what());
         return Exit::failure;
     }
 }
@@ -58,7 +60,7 @@ Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::functio
         report(fmt::format("rank {}: {}", rank, error.what()));
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error.exit()));
     } catch (const std::exception& error) {
-        report(fmt::format("rank {}: internal error: {}", rank, error.what()));
+        report(fmt::format("rank {}: {}", rank, unexpected(error).what()));
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(Exit::failure));
     }
     // What was reported must be out before mpiexec sees a failed rank.

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <thread>
 #include <utility>
 
 namespace tpx {
@@ -67,7 +68,12 @@ public:
 
     /// Waits for all ranks. Throws an mpi::AgreedError when a job failed on any rank, or when a rank was told to stop.
     void finish() {
-        while (!watch_.ended()) watch_.look(state(crew_.idle(patience)));
+        while (!watch_.ended()) {
+            const bool finished = crew_.idle(patience);
+            if (!watch_.look(state(finished))) break;
+            // The others are still at it, perhaps for hours.
+            if (finished) std::this_thread::sleep_for(patience);
+        }
         crew_.stop();
         const auto error = crew_.error();
         watch_.settle(error ? &*error : nullptr);

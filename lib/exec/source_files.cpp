@@ -2,6 +2,7 @@
 #include "lib/exec/source_files.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
 #include "lib/exec/image.hpp"
 
 #include <fcntl.h>
@@ -26,6 +27,18 @@ void fill(std::span<std::byte> into, std::uint64_t begin, std::string_view patte
     }
     for (std::size_t k = 0; k < into.size(); ++k)
         into[k] = static_cast<std::byte>(pattern[(begin + k) % pattern.size()]);
+}
+
+/// `decoding` bytes are needed to decode a chunk of `file`, and as many beside them, but there are only `memory`.
+Error too_large(const SourceFile& file, std::uint64_t decoding, std::uint64_t memory) {
+    const auto text = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+    const Coding& coding = *file.coding;
+    const auto longest = std::ranges::max_element(coding.chunks, {}, &Coding::Chunk::length);
+    return failure(
+        "{}: {}{}{} of compressed data decode to {} in one chunk, which takes {} of memory, more than the {} that are "
+        "left for buffers; a larger --memory (at least {}GiB) would do, or a file without compression",
+        file.path.string(), coding.owner, coding.owner.empty() ? "" : ": ", text(longest->length),
+        text(std::min(coding.chunk_size, coding.size)), text(2 * decoding), text(memory), (2 * decoding >> 30) + 1);
 }
 
 }  // namespace
@@ -90,16 +103,17 @@ std::vector<bool> decoded(std::span<const SourceFile> files) {
 
 Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files) {
     std::uint64_t decoding = 0;
+    const SourceFile* largest = nullptr;
     for (const SourceFile& file : files) {
-        if (file.coding) decoding = std::max(decoding, decoding_memory(*file.coding));
+        const std::uint64_t needed = file.coding ? decoding_memory(*file.coding) : 0;
+        if (needed > decoding) largest = &file;
+        decoding = std::max(decoding, needed);
     }
     Fitted fitted{wanted, 0};
     int& threads = fitted.options.threads;
     while (threads > 1 && wanted.memory / static_cast<std::uint64_t>(threads) / 2 < decoding) --threads;
     const std::uint64_t share = wanted.memory / static_cast<std::uint64_t>(threads);
-    if (share / 2 < decoding)
-        throw failure("chunks are decoded in {} bytes, and as many are needed beside them: a larger --memory would do",
-                      decoding);
+    if (share / 2 < decoding) throw too_large(*largest, decoding, wanted.memory);
     fitted.memory = share - decoding;
     return fitted;
 }

@@ -41,7 +41,7 @@ void Tile::append(const Tile& other) {
     const auto before_targets = static_cast<std::uint32_t>(targets.size());
     sources.insert(sources.end(), other.sources.begin(), other.sources.end());
     targets.insert(targets.end(), other.targets.begin(), other.targets.end());
-    for (Part part : other.parts) {
+    for (TilePart part : other.parts) {
         part.source += before_sources;
         part.target += before_targets;
         parts.push_back(part);
@@ -194,7 +194,7 @@ Tile Tiler::tile_of(const Box& box, const std::vector<std::uint32_t>& moves) con
 
 // The parts of one target piece tile its part of the box.
 void Tiler::add_targets(Tile& tile) const {
-    const auto target_piece = [&](const Part& part) { return plan_.moves[part.move].target; };
+    const auto target_piece = [&](const TilePart& part) { return plan_.moves[part.move].target; };
     // They are, when the plan is in its usual order.
     if (!std::ranges::is_sorted(tile.parts, {}, target_piece)) std::ranges::stable_sort(tile.parts, {}, target_piece);
     for (std::size_t first = 0, last = 0; first < tile.parts.size(); first = last) {

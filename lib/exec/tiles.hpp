@@ -11,7 +11,7 @@
 namespace tpx {
 
 /// What one move carries inside a tile.
-struct Part {
+struct TilePart {
     std::uint32_t move = 0;
     std::uint32_t source = 0;  ///< index into the tile's sources
     std::uint32_t target = 0;  ///< index into the tile's targets
@@ -23,7 +23,7 @@ struct Part {
 struct Tile {
     std::vector<Image> sources;
     std::vector<Image> targets;
-    std::vector<Part> parts;
+    std::vector<TilePart> parts;
     std::uint64_t memory = 0;  ///< an upper bound of what its images take
     std::uint64_t bytes = 0;   ///< written
 

@@ -21,6 +21,13 @@ Number number_of(const Value& value) {
     return number ? Number{*number} : std::nullopt;
 }
 
+/// Any number, for comparisons; whole numbers beyond 2^53 are no settings.
+std::optional<double> real_of(const Value& value) {
+    if (const auto* real = value ? std::get_if<double>(&*value) : nullptr) return *real;
+    const Number number = number_of(value);
+    return number ? std::optional{static_cast<double>(*number)} : std::nullopt;
+}
+
 std::optional<bool> truth_of(const Value& value) {
     if (!value || std::holds_alternative<std::nullptr_t>(*value)) return std::nullopt;
     if (const auto* text = std::get_if<std::string>(&*value)) return !text->empty();
@@ -56,8 +63,8 @@ Value compare(std::string_view sign, const Value& a, const Value& b) {
     const auto* text = std::get_if<std::string>(&*a);
     const auto* other = std::get_if<std::string>(&*b);
     if (text && other && (sign == "=" || sign == "!=")) return (*text == *other) == (sign == "=");
-    const Number x = number_of(a);
-    const Number y = number_of(b);
+    const std::optional<double> x = real_of(a);
+    const std::optional<double> y = real_of(b);
     if (!x || !y) return std::nullopt;
     if (sign == "=") return *x == *y;
     if (sign == "!=") return *x != *y;
@@ -217,6 +224,9 @@ private:
         const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), number);
         const bool all = end == name.data() + name.size();
         if (code == std::errc{} && all) return number;
+        double real = 0;
+        const auto [stop, fault] = std::from_chars(name.data(), name.data() + name.size(), real);
+        if (fault == std::errc{} && stop == name.data() + name.size()) return real;
         const Value value = name == "true" ? Value{true} : name == "false" ? Value{false} : lookup_(name);
         if (!take("[")) return value;
         const Value position = sum();

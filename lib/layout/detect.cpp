@@ -96,11 +96,12 @@ int writers(const Catalogue& catalogue) {
 bool explains_writers(const Layout& layout, const Catalogue& catalogue, const Reading& reading,
                       const Cutting& cutting) {
     const int count = layers(reading, catalogue.tensors);
-    if (count % layout.pp != 0) return false;
+    const bool even = layout.stages.empty() && !layout.first && !layout.last;
+    if (even && count % layout.pp != 0) return false;
     const std::vector<int> stages = stages_of_layers(layout, count);
     std::vector<std::vector<Shard>> cut(catalogue.tensors.size());
     for (const Piece& piece : catalogue.pieces) {
-        if (!is_cut(reading, piece.tensor)) continue;
+        if (!is_cut(reading, piece.tensor) || piece.rank < 0) continue;
         std::vector<Shard>& list = cut[piece.tensor];
         if (list.empty())
             list = shards(reading, catalogue.tensors[piece.tensor], reading.meanings[piece.tensor], layout, stages,
@@ -176,6 +177,20 @@ std::optional<Layout> with_experts(const Layout& layout, const std::set<int>& ca
 }
 
 }  // namespace
+
+bool is_consistent(const Layout& layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
+    Cutting together = cutting;
+    together.experts_together = true;
+    const auto boxes = stored_boxes(catalogue);
+    try {
+        for (const Cutting& each : {cutting, together}) {
+            if (explains(layout, catalogue, reading, each, boxes))
+                return explains_writers(layout, catalogue, reading, each);
+        }
+    } catch (const Error&) {  // its stages are not those of the layers
+    }
+    return false;
+}
 
 std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
     const auto boxes = stored_boxes(catalogue);

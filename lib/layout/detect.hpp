@@ -15,4 +15,8 @@ namespace tpx {
 /// number of ranks that wrote files. Nothing when no layout explains the boxes.
 std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& reading, const Cutting& cutting);
 
+/// Whether `layout` cuts every parameter into just the boxes of `catalogue`, and each was written by a rank that holds
+/// it under `layout`. Several layouts may be consistent: replicas of which only one was stored leave no trace.
+bool is_consistent(const Layout& layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting);
+
 }  // namespace tpx

@@ -46,14 +46,6 @@ bool truth(const ConfigValue& value) {
     return false;
 }
 
-std::string spelled(const ConfigValue& value) {
-    if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-    if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
-    if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
-    if (const auto* text = std::get_if<std::string>(&value)) return *text;
-    return "";
-}
-
 /// Whether all conditions hold, which are joined by '&'.
 bool all_hold(const Config& config, std::string_view conditions) {
     while (!conditions.empty()) {
@@ -62,7 +54,32 @@ bool all_hold(const Config& config, std::string_view conditions) {
     return true;
 }
 
+/// A number with a point, "1.0".
+std::optional<double> real_number(std::string_view text) {
+    if (text.find('.') == std::string_view::npos) return std::nullopt;
+    double number = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return code == std::errc{} && end == text.data() + text.size() ? std::optional{number} : std::nullopt;
+}
+
+/// Whether one of the alternatives of `formula` is a number with a point.
+bool has_real(std::string_view formula) {
+    while (!formula.empty()) {
+        std::string_view alternative = take_until(formula, "|");
+        if (real_number(take_until(alternative, " if "))) return true;
+    }
+    return false;
+}
+
 }  // namespace
+
+std::string spelled(const ConfigValue& value) {
+    if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+    if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+    if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
+    if (const auto* text = std::get_if<std::string>(&value)) return *text;
+    return "";
+}
 
 std::optional<Index> integer(const Config& config, std::string_view key) {
     const auto found = config.find(key);
@@ -140,15 +157,26 @@ std::optional<Index> Dims::evaluate(std::string_view formula, const Config& conf
 }
 
 std::optional<ConfigValue> Dims::value(std::string_view formula, const Config& config) const {
+    // A setting that has a real number as one of its values has no whole one: frameworks tell 1 from 1.0.
+    const bool real = has_real(formula);
+    auto value = plain_value(formula, config);
+    const auto* number = value ? std::get_if<std::int64_t>(&*value) : nullptr;
+    if (real && number) return static_cast<double>(*number);
+    return value;
+}
+
+std::optional<ConfigValue> Dims::plain_value(std::string_view formula, const Config& config) const {
     while (!formula.empty()) {
         std::string_view alternative = take_until(formula, "|");
         const std::string_view text = take_until(alternative, " if ");
         if (!all_hold(config, alternative)) continue;
+        if (const auto number = real_number(text)) return *number;
         if (text == "true" || text == "false") return text == "true";
         if (text == "null") return ConfigValue{nullptr};
         if (text.size() >= 2 && text.starts_with('\'') && text.ends_with('\''))
             return std::string{text.substr(1, text.size() - 2)};
-        if (const auto found = config.find(text); found != config.end()) return found->second;
+        const auto found = config.find(text);
+        if (found != config.end() && !std::holds_alternative<std::nullptr_t>(found->second)) return found->second;
         if (const auto number = evaluate(text, config)) return *number;
     }
     return std::nullopt;

@@ -32,18 +32,24 @@ public:
     /// when no alternative can be evaluated. `config` is asked for keys, `extra` before it.
     std::optional<Index> evaluate(std::string_view formula, const Config& config, const Config& extra = {}) const;
 
-    /// Like evaluate(), for any kind of value: an alternative may also be true, false, 'text', or a key, whose value is
-    /// taken over as it is.
+    /// Like evaluate(), for any kind of value: an alternative may also be true, false, null, 'text', a number with a
+    /// point, or a key, whose value is taken over unless it is null. Where one alternative is a number with a point, so
+    /// is the value.
     std::optional<ConfigValue> value(std::string_view formula, const Config& config) const;
 
     const std::map<char, Index>& known() const { return sizes_; }
 
 private:
+    std::optional<ConfigValue> plain_value(std::string_view formula, const Config& config) const;
+
     std::map<char, Index> sizes_;
 };
 
 /// Whether a condition "key", "!key" or "key=value" holds in `config`; a missing key is false.
 bool holds(const Config& config, std::string_view condition);
+
+/// A value as text: true, 4, 0.5, words as they are, nothing for null.
+std::string spelled(const ConfigValue& value);
 
 /// The integer under `key`, if there is one.
 std::optional<Index> integer(const Config& config, std::string_view key);

@@ -152,7 +152,8 @@ std::vector<std::string> words_of(std::string_view formula) {
     return words;
 }
 
-/// The formulas of the sizes that are missing, as far as they ask a configuration.
+}  // namespace
+
 std::string missing_sizes(const Reading& source) {
     std::set<std::string> needed;
     for (const Meaning& meaning : source.meanings) {
@@ -178,6 +179,8 @@ std::string missing_sizes(const Reading& source) {
     }
     return fmt::format("{}", fmt::join(missing, ", "));
 }
+
+namespace {
 
 /// The tensor that may be tied to another, if the family has one.
 const CanonicalTensor* tied_tensor(const Family& family) {
@@ -233,8 +236,7 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
                       without_rule(*source.family, *source.dialect, source.dims, tensor));
     }
     if (!source.complete)
-        throw failure("the checkpoint does not tell {}; give the model's config.json with --config",
-                      missing_sizes(source));
+        throw failure("{} is unknown; pass the model's config.json with --config", missing_sizes(source));
     Expressed out;
     out.reading = source;
     out.reading.dialect = &dialect;

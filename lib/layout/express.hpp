@@ -34,6 +34,9 @@ struct Expressed {
 Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
                   int tp, const std::set<std::string>& tags);
 
+/// The formulas of the sizes that `source` needs and does not know, as far as they ask a configuration.
+std::string missing_sizes(const Reading& source);
+
 /// The same tensors under the same names, but padded as `tp` asks; the identity for all dialects that do not pad.
 Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Config& config, int tp);
 
@@ -41,13 +44,17 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
 struct ConfigSetting {
     std::string key;
     ConfigValue value;
-    bool list = false;  ///< the value stands in a list of its own; text of whole numbers, "0,2", is that list
+    bool list = false;   ///< the value stands in a list of its own; text of whole numbers, "0,2", is that list
+    bool tuple = false;  ///< and the list is a tuple where the format has them
 };
+
+/// `config` with what formulas and conditions may ask of the tensors that are stored: see configuration_for().
+Config known_of(const Expressed& expressed, const Config& config);
 
 /// What the family's rules say that the framework of `dialect` must be told of the model, as far as it is known.
 /// Formulas see `config`, the sizes, `tied`, and for each canonical tensor that is stored `has_NAME`, `first_NAME` (a
 /// layer), `without_NAME` (the layers that lack it, "0,2") and `flags_NAME` (for each layer whether it has it,
-/// "0,1,0").
+/// "0,1,0"); for each word of the list layer_types `flags_WORD`.
 std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
                                              const Config& config);
 

@@ -64,7 +64,15 @@ struct Dialect {
 struct ConfigEntry {
     std::string key;
     std::string formula;
-    bool list = false;  ///< the value stands in a list of its own
+    bool list = false;                   ///< the value stands in a list of its own
+    std::vector<std::string> more = {};  ///< formulas of the further items of a tuple
+};
+
+/// What a framework demands of one setting of the source, see check_limits().
+struct Limit {
+    std::string condition;  ///< see evaluate_condition(); what is not known holds
+    std::string reason;     ///< what the framework does instead of following the setting
+    std::string value;      ///< of the setting that the framework does follow
 };
 
 /// Models that are built alike: the canonical tensors, where their sizes are found, and how each framework names them.
@@ -77,6 +85,11 @@ struct Family {
     std::map<std::string, std::vector<ConfigEntry>> config;   ///< by dialect: what its framework wants to be told
     /// Of tensors that not all models or layers have: source of configuration -> condition, see evaluate_condition().
     std::map<std::string, std::map<std::string, std::string>, std::less<>> present;
+    std::map<std::string, std::map<std::string, Limit>>
+        limits;  ///< dialect -> setting -> what its framework can follow
+    /// Settings that decide what a model computes and that its framework would assume where a configuration lacks them:
+    /// dialect -> key -> what is assumed.
+    std::map<std::string, std::map<std::string, std::string>> needed;
     std::vector<std::string> tp_divides;  ///< formulas that tp must divide
     std::map<std::string, CanonicalTensor, std::less<>> tensors;
     std::vector<Dialect> dialects;

@@ -123,9 +123,19 @@ WrittenDialect parse_dialect(const toml::table& table) {
 
 ConfigEntry parse_entry(const std::string& key, const toml::node& node) {
     const toml::array* list = node.as_array();
-    if (list && list->size() != 1)
-        throw failure("line {}: config '{}': a list must have one value", node.source().begin.line, key);
-    return {key, text_of(list ? *list->get(0) : node, "a config value"), list != nullptr};
+    if (!list) return {key, text_of(node, "a config value"), false};
+    std::vector<std::string> items = texts_of(node, "a config value");
+    if (items.empty()) throw failure("line {}: config '{}': a list needs a value", node.source().begin.line, key);
+    return {key, items[0], true, {items.begin() + 1, items.end()}};
+}
+
+/// [condition, reason, value].
+Limit parse_limit(const toml::node& node) {
+    const std::vector<std::string> texts = texts_of(node, "a limit");
+    const auto line = node.source().begin.line;
+    if (texts.size() != 3) throw failure("line {}: a limit is [condition, reason, value]", line);
+    in_context([&] { return fmt::format("line {}", line); }, [&] { check_condition(texts[0]); });
+    return {texts[0], texts[1], texts[2]};
 }
 
 void read_sizes(const toml::table& table, Family& family) {
@@ -157,6 +167,22 @@ void read_configuration(const toml::table& table, Family& family) {
     });
 }
 
+void read_limits(const toml::table& table, Family& family) {
+    for_each_in(table, "limits", [&](const std::string& dialect, const toml::node& node) {
+        if (!node.is_table()) throw failure("line {}: limits.{} must be a table", node.source().begin.line, dialect);
+        for (const auto& [setting, limit] : *node.as_table())
+            family.limits[dialect][std::string{setting.str()}] = parse_limit(limit);
+    });
+}
+
+void read_needed(const toml::table& table, Family& family) {
+    for_each_in(table, "needed", [&](const std::string& dialect, const toml::node& node) {
+        if (!node.is_table()) throw failure("line {}: needed.{} must be a table", node.source().begin.line, dialect);
+        for (const auto& [key, assumed] : *node.as_table())
+            family.needed[dialect][std::string{key.str()}] = text_of(assumed, "what is assumed");
+    });
+}
+
 /// A condition for all sources, or a table of them by source.
 void read_present(const toml::table& table, Family& family) {
     const auto condition = [](const toml::node& node) {
@@ -185,6 +211,8 @@ WrittenFamily read_family(const toml::table& table) {
     if (const toml::node* node = table.get("without")) written.without = texts_of(*node, "without");
     read_configuration(table, family);
     read_sizes(table, family);
+    read_limits(table, family);
+    read_needed(table, family);
     read_present(table, family);
     for_each_in(table, "tensors", [&](const std::string& name, const toml::node& node) {
         family.tensors.emplace(

@@ -75,7 +75,7 @@ Layout complete(Layout layout, const std::map<std::string, std::string, std::les
     if (has("ranks")) {
         const int ranks = parse_degree("ranks", given.find("ranks")->second, 1);
         const int others = layout.tp * layout.pp * layout.cp;
-        if (ranks % others != 0) throw mistake("layout: ranks={} is no multiple of tp*pp*cp = {}", ranks, others);
+        if (ranks % others != 0) throw mistake("layout: ranks={} is not a multiple of tp*pp*cp = {}", ranks, others);
         if (has("dp") && layout.dp != ranks / others)
             throw mistake("layout: dp={} but ranks={} and tp*pp*cp={} give dp={}", layout.dp, ranks, others,
                           ranks / others);
@@ -86,7 +86,7 @@ Layout complete(Layout layout, const std::map<std::string, std::string, std::les
         if (hsdp == 0) layout.dp = std::max(layout.dp, experts / (layout.tp * layout.cp));
     }
     if (hsdp > 0 && !has("fsdp")) {
-        if (layout.dp % hsdp != 0) throw mistake("layout: dp={} is no multiple of hsdp={}", layout.dp, hsdp);
+        if (layout.dp % hsdp != 0) throw mistake("layout: dp={} is not a multiple of hsdp={}", layout.dp, hsdp);
         layout.fsdp = layout.dp / hsdp;
     }
     if (layout.dp % layout.fsdp != 0 || (hsdp > 0 && layout.dp != layout.fsdp * hsdp))
@@ -127,7 +127,7 @@ void set(Layout& layout, std::string_view key, std::string_view value) {
     else if (key == "order")
         layout.order = value;
     else if (key != "hsdp" && key != "ranks")
-        throw mistake("layout: '{}' is no key; the keys are {}", key, fmt::join(layout_keys(), " "));
+        throw mistake("layout: unknown key '{}'; valid keys: {}", key, fmt::join(layout_keys(), " "));
 }
 
 Layout from_pairs(const std::map<std::string, std::string, std::less<>>& given) {

@@ -106,10 +106,15 @@ Verdict ask(const Family& family, std::string_view source, const Config& config,
     return source == "hf" && names_model_type(config) ? Verdict::no : Verdict::silent;
 }
 
+constexpr const char* unknown_family =
+    "no model family matches these tensor names; --rules FILE adds a family, see tpx-rules(5)";
+
 std::string lacks(const FamilyMatch& closest, std::span<const Tensor> tensors, const Config& config) {
     if (closest.unknown.empty())
-        return fmt::format("family '{}' in {} names lacks tensor '{}'", closest.family->name, closest.dialect->name,
+        return fmt::format("family '{}', {} names: tensor '{}' is missing", closest.family->name, closest.dialect->name,
                            closest.missing);
+    // Where only a few names match, as of a head or an embedding, the family is another one, and its rules do not help.
+    if (closest.verdict != Verdict::yes && closest.unknown.size() > closest.parameters) return unknown_family;
     const std::string_view source = configured_by(*closest.dialect, config);
     const Tensor& tensor = tensors[closest.unknown[0]];
     return fmt::format("tensor '{}', {} names: {}", tensor.name, closest.dialect->name,
@@ -120,13 +125,12 @@ std::string lacks(const FamilyMatch& closest, std::span<const Tensor> tensors, c
 std::string unheard_of(const Config& config, const std::optional<std::string>& known) {
     if (known)
         return fmt::format(
-            "no tensor has a name that the family for model_type '{}' knows; tpx-rules(5) tells how to add "
-            "some with --rules",
+            "no tensor has a name that the family for model_type '{}' knows; --rules FILE adds names, see tpx-rules(5)",
             *known);
     const auto type = config.find("model_type");
     const auto* text = type == config.end() ? nullptr : std::get_if<std::string>(&type->second);
-    return text ? fmt::format("no family is for model_type '{}'; tpx-rules(5) tells how to add one with --rules", *text)
-                : "no family has rules for these names";
+    return text ? fmt::format("unknown model_type '{}'; --rules FILE adds a family, see tpx-rules(5)", *text)
+                : unknown_family;
 }
 
 }  // namespace

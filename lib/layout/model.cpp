@@ -27,13 +27,13 @@ StateRole parse_role(std::string_view text, DType weights) {
     const std::size_t colon = std::min(text.find(':'), text.size());
     StateRole role{std::string{text.substr(0, colon)}, DType::f32};
     if (std::ranges::find(role_names, role.name) == role_names.end())
-        throw mistake("roles: '{}' is no role; write train, weights, or a list of {}, as in weight:bf16,exp_avg:f32",
+        throw mistake("roles: '{}' is not a role; use train, weights, or a list of {}, as in weight:bf16,exp_avg:f32",
                       role.name, fmt::join(role_names, ", "));
     if (role.name == "weight") role.dtype = weights;
     if (colon == text.size()) return role;
     const auto dtype = dtype_by_name(text.substr(colon + 1));
     if (!dtype || itemsize(*dtype) == 0)
-        throw mistake("roles: '{}': '{}' is no type; write for instance bf16 or f32", text, text.substr(colon + 1));
+        throw mistake("roles: '{}': '{}' is not a dtype; use, for example, bf16 or f32", text, text.substr(colon + 1));
     role.dtype = *dtype;
     return role;
 }

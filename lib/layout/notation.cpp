@@ -116,7 +116,7 @@ NameTemplate::Segment NameTemplate::parse_index(std::string_view inner) {
     }
     const bool bounded = inner.size() == 3 && (inner[1] == '<' || inner[1] == '-') && is_letter(inner[2]);
     if ((inner.size() != 1 && !bounded) || (inner[0] != 'l' && inner[0] != 'e'))
-        throw failure("'{{{}}}' is no index; write {{l}}, {{l?}}, {{l<L}} or {{l-L}}, with l or e", whole);
+        throw failure("'{{{}}}' is not an index; write {{l}}, {{l?}}, {{l<L}} or {{l-L}}, with l or e", whole);
     segment.letter = inner[0];
     if (bounded) segment.range = {inner[2], inner[1] == '-'};
     return segment;

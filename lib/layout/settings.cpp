@@ -29,6 +29,26 @@ std::map<std::string, std::set<int>> layers_of_tensors(const Expressed& expresse
     return layers;
 }
 
+/// For each word of `layer_types`, the flags of the layers that are of that kind.
+void add_layer_types(Config& known) {
+    const auto found = known.find("layer_types");
+    const auto* list = found == known.end() ? nullptr : std::get_if<std::string>(&found->second);
+    if (!list || list->empty()) return;
+    std::vector<std::string> words(1);
+    for (const char c : *list) {
+        if (c == ',')
+            words.emplace_back();
+        else
+            words.back() += c;
+    }
+    const std::set<std::string> kinds{words.begin(), words.end()};
+    for (const std::string& kind : kinds) {
+        std::vector<int> flags;
+        for (const std::string& word : words) flags.push_back(word == kind ? 1 : 0);
+        known["flags_" + kind] = fmt::format("{}", fmt::join(flags, ","));
+    }
+}
+
 /// What formulas may ask of the tensors that are stored.
 void add_tensors(Config& known, const Expressed& expressed, int count) {
     for (const auto& [name, layers] : layers_of_tensors(expressed, count)) {
@@ -47,21 +67,31 @@ void add_tensors(Config& known, const Expressed& expressed, int count) {
 
 }  // namespace
 
+Config known_of(const Expressed& expressed, const Config& config) {
+    const Reading& reading = expressed.reading;
+    Config known = config;
+    add_tensors(known, expressed, layers(reading, expressed.tensors));
+    add_layer_types(known);
+    known["tied"] = reading.tied || !known.contains("has_head");
+    return known;
+}
+
 std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
                                              const Config& config) {
     const Reading& reading = expressed.reading;
     const auto entries = reading.family->config.find(dialect);
     if (entries == reading.family->config.end()) return {};
-    Config known = config;
     const int count = layers(reading, expressed.tensors);
-    add_tensors(known, expressed, count);
-    known["tied"] = reading.tied || !known.contains("has_head");
+    const Config known = known_of(expressed, config);
     Dims dims = reading.dims;
     dims.set('l', count);
     std::vector<ConfigSetting> settings;
     for (const ConfigEntry& entry : entries->second) {
-        if (auto value = dims.value(entry.formula, known))
-            settings.push_back({entry.key, std::move(*value), entry.list});
+        auto value = dims.value(entry.formula, known);
+        if (!value) continue;
+        for (const std::string& formula : entry.more)
+            value = fmt::format("{},{}", spelled(*value), spelled(dims.value(formula, known).value_or(nullptr)));
+        settings.push_back({entry.key, std::move(*value), entry.list, !entry.more.empty()});
     }
     return settings;
 }

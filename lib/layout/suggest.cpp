@@ -85,8 +85,10 @@ std::string suggest_rule(const Family& family, const Dialect& dialect, const Dim
 }
 
 std::string without_rule(const Family& family, const Dialect& dialect, const Dims& dims, const Tensor& tensor) {
-    return fmt::format("no rule of family '{}' matches it; write one for --rules, with tp= if it is cut: {}",
-                       family.name, suggest_rule(family, dialect, dims, tensor));
+    return fmt::format(
+        "no rule of family '{}' matches this tensor; pass --rules FILE with a rule such as (add tp= if it is sharded): "
+        "{}",
+        family.name, suggest_rule(family, dialect, dims, tensor));
 }
 
 }  // namespace tpx

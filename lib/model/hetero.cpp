@@ -18,7 +18,7 @@ constexpr double never = std::numeric_limits<double>::infinity();
 // The shares of one kind, by how many examples its GPUs take together; the first is "none of them".
 struct Option {
     int amount = 0;
-    Share share;
+    WorkShare share;
 };
 
 // Costs that add up along the kinds, as a sum or as a maximum.
@@ -56,8 +56,8 @@ std::set<int> local_batches(const GpuProfile& profile, int most) {
 }
 
 // The fastest way for one GPU to take `local` examples; no GPUs if it has none.
-Share fastest(const GpuProfile& profile, std::size_t type, int local) {
-    Share best{type, 0, 0, 0, never};
+WorkShare fastest(const GpuProfile& profile, std::size_t type, int local) {
+    WorkShare best{type, 0, 0, 0, never};
     for (const GpuProfile::Point& point : profile.points) {
         if (local % point.batch != 0 || !std::has_single_bit(static_cast<unsigned>(local / point.batch))) continue;
         const double seconds = local / point.rate;
@@ -73,7 +73,7 @@ std::vector<Option> options_of(const GpuProfile& profile, std::size_t type, int 
     std::map<int, Option> best;
     best[0] = {};
     for (const int local : local_batches(profile, batch)) {
-        Share share = fastest(profile, type, local);
+        WorkShare share = fastest(profile, type, local);
         if (share.gpus == 0 || share.seconds > limit) continue;
         for (share.gpus = 1; share.gpus <= profile.count && share.gpus <= batch / local; ++share.gpus) {
             const Option option{share.gpus * local, share};
@@ -119,7 +119,7 @@ public:
     double least(int amount) const { return least_[amount]; }
     const std::vector<int>& reached() const { return reached_; }
 
-    void collect(int amount, std::vector<Share>& shares) const {
+    void collect(int amount, std::vector<WorkShare>& shares) const {
         for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
             const Option& option = (*step->options)[step->from[amount]];
             if (option.amount > 0) shares.push_back(option.share);
@@ -139,7 +139,7 @@ private:
 };
 
 // The shares of all `batch` examples with the least cost: the kinds in two halves, which meet in the middle.
-double solve(std::span<const GpuProfile> profiles, int batch, Cost cost, double limit, std::vector<Share>* shares) {
+double solve(std::span<const GpuProfile> profiles, int batch, Cost cost, double limit, std::vector<WorkShare>* shares) {
     std::vector<std::vector<Option>> options;
     for (std::size_t type = 0; type < profiles.size(); ++type)
         options.push_back(options_of(profiles[type], type, batch, cost, limit));
@@ -158,7 +158,7 @@ double solve(std::span<const GpuProfile> profiles, int batch, Cost cost, double 
     if (shares && least < never) {
         one.collect(best, *shares);
         other.collect(batch - best, *shares);
-        std::ranges::sort(*shares, {}, &Share::type);
+        std::ranges::sort(*shares, {}, &WorkShare::type);
     }
     return least;
 }
@@ -178,10 +178,10 @@ double least_slowest(std::span<const GpuProfile> profiles, int batch) {
     }
 }
 
-HeteroAssignment finish(std::vector<Share> shares, double communication) {
+HeteroAssignment finish(std::vector<WorkShare> shares, double communication) {
     HeteroAssignment assignment;
     assignment.shares = std::move(shares);
-    for (const Share& share : assignment.shares) {
+    for (const WorkShare& share : assignment.shares) {
         assignment.batch += share.gpus * share.local_batch();
         assignment.seconds = std::max(assignment.seconds, share.seconds);
     }
@@ -193,7 +193,7 @@ HeteroAssignment finish(std::vector<Share> shares, double communication) {
 
 int HeteroAssignment::gpus() const {
     int sum = 0;
-    for (const Share& share : shares) sum += share.gpus;
+    for (const WorkShare& share : shares) sum += share.gpus;
     return sum;
 }
 
@@ -202,12 +202,12 @@ std::optional<HeteroAssignment> assign_virtual_nodes(std::span<const GpuProfile>
     check(profiles, batch, communication);
     const double slowest = least_slowest(profiles, batch);
     if (slowest == never) return std::nullopt;
-    std::vector<Share> shares;
+    std::vector<WorkShare> shares;
     solve(profiles, batch, Cost::gpus, slowest, &shares);
     HeteroAssignment assignment = finish(std::move(shares), communication);
     // One GPU alone does not communicate.
     for (std::size_t type = 0; type < profiles.size(); ++type) {
-        const Share alone = profiles[type].count > 0 ? fastest(profiles[type], type, batch) : Share{};
+        const WorkShare alone = profiles[type].count > 0 ? fastest(profiles[type], type, batch) : WorkShare{};
         if (alone.gpus == 1 && alone.seconds < assignment.seconds) assignment = finish({alone}, communication);
     }
     return assignment;
@@ -218,15 +218,15 @@ std::optional<HeteroAssignment> assign_one_kind(std::span<const GpuProfile> prof
     for (std::size_t type = 0; type < profiles.size(); ++type) {
         std::optional<HeteroAssignment> one = assign_virtual_nodes(profiles.subspan(type, 1), batch, communication);
         if (!one || (best && one->seconds >= best->seconds)) continue;
-        for (Share& share : one->shares) share.type = type;
+        for (WorkShare& share : one->shares) share.type = type;
         best = std::move(one);
     }
     return best;
 }
 
-HeteroAssignment evaluate_shares(std::span<const GpuProfile> profiles, std::vector<Share> shares,
+HeteroAssignment evaluate_shares(std::span<const GpuProfile> profiles, std::vector<WorkShare> shares,
                                  double communication) {
-    for (Share& share : shares) {
+    for (WorkShare& share : shares) {
         const GpuProfile& profile = profiles[share.type];
         const auto point = std::ranges::find(profile.points, share.virtual_node_batch, &GpuProfile::Point::batch);
         if (point == profile.points.end())

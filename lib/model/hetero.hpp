@@ -20,7 +20,7 @@ struct GpuProfile {
 };
 
 /// What each GPU of one kind does in a step.
-struct Share {
+struct WorkShare {
     std::size_t type = 0;        ///< index into the profiles
     int gpus = 0;                ///< that are used
     int virtual_nodes = 0;       ///< of each GPU, one after another
@@ -32,14 +32,14 @@ struct Share {
 
 /// Virtual nodes dealt to kinds of GPUs: the shares' batches sum up to the batch of the job.
 struct HeteroAssignment {
-    std::vector<Share> shares;  ///< of the kinds that are used, by type
+    std::vector<WorkShare> shares;  ///< of the kinds that are used, by type
     int batch = 0;
     double seconds = 0;  ///< of a step: the slowest share and the communication
 
     double throughput() const { return batch / seconds; }
     int gpus() const;
     /// By what a GPU of `share` weighs its mean gradient, so that every example counts alike: its part of the batch.
-    double gradient_weight(const Share& share) const { return static_cast<double>(share.local_batch()) / batch; }
+    double gradient_weight(const WorkShare& share) const { return static_cast<double>(share.local_batch()) / batch; }
 };
 
 /// The assignment of `batch` examples with the shortest step: for each kind i that is used, n_i GPUs with v_i virtual
@@ -55,6 +55,7 @@ std::optional<HeteroAssignment> assign_one_kind(std::span<const GpuProfile> prof
 
 /// The step of shares that somebody else has chosen, with the profiles' rates. Throws Error (usage) when a size is not
 /// profiled.
-HeteroAssignment evaluate_shares(std::span<const GpuProfile> profiles, std::vector<Share> shares, double communication);
+HeteroAssignment evaluate_shares(std::span<const GpuProfile> profiles, std::vector<WorkShare> shares,
+                                 double communication);
 
 }  // namespace tpx

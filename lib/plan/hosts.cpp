@@ -4,6 +4,8 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 namespace tpx {
 
@@ -32,6 +34,19 @@ std::vector<std::int32_t> first_devices(std::span<const Host> hosts) {
     std::vector<std::int32_t> firsts{0};
     for (const Host& host : hosts) firsts.push_back(firsts.back() + host.gpus);
     return firsts;
+}
+
+std::vector<std::uint32_t> switch_groups(std::span<const Host> hosts) {
+    std::map<std::string_view, std::uint32_t> numbers;
+    std::vector<std::uint32_t> group_of;
+    std::uint32_t groups = 0;
+    for (const Host& host : hosts) {
+        const bool is_known = !host.switch_group.empty();
+        const auto known = is_known ? numbers.find(host.switch_group) : numbers.end();
+        group_of.push_back(known == numbers.end() ? groups++ : known->second);
+        if (is_known) numbers.emplace(host.switch_group, group_of.back());
+    }
+    return group_of;
 }
 
 std::vector<std::uint32_t> host_of_rank(std::span<const Host> hosts, int ranks) {

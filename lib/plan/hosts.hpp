@@ -16,9 +16,9 @@ struct Host {
     std::optional<double> nic;            ///< each direction
     std::optional<double> disk_read;      ///< of checkpoint storage, as this host sees it
     std::optional<double> disk_write;     ///< of checkpoint storage, as this host sees it
-    std::optional<double> memory;         ///< of copies: bytes copied per second
+    std::optional<double> memory;         ///< bytes that one core copies per second
     std::optional<double> device_memory;  ///< bytes that a device can hold; not given: enough
-    std::string switch_group;             ///< hosts of one group reach each other without an uplink; empty: one group
+    std::string switch_group;             ///< hosts of one group reach each other without an uplink; empty: not known
     int rails = 1;                        ///< NICs that `nic` is the sum of: device k sends through rail k mod rails
     bool lost = false;                    ///< it holds nothing any more and takes no rank
     bool spare = false;                   ///< it takes ranks only when the other hosts cannot take them all
@@ -39,6 +39,9 @@ void fill_rates(std::vector<Host>& hosts, std::span<const Host> known);
 /// The devices of all hosts are numbered in order: those of host h from the h-th of these numbers up to the next, which
 /// is there for the last host too.
 std::vector<std::int32_t> first_devices(std::span<const Host> hosts);
+
+/// The number of the switch group of each host; a host whose group is not known is the only one of its own.
+std::vector<std::uint32_t> switch_groups(std::span<const Host> hosts);
 
 /// `count` equal hosts with `gpus` ranks each, named host0, host1, ... Throws Error (usage) unless both are positive.
 std::vector<Host> uniform_hosts(int count, int gpus);

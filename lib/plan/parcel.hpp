@@ -35,7 +35,11 @@ struct Parcel {
     std::uint32_t role = 0;     ///< index into Parcels::roles
     std::uint32_t tensor = 0;   ///< index into Parcels::tensors: one of those it is of, to name it in messages
     bool recut = false;         ///< new ranks need it in other pieces than those in which old ranks hold it
-    std::uint64_t bytes = 0;    ///< positive
+    std::uint64_t bytes = 0;    ///< positive, a multiple of `element`
+    std::uint32_t element = 1;  ///< bytes of one element: all of its tensors have elements of this size
+
+    /// The last end of an element at or before byte `byte`.
+    std::uint64_t align(std::uint64_t byte) const { return byte - byte % element; }
 };
 
 /// A change of layout, as amounts: what is held and needed by whom. It says nothing of hosts.

@@ -115,12 +115,13 @@ void PieceParcels::tensor(std::uint32_t number, Holdings& holders, Holdings& nee
 }
 
 void PieceParcels::add(std::uint32_t tensor, std::uint32_t holders, std::uint32_t needers, bool recut, Index elements) {
-    const std::uint64_t bytes = static_cast<std::uint64_t>(elements) * itemsize(source_.tensors[tensor].dtype);
-    result_.parcels.push_back({holders, needers, roles_.empty() ? 0 : roles_[tensor], tensor, recut, bytes});
+    const auto element = static_cast<std::uint32_t>(itemsize(source_.tensors[tensor].dtype));
+    result_.parcels.push_back({holders, needers, roles_.empty() ? 0 : roles_[tensor], tensor, recut,
+                               static_cast<std::uint64_t>(elements) * element, element});
 }
 
 void PieceParcels::add_up() {
-    const auto key = [](const Parcel& p) { return std::tuple{p.role, p.holders, p.needers, p.recut}; };
+    const auto key = [](const Parcel& p) { return std::tuple{p.role, p.holders, p.needers, p.recut, p.element}; };
     std::vector<Parcel>& parcels = result_.parcels;
     std::ranges::sort(parcels, {}, [&](const Parcel& p) { return std::pair{key(p), p.tensor}; });
     std::size_t kept = 0;

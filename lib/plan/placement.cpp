@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/plan/assignment.hpp"
+#include "lib/plan/break_ties.hpp"
 #include "lib/plan/host_problem.hpp"
 #include "lib/plan/images.hpp"
 #include "lib/plan/seats.hpp"
@@ -81,6 +82,8 @@ private:
     void place_blocks();
     void assign_blocks(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing,
                        std::size_t regular);
+    void prefer_fast_hosts(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing,
+                           std::size_t regular);
     void count(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing);
     std::vector<Gain> gains_on_devices() const;
     void place_ranks();
@@ -121,7 +124,10 @@ void Placing::place_blocks() {
     const Images holding = images(parcels_.holders, old_ranks_on(order_));
     const Images needing = images(parcels_.needers, block_of_rank());
     const std::vector<Amount> amounts = summed(amounts_, holding.set, needing.set);
-    if (!result_.pinned) assign_blocks(amounts, holding.sets, needing.sets, regular);
+    if (!result_.pinned) {
+        assign_blocks(amounts, holding.sets, needing.sets, regular);
+        prefer_fast_hosts(amounts, holding.sets, needing.sets, regular);
+    }
     count(amounts, holding.sets, needing.sets);
 }
 
@@ -148,6 +154,45 @@ void Placing::assign_blocks(std::span<const Amount> amounts, const RankSets& hol
         for (std::int32_t block : needing[amount.needers])
             result_.blocks[block].price += static_cast<std::int64_t>(amount.bytes);
     }
+}
+
+// Among placements with as few crossing bytes, one in which the host that receives longest is done first. The prices
+// tell which pairs of block and host such placements consist of.
+void Placing::prefer_fast_hosts(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing,
+                                std::size_t regular) {
+    static constexpr std::size_t most_pairs = 1 << 20;
+    const auto nic = [&](std::uint32_t host) { return hosts_[host].nic.value_or(default_rates.nic); };
+    const bool are_alike =
+        std::ranges::all_of(order_, [&](std::uint32_t host) { return nic(host) == nic(order_.front()); });
+    if (are_alike || result_.blocks.size() * order_.size() > most_pairs) return;
+    std::vector<std::int64_t> needed(result_.blocks.size(), 0);
+    std::vector<std::vector<std::int64_t>> missing(result_.blocks.size(), std::vector<std::int64_t>(order_.size(), 0));
+    for (const Amount& amount : amounts) {
+        const auto bytes = static_cast<std::int64_t>(amount.bytes);
+        for (std::int32_t block : needing[amount.needers]) {
+            std::vector<std::int64_t>& row = missing[static_cast<std::size_t>(block)];
+            needed[static_cast<std::size_t>(block)] += bytes;
+            for (std::int32_t column : holding[amount.holders]) row[static_cast<std::size_t>(column)] -= bytes;
+        }
+    }
+    for (std::size_t b = 0; b < missing.size(); ++b) {
+        for (std::int64_t& bytes : missing[b]) bytes += needed[b];
+    }
+    Ties ties;
+    for (std::size_t c = 0; c < order_.size(); ++c)
+        ties.required.push_back(result_.host_prices[order_[c]] != 0 || (order_.size() > regular && c < regular));
+    for (std::size_t b = 0; b < result_.blocks.size(); ++b) {
+        const Block& block = result_.blocks[b];
+        std::vector<double>& seconds = ties.seconds.emplace_back(order_.size(), -1.0);
+        for (std::size_t c = 0; c < order_.size(); ++c) {
+            const bool is_tight = block.price + result_.host_prices[order_[c]] == missing[b][c];
+            if (is_tight && hosts_[order_[c]].gpus >= block.end - block.begin)
+                seconds[c] = static_cast<double>(missing[b][c]) / nic(order_[c]);
+        }
+        ties.given.push_back(static_cast<std::uint32_t>(std::ranges::find(order_, block.host) - order_.begin()));
+    }
+    const std::vector<std::uint32_t> columns = break_ties(ties);
+    for (std::size_t b = 0; b < columns.size(); ++b) result_.blocks[b].host = order_[columns[b]];
 }
 
 void Placing::count(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing) {

@@ -25,11 +25,12 @@ std::string lost_hosts(std::span<const Host> hosts) {
 class Relocating {
 public:
     Relocating(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
-               const Placement& placement, StateIn state)
+               const Placement& placement, StateIn state, std::uint64_t window)
         : parcels_{parcels},
           hosts_{hosts},
           placement_{placement},
           state_{state},
+          window_{window},
           where_{parcels, hosts, old_ranks, placement} {
         result_.roles.resize(parcels.roles.size());
         result_.hosts.resize(hosts.size());
@@ -42,14 +43,15 @@ public:
             count_ranks(parcel);
             count_hosts(parcel);
         }
-        Transfers transfers = choose_transfers(parcels_, hosts_, where_, send_rates());
-        std::vector<bool> relayed;
-        for (const Transfer& transfer : transfers.list) relayed.push_back(!holds(transfer.parcel, transfer.from));
-        for (const Transfer& transfer : transfers.list) count(transfer);
-        Schedule scheduled = schedule(std::move(transfers.list), relayed, static_cast<std::uint32_t>(hosts_.size()));
+        Transfers transfers = choose_transfers(parcels_, hosts_, where_, state_, send_rates());
+        result_.sending = std::move(transfers.sending);
+        Schedule scheduled = schedule(std::move(transfers), parcels_, hosts_.size(), window_);
         result_.transfers = std::move(scheduled.transfers);
         result_.rounds = scheduled.rounds;
-        result_.sending = std::move(transfers.sending);
+        result_.staging = std::move(scheduled.staging);
+        result_.window = window_;
+        for (const Transfer& transfer : result_.transfers) count(transfer);
+        result_.seconds_in_step = seconds_in_step();
         for (Bytes& role : result_.roles) {
             role.same_host = role.needed - role.kept - role.local - role.other_host - role.storage;
             result_.total += role;
@@ -58,19 +60,17 @@ public:
     }
 
 private:
-    bool holds(std::uint32_t parcel, std::uint32_t host) const {
-        return std::ranges::binary_search(where_.holding[parcels_.parcels[parcel].holders],
-                                          static_cast<std::int32_t>(host));
-    }
     void count_ranks(const Parcel& parcel);
     void count_hosts(const Parcel& parcel);
     void count(const Transfer& transfer);
     std::vector<SendRate> send_rates() const;
+    double seconds_in_step() const;
 
     const Parcels& parcels_;
     std::span<const Host> hosts_;
     const Placement& placement_;
     StateIn state_;
+    std::uint64_t window_;
     Whereabouts where_;
     Relocation result_;
 };
@@ -147,14 +147,40 @@ void Relocating::count(const Transfer& transfer) {
     from.memory += bytes;
     to.nic_in += bytes;
     to.memory += bytes;
-    if (state_ == StateIn::stores && holds(transfer.parcel, transfer.from)) from.disk_read += bytes;
+    const auto needing = where_.needing[parcels_.parcels[transfer.parcel].needers];
+    const bool reads_anyway = std::ranges::binary_search(needing, static_cast<std::int32_t>(transfer.from));
+    if (state_ == StateIn::stores && !transfer.forwards && !reads_anyway) from.disk_read += bytes;
+}
+
+double Relocating::seconds_in_step() const {
+    std::vector<std::uint64_t> sent(hosts_.size());
+    const auto nic = [&](std::uint32_t host) { return hosts_[host].nic.value_or(default_rates.nic); };
+    double sum = 0;
+    double longest = 0;
+    std::uint32_t round = 0;
+    std::vector<std::uint32_t> senders;  // of the round
+    for (const Transfer& transfer : result_.transfers) {
+        if (transfer.from == from_storage) continue;
+        if (transfer.round != round) {
+            sum += longest;
+            longest = 0;
+            round = transfer.round;
+            for (std::uint32_t host : senders) sent[host] = 0;
+            senders.clear();
+        }
+        senders.push_back(transfer.from);
+        sent[transfer.from] += transfer.end - transfer.begin;
+        const double rate = std::min(nic(transfer.from), nic(transfer.to));
+        longest = std::max(longest, static_cast<double>(sent[transfer.from]) / rate);
+    }
+    return sum + longest;
 }
 
 }  // namespace
 
 Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
-                    const Placement& placement, StateIn state, bool storage) {
-    Relocating relocating{parcels, hosts, old_ranks, placement, state};
+                    const Placement& placement, StateIn state, bool storage, std::uint64_t window) {
+    Relocating relocating{parcels, hosts, old_ranks, placement, state, window};
     if (!storage) relocating.require_holders();
     return relocating.run();
 }

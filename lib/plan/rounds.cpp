@@ -1,150 +1,198 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/rounds.hpp"
 
+#include "lib/core/error.hpp"
 #include "lib/plan/colouring.hpp"
+#include "lib/plan/cut_ranges.hpp"
+#include "lib/plan/stream_rounds.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 namespace tpx {
 namespace {
 
-constexpr std::uint64_t quanta_of_busiest = 64;
-
-// All that goes from one host to another: transfers first up to last of those sorted by pair.
+// All that goes directly from one host to another: transfers first up to last of those sorted by pair.
 struct Pair {
     std::size_t first;
     std::size_t last;
     std::uint64_t bytes = 0;
-    std::uint64_t relayed = 0;
-    std::size_t first_link = 0;
-    std::size_t links = 0;  // quanta, of equal size to the byte
+    std::size_t parts = 0;
 };
 
 class Scheduling {
 public:
-    Scheduling(std::vector<Transfer> transfers, const std::vector<bool>& relayed, std::uint32_t hosts)
-        : transfers_{std::move(transfers)}, relayed_{relayed}, hosts_{hosts} {}
+    Scheduling(Transfers transfers, const Parcels& parcels, std::size_t hosts, std::uint64_t window)
+        : direct_{std::move(transfers.direct)},
+          streams_{std::move(transfers.streams)},
+          parcels_{parcels},
+          hosts_{hosts},
+          window_{window} {}
 
     Schedule run() {
-        sort();
         find_pairs();
-        const Colouring colouring = colour(cut(), hosts_);
-        const std::vector<std::uint32_t> rounds = order(colouring);
-        for (const Pair& pair : pairs_) {
-            std::vector<std::uint32_t> own;
-            for (std::size_t i = 0; i < pair.links; ++i) own.push_back(rounds[colouring.colour[pair.first_link + i]]);
-            std::ranges::sort(own);
-            split(pair, own);
-        }
+        choose_quantum();
+        for (Pair& pair : pairs_) pair.parts = static_cast<std::size_t>((pair.bytes + quantum_ - 1) / quantum_);
+        if (streams_.empty())
+            colour_pairs();
+        else
+            fill_rounds();
         std::ranges::stable_sort(result_.transfers, {}, &Transfer::round);
-        result_.rounds = colouring.colours;
+        count_staging();
+        number_rounds();
         return std::move(result_);
     }
 
 private:
-    void sort();
     void find_pairs();
-    std::vector<Link> cut();
-    std::vector<std::uint32_t> order(const Colouring& colouring) const;
-    void split(const Pair& pair, const std::vector<std::uint32_t>& rounds);
+    std::uint64_t busiest() const;
+    void choose_quantum();
+    void colour_pairs();
+    void fill_rounds();
+    void split(const Pair& pair, std::span<const std::uint32_t> rounds);
+    void count_staging();
+    void number_rounds();
 
-    std::vector<Transfer> transfers_;
-    const std::vector<bool>& relayed_;
-    std::uint32_t hosts_;
-    std::vector<std::uint32_t> sorted_;  // by pair; what is not relayed first
+    std::vector<Transfer> direct_;
+    std::vector<Stream> streams_;
+    const Parcels& parcels_;
+    std::size_t hosts_;
+    std::uint64_t window_;
+    std::uint64_t quantum_ = 0;  // bytes that a host sends to another in a round; one element more is possible
+    std::uint64_t element_ = 1;  // the largest
     std::vector<Pair> pairs_;
+    WaitingBytes waiting_;
     Schedule result_;
 };
 
-void Scheduling::sort() {
-    for (std::uint32_t i = 0; i < transfers_.size(); ++i) {
-        if (transfers_[i].from == from_storage)
-            result_.transfers.push_back(transfers_[i]);
-        else
-            sorted_.push_back(i);
-    }
-    const auto key = [&](std::uint32_t i) {
-        const Transfer& it = transfers_[i];
-        return std::tuple{it.from, it.to, relayed_[i], it.parcel, it.begin};
-    };
-    std::ranges::sort(sorted_, {}, key);
-}
-
 void Scheduling::find_pairs() {
-    for (std::size_t i = 0; i < sorted_.size(); ++i) {
-        const Transfer& it = transfers_[sorted_[i]];
-        const Transfer& before = transfers_[sorted_[i == 0 ? 0 : i - 1]];
-        if (i == 0 || it.from != before.from || it.to != before.to) pairs_.push_back({i, i});
-        Pair& pair = pairs_.back();
-        pair.last = i + 1;
-        pair.bytes += it.end - it.begin;
-        if (relayed_[sorted_[i]]) pair.relayed += it.end - it.begin;
+    const auto reads = [](const Transfer& it) { return it.from == from_storage; };
+    std::ranges::copy_if(direct_, std::back_inserter(result_.transfers), reads);
+    std::erase_if(direct_, reads);
+    std::ranges::sort(direct_, {}, [](const Transfer& it) { return std::tuple{it.from, it.to, it.parcel, it.begin}; });
+    for (std::size_t i = 0; i < direct_.size(); ++i) {
+        const Transfer& it = direct_[i];
+        if (i == 0 || it.from != direct_[i - 1].from || it.to != direct_[i - 1].to) pairs_.push_back({i, i});
+        pairs_.back().last = i + 1;
+        pairs_.back().bytes += it.end - it.begin;
     }
 }
 
-std::vector<Link> Scheduling::cut() {
+// The most bytes that one host sends or receives.
+std::uint64_t Scheduling::busiest() const {
     std::vector<std::uint64_t> out(hosts_);
     std::vector<std::uint64_t> in(hosts_);
     for (const Pair& pair : pairs_) {
-        out[transfers_[sorted_[pair.first]].from] += pair.bytes;
-        in[transfers_[sorted_[pair.first]].to] += pair.bytes;
+        out[direct_[pair.first].from] += pair.bytes;
+        in[direct_[pair.first].to] += pair.bytes;
     }
-    std::uint64_t busiest = 0;
-    for (std::uint32_t host = 0; host < hosts_; ++host) busiest = std::max({busiest, out[host], in[host]});
-    const std::uint64_t quantum = std::max<std::uint64_t>(1, (busiest + quanta_of_busiest - 1) / quanta_of_busiest);
-    std::vector<Link> links;
-    for (Pair& pair : pairs_) {
-        const Transfer& it = transfers_[sorted_[pair.first]];
-        pair.first_link = links.size();
-        pair.links = static_cast<std::size_t>((pair.bytes + quantum - 1) / quantum);
-        links.insert(links.end(), pair.links, {it.from, it.to});
-    }
-    return links;
-}
-
-// The round of each colour: those with least to relay come first.
-std::vector<std::uint32_t> Scheduling::order(const Colouring& colouring) const {
-    std::vector<double> relays(colouring.colours);
-    for (const Pair& pair : pairs_) {
-        for (std::size_t i = 0; i < pair.links; ++i)
-            relays[colouring.colour[pair.first_link + i]] +=
-                static_cast<double>(pair.relayed) / static_cast<double>(pair.bytes);
-    }
-    std::vector<std::uint32_t> colours(colouring.colours);
-    std::iota(colours.begin(), colours.end(), 0u);
-    std::ranges::stable_sort(colours, {}, [&](std::uint32_t colour) { return relays[colour]; });
-    std::vector<std::uint32_t> rounds(colouring.colours);
-    for (std::uint32_t i = 0; i < colours.size(); ++i) rounds[colours[i]] = i;
-    return rounds;
-}
-
-// Gives the bytes of a pair, in order, to its rounds.
-void Scheduling::split(const Pair& pair, const std::vector<std::uint32_t>& rounds) {
-    std::size_t quantum = 0;
-    std::uint64_t position = 0;
-    const auto end_of = [&](std::size_t i) {
-        return static_cast<std::uint64_t>(static_cast<unsigned __int128>(pair.bytes) * (i + 1) / rounds.size());
-    };
-    for (std::size_t i = pair.first; i < pair.last; ++i) {
-        Transfer piece = transfers_[sorted_[i]];
-        const std::uint64_t end = piece.end;
-        while (piece.begin < end) {
-            while (end_of(quantum) == position) ++quantum;
-            piece.end = std::min(end, piece.begin + (end_of(quantum) - position));
-            piece.round = rounds[quantum];
-            result_.transfers.push_back(piece);
-            position += piece.end - piece.begin;
-            piece.begin = piece.end;
+    for (const Stream& stream : streams_) {
+        for (const Hop& hop : stream.hops) {
+            out[hop.from] += stream.bytes();
+            in[hop.to] += stream.bytes();
         }
+    }
+    std::uint64_t most = 0;
+    for (std::size_t host = 0; host < hosts_; ++host) most = std::max({most, out[host], in[host]});
+    return most;
+}
+
+// A stream of n hops takes n rounds more than its parts; four times as many parts hide that, unless they would be too
+// many to list.
+void Scheduling::choose_quantum() {
+    constexpr std::uint64_t least_parts = 64;
+    constexpr std::uint64_t most_forwards = 1 << 20;
+    std::uint64_t parts = least_parts;
+    std::uint64_t forwarded = 0;
+    for (const Stream& stream : streams_) {
+        parts = std::max(parts, 4 * (std::uint64_t{stream.hops.back().depth} + 1));
+        forwarded += stream.hops.size() * stream.bytes();
+    }
+    for (const Parcel& parcel : parcels_.parcels) element_ = std::max<std::uint64_t>(element_, parcel.element);
+    if (window_ < 8 * element_)
+        throw Error{Exit::usage, "a window of {} bytes has no room for 8 elements of {} bytes", window_, element_};
+    quantum_ = std::max({(busiest() + parts - 1) / parts, forwarded / most_forwards, element_});
+    quantum_ = std::min(quantum_, window_ / 4 - element_);
+}
+
+// The fewest rounds for parts of this size.
+void Scheduling::colour_pairs() {
+    std::vector<Link> links;
+    for (const Pair& pair : pairs_)
+        links.insert(links.end(), pair.parts, {direct_[pair.first].from, direct_[pair.first].to});
+    const Colouring colouring = colour(links, static_cast<std::uint32_t>(hosts_));
+    std::span<const std::uint32_t> colours = colouring.colour;
+    for (const Pair& pair : pairs_) {
+        split(pair, colours.first(pair.parts));
+        colours = colours.subspan(pair.parts);
+    }
+}
+
+// Streams first; what goes directly waits for nothing and fills the gaps, that of the busiest hosts first.
+void Scheduling::fill_rounds() {
+    StreamRounds streams{parcels_, hosts_, quantum_, quantum_ + element_, window_};
+    waiting_ = streams.place(streams_, result_.transfers);
+    std::vector<std::size_t> parts(hosts_);
+    for (const Pair& pair : pairs_) {
+        parts[direct_[pair.first].from] += pair.parts;
+        parts[direct_[pair.first].to] += pair.parts;
+    }
+    std::ranges::stable_sort(pairs_, std::ranges::greater{}, [&](const Pair& pair) {
+        return std::max(parts[direct_[pair.first].from], parts[direct_[pair.first].to]);
+    });
+    for (const Pair& pair : pairs_) {
+        const Transfer& any = direct_[pair.first];
+        split(pair, streams.fill(any.from, any.to, pair.bytes, pair.parts));
+    }
+}
+
+void Scheduling::split(const Pair& pair, std::span<const std::uint32_t> rounds) {
+    const auto transfers = std::span<const Transfer>{direct_}.subspan(pair.first, pair.last - pair.first);
+    cut_ranges(transfers, pair.bytes, pair.parts, parcels_,
+               [&](std::size_t part, const Transfer& whole, std::uint64_t begin, std::uint64_t end) {
+                   result_.transfers.push_back({whole.parcel, whole.from, whole.to, begin, end, rounds[part]});
+               });
+}
+
+void Scheduling::count_staging() {
+    std::vector<std::uint64_t>& most = result_.staging;
+    most.resize(hosts_);
+    for (std::size_t host = 0; host < hosts_; ++host) most[host] = waiting_.most(host);
+    std::vector<std::uint64_t> now(hosts_);
+    const std::vector<Transfer>& all = result_.transfers;
+    for (std::size_t i = 0; i < all.size();) {
+        const std::size_t first = i;
+        for (; i < all.size() && all[i].round == all[first].round; ++i) {
+            if (all[i].from == from_storage) continue;
+            const std::uint64_t bytes = all[i].end - all[i].begin;
+            now[all[i].to] += bytes;
+            if (!all[i].forwards) now[all[i].from] += bytes;
+        }
+        for (std::size_t k = first; k < i; ++k) {
+            if (all[k].from == from_storage) continue;
+            for (const std::uint32_t host : {all[k].from, all[k].to}) {
+                if (now[host] > 0) most[host] = std::max(most[host], now[host] + waiting_.at(host, all[k].round));
+                now[host] = 0;
+            }
+        }
+    }
+}
+
+// Closes gaps: a stream may have waited for memory while nothing else went.
+void Scheduling::number_rounds() {
+    std::uint32_t last = 0;
+    for (Transfer& transfer : result_.transfers) {
+        if (transfer.from == from_storage) continue;
+        if (result_.rounds == 0 || transfer.round != last) ++result_.rounds;
+        last = transfer.round;
+        transfer.round = result_.rounds - 1;
     }
 }
 
 }  // namespace
 
-Schedule schedule(std::vector<Transfer> transfers, const std::vector<bool>& relayed, std::uint32_t hosts) {
-    return Scheduling{std::move(transfers), relayed, hosts}.run();
+Schedule schedule(Transfers transfers, const Parcels& parcels, std::size_t hosts, std::uint64_t window) {
+    return Scheduling{std::move(transfers), parcels, hosts, window}.run();
 }
 
 }  // namespace tpx

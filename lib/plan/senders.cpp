@@ -4,15 +4,17 @@
 #include "lib/plan/max_flow.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 
 // Within T seconds a NIC sends T * rate bytes, which makes the least T a question of flows: demands with the same
-// senders are one node, which may send to the NICs of relays, and through their disks to the NICs of holders. Where
-// not all fits, a smallest cut shows bytes that need longer, and how long they need is the next T to try (Dinkelbach
-// 1967). T only grows, each cut is tighter than the one before, and the last one proves T.
+// senders are one node, which may send to the NICs of holders and relays, and through their disks to those of readers.
+// Where not all fits, a smallest cut shows bytes that need longer, and how long they need is the next T to try
+// (Dinkelbach 1967). T only grows, each cut is tighter than the one before, and the last one proves T.
 
 namespace tpx {
 namespace {
@@ -41,18 +43,24 @@ public:
         slack_ = (slack_ >> scale_) + (slack_ == 0 ? 0 : 1);
         scale_ = 0;
         MaxFlow whole = network();
+        allow_relays(whole, false);
         grow(whole);
+        allow_relays(whole, true);
+        whole.solve();
         return {divide(whole), std::move(best_)};
     }
 
 private:
     // Demands with the same senders.
     struct Group {
+        std::uint32_t readers;
         std::uint32_t holders;
         std::uint32_t relays;
         std::uint64_t bytes;
         std::vector<std::uint32_t> demands;
-        std::uint32_t first_arc;  // to its senders, holders before relays
+        std::uint32_t first_arc;  // to its senders: readers, holders, relays
+
+        std::array<std::uint32_t, 3> sets() const { return {readers, holders, relays}; }
     };
 
     static constexpr std::uint32_t source = 0;
@@ -66,10 +74,12 @@ private:
     bool reads(std::uint32_t host) const { return rates_[host].disk > 0; }
 
     void group();
-    void load(std::uint32_t host, bool holds, std::uint64_t bytes);
+    std::optional<std::uint32_t> only_sender(const Demand& demand) const;
+    void load(std::uint32_t host, bool reads_it, std::uint64_t bytes);
     void start();
     int fraction_bits() const;
     MaxFlow network();
+    void allow_relays(MaxFlow& flow, bool allowed) const;
     std::uint64_t grow(MaxFlow& flow) const;
     std::int64_t room(double rate, std::uint64_t load) const;
     void tighten(const MaxFlow& flow);
@@ -93,28 +103,36 @@ private:
 };
 
 void Choice::group() {
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> numbers;
+    std::map<std::array<std::uint32_t, 3>, std::uint32_t> numbers;
     for (std::uint32_t d = 0; d < demands_.size(); ++d) {
         const Demand& demand = demands_[d];
-        const auto holders = sets_[demand.holders];
-        const auto relays = sets_[demand.relays];
-        if (holders.size() + relays.size() == 1) {
-            const std::int32_t host = holders.empty() ? relays.front() : holders.front();
-            load(static_cast<std::uint32_t>(host), !holders.empty(), demand.bytes);
+        const std::optional<std::uint32_t> only = only_sender(demand);
+        if (only) {
+            load(*only, !sets_[demand.readers].empty(), demand.bytes);
             continue;
         }
-        const auto [found, added] =
-            numbers.try_emplace({demand.holders, demand.relays}, static_cast<std::uint32_t>(groups_.size()));
-        if (added) groups_.push_back({demand.holders, demand.relays, 0, {}, 0});
+        const auto [found, added] = numbers.try_emplace({demand.readers, demand.holders, demand.relays},
+                                                        static_cast<std::uint32_t>(groups_.size()));
+        if (added) groups_.push_back({demand.readers, demand.holders, demand.relays, 0, {}, 0});
         groups_[found->second].demands.push_back(d);
         groups_[found->second].bytes += demand.bytes;
         total_ += demand.bytes;
     }
 }
 
-void Choice::load(std::uint32_t host, bool holds, std::uint64_t bytes) {
+// The host that alone may send a demand, if there is one.
+std::optional<std::uint32_t> Choice::only_sender(const Demand& demand) const {
+    std::optional<std::uint32_t> only;
+    for (std::uint32_t set : {demand.readers, demand.holders, demand.relays}) {
+        if (sets_[set].size() > 1 || (only && !sets_[set].empty())) return std::nullopt;
+        if (!sets_[set].empty()) only = static_cast<std::uint32_t>(sets_[set].front());
+    }
+    return only;
+}
+
+void Choice::load(std::uint32_t host, bool reads_it, std::uint64_t bytes) {
     nic_load_[host] += bytes;
-    if (holds && reads(host)) disk_load_[host] += bytes;
+    if (reads_it && reads(host)) disk_load_[host] += bytes;
 }
 
 // Bounds that are seen at once: of each host alone, and of the senders of each group of demands.
@@ -125,8 +143,8 @@ void Choice::start() {
     }
     for (const Group& group : groups_) {
         SendingBound bound{{}, {}, group.bytes, 0};
-        for (const auto& set : {sets_[group.holders], sets_[group.relays]})
-            bound.hosts.insert(bound.hosts.end(), set.begin(), set.end());
+        for (std::uint32_t set : group.sets())
+            bound.hosts.insert(bound.hosts.end(), sets_[set].begin(), sets_[set].end());
         std::ranges::sort(bound.hosts);
         for (std::uint32_t host : bound.hosts) bound.bytes += nic_load_[host];
         try_bound(std::move(bound));
@@ -161,14 +179,24 @@ MaxFlow Choice::network() {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
         const auto bytes = static_cast<std::int64_t>(groups_[g].bytes << scale_);
         groups_[g].first_arc = flow.add_arc(source, node(g), bytes) + 1;
-        for (std::int32_t host : sets_[groups_[g].holders]) {
+        for (std::int32_t host : sets_[groups_[g].readers]) {
             const auto h = static_cast<std::uint32_t>(host);
             flow.add_arc(node(g), reads(h) ? disk(h) : nic(h), bytes);
         }
-        for (std::int32_t host : sets_[groups_[g].relays])
-            flow.add_arc(node(g), nic(static_cast<std::uint32_t>(host)), bytes);
+        for (std::uint32_t set : {groups_[g].holders, groups_[g].relays}) {
+            for (std::int32_t host : sets_[set]) flow.add_arc(node(g), nic(static_cast<std::uint32_t>(host)), bytes);
+        }
     }
     return flow;
+}
+
+void Choice::allow_relays(MaxFlow& flow, bool allowed) const {
+    for (const Group& group : groups_) {
+        auto arc =
+            group.first_arc + static_cast<std::uint32_t>(sets_[group.readers].size() + sets_[group.holders].size());
+        const auto bytes = static_cast<std::int64_t>(group.bytes << scale_);
+        for (std::size_t i = 0; i < sets_[group.relays].size(); ++i) flow.set_capacity(arc++, allowed ? bytes : 0);
+    }
 }
 
 // What `load` leaves of what `rate` takes in the time tried.
@@ -222,9 +250,10 @@ void Choice::complete() {
         bound.bytes += disk_load_[host];
     }
     for (const Group& group : groups_) {
+        const auto is_named = [&](std::int32_t host) { return bool{nics[host]}; };
         const bool confined =
-            std::ranges::all_of(sets_[group.holders], [&](std::int32_t host) { return nics[host] || disks[host]; }) &&
-            std::ranges::all_of(sets_[group.relays], [&](std::int32_t host) { return nics[host]; });
+            std::ranges::all_of(sets_[group.readers], [&](std::int32_t host) { return nics[host] || disks[host]; }) &&
+            std::ranges::all_of(sets_[group.holders], is_named) && std::ranges::all_of(sets_[group.relays], is_named);
         bound.bytes += confined ? group.bytes : 0;
     }
     try_bound(std::move(bound));
@@ -233,8 +262,8 @@ void Choice::complete() {
 std::vector<Share> Choice::shares(const MaxFlow& flow, const Group& group) const {
     std::vector<Share> shares;
     std::uint32_t arc = group.first_arc;
-    for (const auto& set : {sets_[group.holders], sets_[group.relays]}) {
-        for (std::int32_t host : set) {
+    for (std::uint32_t set : group.sets()) {
+        for (std::int32_t host : sets_[set]) {
             const auto bytes = static_cast<std::uint64_t>(flow.flow(arc++));
             if (bytes != 0) shares.push_back({static_cast<std::uint32_t>(host), bytes});
         }
@@ -246,11 +275,8 @@ std::vector<Share> Choice::shares(const MaxFlow& flow, const Group& group) const
 std::vector<std::vector<Share>> Choice::divide(const MaxFlow& flow) const {
     std::vector<std::vector<Share>> result(demands_.size());
     for (std::size_t d = 0; d < demands_.size(); ++d) {
-        const auto holders = sets_[demands_[d].holders];
-        const auto relays = sets_[demands_[d].relays];
-        if (holders.size() + relays.size() != 1) continue;
-        const std::int32_t host = holders.empty() ? relays.front() : holders.front();
-        result[d].push_back({static_cast<std::uint32_t>(host), demands_[d].bytes});
+        const std::optional<std::uint32_t> only = only_sender(demands_[d]);
+        if (only) result[d].push_back({*only, demands_[d].bytes});
     }
     for (const Group& group : groups_) {
         std::vector<Share> sent = shares(flow, group);

@@ -10,10 +10,11 @@
 
 namespace tpx {
 
-/// Bytes that any of some hosts send, in any shares. Sets are of hosts.
+/// Bytes that any of some hosts send, in any shares. Sets are of hosts; no host is in two of one demand.
 struct Demand {
-    std::uint32_t holders = 0;  ///< hosts that hold the bytes
-    std::uint32_t relays = 0;   ///< hosts that received them before; none of them holds them
+    std::uint32_t readers = 0;  ///< hosts that read them from their disk to send them
+    std::uint32_t holders = 0;  ///< hosts that have them in memory, or read them anyway
+    std::uint32_t relays = 0;   ///< hosts that receive them before
     std::uint64_t bytes = 0;
 };
 
@@ -26,7 +27,7 @@ struct Share {
 /// How fast a host sends, in bytes per second.
 struct SendRate {
     double nic = 0;
-    double disk = 0;              ///< what it holds is read at this rate before it is sent; 0: at any rate
+    double disk = 0;              ///< of what it reads to send it; 0: at any rate
     std::uint64_t disk_load = 0;  ///< what it reads besides
 };
 
@@ -36,7 +37,8 @@ struct Sending {
 };
 
 /// The shares with which the NIC or disk that is busy longest is done first, to within a byte of each host's load, and
-/// the cut that proves it. Sets of demands are numbers in `sets`; none may be without any host.
+/// the cut that proves it; of such shares those of which least is sent by relays. Sets of demands are numbers in
+/// `sets`; none may be without any host.
 Sending choose_senders(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates);
 
 }  // namespace tpx

@@ -217,8 +217,9 @@ void Spread::add_parcels(const RoleGroup& group) {
     first_parcel_.push_back(static_cast<std::uint32_t>(result_.parcels.size()));
     for (const Amount& amount : amounts) {
         for (std::uint32_t role : group.roles) {
-            const std::uint64_t bytes = amount.elements * itemsize(model_.roles[role].dtype);
-            result_.parcels.push_back({amount.holders, amount.needers, role, amount.tensor, amount.recut, bytes});
+            const auto element = static_cast<std::uint32_t>(itemsize(model_.roles[role].dtype));
+            result_.parcels.push_back({amount.holders, amount.needers, role, amount.tensor, amount.recut,
+                                       amount.elements * element, element});
         }
     }
     amounts_.push_back(std::move(amounts));

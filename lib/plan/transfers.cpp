@@ -2,34 +2,46 @@
 #include "lib/plan/transfers.hpp"
 
 #include "lib/plan/fan.hpp"
-#include "lib/plan/fan_out.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_map>
 
 namespace tpx {
 namespace {
 
-// Parcels that the same hosts hold and the same hosts lack, laid end to end.
+// Parcels that the same hosts hold, read and lack, laid end to end.
 struct Bundle {
-    std::uint32_t holders;  // sets of hosts
+    // Sets of hosts; see Fan.
+    std::uint32_t holders;
+    std::uint32_t readers;
     std::uint32_t missing;
     std::vector<std::uint32_t> parcels;
     std::vector<std::uint64_t> ends;  // of the parcels' bytes in the bundle
 
     std::uint64_t bytes() const { return ends.back(); }
+
+    // Calls `visit` for the bytes from `begin` up to `end`, parcel by parcel; both are moved back to an end of an
+    // element.
+    template <class Visit>
+    void for_each_range(const Parcels& all, std::uint64_t begin, std::uint64_t end, Visit&& visit) const {
+        auto i = static_cast<std::size_t>(std::ranges::upper_bound(ends, begin) - ends.begin());
+        for (; begin < end; ++i) {
+            const std::uint64_t first = i == 0 ? 0 : ends[i - 1];
+            const Parcel& parcel = all.parcels[parcels[i]];
+            const ByteRange range{parcels[i], parcel.align(begin - first),
+                                  parcel.align(std::min(end, ends[i]) - first)};
+            if (range.begin < range.end) visit(range);
+            begin = ends[i];
+        }
+    }
 };
 
 class Choosing {
 public:
-    Choosing(const Parcels& parcels, std::span<const Host> hosts, const Whereabouts& whereabouts)
-        : parcels_{parcels}, whereabouts_{whereabouts} {
-        std::map<std::string, std::uint32_t> groups;
-        for (const Host& host : hosts)
-            group_of_.push_back(
-                groups.try_emplace(host.switch_group, static_cast<std::uint32_t>(groups.size())).first->second);
-    }
+    Choosing(const Parcels& parcels, std::span<const Host> hosts, const Whereabouts& whereabouts, StateIn state)
+        : parcels_{parcels}, whereabouts_{whereabouts}, state_{state}, group_of_{switch_groups(hosts)} {}
 
     Transfers run(std::span<const SendRate> rates) {
         bundle();
@@ -42,103 +54,133 @@ public:
                 single(bundle, *shares++);
                 continue;
             }
-            for_each_demand(*fan,
-                            [&](auto&, auto&, auto, std::vector<Share>& chosen) { chosen = std::move(*shares++); });
-            for (const Hop& hop : fan_out(*fan++)) add(bundle, hop);
+            for_each_demand(*fan, [&](auto&&, auto, std::vector<Share>& chosen) { chosen = std::move(*shares++); });
+            for (RelayTree& tree : relay_trees(*fan++)) add(bundle, tree);
         }
-        return {std::move(list_), std::move(sending.bound)};
+        result_.sending = std::move(sending.bound);
+        return std::move(result_);
     }
 
 private:
     void bundle();
+    std::uint32_t bundle_of(const Parcel& parcel);
     void demand(const Bundle& bundle);
     void single(const Bundle& bundle, std::span<const Share> shares);
-    void add(const Bundle& bundle, const Hop& hop);
+    void send(const Bundle& bundle, const Hop& hop, std::uint64_t begin, std::uint64_t end);
+    void add(const Bundle& bundle, RelayTree& tree);
     void read(std::uint32_t parcel, std::span<const std::int32_t> hosts);
 
     const Parcels& parcels_;
     const Whereabouts& whereabouts_;
+    StateIn state_;
     std::vector<std::uint32_t> group_of_;  // switch group of each host
     RankSets sets_;                        // of hosts
     std::vector<Bundle> bundles_;
+    std::map<std::array<std::uint32_t, 3>, std::uint32_t> numbers_;  // of bundles, by their sets
     std::vector<Fan> fans_;  // of bundles that several hosts lack, in their order
     std::vector<Demand> demands_;
-    std::vector<Transfer> list_;
+    Transfers result_;
 };
 
 void Choosing::bundle() {
-    std::unordered_map<std::uint64_t, std::uint32_t> by_need;     // holders and needers to sets_
-    std::unordered_map<std::uint64_t, std::uint32_t> by_missing;  // holders and those who lack it to bundles_
-    std::vector<std::int32_t> missing;
+    std::unordered_map<std::uint64_t, std::uint32_t> known;  // by holders and needers
     for (std::uint32_t p = 0; p < parcels_.parcels.size(); ++p) {
         const Parcel& parcel = parcels_.parcels[p];
-        const std::uint64_t holding = std::uint64_t{whereabouts_.holding.set[parcel.holders]} << 32;
-        const auto holders = whereabouts_.holding[parcel.holders];
-        const auto [need, is_new] = by_need.try_emplace(holding | whereabouts_.needing.set[parcel.needers]);
-        if (is_new) {
-            missing.clear();
-            std::ranges::set_difference(whereabouts_.needing[parcel.needers], holders, std::back_inserter(missing));
-            need->second = sets_.add(missing);
-        }
-        const auto lacking = sets_[need->second];
-        if (holders.empty()) read(p, lacking);
-        if (holders.empty() || lacking.empty()) continue;
-        const auto [found, is_first] =
-            by_missing.try_emplace(holding | need->second, static_cast<std::uint32_t>(bundles_.size()));
-        if (is_first) bundles_.push_back({sets_.add(holders), need->second, {}, {}});
+        const std::uint64_t key =
+            std::uint64_t{whereabouts_.holding.set[parcel.holders]} << 32 | whereabouts_.needing.set[parcel.needers];
+        const auto [found, is_new] = known.try_emplace(key);
+        if (is_new) found->second = bundle_of(parcel);
         Bundle& bundle = bundles_[found->second];
+        const auto missing = sets_[bundle.missing];
+        if (whereabouts_.holding[parcel.holders].empty()) read(p, missing);
         bundle.ends.push_back((bundle.ends.empty() ? 0 : bundle.bytes()) + parcel.bytes);
         bundle.parcels.push_back(p);
     }
+    std::erase_if(bundles_, [&](const Bundle& bundle) {
+        return sets_[bundle.missing].empty() || (sets_[bundle.holders].empty() && sets_[bundle.readers].empty());
+    });
+}
+
+// The bundle to which `parcel` belongs.
+std::uint32_t Choosing::bundle_of(const Parcel& parcel) {
+    const auto holding = whereabouts_.holding[parcel.holders];
+    const auto needing = whereabouts_.needing[parcel.needers];
+    std::vector<std::int32_t> holders{holding.begin(), holding.end()};
+    std::vector<std::int32_t> readers;
+    if (state_ == StateIn::stores) {
+        holders.clear();
+        std::ranges::set_intersection(holding, needing, std::back_inserter(holders));
+        std::ranges::set_difference(holding, needing, std::back_inserter(readers));
+    }
+    std::vector<std::int32_t> missing;
+    std::ranges::set_difference(needing, holding, std::back_inserter(missing));
+    const std::array<std::uint32_t, 3> sets{sets_.add(holders), sets_.add(readers), sets_.add(missing)};
+    const auto [number, is_new] = numbers_.try_emplace(sets, static_cast<std::uint32_t>(bundles_.size()));
+    if (is_new) bundles_.push_back({sets[0], sets[1], sets[2], {}, {}});
+    return number->second;
 }
 
 void Choosing::read(std::uint32_t parcel, std::span<const std::int32_t> hosts) {
     for (std::int32_t host : hosts)
-        list_.push_back({parcel, from_storage, static_cast<std::uint32_t>(host), 0, parcels_.parcels[parcel].bytes, 0});
+        result_.direct.push_back(
+            {parcel, from_storage, static_cast<std::uint32_t>(host), 0, parcels_.parcels[parcel].bytes});
 }
 
 // A bundle that one host lacks, as most are, needs no fan.
 void Choosing::demand(const Bundle& bundle) {
-    const std::vector<std::int32_t> holders{sets_[bundle.holders].begin(), sets_[bundle.holders].end()};
-    const std::vector<std::int32_t> missing{sets_[bundle.missing].begin(), sets_[bundle.missing].end()};
+    const auto hosts = [&](std::uint32_t set) {
+        return std::vector<std::int32_t>{sets_[set].begin(), sets_[set].end()};
+    };
+    std::vector<std::int32_t> holders = hosts(bundle.holders);
+    std::vector<std::int32_t> readers = hosts(bundle.readers);
+    const std::vector<std::int32_t> missing = hosts(bundle.missing);
     if (missing.size() == 1) {
-        std::vector<std::int32_t> near;
-        std::ranges::copy_if(holders, std::back_inserter(near),
-                             [&](std::int32_t host) { return group_of_[host] == group_of_[missing.front()]; });
-        demands_.push_back({sets_.add(near.empty() ? holders : near), sets_.add({}), bundle.bytes()});
+        const auto is_far = [&](std::int32_t host) { return group_of_[host] != group_of_[missing.front()]; };
+        if (!std::ranges::all_of(holders, is_far) || !std::ranges::all_of(readers, is_far)) {
+            std::erase_if(holders, is_far);
+            std::erase_if(readers, is_far);
+        }
+        demands_.push_back({sets_.add(readers), sets_.add(holders), sets_.add({}), bundle.bytes()});
         return;
     }
-    fans_.push_back(make_fan(bundle.bytes(), holders, missing, group_of_));
-    for_each_demand(fans_.back(), [&](auto& from, auto& relays, std::uint64_t copies, auto&) {
-        demands_.push_back({sets_.add(from), sets_.add(relays), copies * bundle.bytes()});
+    fans_.push_back(make_fan(bundle.bytes(), holders, readers, missing, group_of_));
+    for_each_demand(fans_.back(), [&](const Senders& senders, std::uint64_t copies, auto&) {
+        demands_.push_back({sets_.add(senders.readers), sets_.add(senders.holders), sets_.add(senders.relays),
+                            copies * bundle.bytes()});
     });
 }
 
 void Choosing::single(const Bundle& bundle, std::span<const Share> shares) {
+    const auto to = static_cast<std::uint32_t>(sets_[bundle.missing].front());
     std::uint64_t begin = 0;
     for (const Share& share : shares) {
-        add(bundle,
-            {share.host, static_cast<std::uint32_t>(sets_[bundle.missing].front()), begin, begin + share.bytes});
+        send(bundle, {share.host, to, 0}, begin, begin + share.bytes);
         begin += share.bytes;
     }
 }
 
-// Cuts a hop at the ends of parcels.
-void Choosing::add(const Bundle& bundle, const Hop& hop) {
-    auto i = static_cast<std::size_t>(std::ranges::upper_bound(bundle.ends, hop.begin) - bundle.ends.begin());
-    for (std::uint64_t begin = hop.begin; begin < hop.end; ++i) {
-        const std::uint64_t first = i == 0 ? 0 : bundle.ends[i - 1];
-        const std::uint64_t end = std::min(hop.end, bundle.ends[i]);
-        list_.push_back({bundle.parcels[i], hop.from, hop.to, begin - first, end - first, 0});
-        begin = end;
+void Choosing::send(const Bundle& bundle, const Hop& hop, std::uint64_t begin, std::uint64_t end) {
+    bundle.for_each_range(parcels_, begin, end, [&](const ByteRange& range) {
+        result_.direct.push_back({range.parcel, hop.from, hop.to, range.begin, range.end});
+    });
+}
+
+void Choosing::add(const Bundle& bundle, RelayTree& tree) {
+    if (tree.hops.back().depth == 0) {
+        for (const Hop& hop : tree.hops) send(bundle, hop, tree.begin, tree.end);
+        return;
     }
+    Stream stream{std::move(tree.hops), {}};
+    bundle.for_each_range(parcels_, tree.begin, tree.end,
+                          [&](const ByteRange& range) { stream.ranges.push_back(range); });
+    if (!stream.ranges.empty()) result_.streams.push_back(std::move(stream));
 }
 
 }  // namespace
 
 Transfers choose_transfers(const Parcels& parcels, std::span<const Host> hosts, const Whereabouts& whereabouts,
-                           std::span<const SendRate> rates) {
-    return Choosing{parcels, hosts, whereabouts}.run(rates);
+                           StateIn state, std::span<const SendRate> rates) {
+    return Choosing{parcels, hosts, whereabouts, state}.run(rates);
 }
 
 }  // namespace tpx

@@ -142,7 +142,7 @@ def make_corrupt(folder):
     open(path, "wb").write(content)
     whole = open(os.path.join(folder, "two_names.h5"), "rb").read()
     open(os.path.join(folder, "truncated.h5"), "wb").write(whole[: len(whole) // 2])
-    refusals["truncated.h5"] = "is no whole HDF5 file"
+    refusals["truncated.h5"] = "is not a whole HDF5 file"
     return refusals
 
 

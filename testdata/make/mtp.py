@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """mtp.py OUT: a DeepSeek-V3 of one dense layer and one for multi-token prediction, whose copies of the embedding and of
-the output layer are copies (OUT/whole), are left out (OUT/bare), or differ in one element (OUT/damaged)."""
+the output layer are copies (OUT/whole), are left out (OUT/bare), or differ in one element (OUT/damaged); and the one without
+them beside a number that no rule of the family explains (OUT/counted)."""
 import json
 import random
 import struct
@@ -45,6 +46,7 @@ def main(out):
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
         tensors[name + ".weight"] = (shape, struct.pack(f"<{count}f", *(values.gauss(0, 1) for _ in range(count))))
     write(out / "bare", tensors)
+    write(out / "counted", {**tensors, "tokens_seen": ((), struct.pack("<f", 7.0))})
     tensors["model.layers.1.embed_tokens.weight"] = tensors["model.embed_tokens.weight"]
     tensors["model.layers.1.shared_head.head.weight"] = tensors["lm_head.weight"]
     write(out / "whole", tensors)

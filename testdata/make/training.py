@@ -9,7 +9,9 @@ in the groups (param-names.pt), and as a DCP checkpoint (dcp), also below anothe
 app), and, by number, of two ranks of FSDP2 (dcp-numbered); and as DCP of a model with Hugging Face's names and an output
 layer tied to the embedding, by number (dcp-tied) and by flattened names (dcp-hf). With these names, but not tied, as an attribute of a
 LightningModule, whose learning rate is a tensor (lightning-hf.ckpt); a model of no family with NAdam, flattened (dcp-toy)
-and by number (tensor-lr.pt), and another with Rprop, which keeps two things of each parameter (rprop.pt). In unclear.pt and dcp-unclear two orders of the parameters fit the shapes. Values depend on seed and name only.
+and by number (tensor-lr.pt), and another with Rprop, which keeps two things of each parameter (rprop.pt). A generator and a
+discriminator with an optimizer each, AdamW and SGD (two-optimizers.pt). In unclear.pt and dcp-unclear two orders of the
+parameters fit the shapes. Values depend on seed and name only.
 """
 import copy
 import os
@@ -102,6 +104,18 @@ def numbered_on_rank(rank, ranks, out):
     dist.destroy_process_group()
 
 
+def adversaries():
+    """Two models whose optimizers have settings of different kinds."""
+    nets = {"generator": nn.Linear(3, 2), "discriminator": nn.Linear(2, 1)}
+    for name, net in nets.items():
+        for key, parameter in net.named_parameters():
+            torch.manual_seed(zlib.crc32(f"{name} {key}".encode()))
+            parameter.data = torch.randn_like(parameter)
+    _, opt_g = train(nets["generator"], torch.optim.AdamW(nets["generator"].parameters(), lr=0.01, foreach=False))
+    _, opt_d = train(nets["discriminator"], torch.optim.SGD(by_axes(nets["discriminator"]), lr=0.02, momentum=0.75, foreach=False))
+    return {**{name: net.state_dict() for name, net in nets.items()}, "opt_g": opt_g.state_dict(), "opt_d": opt_d.state_dict()}
+
+
 def main():
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
@@ -138,6 +152,8 @@ def main():
     twin = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 5))
     twin, optimizer = train(twin, torch.optim.Rprop(twin.parameters()))
     torch.save({"model": twin.state_dict(), "optim": optimizer.state_dict()}, out / "rprop.pt")
+
+    torch.save(adversaries(), out / "two-optimizers.pt")
 
     named = llama()
     groups = by_axes(named)

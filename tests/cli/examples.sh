@@ -1,6 +1,7 @@
 #!/bin/sh
-# examples.sh TPX TESTDATA MAN: runs every example of the manual pages ("$ command" lines of MAN/*.1.in) as it stands, in a
-# folder where ckpt, iter_0001000, zero and hf are real checkpoints and runs.csv, gpt2.toml and columns.toml real runs. All must succeed.
+# examples.sh TPX TESTDATA MAN: runs every example of the manual pages ("$ command" lines of MAN/*.1.in), of the help of every
+# command and of README's recipes as it stands, in a folder where ckpt, iter_0001000, legacy, dcp, zero and hf are real
+# checkpoints and runs.csv, gpt2.toml and columns.toml real runs. All must succeed.
 set -u
 tpx=$1 testdata=$2 man=$3
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -11,20 +12,20 @@ export PATH TERM LC_ALL
 unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID
 
 failed=0 count=0
-for page in "$man"/*.1.in; do
+
+# fill_folder: makes a fresh scratch folder with all that the examples use, and enters it.
+fill_folder() {
     rm -rf "$scratch/work" && mkdir "$scratch/work" && cd "$scratch/work" || exit
     cp -R "$testdata/llama-small/megatron-tp2pp2" ckpt && cp -R "$testdata/llama-small/hf" hf || exit
     cp -R ckpt/iter_* iter_0001000 && cp -R "$testdata/deepspeed/zero2-roundrobin-dp4" zero || exit
+    cp -R "$testdata/llama-opt/legacy-tp2-dp2" legacy && cp -R "$testdata/llama-rope/dcp-fsdp2" dcp || exit
     cp "$testdata"/profile/rubick/*.toml . && cp "$testdata/profile/rubick/gpt2.csv" runs.csv || exit
     cp -R "$testdata/simulate/." . && cp -R "$testdata/profile/rubick" rubick || exit
     for gpu in v100 p100 k80; do cp "$testdata/profile/virtualflow/$gpu-resnet.txt" "$gpu.txt" || exit; done
-    sed -n -e 's/^\.Dl \$ //p' -e '/^\$ /{:more
-/\\$/{N
-b more
 }
-s/\\\n *//g
-s/^\$ //p
-}' "$page" >"$scratch/commands"
+
+# run_commands PLACE: runs the lines of $scratch/commands, which PLACE shows.
+run_commands() {
     while IFS= read -r command; do
         case $command in *'| jq '*) command -v jq >/dev/null || continue ;; esac
         count=$((count + 1))
@@ -34,12 +35,38 @@ s/^\$ //p
         # A machine that is busy with other tests may well be slower than it was a moment ago: that is the answer no.
         case $command in *--compare*) [ "$status" -eq 3 ] && status=0 ;; esac
         if [ "$status" -ne 0 ]; then
-            echo "$(basename "$page"): $command"
+            echo "$1: $command"
             sed 's/^/    /' "$scratch/said"
             failed=1
         fi
     done <"$scratch/commands"
+}
+
+for page in "$man"/*.1.in; do
+    fill_folder
+    sed -n -e 's/^\.Dl \$ //p' -e '/^\$ /{:more
+/\\$/{N
+b more
+}
+s/\\\n *//g
+s/^\$ //p
+}' "$page" >"$scratch/commands"
+    run_commands "$(basename "$page")"
 done
+
+fill_folder
+for command in inspect plan reshard verify simulate profile 'profile hardware' 'profile fit' 'profile predict' 'profile hetero'; do
+    # shellcheck disable=SC2086 # two words for a command of profile
+    tpx $command --help | awk '/^Examples?:/ { on = 1; next } /^$/ { on = 0 } on && /^  [^ ]/ { sub(/^  /, ""); print }' >"$scratch/commands"
+    # What other examples made is there: a fitted model, a hardware file.
+    run_commands "tpx $command --help"
+done
+
+fill_folder
+awk '/^<!-- recipe -->/ { on = 1; next } on && !/^    / { on = 0 } on { sub(/^    /, ""); print }' "$testdata/../README.md" >"$scratch/commands"
+[ "$(wc -l <"$scratch/commands")" -ge 8 ] || { echo "README.md: too few recipes were found"; exit 1; }
+run_commands README.md
+
 echo "$count examples"
 [ "$count" -ge 10 ] && exit $failed
 echo "too few examples were found"

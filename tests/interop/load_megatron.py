@@ -26,7 +26,7 @@ class _Nothing:
         return False
 
     def __getattr__(self, _):
-        return lambda *_, **__: None
+        return lambda *_, **__: self
 
 
 class _OnCpu(TorchFunctionMode):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """run.py TPX FORMAT: reshards checkpoints of the real frameworks with TPX, and loads the result with a real framework;
-with "families" in place of a format, models of all families that transformers makes on the spot; with "deepspeed", what
-DeepSpeed trains on the spot, and with "deepspeed-any", that in other frameworks' formats; with "torch", files of torch.save.
+with "families" in place of a format, models of all families that transformers makes on the spot, and with "megatron-logits"
+what Megatron-core computes with them; with "deepspeed", what DeepSpeed trains on the spot, and with "deepspeed-any", that in
+other frameworks' formats; with "torch", files of torch.save.
 
 The checkpoints of testdata/ are always used; those under $TPX_FIXTURES (default: ../shared/fixtures beside the source
 tree) too, where that folder exists.
@@ -183,6 +184,14 @@ def main():
         import megatron_layouts
 
         return megatron_layouts.main(tpx)
+    if kind == "hf-models":
+        import hf_models
+
+        return hf_models.main(tpx)
+    if kind == "megatron-logits":
+        import megatron_logits
+
+        return megatron_logits.main(tpx)
     if kind == "families":
         import families
 

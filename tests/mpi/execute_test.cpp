@@ -2,6 +2,7 @@
 #include "lib/exec/execute.hpp"
 
 #include "lib/core/file.hpp"
+#include "lib/exec/draft_files.hpp"
 #include "tests/mpi/random_job.hpp"
 #include "tests/mpi/scratch.hpp"
 
@@ -23,7 +24,16 @@ std::vector<SourceFile> write_source(const RandomJob& job, const test::Scratch& 
 
 Report run(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scratch, const ExecOptions& options) {
     const auto sources = write_source(job, scratch);
-    return execute(comm, job.plan, job.source.side(), sources, job.target.side(), job.draft, scratch / "new", options);
+    const Report report =
+        execute(comm, job.plan, job.source.side(), sources, job.target.side(), job.draft, scratch / "new", options);
+    if (comm.rank() == 0) {
+        // No reader knows any of the files until all are complete (T3).
+        for (const auto& entry : std::filesystem::recursive_directory_iterator{scratch / "new"})
+            CHECK((entry.is_directory() || entry.path().extension() == ".partial"));
+    }
+    mpi::barrier(comm);
+    DraftFiles{comm, job.draft, scratch / "new"}.give_names();
+    return report;
 }
 
 // Returns what differs, or nothing.
@@ -102,6 +112,37 @@ TEST_CASE("an error while bytes move reaches all ranks") {
     ExecOptions options;
     options.memory = 4096;  // too little for anything
     CHECK_THROWS_AS(run(world, job, scratch, options), mpi::AgreedError);
+}
+
+TEST_CASE("a finite value that a cast makes infinite is an error that names file, tensor and value") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const test::Scratch scratch{world};
+    RandomJob job;
+    for (auto* side : {&job.source, &job.target})
+        side->tensors = {{"small", DType::f32, {4}}, {"big", DType::f32, {2, 3}}};
+    std::vector<float> values{1, 2, 3, 4, 5, 6, 7, 70000, 8, -1e9f};
+    for (auto* side : {&job.source, &job.target}) {
+        for (std::uint32_t t = 0; t < 2; ++t) {
+            Tensor& tensor = side->tensors[t];
+            if (side == &job.target) tensor.dtype = DType::f16;
+            const std::uint64_t offset = t == 0 ? 0 : 4u * std::uint64_t(itemsize(tensor.dtype));
+            side->pieces.push_back({t, 0, offset, whole(tensor.shape), row_major(tensor.shape), -1});
+        }
+        side->files = {{side == &job.source ? "in" : "out", side == &job.source ? 40u : 20u}};
+    }
+    job.content = {std::string(reinterpret_cast<const char*>(values.data()), 40)};
+    for (std::uint32_t t = 0; t < 2; ++t) job.plan.moves.push_back({t, t, whole(job.source.tensors[t].shape)});
+    job.draft.files = job.target.files;
+    job.draft.tensors = job.target.tensors;
+    job.draft.pieces = job.target.pieces;
+    std::string message;
+    try {
+        run(world, job, scratch, {});
+    } catch (const mpi::AgreedError& error) {
+        message = error.what();
+    }
+    CHECK(message.find("in: tensor 'big': 70000 at [1, 0] does not fit f16") != std::string::npos);
+    CHECK(message.find("(and 1 more)") != std::string::npos);
 }
 
 TEST_CASE("a cast that there is not is refused with the tensor's name") {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/measure.hpp"
 
-#include <doctest/doctest.h>
+#include "tests/mpi/scratch.hpp"
 
+#include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <set>
 
 using namespace tpx;
+namespace fs = std::filesystem;
 
 TEST_CASE("in rounds of all, everybody meets every other once, and nobody two at a time") {
     for (int count = 1; count <= 12; ++count) {
@@ -75,15 +77,30 @@ TEST_CASE("some ranks may stand by") {
 TEST_CASE("a disk is measured, and nothing is left on it") {
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
     if (world.rank() != 0) return;
-    std::string folder = std::filesystem::temp_directory_path() / "tpx-measure-XXXXXX";
+    std::string folder = fs::temp_directory_path() / "tpx-measure-XXXXXX";
     REQUIRE(::mkdtemp(folder.data()) != nullptr);
     const DiskRates rates = measure_disk(folder, 0.1, std::uint64_t{64} << 20);
     CHECK(rates.both.median > 0);
     CHECK(rates.buffered_write.median > 0);
     CHECK(rates.buffered_read.median > 0);
-    CHECK(std::filesystem::is_empty(folder));
-    std::filesystem::remove(folder);
+    CHECK(fs::is_empty(folder));
+    fs::remove(folder);
     CHECK_THROWS_AS(measure_disk(folder + "/none", 0.1, 1), Error);
+}
+
+TEST_CASE("a link that was laid where a disk is measured leads no write elsewhere") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const test::Scratch scratch{world};
+    scratch.write("victim", "content");
+    if (world.rank() != 0) return;
+    const fs::path folder = scratch / "shared";
+    fs::create_directory(folder);
+    const std::string guess = fmt::format(".tpx-profile-{}", ::getpid());
+    fs::create_symlink(scratch / "victim", folder / guess);
+    fs::create_symlink(scratch / "victim", folder / (guess + "-2"));
+    measure_disk(folder, 0.1, 1);
+    CHECK(fs::file_size(scratch / "victim") == 7);
+    CHECK(fs::is_symlink(folder / guess));
 }
 
 TEST_CASE("memory is copied at a rate that can be") {

@@ -2,13 +2,18 @@
 #include "lib/exec/publish.hpp"
 
 #include "lib/core/file.hpp"
+#include "lib/core/unfinished.hpp"
 #include "lib/exec/signals.hpp"
 #include "tests/mpi/scratch.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <memory>
 #include <vector>
 
 using namespace tpx;
@@ -16,9 +21,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
+using Names = std::vector<std::string>;
+
 // The names of all that lies in `directory`.
-std::vector<std::string> names(const fs::path& directory) {
-    std::vector<std::string> names;
+Names names(const fs::path& directory) {
+    Names names;
     for (const auto& entry : fs::directory_iterator{directory}) names.push_back(entry.path().filename().string());
     std::ranges::sort(names);
     return names;
@@ -28,26 +35,102 @@ void write_in(const mpi::Comm& comm, const fs::path& directory) {
     std::ofstream{directory / fmt::format("rank{}", comm.rank())} << "new";
 }
 
+Naming naming(const fs::path& out, bool force = false) {
+    return {.out = out, .force = force, .check_replaceable = [](const fs::path&) {}, .source = "from a test"};
+}
+
+// Calls of which the n-th (from 1 on) rename fails with `code`, or the n-th synchronization; as on a file system that
+// exchanges names or does not.
+struct Faults {
+    bool exchanges = true;
+    int rename = 0;
+    int sync = 0;
+    int code = EIO;
+};
+NamingCalls failing(const Faults& faults) {
+    auto renames = std::make_shared<int>(0);
+    auto syncs = std::make_shared<int>(0);
+    const NamingCalls system = NamingCalls::system();
+    const auto rename = [=](const char* from, const char* to, unsigned flags) {
+        if (flags != 0 && !faults.exchanges) {
+            errno = EINVAL;
+            return -1;
+        }
+        if (++*renames == faults.rename) {
+            errno = faults.code;
+            return -1;
+        }
+        return system.rename(from, to, flags);
+    };
+    const auto sync = [=](const char* directory) {
+        if (++*syncs == faults.sync) {
+            errno = faults.code;
+            return -1;
+        }
+        return system.sync(directory);
+    };
+    return {rename, sync};
+}
+
+std::string message_of(const std::function<void()>& body) {
+    try {
+        body();
+    } catch (const mpi::AgreedError& error) {
+        return error.what();
+    }
+    return {};
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
 }  // namespace
 
 TEST_CASE("a committed directory has its name and nothing is left beside it") {
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
     const test::Scratch scratch{world};
     {
-        PartialDirectory partial{world, scratch / "out/", false};
+        PartialDirectory partial{world, naming(scratch / "out/")};
         CHECK(partial.path().string().starts_with((scratch / "out.partial-").string()));
         write_in(world, partial.path());
-        partial.commit();
+        CHECK(partial.commit().fault.empty());
     }
-    CHECK(names(scratch / "") == std::vector<std::string>{"out"});
+    mpi::barrier(world);
+    CHECK(names(scratch / "") == Names{"out"});
     CHECK(names(scratch / "out").size() == std::size_t(world.size()));
+}
+
+TEST_CASE("until it is committed, a directory says that it is unfinished, whatever it is called") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const test::Scratch scratch{world};
+    {
+        PartialDirectory partial{world, naming(scratch / "out")};
+        const auto unfinished = find_unfinished(partial.path());
+        REQUIRE(unfinished);
+        CHECK(unfinished->folder == partial.path());
+        CHECK(contains(unfinished->what, "an unfinished output of tpx reshard (from a test to "));
+        mpi::barrier(world);
+        if (world.rank() == 0) {
+            fs::create_directories(scratch / "moved/iter_0000010");
+            fs::copy(partial.path() / unfinished_marker, scratch / "moved" / unfinished_marker);
+        }
+        mpi::barrier(world);
+        CHECK(find_unfinished(scratch / "moved/iter_0000010"));
+        {
+            const ReadUnfinished own{partial.path()};
+            CHECK_FALSE(find_unfinished(partial.path()));
+            CHECK(find_unfinished(scratch / "moved"));
+        }
+        CHECK(find_unfinished(partial.path()));
+        partial.commit();
+        CHECK_FALSE(find_unfinished(scratch / "out"));
+    }
 }
 
 TEST_CASE("without a commit nothing remains") {
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
     const test::Scratch scratch{world};
     {
-        const PartialDirectory partial{world, scratch / "out", false};
+        const PartialDirectory partial{world, naming(scratch / "out")};
         write_in(world, partial.path());
         mpi::barrier(world);
     }
@@ -57,42 +140,206 @@ TEST_CASE("without a commit nothing remains") {
 
 TEST_CASE("what exists is kept unless it may be replaced") {
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
-    const test::Scratch scratch{world};
-    scratch.write("out/old", "old");
-    CHECK_THROWS_AS((PartialDirectory{world, scratch / "out", false}), mpi::AgreedError);
-    CHECK(names(scratch / "") == std::vector<std::string>{"out"});
-    {
-        PartialDirectory partial{world, scratch / "out", true};
-        write_in(world, partial.path());
-        CHECK(names(scratch / "out") == std::vector<std::string>{"old"});
+    for (const bool exchanges : {true, false}) {
+        CAPTURE(exchanges);
+        const test::Scratch scratch{world};
+        scratch.write("out/old", "old");
+        CHECK_THROWS_AS((PartialDirectory{world, naming(scratch / "out")}), mpi::AgreedError);
+        CHECK(names(scratch / "") == Names{"out"});
         mpi::barrier(world);
-        partial.commit();
+        {
+            Naming wish = naming(scratch / "out", true);
+            wish.calls = failing({.exchanges = exchanges});
+            PartialDirectory partial{world, wish};
+            write_in(world, partial.path());
+            CHECK(names(scratch / "out") == Names{"old"});
+            mpi::barrier(world);
+            const Published published = partial.commit();
+            CHECK(published.fault.empty());
+        }
+        CHECK(names(scratch / "out").size() == std::size_t(world.size()));
+        CHECK(names(scratch / "out")[0] == "rank0");
+        mpi::barrier(world);
+        CHECK(names(scratch / "") == Names{"out"});
     }
-    CHECK(names(scratch / "out").size() == std::size_t(world.size()));
-    CHECK(names(scratch / "out")[0] == "rank0");
-    mpi::barrier(world);
-    CHECK(names(scratch / "") == std::vector<std::string>{"out"});
 }
 
-TEST_CASE("what appeared meanwhile is not overwritten") {
+TEST_CASE("a file takes the place of a file") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    for (const bool exchanges : {true, false}) {
+        CAPTURE(exchanges);
+        const test::Scratch scratch{world};
+        for (const char* content : {"first", "second"}) {
+            Naming wish = naming(scratch / "out.pt", true);
+            wish.calls = failing({.exchanges = exchanges});
+            PartialDirectory partial{world, wish};
+            if (world.rank() == 0) std::ofstream{partial.path() / "file"} << content;
+            partial.commit_file("file");
+            CHECK(read_file(scratch / "out.pt") == content);
+            mpi::barrier(world);
+        }
+        CHECK(names(scratch / "") == Names{"out.pt"});
+    }
+}
+
+TEST_CASE("--force is recommended only where it would do (T1)") {
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
     const test::Scratch scratch{world};
+    scratch.write("out/old", "old");
+    Naming wish = naming(scratch / "out");
+    const auto attempt = [&] { PartialDirectory{world, wish}; };
+    CHECK(contains(message_of(attempt), "out: exists; pass --force to replace it"));
+    wish.check_replaceable = [](const fs::path&) { throw failure("it is precious"); };
+    CHECK(contains(message_of(attempt), "out: exists, and --force cannot replace it: it is precious"));
+    wish.force = true;
+    CHECK(contains(message_of(attempt), "out: exists, and --force cannot replace it: it is precious"));
+    if (world.rank() == 0) fs::create_directory_symlink(scratch / "out", scratch / "link");
+    mpi::barrier(world);
+    wish.out = scratch / "link";
+    CHECK(contains(message_of(attempt), "it is a symbolic link"));
+    CHECK(read_file(scratch / "out/old") == "old");
+    mpi::barrier(world);
+}
+
+TEST_CASE("whatever fails, either the old output has its name or the new one, and both are there (T13)") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    for (const bool exchanges : {true, false}) {
+        for (int rename = 1; rename <= 4; ++rename) {
+            CAPTURE(exchanges);
+            CAPTURE(rename);
+            const test::Scratch scratch{world};
+            scratch.write("out/old", "old");
+            std::string message;
+            {
+                Naming wish = naming(scratch / "out", true);
+                wish.calls = failing({.exchanges = exchanges, .rename = rename});
+                PartialDirectory partial{world, wish};
+                if (world.rank() == 0) std::ofstream{partial.path() / "new"} << "new";
+                mpi::barrier(world);
+                message = message_of([&] { partial.commit(); });
+            }
+            mpi::barrier(world);
+            const fs::path out = scratch / "out";
+            if (message.empty()) {
+                CHECK(read_file(out / "new") == "new");
+                continue;
+            }
+            CHECK(read_file(out / "old") == "old");
+            const std::string is_called = "the new output is complete, but is called ";
+            REQUIRE(contains(message, is_called));
+            const fs::path fresh = message.substr(message.find(is_called) + is_called.size());
+            CHECK(read_file(fresh / "new") == "new");
+            CHECK_FALSE(find_unfinished(fresh));
+            mpi::barrier(world);
+        }
+    }
+}
+
+TEST_CASE("an output that is in place but perhaps not on disk is not reported as failed, and the old one stays (T20)") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const test::Scratch scratch{world};
+    scratch.write("out/old", "old");
     {
-        PartialDirectory partial{world, scratch / "out", false};
-        scratch.write("out/other", "theirs");
-        CHECK_THROWS_AS(partial.commit(), mpi::AgreedError);
+        Naming wish = naming(scratch / "out", true);
+        wish.calls = failing({.sync = 3});  // the first two are of the partial folder
+        PartialDirectory partial{world, wish};
+        if (world.rank() == 0) std::ofstream{partial.path() / "new"} << "new";
+        const Published published = partial.commit();
+        CHECK(contains(published.fault, "out is complete and in place, but may be lost if the machine crashes"));
     }
     mpi::barrier(world);
-    CHECK(names(scratch / "") == std::vector<std::string>{"out"});
-    CHECK(read_file(scratch / "out/other") == "theirs");
+    CHECK(read_file(scratch / "out/new") == "new");
+    const Names left = names(scratch / "");
+    REQUIRE(left.size() == 2);
+    CHECK(left[1].starts_with("out.old-"));
+    CHECK(read_file(scratch / left[1] / "old") == "old");
+    mpi::barrier(world);
+}
+
+TEST_CASE("a run that was killed between two renames costs nothing (T13)") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const test::Scratch scratch{world};
+    scratch.write("out.old-77/old", "old");
+    scratch.write("out.partial-77/new", "new");
+    CHECK(contains(message_of([&] { PartialDirectory{world, naming(scratch / "out")}; }), "exists; "));
+    CHECK(read_file(scratch / "out/old") == "old");
+    mpi::barrier(world);
+    {
+        const PartialDirectory partial{world, naming(scratch / "out", true)};
+        if (world.rank() == 0) {
+            REQUIRE(partial.notes().size() == 1);
+            CHECK(contains(partial.notes()[0], "out.partial-77 was left by an earlier run"));
+        }
+        mpi::barrier(world);
+    }
+    mpi::barrier(world);
+    CHECK(names(scratch / "") == Names{"out", "out.partial-77"});
+    mpi::barrier(world);
+}
+
+TEST_CASE("a replaced output that somebody added to is kept") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const test::Scratch scratch{world};
+    scratch.write("out/old", "old");
+    {
+        Naming wish = naming(scratch / "out", true);
+        wish.check_replaceable = [&](const fs::path& path) {
+            if (path != scratch / "out") throw failure("it has a new file");
+        };
+        PartialDirectory partial{world, wish};
+        const Published published = partial.commit();
+        CHECK(contains(published.fault, "it has a new file"));
+        CHECK(published.durable);
+    }
+    mpi::barrier(world);
+    CHECK(names(scratch / "").size() == 2);
+    mpi::barrier(world);
+}
+
+TEST_CASE("what appeared meanwhile is not overwritten, and the new output is kept") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    for (const bool exchanges : {true, false}) {
+        const test::Scratch scratch{world};
+        fs::path fresh;
+        {
+            Naming wish = naming(scratch / "out");
+            wish.calls = failing({.exchanges = exchanges});
+            PartialDirectory partial{world, wish};
+            fresh = partial.path();
+            scratch.write("out/other", "theirs");
+            CHECK_THROWS_AS(partial.commit(), mpi::AgreedError);
+        }
+        mpi::barrier(world);
+        CHECK(read_file(scratch / "out/other") == "theirs");
+        CHECK(fs::exists(fresh));
+        mpi::barrier(world);
+    }
 }
 
 TEST_CASE("names that cannot be made are refused") {
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
     const test::Scratch scratch{world};
-    CHECK_THROWS_AS((PartialDirectory{world, "/", false}), mpi::AgreedError);
-    CHECK_THROWS_AS((PartialDirectory{world, ".", true}), mpi::AgreedError);
-    CHECK_THROWS_AS((PartialDirectory{world, scratch / "missing/out", false}), mpi::AgreedError);
+    CHECK_THROWS_AS((PartialDirectory{world, naming("/")}), mpi::AgreedError);
+    CHECK_THROWS_AS((PartialDirectory{world, naming(".", true)}), mpi::AgreedError);
+    CHECK_THROWS_AS((PartialDirectory{world, naming("a/..", true)}), mpi::AgreedError);
+    CHECK_THROWS_AS((PartialDirectory{world, naming(scratch / "missing/out")}), mpi::AgreedError);
+}
+
+TEST_CASE("ranks that do not see the folder of rank 0 end the run (T2)") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const test::Scratch scratch{world};
+    const test::Scratch other{world};
+    // Relative names mean other folders in other working directories.
+    const fs::path before = fs::current_path();
+    fs::current_path(world.rank() == 0 ? scratch / "" : other / "");
+    const std::string message = message_of([&] { PartialDirectory{world, naming("out")}; });
+    fs::current_path(before);
+    CHECK(message.empty() == (world.size() == 1));
+    CHECK((message.empty() || contains(message, "is not the folder that rank 0 made")));
+    mpi::barrier(world);
+    CHECK(names(scratch / "").empty());
+    CHECK(names(other / "").empty());
+    mpi::barrier(world);
 }
 
 TEST_CASE("signals that ask for an end are remembered, the first one") {

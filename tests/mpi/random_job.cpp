@@ -196,6 +196,13 @@ RandomJob random_job(Random& random, bool large) {
         job.content.emplace_back(file.size, '\0');
         for (char& byte : job.content.back()) byte = static_cast<char>(random());
     }
+    // Values that are cast to halves must fit them: without the highest bit of their exponents they are below 2.
+    for (const Piece& piece : job.source.pieces) {
+        const int item = itemsize(job.source.tensors[piece.tensor].dtype);
+        if (job.target.tensors[piece.tensor].dtype != DType::f16) continue;
+        for (Index k = 0; k < volume(piece.box); ++k)
+            job.content[piece.file][place(piece, piece.box, k, item) + std::uint64_t(item) - 1] &= '\xbf';
+    }
     return job;
 }
 

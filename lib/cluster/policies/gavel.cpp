@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -78,7 +79,7 @@ private:
             for (int kind = 0; kind < kinds; ++kind) {
                 const bool allowed = job.kind == any || job.kind == kind;
                 const auto [gpus, rate] = job.speed->on_kind(kind, job.gpus);
-                const bool fits = allowed && rate > 0 && gpus <= counts[kind];
+                const bool fits = allowed && rate > 0 && gpus <= std::min(counts[kind], job.most);
                 use.gpus.push_back(fits ? gpus : 0);
                 use.rates.push_back(fits ? rate : 0);
             }
@@ -137,7 +138,8 @@ private:
     static void add_idle(const TraceJob& job, double most, Counts& counts, Counts& free) {
         const Mix* best = nullptr;
         for (const Mix& mix : job.speed->mixes()) {
-            bool fits = mix.rate > most;
+            const int gpus = std::accumulate(mix.gpus.begin(), mix.gpus.end(), 0);
+            bool fits = mix.rate > most && gpus >= job.least && gpus <= job.most;
             for (std::size_t kind = 0; kind < free.size(); ++kind) {
                 const bool own = counts[kind] > 0;
                 fits = fits && mix.gpus[kind] <= counts[kind] + free[kind] && (!own || mix.gpus[kind] > 0);

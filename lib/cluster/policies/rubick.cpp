@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/draft.hpp"
+#include "lib/cluster/growth.hpp"
+#include "lib/cluster/plan_table.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/sensitivity.hpp"
-#include "lib/cluster/simulation.hpp"
 #include "lib/cluster/speed.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 
 namespace tpx {
 namespace {
@@ -16,190 +20,296 @@ struct Variant {
     bool resources;  // choose numbers of GPUs
 };
 
-// Zhang et al., "Rubick" (MLSys 2025), on GPUs: a guaranteed job needs the fewest GPUs with which its best plan is as
-// fast as what it asked for, and is let in, first come first served, when its tenant's quota has room for them. GPUs go
-// where they bring most: those that are free to who gains most from them, those that a guaranteed job lacks are taken
-// from who loses least. A job that runs is only changed for its own good while its changes cost it less than 3 % of its
-// time.
+// Zhang et al., "Rubick" (MLSys 2025), on GPUs. A guaranteed job needs the fewest GPUs with which its best plan is as
+// fast as what it asked for; it is admitted, first come first served, with as many, which are taken from the jobs that
+// lose least if they are not free. Then the free GPUs go to the jobs that gain most from them, up to the limits of each
+// job: no job that may be changed could gain from a GPU that is left free. A running job is changed for its own good
+// only while its changes cost less than 3 % of its time.
 class Rubick final : public Policy {
 public:
     explicit Rubick(Variant variant) : variant_{variant} {}
 
     void schedule(Simulation& simulation) override {
-        const std::vector<int> waiting = simulation.waiting();
-        for (const int id : waiting)
-            if (simulation.job(id).guaranteed) admit(simulation, id);
-        for (const int id : waiting)
-            if (!simulation.job(id).guaranteed) start(simulation, id, modest(simulation, id));
-        if (variant_.resources) grow(simulation);
+        Draft draft{simulation};
+        spare_.reset();
+        wake_ = never;
+        for (const bool guaranteed : {true, false})
+            for (const int id : simulation.waiting())
+                if (simulation.job(id).guaranteed == guaranteed) admit(draft, id);
+        if (variant_.resources && draft.pool().free() > 0) grow(draft);
+        carry_out(simulation, draft);
+        if (wake_ != never) simulation.wake(wake_);
     }
 
 private:
+    // What does not change about a job.
+    struct Facts {
+        double asked = 0;  // its rate with what it asks for
+        int need = 0;      // GPUs that it keeps once it runs; 0: it may be stopped
+        int start = 0;     // GPUs that it starts with, before it grows
+    };
+
     Freedom freedom() const {
         if (variant_.plans) return Freedom::plans;
         return variant_.resources ? Freedom::resources : Freedom::none;
     }
 
+    // What jobs with the same rates share.
+    const void* family(const TraceJob& job) const {
+        return variant_.plans && job.speed->family() ? job.speed->family() : &job;
+    }
+
     const Sensitivity& curve(const Simulation& simulation, int id) {
         const TraceJob& job = simulation.job(id);
-        const void* family = variant_.plans && job.speed->family() ? job.speed->family() : &job;
-        auto found = curves_.find(family);
-        if (found == curves_.end())
-            found =
-                curves_.try_emplace(family, job, simulation.cluster(), freedom(), simulation.cluster().gpus()).first;
-        return found->second;
+        const void* key = family(job);
+        const int all = simulation.cluster().gpus();
+        const int most = key == &job ? std::min(job.most, all) : all;
+        const auto found = curves_.find(key);
+        if (found != curves_.end()) return found->second;
+        return curves_.try_emplace(key, job, simulation.cluster(), freedom(), most).first->second;
     }
 
-    // As fast as it asked to be.
-    double asked_rate(const Simulation& simulation, int id) {
-        const auto [entry, is_new] = asked_.try_emplace(id);
-        if (is_new) entry->second = full_rate(simulation.job(id), simulation.cluster());
-        return entry->second;
-    }
-
-    // The fewest GPUs with which a job is as fast as it asked to be; best-effort jobs need none.
-    int least(const Simulation& simulation, int id) {
+    // The fewest GPUs, up to those it asks for, with which a job has `rate`.
+    int fewest(const Simulation& simulation, int id, double rate) {
         const TraceJob& job = simulation.job(id);
-        if (!job.guaranteed) return 0;
         if (!variant_.resources) return job.gpus;
-        const auto [entry, is_new] = least_.try_emplace(id, job.gpus);
-        if (!is_new) return entry->second;
         const Sensitivity& is = curve(simulation, id);
-        for (int gpus = 1; gpus < job.gpus; ++gpus) {
-            if (is.rate(gpus) < asked_rate(simulation, id)) continue;
-            entry->second = gpus;
-            break;
-        }
+        for (int gpus = job.least; gpus < job.gpus; ++gpus)
+            if (is.rate(gpus) >= rate) return gpus;
+        return job.gpus;
+    }
+
+    Facts facts(const Simulation& simulation, int id) {
+        if (facts_.size() <= static_cast<std::size_t>(id)) facts_.resize(static_cast<std::size_t>(id) + 1);
+        Facts& is = facts_[static_cast<std::size_t>(id)];
+        if (is.start > 0) return is;
+        const TraceJob& job = simulation.job(id);
+        is.asked = full_rate(job, simulation.cluster());
+        // With less than half of its speed a best-effort job would be slow for long, as changes are rare.
+        is.start = fewest(simulation, id, job.guaranteed ? is.asked : is.asked / 2);
+        is.need = job.guaranteed ? is.start : 0;
+        return is;
+    }
+
+    // The rate of the best plan on `grant`.
+    double rate(const Simulation& simulation, int id, const Grant& grant) {
+        const TraceJob& job = simulation.job(id);
+        const auto compute = [&] {
+            Grant with = grant;
+            with.plan = plan_for(job, grant, simulation.cluster(), freedom());
+            return job.speed->rate(with, simulation.cluster());
+        };
+        if (!job.speed->family()) return compute();
+        const auto [entry, is_new] = rates_.try_emplace({family(job), shape_of(grant)});
+        if (is_new) entry->second = compute();
         return entry->second;
     }
 
-    // The fewest GPUs with which a job is half as fast as it asked to be: with less it would be slow for long, as
-    // changes are rare.
-    int modest(const Simulation& simulation, int id) {
-        const int asked = simulation.job(id).gpus;
-        if (!variant_.resources) return asked;
-        for (int gpus = 1; gpus < asked; ++gpus)
-            if (2 * curve(simulation, id).rate(gpus) >= asked_rate(simulation, id)) return gpus;
-        return asked;
+    // Lets a waiting job in if it fits, or fits once others have given up what they do not need.
+    void admit(Draft& draft, int id) {
+        const Simulation& simulation = draft.simulation();
+        const Facts is = facts(simulation, id);
+        if (is.start > draft.most(id) || place(draft, id)) return;
+        if (draft.pool().free() + spare(simulation) < is.start) return;
+        Draft trial = draft;
+        while (take_from_others(trial, id)) {
+            if (!place(trial, id)) continue;
+            draft = std::move(trial);
+            return;
+        }
     }
 
-    // Rates in units of what each job asked for, so that they compare.
-    double slope(const Simulation& simulation, int id, double rate) { return rate / asked_rate(simulation, id); }
-
-    void admit(Simulation& simulation, int id) {
-        const int need = least(simulation, id);
-        if (!simulation.within_quota(id, need)) return;
-        if (simulation.pool().free() < need && !make_room(simulation, need)) return;
-        start(simulation, id, need);
+    bool place(Draft& draft, int id) {
+        const Simulation& simulation = draft.simulation();
+        auto grant = draft.pool().place(simulation.needs(id), facts(simulation, id).start);
+        if (!grant || !(rate(simulation, id, *grant) > 0)) return false;
+        draft.set(id, std::move(*grant));
+        return true;
     }
 
-    // Starts a job with the GPUs it asked for, or as many of them as are free and of use, but no fewer than `need`.
-    void start(Simulation& simulation, int id, int need) {
-        const TraceJob& job = simulation.job(id);
-        int gpus = std::min(job.gpus, simulation.pool().free(job.kind));
-        if (variant_.resources && gpus > need) gpus = std::max(need, curve(simulation, id).useful(gpus));
-        if (gpus < need || gpus == 0 || (!variant_.resources && gpus < job.gpus)) return;
-        auto grant = simulation.place(id, gpus);
-        if (!grant) return;
-        grant->plan = plan_for(job, *grant, simulation.cluster(), freedom());
-        if (!(job.speed->rate(*grant, simulation.cluster()) > 0)) return;
-        simulation.start(id, std::move(*grant));
+    // GPUs that running jobs have and do not need, at most.
+    int spare(const Simulation& simulation) {
+        if (spare_) return *spare_;
+        spare_ = 0;
+        for (const int id : simulation.running()) {
+            const int need = facts(simulation, id).need;
+            if (variant_.resources || need == 0) *spare_ += simulation.grant(id).gpus() - need;
+        }
+        return *spare_;
     }
 
-    // One way to take GPUs from a running job.
+    // One way to take GPUs from a running job: what each of them was worth to it, and how many it keeps.
     struct Loss {
-        double slope;
-        int id;
-        int left;
+        double slope = HUGE_VAL;
+        int id = any;
+        int left = 0;
     };
 
-    // The cheapest loss that leaves `id` what it needs, given that it has `has`; left = -1: there is none.
-    Loss loss_of(const Simulation& simulation, int id, int has) {
-        const int floor = least(simulation, id);
-        Loss best{0, id, -1};
-        if (!variant_.resources && simulation.job(id).guaranteed) return best;
+    // Takes GPUs, for `id`, from the job to which they are worth least. A best-effort job takes them only from jobs to
+    // which they are worth less than to itself, and stops none.
+    bool take_from_others(Draft& draft, int id) {
+        const Simulation& simulation = draft.simulation();
+        const Facts is = facts(simulation, id);
+        const bool guaranteed = simulation.job(id).guaranteed;
+        Loss cheapest;
+        if (!guaranteed) cheapest.slope = curve(simulation, id).rate(is.start) / is.asked / is.start;
+        for (const int other : simulation.running()) {
+            if (!draft.runs(other) || simulation.resizing(other)) continue;
+            const Facts has = facts(simulation, other);
+            find_loss(draft, other, guaranteed ? has.need : std::max(has.need, has.start), cheapest);
+        }
+        if (cheapest.id == any) return false;
+        draft.set(cheapest.id, cheapest.left > 0 ? GpuPool::part_of(draft.grant(cheapest.id), cheapest.left) : Grant{});
+        return true;
+    }
+
+    // Replaces `cheapest` where a loss of `id` that leaves it `floor` GPUs is cheaper.
+    void find_loss(const Draft& draft, int id, int floor, Loss& cheapest) {
+        const Simulation& simulation = draft.simulation();
+        const int has = draft.grant(id).gpus(), least = simulation.job(id).least;
+        if (has <= floor) return;
         const Sensitivity& is = curve(simulation, id);
-        for (int gpus = has - 1; gpus >= floor; --gpus) {
-            const int left = variant_.resources ? is.useful(gpus) : 0;
-            if (left < floor) break;
-            const double slope_down = slope(simulation, id, (is.rate(has) - is.rate(left)) / (has - left));
-            if (best.left < 0 || slope_down < best.slope) best = {slope_down, id, left};
+        const double asked = facts(simulation, id).asked;
+        for (int left = floor; left < has; ++left) {
+            const bool possible = left == 0 || (variant_.resources && left >= least && is.rate(left) > 0);
+            const double slope = (is.rate(has) - is.rate(left)) / asked / (has - left);
+            if (!possible || slope >= cheapest.slope) continue;
+            if (left == 0 || rate(simulation, id, GpuPool::part_of(draft.grant(id), left)) > 0)
+                cheapest = {slope, id, left};
         }
-        return best;
     }
 
-    // Takes GPUs from who loses least until `need` are free; all or nothing.
-    bool make_room(Simulation& simulation, int need) {
-        std::map<int, int> has;
-        for (const int id : simulation.running()) has[id] = simulation.grant(id).gpus();
-        int free = simulation.soon().free();
-        std::map<int, int> left;
-        while (free < need) {
-            Loss cheapest{0, any, -1};
-            for (const auto& [id, gpus] : has) {
-                const Loss loss = gpus > 0 ? loss_of(simulation, id, gpus) : Loss{0, id, -1};
-                if (loss.left >= 0 && (cheapest.left < 0 || loss.slope < cheapest.slope)) cheapest = loss;
-            }
-            if (cheapest.left < 0) return false;
-            free += has[cheapest.id] - cheapest.left;
-            left[cheapest.id] = has[cheapest.id] = cheapest.left;
+    // Gives free GPUs to the jobs that gain most.
+    void grow(Draft& draft) {
+        const Simulation& simulation = draft.simulation();
+        std::vector<int> open, others;  // jobs that may grow now, and those that must wait
+        for (const auto& [id, grant] : draft.changed())
+            if (!grant.parts.empty() && !(simulation.background() && is_running(simulation, id))) open.push_back(id);
+        for (const int id : simulation.running()) {
+            if (draft.changed().contains(id) || simulation.changing(id)) continue;
+            if (draft.most(id) <= draft.grant(id).gpus()) continue;
+            (worth_changing(simulation, id, simulation.change_delay()) ? open : others).push_back(id);
         }
-        for (const auto& [id, gpus] : left) give_up(simulation, id, gpus);
-        return simulation.pool().free() >= need;
+        spread(draft, open);
+        open.insert(open.end(), others.begin(), others.end());
+        use_the_rest(draft, std::move(open));
     }
 
-    void give_up(Simulation& simulation, int id, int gpus) {
-        if (gpus == 0) return simulation.stop(id);
-        Grant grant = GpuPool::part_of(simulation.grant(id), gpus);
-        grant.plan = plan_for(simulation.job(id), grant, simulation.cluster(), freedom());
-        simulation.change(id, std::move(grant));
+    static bool is_running(const Simulation& simulation, int id) { return !simulation.grant(id).parts.empty(); }
+
+    // The choice with the largest sum of gains, as if every job could be packed.
+    void spread(Draft& draft, const std::vector<int>& open) {
+        const Simulation& simulation = draft.simulation();
+        const int free = draft.pool().free();
+        std::vector<std::vector<Growth>> options;
+        for (const int id : open) {
+            const int has = draft.grant(id).gpus();
+            const double now = rate(simulation, id, draft.grant(id));
+            std::vector<Growth>& ways = options.emplace_back();
+            for (const int gpus : curve(simulation, id).useful(has + 1, std::min(draft.most(id), has + free), now))
+                ways.push_back({gpus - has, (curve(simulation, id).rate(gpus) - now) / facts(simulation, id).asked});
+        }
+        const std::vector<int> chosen = best_growths(options, free);
+        std::vector<std::pair<int, int>> wanted;  // GPUs more and job, most first: large ones find whole hosts
+        for (std::size_t i = 0; i < open.size(); ++i)
+            if (chosen[i] >= 0) wanted.emplace_back(options[i][static_cast<std::size_t>(chosen[i])].more, open[i]);
+        std::ranges::stable_sort(wanted, std::greater{}, &std::pair<int, int>::first);
+        for (const auto& [more, id] : wanted) enlarge(draft, id, draft.grant(id).gpus() + more);
     }
 
-    // Gives free GPUs to those who gain most, one step at a time.
-    void grow(Simulation& simulation) {
-        std::vector<int> open;
-        for (const int id : simulation.running())
-            if (!simulation.changing(id) && worth_changing(simulation, id, simulation.change_delay()))
-                open.push_back(id);
-        while (!open.empty() && simulation.pool().free() > 0) {
-            int best = any, gpus = 0;
+    // Where jobs cannot be packed, or are faster on other hosts than packed: the best single step, until there is none.
+    void use_the_rest(Draft& draft, std::vector<int> open) {
+        const Simulation& simulation = draft.simulation();
+        while (draft.pool().free() > 0) {
+            int best = any, count = 0;
             double most = 0;
             for (const int id : open) {
-                const int has = simulation.grant(id).gpus();
-                const auto [to, gain] = curve(simulation, id).step_up(has, has + simulation.pool().free());
-                const double here = slope(simulation, id, gain);
-                if (here > most) best = id, gpus = to, most = here;
+                const Grant& held = draft.grant(id);
+                const double now = rate(simulation, id, held), asked = facts(simulation, id).asked;
+                const int limit = std::min(draft.most(id), held.gpus() + draft.pool().free());
+                for (int gpus = held.gpus() + 1; gpus <= limit; ++gpus) {
+                    const auto grant = draft.pool().place_more(simulation.needs(id), held, gpus - held.gpus());
+                    if (!grant) break;
+                    const double then = rate(simulation, id, *grant);
+                    const double slope = (then - now) / asked / (gpus - held.gpus());
+                    if (then > least_gain * now && slope > most) best = id, count = gpus, most = slope;
+                }
             }
             if (best == any) return;
-            std::erase(open, best);
-            enlarge(simulation, best, gpus);
+            if (!enlarge(draft, best, count)) std::erase(open, best);
         }
     }
 
-    void enlarge(Simulation& simulation, int id, int gpus) {
-        const Grant& held = simulation.grant(id);
-        if (!simulation.within_quota(id, gpus)) return;
-        auto grant = simulation.pool().place_more(simulation.job(id), held, gpus - held.gpus());
-        if (!grant) return;
-        const TraceJob& job = simulation.job(id);
-        grant->plan = plan_for(job, *grant, simulation.cluster(), freedom());
-        const double now = job.speed->rate(held, simulation.cluster());
-        if (job.speed->rate(*grant, simulation.cluster()) <= 1.01 * now) return;
-        if (worth_changing(simulation, id, simulation.change_delay(id, *grant)))
-            simulation.change(id, std::move(*grant));
+    // Gives a job `gpus` GPUs if that makes it faster, and is worth the change.
+    bool enlarge(Draft& draft, int id, int gpus) {
+        const Simulation& simulation = draft.simulation();
+        const Grant held = draft.grant(id);
+        if (gpus > draft.most(id)) return false;
+        const auto grant = enlarged(draft, id, gpus);
+        if (!grant || rate(simulation, id, *grant) <= least_gain * rate(simulation, id, held)) return false;
+        if (is_running(simulation, id) && !draft.changed().contains(id) &&
+            !worth_changing(simulation, id, simulation.change_delay(id, *grant)))
+            return false;
+        draft.set(id, *grant);
+        return true;
     }
 
-    // (T - N d) / T >= 0.97, with the change in question, which takes `delay`, among the N.
-    static bool worth_changing(const Simulation& simulation, int id, Time delay) {
+    // `gpus` GPUs beside those that the job has, or anywhere if it does not run yet and is faster so.
+    std::optional<Grant> enlarged(const Draft& draft, int id, int gpus) {
+        const Simulation& simulation = draft.simulation();
+        const Needs needs = simulation.needs(id);
+        const Grant& held = draft.grant(id);
+        const auto beside = draft.pool().place_more(needs, held, gpus - held.gpus());
+        if (is_running(simulation, id)) return beside;
+        GpuPool pool = draft.pool();
+        pool.give(needs, held.parts);
+        const auto anew = pool.place(needs, gpus);
+        return beside && anew && rate(simulation, id, *beside) >= rate(simulation, id, *anew) ? beside : anew;
+    }
+
+    // (T - N d) / T >= 0.97, with the change in question, which takes `delay`, among the N. Where it is not, asks to be
+    // called when it will be.
+    bool worth_changing(const Simulation& simulation, int id, Time delay) {
         const JobResult& is = simulation.result(id);
-        const auto time = static_cast<double>(simulation.now() - is.start);
-        return time - static_cast<double>(is.paused + delay) >= 0.97 * time;
+        const Time cost = 100 * (is.paused + delay);
+        if (3 * (simulation.now() - is.start) >= cost) return true;
+        wake_ = std::min(wake_, is.start + (cost + 2) / 3);
+        return false;
+    }
+
+    // First those who lose GPUs; who is to get some that are not back yet is decided again when they are.
+    void carry_out(Simulation& simulation, const Draft& draft) {
+        for (const auto& [id, grant] : draft.changed()) {
+            const Grant now = simulation.grant(id);
+            const std::vector<GpuShare> fewer = difference_of(now.parts, grant.parts);
+            if (fewer.empty()) continue;
+            if (grant.parts.empty()) {
+                simulation.stop(id);
+                continue;
+            }
+            const bool at_once = simulation.pool().fits(simulation.needs(id), difference_of(grant.parts, now.parts));
+            change(simulation, id, at_once ? grant.parts : difference_of(now.parts, fewer));
+        }
+        for (const auto& [id, grant] : draft.changed()) {
+            const std::vector<GpuShare> more = difference_of(grant.parts, simulation.grant(id).parts);
+            if (more.empty() || (is_running(simulation, id) && simulation.changing(id))) continue;
+            if (simulation.pool().fits(simulation.needs(id), more) && simulation.within_quota(id, grant.gpus()))
+                change(simulation, id, grant.parts);
+        }
+    }
+
+    void change(Simulation& simulation, int id, std::vector<GpuShare> parts) {
+        Grant grant{std::move(parts)};
+        grant.plan = plan_for(simulation.job(id), grant, simulation.cluster(), freedom());
+        is_running(simulation, id) ? simulation.change(id, std::move(grant)) : simulation.start(id, std::move(grant));
     }
 
     Variant variant_;
     std::map<const void*, Sensitivity> curves_;
-    std::map<int, double> asked_;
-    std::map<int, int> least_;
+    std::vector<Facts> facts_;
+    std::map<std::pair<const void*, HostShape>, double> rates_;
+    std::optional<int> spare_;  // in the present decision
+    Time wake_ = never;
 };
 
 }  // namespace

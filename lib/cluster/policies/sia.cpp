@@ -39,25 +39,33 @@ private:
 
     // The configurations of a job, without any first.
     std::vector<Choice> choices(const Simulation& simulation, int id) {
-        const TraceJob& job = simulation.job(id);
         std::vector<Choice> all{{0, without}};
         const auto worth = [&](int gpus, double relative) {
             const bool same = simulation.grant(id).gpus() == gpus;
             all.push_back({gpus, std::pow(relative * (same ? 1 : restart_factor(simulation, id)), power)});
         };
-        if (!job.speed->data_parallel()) {
-            worth(job.gpus, 1);
-            return all;
-        }
-        const auto found = curves_.try_emplace(id, job, simulation.cluster(), Freedom::none, job.most).first;
-        const Sensitivity& is = found->second;
-        double slowest = 0;
-        for (int gpus = 1; gpus <= is.most(); ++gpus) {
-            if (is.useful(gpus) != gpus) continue;
-            if (slowest == 0) slowest = is.rate(gpus);
-            worth(gpus, is.rate(gpus) / slowest);
-        }
+        for (const auto& [gpus, rate] : configurations(simulation, id))
+            worth(gpus, rate / configurations_[id].front().second);
         return all;
+    }
+
+    using Configurations = std::vector<std::pair<int, double>>;  // numbers of GPUs and rates
+
+    // Those within the job's limits and its tenant's quota that fit when nobody else runs.
+    const Configurations& configurations(const Simulation& simulation, int id) {
+        const auto [entry, is_new] = configurations_.try_emplace(id);
+        if (!is_new) return entry->second;
+        const TraceJob& job = simulation.job(id);
+        if (!job.speed->data_parallel()) return entry->second = {{job.gpus, 1}};
+        const bool charged = job.tenant != any && job.guaranteed;
+        const int all = charged ? simulation.cluster().tenants[job.tenant].quota : simulation.cluster().gpus();
+        const int most = std::min(job.most, all);
+        const Sensitivity is{job, simulation.cluster(), Freedom::none, most};
+        const GpuPool empty{simulation.cluster()};
+        for (const int gpus : is.useful(job.least, most))
+            if (empty.place(job, gpus)) entry->second.emplace_back(gpus, is.rate(gpus));
+        if (entry->second.empty()) entry->second = {{job.gpus, 1}};
+        return entry->second;
     }
 
     // What a change leaves of a running job's progress: (age - lost) / (age + restart).
@@ -122,7 +130,7 @@ private:
         }
     }
 
-    std::map<int, Sensitivity> curves_;
+    std::map<int, Configurations> configurations_;
     std::map<int, int> wanted_;
     Time next_ = 0;
 };

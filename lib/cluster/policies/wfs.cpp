@@ -78,10 +78,10 @@ private:
                }) > 0;
     }
 
-    static std::vector<Claim> claims_of(const Simulation& simulation, const std::vector<int>& ids) {
-        std::vector<Claim> claims;
-        for (const int id : ids) claims.push_back({simulation.job(id).priority, simulation.job(id).gpus});
-        return claims;
+    // A job demands what it asks for, or as much as its limits say; under a quota never more than it asks for.
+    static Claim claim_of(const TraceJob& job) {
+        const bool more = job.own_limits && (job.tenant == any || !job.guaranteed);
+        return {job.priority, more ? job.most : std::min(job.gpus, job.most), job.least};
     }
 
     // Whether one of the first `running` jobs that has a higher priority than `priority` would have less.
@@ -112,7 +112,9 @@ private:
         const int gpus = usable(simulation);
         std::vector<int> ids = simulation.running();
         const std::size_t running = ids.size();
-        std::vector<Claim> claims = claims_of(simulation, ids);
+        std::vector<Claim> claims;
+        int least = 0;  // that these and those who are let in need together
+        for (const int id : ids) least += claims.emplace_back(claim_of(simulation.job(id))).least;
         std::vector<int> shares = weighted_fair_shares(claims, gpus);
         if (!all_can_run(simulation, ids, shares)) {
             shares.clear();
@@ -121,14 +123,17 @@ private:
         std::vector<int> waiting = simulation.waiting();
         std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
         for (const int id : waiting) {
-            if (static_cast<int>(ids.size()) >= gpus) break;
+            if (least >= gpus) break;
+            const Claim claim = claim_of(simulation.job(id));
             if (!known_.contains(id) || !simulation.within_quota(id, simulation.job(id).gpus)) continue;
-            claims.push_back({simulation.job(id).priority, simulation.job(id).gpus});
+            if (least + claim.least > gpus) break;
+            claims.push_back(claim);
             const std::vector<int> with = weighted_fair_shares(claims, gpus);
             if (costs_others(claims, shares, with, running, claims.back().priority)) break;
             ids.push_back(id);
             if (all_can_run(simulation, ids, with)) {
                 shares = with;
+                least += claim.least;
                 continue;
             }
             ids.pop_back();

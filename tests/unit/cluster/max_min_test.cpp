@@ -225,6 +225,7 @@ Means play_kinds(const std::string& jobs_an_hour, bool mixed) {
         TraceJob job;
         job.arrival = time_of(std::stod(cells[3]));
         job.gpus = 4;
+        job.most = 28;
         job.priority = std::stod(cells[10]);
         job.work = std::stod(cells[9]) * 1e6;
         auto speed = std::make_shared<TableSpeed>();

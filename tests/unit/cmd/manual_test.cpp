@@ -107,7 +107,7 @@ TEST_CASE("examples in help, README and the other pages are understood") {
     CHECK(mistake(words_of(".Dl $ tpx plan a --to tq=2")) != "");
 }
 
-TEST_CASE("README names every command, and says which are not built yet") {
+TEST_CASE("README names every command, and says which are not implemented yet") {
     Cli cli;
     add_commands(cli);
     const std::vector<std::string> lines = lines_of("README.md");
@@ -115,7 +115,7 @@ TEST_CASE("README names every command, and says which are not built yet") {
         const auto row = std::ranges::find_if(
             lines, [&](const auto& line) { return line[0] == '|' && line.find("tpx " + command.name()) != line.npos; });
         REQUIRE_MESSAGE(row != lines.end(), command.name());
-        CHECK_MESSAGE(command.built() == (row->find("not built yet") == row->npos), command.name());
+        CHECK_MESSAGE(command.built() == (row->find("not implemented yet") == row->npos), command.name());
     }
 }
 

@@ -82,11 +82,11 @@ TEST_CASE("quiet silences notes, not results") {
     CHECK(written_to(STDERR_FILENO, [&] { written_to(STDOUT_FILENO, speak); }) == "");
 }
 
-TEST_CASE("an object is one line, its schema comes first, and it is UTF-8 whatever it holds") {
+TEST_CASE("an object is one line, its schema comes first, and it is ASCII whatever it holds (T24)") {
     const std::string line = written_to(STDOUT_FILENO, [] {
-        Output{true, false}.object("tpx.test/1", {{"zebra", 1}, {"ape", "bad \xff name\n"}});
+        Output{true, false}.object("tpx.test/1", {{"zebra", 1}, {"ape", "bad \xff name\n\x7f\xc2\x9b\xe2\x80\xae"}});
     });
-    CHECK(line == "{\"schema\":\"tpx.test/1\",\"zebra\":1,\"ape\":\"bad \xef\xbf\xbd name\\n\"}\n");
+    CHECK(line == "{\"schema\":\"tpx.test/1\",\"zebra\":1,\"ape\":\"bad \\ufffd name\\n\\u007f\\u009b\\u202e\"}\n");
 }
 
 TEST_CASE("there is no colour where there is no terminal") {
@@ -94,4 +94,15 @@ TEST_CASE("there is no colour where there is no terminal") {
               Output out{false, false};
               out.result("{}", out.paint(Paint::good, "fine"));
           }) == "fine");
+}
+
+TEST_CASE("T24: what a terminal would obey, hide or turn around is escaped, other text is not") {
+    CHECK(printable("a\tb\nc\x1b[31m\x7f") == "a\\x09b\\x0ac\\x1b[31m\\x7f");
+    CHECK(printable("a\tb\nc\r", "\n\t") == "a\tb\nc\\x0d");
+    CHECK(printable(std::string_view{"x\0y", 3}) == "x\\x00y");
+    CHECK(printable("\xc2\x9b|\xe2\x80\xae|\xe2\x81\xa6|\xe2\x80\x8b|\xef\xbb\xbf|\xf3\xa0\x81\x81") ==
+          "\\u{9b}|\\u{202e}|\\u{2066}|\\u{200b}|\\u{feff}|\\u{e0041}");
+    CHECK(printable("caf\xc3\xa9 名前 😀") == "caf\xc3\xa9 名前 😀");
+    CHECK(printable("caf\xe9 \xc0\x80 \xed\xa0\x80 \xf5 \xe2\x80") ==
+          "caf\\xe9 \\xc0\\x80 \\xed\\xa0\\x80 \\xf5 \\xe2\\x80");
 }

@@ -183,6 +183,36 @@ TEST_CASE("infinities, signs and NaNs survive every cast") {
                                                 DType::bf16, DType::f32)[0]));
 }
 
+TEST_CASE("a cast tells when a finite value became infinite, and only then") {
+    const auto overflows = []<class From>(From value, DType from, DType to) {
+        std::uint64_t out = 0;
+        return cast_elements({}, reinterpret_cast<const std::byte*>(&value), {}, from,
+                             reinterpret_cast<std::byte*>(&out), {}, to);
+    };
+    const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    CHECK_FALSE(overflows(65519.0f, DType::f32, DType::f16));  // rounds to 65504, the largest
+    CHECK(overflows(65520.0f, DType::f32, DType::f16));
+    CHECK(overflows(-7e4f, DType::f32, DType::f16));
+    CHECK(overflows(7e4, DType::f64, DType::f16));
+    CHECK(overflows(std::uint16_t{0x4780}, DType::bf16, DType::f16));  // 65536
+    // The largest bf16 is 0x7f7f0000 as a float; what lies nearer to the next power of two is rounded there.
+    CHECK_FALSE(overflows(std::bit_cast<float>(0x7f7f7fff), DType::f32, DType::bf16));
+    CHECK(overflows(std::bit_cast<float>(0x7f7f8000), DType::f32, DType::bf16));
+    CHECK(overflows(std::numeric_limits<float>::max(), DType::f32, DType::bf16));
+    CHECK(overflows(1e39, DType::f64, DType::f32));
+    CHECK_FALSE(overflows(1e38, DType::f64, DType::f32));
+    for (DType narrow : {DType::f16, DType::bf16, DType::f64})
+        for (float value : {inf, -inf, nan, 0.0f}) CHECK_FALSE(overflows(value, DType::f32, narrow));
+    std::vector<float> row(1000, 1.0f);
+    row[998] = 1e6f;
+    std::vector<std::uint16_t> out(row.size());
+    const auto* bytes = reinterpret_cast<const std::byte*>(row.data());
+    auto* to = reinterpret_cast<std::byte*>(out.data());
+    CHECK(cast_elements({1000}, bytes, {4}, DType::f32, to, {2}, DType::f16));
+    CHECK(cast_elements({10, 100}, bytes, {400, 4}, DType::f32, to, {2, 20}, DType::f16));
+    CHECK_FALSE(cast_elements({998}, bytes, {4}, DType::f32, to, {2}, DType::f16));
+}
+
 TEST_CASE("strided casts agree with dense ones") {
     const std::vector<float> values = {1, 2, 3, 4, 5, 6};
     std::vector<double> out(6);

@@ -59,5 +59,5 @@ TEST_CASE("an error ends it with one message and its status") {
 
     const auto bug = outcome([](const mpi::Comm&) -> Exit { throw std::out_of_range{"index"}; });
     CHECK(bug.exit == Exit::failure);
-    CHECK(bug.message == "internal error: index");
+    CHECK(bug.message == "internal error: index; please report this");
 }

@@ -220,7 +220,7 @@ TEST_CASE("chunks that do not decode to their size, or to their checksum, are re
     CHECK(attempt(deflate, deflated(plain.substr(1), false)).find("inflates to 63 bytes") != std::string::npos);
     const std::string whole = deflated(plain, false);
     for (std::size_t cut = 1; cut < whole.size(); ++cut) CHECK(attempt(deflate, whole.substr(0, cut)) != "");
-    CHECK(attempt(deflate, plain).find("is no deflate stream") != std::string::npos);
+    CHECK(attempt(deflate, plain).find("is not a deflate stream") != std::string::npos);
     CHECK(attempt(sum, summed(plain)) == "");
     std::string flipped = summed(plain);
     flipped[5] ^= 1;

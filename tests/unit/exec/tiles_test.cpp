@@ -82,7 +82,7 @@ TEST_CASE("ranks get all tiles once, in equal shares") {
             std::uint64_t bytes = 0;
             for (const Tile& tile : tiles(tiler, rank, ranks)) {
                 bytes += tile.bytes;
-                for (const Part& part : tile.parts) boxes.push_back(part.box);
+                for (const TilePart& part : tile.parts) boxes.push_back(part.box);
             }
             CHECK(double(bytes) == doctest::Approx(4096. * 1024 / ranks).epsilon(0.2));
         }

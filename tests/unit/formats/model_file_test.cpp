@@ -174,12 +174,12 @@ TEST_CASE("roles are read, and refused") {
     CHECK(roles.size() == 2);
     CHECK(roles[0].dtype == DType::f32);
     CHECK(roles[1].dtype == DType::f32);
-    CHECK(refusal("llama3-8b", {}, "momentum").starts_with("roles: 'momentum' is no role; write train"));
+    CHECK(refusal("llama3-8b", {}, "momentum").starts_with("roles: 'momentum' is not a role; use train"));
     CHECK(refusal("llama3-8b", {}, "weight:x9") ==
-          "roles: 'weight:x9': 'x9' is no type; write for instance bf16 or f32");
+          "roles: 'weight:x9': 'x9' is not a dtype; use, for example, bf16 or f32");
     CHECK(refusal("llama3-8b", {}, "weight,weight") == "roles: 'weight' is given twice");
-    CHECK(refusal("llama3-8b", {}, "").starts_with("roles: '' is no role"));
-    CHECK(refusal("llama3-8b", {}, "weight,").starts_with("roles: '' is no role"));
+    CHECK(refusal("llama3-8b", {}, "").starts_with("roles: '' is not a role"));
+    CHECK(refusal("llama3-8b", {}, "weight,").starts_with("roles: '' is not a role"));
 }
 
 TEST_CASE("a model that cannot be is refused with what is missing or wrong") {

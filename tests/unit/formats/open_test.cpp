@@ -105,11 +105,11 @@ TEST_CASE("a Megatron root leads to its iteration") {
 
 TEST_CASE("what is no checkpoint is refused with what was looked for") {
     test::Scratch scratch;
-    CHECK(
-        refusal(scratch.path()).starts_with(scratch.path().string() + ": is no checkpoint: it has no metadata.json, "));
+    CHECK(refusal(scratch.path())
+              .starts_with(scratch.path().string() + ": not a checkpoint: found none of metadata.json, "));
     CHECK(refusal(scratch.path() / "absent") == (scratch.path() / "absent").string() + ": No such file or directory");
     test::write_text(scratch.path() / "text", "hello, world");
-    CHECK(refusal(scratch.path() / "text").find("is no checkpoint") != std::string::npos);
+    CHECK(refusal(scratch.path() / "text").find("not a checkpoint") != std::string::npos);
 }
 
 TEST_CASE("DeepSpeed's folders are told by their files") {

@@ -91,7 +91,7 @@ TEST_CASE("a name that no rule knows makes no family, and is named") {
     CHECK_FALSE(reading.family);
     CHECK(
         reading.why_not.starts_with("tensor 'layers.0.attention.wz.weight', titan names: no rule of family 'llama' "
-                                    "matches it; write one for --rules"));
+                                    "matches this tensor; pass --rules FILE"));
 }
 
 TEST_CASE("FSDP2 and tensor parallelism cut as PyTorch does") {

@@ -17,8 +17,8 @@ using tpx::testing::each_element;
 using tpx::testing::Pieces;
 
 using Ranks = std::set<std::int32_t>;
-/// Bytes by (holders, needers, role, recut).
-using Amounts = std::map<std::tuple<Ranks, Ranks, std::uint32_t, bool>, std::uint64_t>;
+/// Bytes by (holders, needers, role, recut, bytes of an element).
+using Amounts = std::map<std::tuple<Ranks, Ranks, std::uint32_t, bool, std::uint32_t>, std::uint64_t>;
 
 struct Element {
     Ranks ranks;
@@ -43,8 +43,8 @@ Amounts one_by_one(const Pieces& source, const Pieces& target, std::span<const s
             const Element needed = look(target, t, at);
             if (needed.ranks.empty()) return;
             const bool recut = !std::ranges::includes(held.boxes, needed.boxes);
-            amounts[{held.ranks, needed.ranks, roles[t], recut}] +=
-                static_cast<std::uint64_t>(itemsize(source.tensors[t].dtype));
+            const auto element = static_cast<std::uint32_t>(itemsize(source.tensors[t].dtype));
+            amounts[{held.ranks, needed.ranks, roles[t], recut, element}] += element;
         });
     }
     return amounts;
@@ -66,11 +66,9 @@ TEST_CASE("parcels of pieces are what their elements come to one by one") {
         for (const Parcel& p : parcels.parcels) {
             CHECK(p.bytes > 0);
             CHECK(roles[p.tensor] == p.role);
-            CHECK(amounts
-                      .try_emplace(
-                          {ranks(parcels.holders, p.holders), ranks(parcels.needers, p.needers), p.role, p.recut},
-                          p.bytes)
-                      .second);
+            const auto key = std::tuple{ranks(parcels.holders, p.holders), ranks(parcels.needers, p.needers), p.role,
+                                        p.recut, p.element};
+            CHECK(amounts.try_emplace(key, p.bytes).second);
         }
         REQUIRE(amounts == one_by_one(source, target, roles));
     }

@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace tpx::testing {
@@ -20,11 +21,11 @@ using Hosts = std::set<std::uint32_t>;
 /// A relocation, and what a plain reading of the headers says about it.
 class Case {
 public:
-    Case(const Instance& made, StateIn in, bool pinned)
+    Case(const Instance& made, StateIn in, bool pinned, std::uint64_t window = default_window)
         : instance{made},
           state{in},
           placement{place(made.parcels, made.hosts, made.seats, pinned)},
-          relocation{relocate(made.parcels, made.hosts, made.seats, placement, in, true)} {}
+          relocation{relocate(made.parcels, made.hosts, made.seats, placement, in, true, window)} {}
 
     std::size_t host_count() const { return instance.hosts.size(); }
     std::uint32_t host_of(std::int32_t rank) const {
@@ -52,7 +53,15 @@ public:
         for (std::uint32_t held : holders(parcel)) hosts.erase(held);
         return hosts;
     }
-    const std::string& group(std::uint32_t host) const { return instance.hosts[host].switch_group; }
+    /// A host whose switch is not known shares it with nobody.
+    std::string group(std::uint32_t host) const {
+        const std::string& known = instance.hosts[host].switch_group;
+        return known.empty() ? instance.hosts[host].name : known;
+    }
+    /// Whether a host reads a parcel only to send it.
+    bool is_reader(const Parcel& parcel, std::uint32_t host) const {
+        return state == StateIn::stores && !needers(parcel).contains(host);
+    }
     double nic(std::size_t host) const { return instance.hosts[host].nic.value_or(default_rates.nic); }
     double disk(std::size_t host) const { return instance.hosts[host].disk_read.value_or(default_rates.disk_read); }
 
@@ -107,28 +116,72 @@ inline void check_transfers(const Case& it) {
     }
 }
 
-/// In each round a host sends to at most one host and receives from at most one; one host is busy in all rounds.
+/// In each round a host sends to at most one host and receives from at most one; where nothing is forwarded and
+/// any byte can be cut off, one host is busy in all rounds.
 inline void check_rounds(const Case& it) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sends;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> receives;
     std::map<std::uint32_t, Hosts> sending;
     std::map<std::uint32_t, Hosts> receiving;
-    std::uint32_t last = 0;
+    std::uint32_t rounds = 0;
+    bool forwards = false;
     for (const Transfer& transfer : it.relocation.transfers) {
-        REQUIRE(transfer.round >= last);
-        last = transfer.round;
         if (transfer.from == from_storage) continue;
-        REQUIRE(transfer.round < it.relocation.rounds);
+        REQUIRE((transfer.round == rounds || transfer.round + 1 == rounds));
+        rounds = transfer.round + 1;
         REQUIRE(sends.try_emplace({transfer.from, transfer.round}, transfer.to).first->second == transfer.to);
         REQUIRE(receives.try_emplace({transfer.to, transfer.round}, transfer.from).first->second == transfer.from);
         sending[transfer.from].insert(transfer.round);
         receiving[transfer.to].insert(transfer.round);
+        forwards |= !it.holders(it.instance.parcels.parcels[transfer.parcel]).contains(transfer.from);
     }
+    REQUIRE(rounds == it.relocation.rounds);
     std::size_t busiest = 0;
     for (const auto& side : {sending, receiving}) {
-        for (const auto& [host, rounds] : side) busiest = std::max(busiest, rounds.size());
+        for (const auto& [host, own] : side) busiest = std::max(busiest, own.size());
     }
-    REQUIRE(busiest == it.relocation.rounds);
+    const bool is_divisible =
+        std::ranges::all_of(it.instance.parcels.parcels, [](const Parcel& p) { return p.element == 1; });
+    if (!forwards && is_divisible) REQUIRE(busiest == it.relocation.rounds);
+}
+
+/// Byte by byte: a host forwards what it received in earlier rounds, whole elements, and keeps no more than the window.
+inline void check_order(const Case& it) {
+    using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>;  // host, parcel, element
+    std::map<Key, std::uint32_t> arrival;
+    std::map<Key, std::uint32_t> departure;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> kept;  // host, round
+    const auto elements = [&](const Transfer& transfer, auto&& visit) {
+        const std::uint32_t size = it.instance.parcels.parcels[transfer.parcel].element;
+        REQUIRE(transfer.begin % size == 0);
+        REQUIRE(transfer.end % size == 0);
+        for (std::uint64_t i = transfer.begin; i < transfer.end; i += size) visit(i);
+    };
+    for (const Transfer& transfer : it.relocation.transfers) {
+        if (transfer.from == from_storage) continue;
+        kept[{transfer.to, transfer.round}] += transfer.end - transfer.begin;
+        elements(transfer, [&](std::uint64_t i) { arrival[{transfer.to, transfer.parcel, i}] = transfer.round; });
+    }
+    for (const Transfer& transfer : it.relocation.transfers) {
+        if (transfer.from == from_storage) continue;
+        const bool held = it.holders(it.instance.parcels.parcels[transfer.parcel]).contains(transfer.from);
+        REQUIRE(transfer.forwards == !held);
+        if (held) kept[{transfer.from, transfer.round}] += transfer.end - transfer.begin;
+        if (held) continue;
+        elements(transfer, [&](std::uint64_t i) {
+            const Key key{transfer.from, transfer.parcel, i};
+            REQUIRE(arrival.at(key) < transfer.round);
+            departure[key] = std::max(departure[key], transfer.round);
+        });
+    }
+    for (const auto& [key, last] : departure) {
+        for (std::uint32_t round = arrival[key] + 1; round <= last; ++round)
+            kept[{std::get<0>(key), round}] += it.instance.parcels.parcels[std::get<1>(key)].element;
+    }
+    std::vector<std::uint64_t> most(it.host_count());
+    for (const auto& [at, bytes] : kept) most[at.first] = std::max(most[at.first], bytes);
+    REQUIRE(it.relocation.staging == most);
+    for (std::uint64_t bytes : most) REQUIRE(bytes <= it.relocation.window);
 }
 
 /// Bytes and loads, counted rank by rank and transfer by transfer.
@@ -158,6 +211,7 @@ inline void check_counts(const Case& it) {
             if (stores) loads[host].disk_write += parcel.bytes;
         }
     }
+    std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>> read;  // host, parcel, byte: each counts once
     for (const Transfer& transfer : it.relocation.transfers) {
         if (transfer.from == from_storage) continue;
         const std::uint64_t bytes = transfer.end - transfer.begin;
@@ -166,7 +220,11 @@ inline void check_counts(const Case& it) {
         loads[transfer.to].nic_in += bytes;
         loads[transfer.to].memory += bytes;
         const Hosts holders = it.holders(it.instance.parcels.parcels[transfer.parcel]);
-        if (it.state == StateIn::stores && holders.contains(transfer.from)) loads[transfer.from].disk_read += bytes;
+        const Parcel& parcel = it.instance.parcels.parcels[transfer.parcel];
+        if (holders.contains(transfer.from) && it.is_reader(parcel, transfer.from)) {
+            for (std::uint64_t byte = transfer.begin; byte < transfer.end; ++byte)
+                loads[transfer.from].disk_read += read.insert({transfer.from, transfer.parcel, byte}).second;
+        }
     }
     Bytes total;
     for (const Bytes& role : roles) total += role;
@@ -185,11 +243,15 @@ inline void check_counts(const Case& it) {
 }
 
 /// How often hosts send a byte of a parcel at least, in all ways to send it from host to host: into each switch group
-/// once, or not at all where it is held. A way is told as [host][0: bytes it holds, 1: bytes it received].
+/// once, or not at all where it is held; a byte is read only to be sent as seldom as can be. A way is
+/// [host][0: bytes it reads to send them, 1: other bytes].
 class Ways {
 public:
     Ways(const Case& it, const Parcel& parcel) : it_{it}, holders_{it.holders(parcel)} {
         for (std::uint32_t host : it.missing(parcel)) missing_.push_back(host);
+        for (std::uint32_t host : holders_) {
+            if (it.is_reader(parcel, host)) readers_.insert(host);
+        }
         sent_.resize(it.host_count());
         if (!holders_.empty()) choose(0);
     }
@@ -213,13 +275,33 @@ private:
             const bool holds = holders_.contains(from);
             if (from == missing_[i] || !(holds || std::ranges::find(missing_, from) != missing_.end())) continue;
             from_[missing_[i]] = from;
-            ++sent_[from][holds ? 0 : 1];
+            const std::size_t kind = holds && readers_.contains(from) ? 0 : 1;
+            ++sent_[from][kind];
             choose(i + 1);
-            --sent_[from][holds ? 0 : 1];
+            --sent_[from][kind];
         }
     }
 
+    /// Whether a byte is read only to be sent, and sent, once in a group at most; and to other groups once in all, if
+    /// nobody in a group of those who have it needs it.
+    bool reads_once() const {
+        std::map<std::string, int> inside;
+        int across = 0;
+        bool others = false;  // that need it in a group of those who have it
+        for (std::uint32_t host : holders_) {
+            for (std::uint32_t needer : missing_) others |= it_.group(host) == it_.group(needer);
+        }
+        for (const auto& [to, from] : from_) {
+            if (!readers_.contains(from)) continue;
+            const bool is_inside = it_.group(to) == it_.group(from);
+            if (is_inside && ++inside[it_.group(to)] > 1) return false;
+            if (!is_inside && (others || ++across > 1)) return false;
+        }
+        return true;
+    }
+
     bool legal() const {
+        if (!reads_once()) return false;
         std::map<std::string, int> entries;
         for (std::uint32_t host : holders_) entries[it_.group(host)] = 1;
         for (const auto& [to, from] : from_) {
@@ -234,6 +316,7 @@ private:
 
     const Case& it_;
     Hosts holders_;
+    Hosts readers_;
     std::vector<std::uint32_t> missing_;
     std::map<std::uint32_t, std::uint32_t> from_;
     std::vector<std::array<std::uint64_t, 2>> sent_;

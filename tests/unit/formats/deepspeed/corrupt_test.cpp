@@ -88,10 +88,44 @@ TEST_CASE("missing files of ranks are named") {
     all.refused(model, "there is no *_optim_states.pt");
 }
 
+TEST_CASE("a rank's file that records another step or setting is refused (S2)") {
+    const Copy steps{mpu};
+    steps.edit("mp_rank_01_model_states.pt", [](Document& document, Value root) {
+        return document.with_key(root, "global_steps", number(document, 7));
+    });
+    steps.refused("mp_rank_01_model_states.pt", "'global_steps' is 7, but 2 in ");
+    const Copy partitioned{zero3};
+    partitioned.edit("zero_pp_rank_1_mp_rank_00_model_states.pt", [](Document& document, Value root) {
+        return document.with_key(root, "param_shapes", document.list());
+    });
+    partitioned.refused("zero_pp_rank_1_mp_rank_00_model_states.pt",
+                        "other parameters or shapes (param_shapes) than in");
+    const Copy rates{zero2};
+    rates.edit_optimizer(optimizer1, "base_optimizer_state", [](Document& document, Value base) {
+        const Value groups = base.at("param_groups");
+        std::vector<Value> changed(groups.items().begin(), groups.items().end());
+        changed[0] = document.with_key(changed[0], "lr", document.real(7));
+        return document.with_key(base, "param_groups", document.list(changed));
+    });
+    rates.refused(optimizer1, ".lr' is 7.0, but ");
+}
+
+TEST_CASE("replicas of tensor ranks are compared (S3)") {
+    const Checkpoint checkpoint = open_deepspeed(mpu);
+    std::size_t replicas = 0;
+    for (std::size_t p = 1; p < checkpoint.catalogue.pieces.size(); ++p) {
+        const Piece& piece = checkpoint.catalogue.pieces[p];
+        const Piece& before = checkpoint.catalogue.pieces[p - 1];
+        const bool norm = checkpoint.catalogue.tensors[piece.tensor].name.ends_with("final_layernorm.weight");
+        replicas += norm && piece.tensor == before.tensor && piece.box == before.box ? 1 : 0;
+    }
+    CHECK(replicas == 1);
+}
+
 TEST_CASE("files of two runs are told apart") {
     Copy mixed{zero2};
     fs::copy_file(zero3 / "global_step2" / optimizer1, mixed.file(optimizer1), fs::copy_options::overwrite_existing);
-    mixed.refused(optimizer1, "single_partition_of_fp32_groups");
+    mixed.refused(optimizer1, "'zero_stage' is 3, but 2 in ");
     Copy slices{mpu};
     fs::copy_file(mpu / "global_step2/bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt", slices.file(optimizer11),
                   fs::copy_options::overwrite_existing);
@@ -203,7 +237,7 @@ TEST_CASE("universal checkpoints say which file is wrong") {
     test::write_text(fp32, good);
     fs::create_directory(step / "zero/stranger");
     fs::copy_file(other, step / "zero/stranger/exp_avg.pt");
-    CHECK(error().find("'stranger': is no trainable parameter") != std::string::npos);
+    CHECK(error().find("'stranger': is not a trainable parameter") != std::string::npos);
     fs::remove_all(step / "zero/stranger");
     fs::remove(other);
     CHECK(find_holes(open_deepspeed(out.path()).catalogue).size() == 1);

@@ -153,7 +153,7 @@ TEST_CASE("what DeepSpeed needs and a source does not tell is refused") {
           std::string::npos);
     CHECK(refusal("testdata/llama-hf", Format::universal, "tp=1").find("no optimizer state to make universal") !=
           std::string::npos);
-    CHECK(refusal(round_robin, Format::torch_dist, "tp=1").find("mcore names cannot be made") != std::string::npos);
+    CHECK(refusal(round_robin, Format::torch_dist, "tp=1").find("cannot convert to mcore names") != std::string::npos);
     CHECK(refusal(megatron, Format::universal, "tp=2").find("universal checkpoints are not cut") != std::string::npos);
 }
 

@@ -216,9 +216,9 @@ TEST_CASE("the old kind has variables that are trained first, in the order of la
 TEST_CASE("what is given for a file's model must be of that model") {
     Checkpoint source = open_hdf5("testdata/keras/tiny.weights.h5");
     CHECK_THROWS_WITH_AS(add_keras_model("testdata/hdf5/good/storage.h5", source),
-                         "testdata/hdf5/good/storage.h5: is no model of Keras", Error);
+                         "testdata/hdf5/good/storage.h5: is not a Keras model", Error);
     CHECK_THROWS_WITH_AS(add_keras_model("testdata/llama-rope/hf/config.json", source),
-                         "testdata/llama-rope/hf/config.json: is no configuration of a model of Keras", Error);
+                         "testdata/llama-rope/hf/config.json: is not the configuration of a Keras model", Error);
     add_keras_model("testdata/keras/tiny.h5", source);
     const test::Scratch scratch;
     CHECK(contents(rewritten(source, Format::keras_legacy, scratch)) == contents(source));

@@ -5,6 +5,7 @@
 #include "formats/megatron/rank_names.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/torch/archive.hpp"
+#include "formats/torch/archive_writer.hpp"
 #include "formats/torch/value.hpp"
 #include "tests/support/chunks.hpp"
 
@@ -71,7 +72,7 @@ TEST_CASE("rank files are put together: weights, masters and moments") {
         CHECK(source.checkpoint.catalogue.directory == sample / "iter_0000010");
         CHECK(source.checkpoint.iteration == 10);
         CHECK(source.reading.family->name == "llama");
-        CHECK(to_string(*source.layout) == "tp=2,dp=2");
+        CHECK(to_string(*source.layout) == "tp=2,dp=2,zero=1");
         check_whole(source.checkpoint.catalogue);
         CHECK(test::describe(source.checkpoint.catalogue.tensors, test::assemble(source.checkpoint.catalogue)) ==
               test::expected_tensors("testdata/llama-opt/legacy-tp2-dp2.json"));
@@ -109,6 +110,19 @@ TEST_CASE("rank files that do not belong together are refused by name") {
     CHECK(empty.message() == "/mp_rank_01/model_optim_rng.pt: No such file or directory");
 }
 
+TEST_CASE("a rank's file of another iteration is refused, and named with the other one (S1)") {
+    const Copy copy;
+    const fs::path file = copy.inner() / "mp_rank_01/model_optim_rng.pt";
+    std::string bytes;
+    {
+        const torch::Archive archive = torch::Archive::open(file);
+        torch::Document document;
+        bytes = torch::write_archive(document.with_key(archive.root(), "iteration", document.integer(11)), &archive);
+    }
+    test::write_text(file, bytes);
+    CHECK(copy.message().starts_with("/mp_rank_01/model_optim_rng.pt: 'iteration' is 11, but 10 in "));
+}
+
 TEST_CASE("rank files are written under other layouts and read again, with either optimizer") {
     for (const char* layout : {"tp=1", "tp=2,dp=2", "tp=4,dp=3", "tp=2,pp=2,dp=5", "pp=2,first=2"}) {
         for (const bool distributed : {true, false}) {
@@ -125,7 +139,8 @@ TEST_CASE("rank files are written under other layouts and read again, with eithe
                 padded[tensor.name].resize(volume(tensor.shape) * itemsize(tensor.dtype));
             test::write_archives(conversion.draft, padded, scratch.path());
             const Source again = open_source(scratch.path(), families(), {});
-            CHECK(to_string(*again.layout) == layout);
+            const bool sharded = distributed && again.layout->dp > 1;
+            CHECK(to_string(*again.layout) == std::string{layout} + (sharded ? ",zero=1" : ""));
             CHECK(again.checkpoint.rank_files->distributed_optimizer == distributed);
             CHECK(again.checkpoint.rank_files->plain_optimizer == !distributed);
             auto found = test::assemble(again.checkpoint.catalogue);

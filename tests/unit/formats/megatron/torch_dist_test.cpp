@@ -151,7 +151,7 @@ TEST_CASE("what is no whole torch_dist checkpoint is refused by name") {
           "iter_0000010/common.pt: No such file or directory, nor is there an object 'common_state/shard_0_1'");
     Copy lost;
     test::write_text(lost.root() / "latest_checkpointed_iteration.txt", "ten");
-    CHECK(lost.message() == "latest_checkpointed_iteration.txt: 'ten' is no iteration");
+    CHECK(lost.message() == "latest_checkpointed_iteration.txt: 'ten' is not an iteration");
 }
 
 }  // namespace tpx::formats

@@ -4,6 +4,7 @@
 #include "formats/plan/hdf5.hpp"
 #include "formats/plan/plan_tables.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
 
 #include <fcntl.h>
 
@@ -130,9 +131,8 @@ bool change(Values& values, Alteration::Kind kind) {
 
 /// Makes the line before the HDF5 bytes fit.
 void fit_crc(const std::filesystem::path& path) {
-    const Fd fd = open_file(path, O_RDWR);
-    const std::string block = user_block(fd, formats::plan_schema, path);
-    write_at(fd, 0, std::as_bytes(std::span{block}), path);
+    const std::string block = user_block(read_file(path), formats::plan_schema);
+    write_at(open_file(path, O_WRONLY), 0, std::as_bytes(std::span{block}), path);
 }
 
 }  // namespace

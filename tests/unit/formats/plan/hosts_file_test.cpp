@@ -74,16 +74,17 @@ TEST_CASE("errors name the file, the line and the cause") {
     says("[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"a\"", "h.toml", "h.toml:3: host 'a' is already named on line 1");
     says("[[nodes]]\nname = \"a\"", "h.toml", "h.toml:1: 'nodes': only [[hosts]] tables are known");
     says("hosts = 3", "h.toml", "h.toml:1: 'hosts': only [[hosts]] tables are known");
-    says("", "h.toml", "h.toml: no hosts in it");
-    says("# nobody\n", "hostfile", "hostfile: no hosts in it");
+    says("", "h.toml", "h.toml: contains no hosts");
+    says("# nobody\n", "hostfile", "hostfile: contains no hosts");
     says("a slots=8\nb slots=many", "hostfile",
          "hostfile:2: 'slots=many' is not a number of slots such as slots=8 (1 to 4096)");
     says("a 8", "hostfile", "hostfile:1: '8' is not a number of slots such as slots=8 (1 to 4096)");
     says("a:0", "hostfile", "hostfile:1: '0' is not a number of slots such as slots=8 (1 to 4096)");
     says(":8", "hostfile", "hostfile:1: a host needs a name");
     says("a\nb\na", "hostfile", "hostfile:3: host 'a' is already named on line 1");
-    says("a\nn[0-1]", "hostfile", "hostfile:2: 'n[0-1]' is no name of a host: it has brackets or commas");
-    says("[[hosts]]\nname = \"a]\"", "h.toml", "h.toml:1: 'a]' is no name of a host: it has brackets or commas");
+    says("a\nn[0-1]", "hostfile", "hostfile:2: 'n[0-1]' is not a valid host name: it contains brackets or commas");
+    says("[[hosts]]\nname = \"a]\"", "h.toml",
+         "h.toml:1: 'a]' is not a valid host name: it contains brackets or commas");
     CHECK_THROWS_AS(parse_hosts("[[hosts]\nname", "h.toml"), Error);
 }
 

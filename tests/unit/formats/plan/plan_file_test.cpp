@@ -174,11 +174,11 @@ TEST_CASE("a file cut short, and no plan at all") {
         std::filesystem::resize_file(scratch.file(), length);
         CHECK_THROWS_AS(read_plan_file(scratch.file()), Error);
     }
-    CHECK_THROWS_WITH_AS(read_plan_file(scratch.file()), (scratch.file().string() + ": not a tpx.plan/2 file").c_str(),
+    CHECK_THROWS_WITH_AS(read_plan_file(scratch.file()), (scratch.file().string() + ": not a tpx.plan/3 file").c_str(),
                          Error);
-    std::ofstream{scratch.file()} << "tpx.plan/3 bytes=0";
+    std::ofstream{scratch.file()} << "tpx.plan/4 bytes=0";
     CHECK_THROWS_WITH_AS(read_plan_file(scratch.file()),
-                         (scratch.file().string() + ": of version tpx.plan/3, this tpx reads tpx.plan/2 only").c_str(),
+                         (scratch.file().string() + ": of version tpx.plan/4, this tpx reads tpx.plan/3 only").c_str(),
                          Error);
     CHECK_THROWS_AS(read_plan_file(scratch.folder / "none.plan"), Error);
     CHECK_THROWS_AS(write_plan_file(scratch.folder / "none" / "x.plan", checkpoint_plan(3)), Error);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How well the throughput model predicts measured times it has not seen: testdata/profile/rubick.
+// How well the throughput model predicts the measured times of testdata/profile/rubick that were not fitted. The terms
+// of the model and its priors were chosen with these tables in sight, so the errors are those of a known cluster:
+// clusters_test.cpp has the others. All rows of all tables count, those that no plan explains among them (S1).
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
 #include "lib/core/file.hpp"
 #include "lib/model/hold_out.hpp"
+#include "tests/unit/formats/profile/baseline.hpp"
 
 #include <doctest/doctest.h>
 
@@ -31,50 +34,63 @@ Measured measured(const std::string& name) {
     const std::string columns = folder + (name == "llama7" ? "columns-llama7.toml" : "columns.toml");
     result.runs = read_runs(table, parse_columns(read_file(columns), columns),
                             {result.model.batch, result.model.gpus_per_nic, result.model.cpus});
-    // On one GPU, RoBERTa without recomputation ran half of the batch: it takes as long as on two (0.7054 and 0.7052
-    // s).
-    if (name == "roberta")
-        std::erase_if(result.runs,
-                      [](const Run& run) { return run.plan.dp == 1 && run.plan.recompute == Recompute::none; });
     result.prior = belief_before(result.model);
     return result;
 }
 
-// Mean and largest relative error inside one host, and across hosts.
+std::vector<Run> runs_of(const Measured& table, const std::vector<std::size_t>& indices) {
+    std::vector<Run> runs;
+    for (const std::size_t i : indices) runs.push_back(table.runs[i]);
+    return runs;
+}
+
+// Mean and largest relative error inside one host, and across hosts, and the mean error of a regression to the same
+// runs.
 struct Errors {
-    double inside = 0, across = 0, worst = 0;
+    double inside = 0, across = 0, worst = 0, regression = 0;
     int inside_count = 0, across_count = 0;
 
     void add(const Measured& table, const HeldOut& held_out) {
+        const test::LogLinear baseline{runs_of(table, held_out.train)};
         for (std::size_t i = 0; i < held_out.test.size(); ++i) {
             const double error = std::abs(held_out.errors[i]);
-            const bool one = table.runs[held_out.test[i]].allocation.gpus.size() == 1;
+            const Run& run = table.runs[held_out.test[i]];
+            const bool one = run.allocation.gpus.size() == 1;
             (one ? inside : across) += error;
             ++(one ? inside_count : across_count);
             worst = std::max(worst, error);
+            regression += std::abs(baseline.seconds(run) / run.seconds - 1);
         }
     }
+    double mean_regression() const { return regression / (inside_count + across_count); }
     double mean_inside() const { return inside_count > 0 ? inside / inside_count : 0; }
     double mean_across() const { return across_count > 0 ? across / across_count : 0; }
 };
 
-// The target for each model, in percent: one host, across hosts; 0 where the table has no such rows to spare.
-struct Target {
-    const char* name;
+// What is allowed for one way to choose the nine runs, in percent: one host, across hosts.
+struct Limit {
     double inside, across;
 };
 
-// The targets are 5 % and 7 %, and 3 % for LLaMA-7B, whose rows across hosts are all 3D. ViT waits for its loader: its
-// times on several hosts follow no plan.
-constexpr Target targets[] = {{"gpt2", 5, 7},    {"t5", 5, 7},     {"bert", 5, 7},
-                              {"roberta", 5, 7}, {"llama7", 5, 3}, {"llama30", 0, 7}};
+struct Target {
+    const char* name;
+    Limit suggested, drawn, placements;
+};
 
-void check(const Target& target, const Errors& errors) {
-    MESSAGE(std::string{target.name}, ": one host ", 100 * errors.mean_inside(), " % of ", errors.inside_count,
+// 5 % and 7 %, 3 % for LLaMA-7B, whose rows across hosts are all 3D; for RoBERTa and ViT what is reached. On one GPU,
+// RoBERTa without recomputation takes as long as on two: it must have run half of the batch, and where one of these
+// runs is among the nine, it spoils the others. ViT waits for its loader: its times on several hosts follow no plan.
+constexpr Target targets[] = {{"gpt2", {5, 7}, {5, 7}, {5, 7}},   {"t5", {5, 7}, {5, 7}, {5, 7}},
+                              {"bert", {5, 7}, {5, 7}, {5, 7}},   {"roberta", {26, 9}, {22, 6}, {31, 9}},
+                              {"vit", {6, 25}, {8, 29}, {9, 27}}, {"llama7", {5, 3}, {5, 3}, {5, 3}},
+                              {"llama30", {0, 7}, {0, 7}, {0, 7}}};
+
+void check(const char* name, const Limit& limit, const Errors& errors) {
+    MESSAGE(std::string{name}, ": one host ", 100 * errors.mean_inside(), " % of ", errors.inside_count,
             ", across hosts ", 100 * errors.mean_across(), " % of ", errors.across_count, ", worst ",
-            100 * errors.worst);
-    CHECK(errors.mean_inside() <= target.inside / 100);
-    CHECK(errors.mean_across() <= target.across / 100);
+            100 * errors.worst, ", regression ", 100 * errors.mean_regression());
+    CHECK(errors.mean_inside() <= limit.inside / 100);
+    CHECK(errors.mean_across() <= limit.across / 100);
 }
 
 // Measured seconds of the plan that the model chooses on each placement over those of the best one there, minus 1.
@@ -100,9 +116,7 @@ struct Regret {
 };
 
 Fit fit_of(const Measured& table, const HeldOut& held_out) {
-    std::vector<Run> training;
-    for (const std::size_t i : held_out.train) training.push_back(table.runs[i]);
-    return fit_parameters(table.model.size, training, table.prior);
+    return fit_parameters(table.model.size, runs_of(table, held_out.train), table.prior);
 }
 
 HeldOut held_out(const Measured& table, std::optional<unsigned> draw = {}) {
@@ -111,7 +125,7 @@ HeldOut held_out(const Measured& table, std::optional<unsigned> draw = {}) {
 
 }  // namespace
 
-TEST_CASE("the nine runs that --suggest names predict the others within 5 % on one host and 7 % across hosts") {
+TEST_CASE("S1: the nine runs that --suggest names predict all the others, those of RoBERTa and ViT worse") {
     for (const Target& target : targets) {
         const Measured table = measured(target.name);
         const HeldOut split = held_out(table);
@@ -119,7 +133,7 @@ TEST_CASE("the nine runs that --suggest names predict the others within 5 % on o
         CHECK(split.train.size() + split.test.size() == table.runs.size());
         Errors errors;
         errors.add(table, split);
-        check(target, errors);
+        check(target.name, target.suggested, errors);
     }
 }
 
@@ -128,7 +142,7 @@ TEST_CASE("so they do on average where the first one is drawn, fifty times") {
         const Measured table = measured(target.name);
         Errors errors;
         for (unsigned draw = 1; draw <= 50; ++draw) errors.add(table, held_out(table, draw));
-        check(target, errors);
+        check(target.name, target.drawn, errors);
     }
 }
 
@@ -146,32 +160,43 @@ TEST_CASE("a placement that no fitted run was on is predicted") {
                 for (const std::size_t j : left.test) CHECK(hosts(i) != hosts(j));
             errors.add(table, left);
         }
-        check(target, errors);
+        check(target.name, target.placements, errors);
     }
 }
 
-TEST_CASE("the plan that is chosen takes within 1 % of the best one") {
-    Regret regret;
+TEST_CASE("S1: the plan that is chosen takes within 2 % of the best one, without ViT within 1 %") {
+    Regret all, others;
     for (const Target& target : targets) {
         const Measured table = measured(target.name);
-        for (unsigned draw = 1; draw <= 10; ++draw) regret.add(table, fit_of(table, held_out(table, draw)).parameters);
+        for (unsigned draw = 1; draw <= 10; ++draw) {
+            const Parameters parameters = fit_of(table, held_out(table, draw)).parameters;
+            all.add(table, parameters);
+            if (std::string_view{target.name} != "vit") others.add(table, parameters);
+        }
     }
-    MESSAGE(regret.choices, " placements, the best plan chosen on ", regret.best, ", mean regret ",
-            regret.sum / regret.choices);
-    CHECK(regret.choices > 600);
-    CHECK(regret.sum / regret.choices <= 0.01);
+    for (const auto& [name, regret] : {std::pair{"all", all}, {"without ViT", others}})
+        MESSAGE(std::string{name}, ": ", regret.choices, " placements, the best plan chosen on ", regret.best,
+                ", mean regret ", regret.sum / regret.choices);
+    CHECK(others.choices > 600);
+    CHECK(others.sum / others.choices <= 0.01);
+    CHECK(all.choices > 1200);
+    CHECK(all.sum / all.choices <= 0.02);
 }
 
-// What was measured of LLaMA-7B with 16 samples a step, in micro-batches of one. Without the offloaded runs, which were
-// made in another way: two of them take 16 samples in little more time than the other table says for 8.
-std::vector<Run> sixteen_samples() {
-    Table table = parse_table(read_file(folder + "llama7-16.csv"), "llama7-16.csv");
+// What was measured of LLaMA-7B with 16 samples a step, in micro-batches of one: the runs that offload, or all others.
+// The former were made in another way: two of them take 16 samples in little more time than the other table says for 8.
+std::vector<Run> sixteen_samples(bool offloaded = false) {
+    Table table = parse_table(read_file("testdata/profile/rubick-16/llama7.csv"), "llama7.csv");
     const std::size_t plan = table.find("exec_plan"), seconds = table.find("iter_time");
     std::erase_if(table.rows, [&](const Table::Row& row) {
-        return row.cells[seconds] == "0" || row.cells[plan].starts_with("zero-offload");
+        return row.cells[seconds] == "0" || row.cells[plan].starts_with("zero-offload") != offloaded;
     });
-    const std::string columns = folder + "columns.toml";
-    std::vector<Run> runs = read_runs(table, parse_columns(read_file(columns), columns), {16, 2, 4});
+    for (Table::Row& row : table.rows)
+        if (offloaded) row.cells[plan] = "zero-offload";  // "+gc", as columns.toml has it
+    const std::string file = folder + "columns.toml";
+    ColumnMap columns = parse_columns(read_file(file), file);
+    columns.sources["cpus"].column = "cpu_threads";
+    std::vector<Run> runs = read_runs(table, columns, {16, 2, 4});
     for (Run& run : runs) (run.plan.pp > 1 ? run.plan.micro_batches : run.plan.accumulation) = 16 / run.plan.dp;
     return runs;
 }
@@ -200,14 +225,16 @@ TEST_CASE("LLaMA-7B: the best plan is chosen on one host of 4, on 4 of 4 and on 
     CHECK(&fastest_on({4}, sixteen, predicted) == &fastest_on({4}, sixteen, took));
 }
 
-TEST_CASE("nine runs of 8 samples in one batch predict those of 16 in micro-batches") {
+TEST_CASE("S1: nine runs of 8 samples in one batch predict those of 16 in micro-batches, but not offloaded ones") {
     const Measured table = measured("llama7");
     const Parameters parameters = fit_of(table, held_out(table)).parameters;
-    std::vector<double> errors;
-    for (const Run& run : sixteen_samples())
-        errors.push_back(predicted_seconds(parameters, table.model.size, run) / run.seconds - 1);
-    const auto magnitude = [](double error) { return std::abs(error); };
-    MESSAGE("16 samples: ", 100 * mean_magnitude(errors), " % of ", errors.size(), ", worst ",
-            100 * magnitude(*std::ranges::max_element(errors, {}, magnitude)));
-    CHECK(mean_magnitude(errors) <= 0.05);
+    for (const bool offloaded : {false, true}) {
+        std::vector<double> errors;
+        for (const Run& run : sixteen_samples(offloaded))
+            errors.push_back(predicted_seconds(parameters, table.model.size, run) / run.seconds - 1);
+        const auto magnitude = [](double error) { return std::abs(error); };
+        MESSAGE("16 samples", std::string{offloaded ? ", offloaded: " : ": "}, 100 * mean_magnitude(errors), " % of ",
+                errors.size(), ", worst ", 100 * magnitude(*std::ranges::max_element(errors, {}, magnitude)));
+        if (!offloaded) CHECK(mean_magnitude(errors) <= 0.05);
+    }
 }

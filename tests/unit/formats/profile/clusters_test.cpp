@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// How well the throughput model predicts steps on clusters that no prior was set by: A100 and H100 under FSDP, and up
-// to 384 A100 with pipelines of many micro-batches.
+// How well the throughput model predicts steps on clusters that no prior was set by: A100 and H100 under FSDP; up to
+// 384 A100 with pipelines of many micro-batches, from which one term was learnt; and T4, from which nothing was learnt.
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
 #include "lib/core/file.hpp"
 #include "lib/model/hold_out.hpp"
+#include "tests/unit/formats/profile/baseline.hpp"
 #include "tests/unit/formats/profile/published_runs.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 
 using namespace tpx;
 using namespace tpx::formats;
@@ -69,4 +72,46 @@ TEST_CASE("181 billion parameters on 384 GPUs: fitted to 5 %, nine runs predict 
             100 * mean_magnitude(errors), " %");
     CHECK(mean_magnitude(fit.errors) <= 0.05);
     CHECK(mean_magnitude(errors) <= 0.09);
+}
+
+// Nothing of the model was chosen by this table: BERT-base on up to 16 T4 of 4 hosts, data parallel, 540 runs (Pollux).
+TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others hardly better than a regression does") {
+    const std::string folder = "testdata/profile/pollux/";
+    const ThroughputModel model = read_throughput_model(folder + "bert.toml");
+    const Table table = parse_table(read_file(folder + "bert.csv"), "bert.csv");
+    const std::vector<Run> runs =
+        read_runs(table, default_columns(table), {model.batch, model.gpus_per_nic, model.cpus});
+    CHECK(runs.size() == 540);
+    const Belief prior = belief_before(model);
+    const auto regression = [&](const HeldOut& split) {
+        std::vector<Run> fitted;
+        for (const std::size_t i : split.train) fitted.push_back(runs[i]);
+        const test::LogLinear baseline{fitted};
+        std::vector<double> errors;
+        for (const std::size_t i : split.test) errors.push_back(baseline.seconds(runs[i]) / runs[i].seconds - 1);
+        return mean_magnitude(errors);
+    };
+    const HeldOut suggested = hold_out(model.size, runs, prior, 9);
+    std::vector<double> drawn, drawn_regression;
+    std::mt19937 random{1};
+    for (int draw = 0; draw < 20; ++draw) {  // nine runs at random
+        std::vector<std::size_t> all(runs.size()), nine;
+        for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+        while (nine.size() < 9)
+            if (const std::size_t i = random() % all.size(); std::ranges::count(nine, i) == 0) nine.push_back(i);
+        const HeldOut split = hold_out(model.size, runs, prior, nine, all, 9);
+        drawn.insert(drawn.end(), split.errors.begin(), split.errors.end());
+        drawn_regression.push_back(regression(split));
+    }
+    const auto worst = [](const std::vector<double>& errors) {
+        return std::abs(*std::ranges::max_element(errors, {}, [](double error) { return std::abs(error); }));
+    };
+    const Fit all = fit_parameters(model.size, runs, prior);
+    MESSAGE("T4: suggested ", 100 * mean_magnitude(suggested.errors), " %, worst ", 100 * worst(suggested.errors),
+            ", regression ", 100 * regression(suggested), ", random ", 100 * mean_magnitude(drawn), " %, worst ",
+            100 * worst(drawn), ", regression ", 100 * mean_magnitude(drawn_regression), ", all fitted ",
+            100 * mean_magnitude(all.errors));
+    CHECK(mean_magnitude(suggested.errors) <= 0.1);
+    CHECK(mean_magnitude(drawn) <= 0.13);
+    CHECK(mean_magnitude(all.errors) <= 0.08);
 }

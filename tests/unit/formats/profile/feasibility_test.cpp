@@ -44,7 +44,7 @@ bool fits(const ModelSize& model, const Run& run, double memory) {
 void count_sixteen(Count& count) {
     const std::string folder = "testdata/profile/rubick/";
     const ThroughputModel model = read_throughput_model(folder + "llama7.toml");
-    const Table table = parse_table(read_file(folder + "llama7-16.csv"), "llama7-16.csv");
+    const Table table = parse_table(read_file("testdata/profile/rubick-16/llama7.csv"), "llama7.csv");
     for (const Table::Row& row : table.rows) {
         const std::string& word = row.cells[0];
         const bool offloaded = word.starts_with("zero-offload");

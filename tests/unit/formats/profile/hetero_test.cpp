@@ -127,7 +127,7 @@ TEST_CASE("the solver agrees with trying everything") {
         CHECK(found->seconds == doctest::Approx(expected));
         CHECK(found->batch == batch);
         double weights = 0;
-        for (const Share& share : found->shares) {
+        for (const WorkShare& share : found->shares) {
             CHECK(share.gpus <= profiles[share.type].count);
             weights += share.gpus * found->gradient_weight(share);
         }
@@ -184,7 +184,7 @@ TEST_CASE("what is no profile is refused with its line") {
     CHECK(refusal("1 10\n2,20\n# comment\n\n4\t30\n") == "accepted");
     CHECK(refusal("") == "p.txt: it has no batch sizes");
     CHECK(refusal("1 10\n2\n") == "p.txt:2: a batch size and examples per second were expected");
-    CHECK(refusal("1.5 10\n") == "p.txt:1: 1.5 is no batch size");
+    CHECK(refusal("1.5 10\n") == "p.txt:1: 1.5 is not a batch size");
     CHECK(refusal("1 0\n") == "p.txt:1: 0 examples per second cannot be");
     CHECK(refusal("1 10\n1 11\n") == "p.txt:2: batch size 1 is there twice");
     CHECK(refusal("1 fast\n") == "p.txt:1: 'fast' is not a number");

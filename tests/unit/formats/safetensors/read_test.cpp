@@ -87,6 +87,26 @@ TEST_CASE("configuration and companions are found") {
     CHECK(checkpoint.config.at("model_type") == ConfigValue{std::string("tiny")});
     CHECK(checkpoint.config_json.starts_with("{\n"));
     CHECK(checkpoint.companions == std::vector<fs::path>{"config.json", "other.json", "tokenizer.json"});
+    CHECK(checkpoint.notes ==
+          std::vector<std::string>{"not carried over: 'vocab.txt' (a link that leads out of the checkpoint)",
+                                   "not carried over: pytorch_model.bin"});
+}
+
+TEST_CASE("companions that cannot be carried over are named, and errors are no absence (T19)") {
+    Copy copy(good / "single");
+    test::write_text(copy.path() / "merges.txt", "");
+    fs::resize_file(copy.path() / "merges.txt", (std::uintmax_t{256} << 20) + 1);
+    for (int k = 0; k < 6; ++k) fs::create_symlink("nowhere", copy.path() / fmt::format("z{}", k));
+    const Checkpoint checkpoint = open_safetensors(copy.path());
+    CHECK(checkpoint.companions == std::vector<fs::path>{"config.json", "tokenizer.json"});
+    REQUIRE(checkpoint.notes.size() == 1);
+    CHECK(checkpoint.notes[0] ==
+          "not carried over: 'merges.txt' (268435457 bytes, at most 268435456 are carried over), "
+          "'z0' (a link that leads nowhere), 'z1' (a link that leads nowhere), 'z2' (a link that leads nowhere), "
+          "'z3' (a link that leads nowhere) and 2 more");
+    fs::create_symlink("loop", copy.path() / "loop");
+    CHECK_THROWS_WITH_AS(open_safetensors(copy.path()),
+                         ((copy.path() / "loop").string() + ": Too many levels of symbolic links").c_str(), Error);
 }
 
 TEST_CASE("a snapshot in a Hugging Face cache, all links, is read with its companions") {
@@ -152,7 +172,7 @@ TEST_CASE("an index and its files must agree") {
         for (const char* outside : {"/etc/passwd", "../x.safetensors", "a/../../x.safetensors", "", ".", "a/.."}) {
             CAPTURE(outside);
             test::write_text(copy.path() / index, fmt::format("{{\"weight_map\": {{\"a\": \"{}\"}}}}", outside));
-            refused_with("tensor 'a': '" + std::string(outside) + "' is no file inside the checkpoint's directory");
+            refused_with("tensor 'a': '" + std::string(outside) + "' is not a file inside the checkpoint's directory");
         }
     }
     SUBCASE("it is no index") {

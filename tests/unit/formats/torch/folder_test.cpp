@@ -99,7 +99,7 @@ TEST_CASE("an index that does not agree with its files is refused") {
     SUBCASE("a file outside the directory") {
         const Copy copy;
         copy.change_index(norm, "\"model.norm.weight\": \"../x.bin\"");
-        CHECK(copy.refusal().find("is no file inside") != std::string::npos);
+        CHECK(copy.refusal().find("is not a file inside") != std::string::npos);
     }
 }
 

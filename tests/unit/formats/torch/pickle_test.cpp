@@ -240,8 +240,31 @@ TEST_CASE("calls that copy one list again and again are stopped") {
     CHECK_THROWS_AS(read_pickle(pickle + "N."), Error);
 }
 
-TEST_CASE("a hundred thousand nested lists are read and dropped") {
-    const std::string pickle = std::string(100001, ']') + std::string(100000, 'a') + ".";
-    Value value = read_pickle(pickle).document.root().is_none() ? Value{} : Value::boolean(true);
-    CHECK(value.as_bool());
+TEST_CASE("values nested a thousand deep are read, deeper ones are refused however they are nested") {
+    const auto lists = [](std::size_t depth) { return std::string(depth, ']') + std::string(depth - 1, 'a') + "."; };
+    CHECK(read_pickle(lists(1000)).document.root().items().size() == 1);
+    const auto refused = doctest::Contains("nested more than 1000 deep");
+    CHECK_THROWS_WITH_AS(read_pickle(lists(1001)), refused, Error);
+    CHECK_THROWS_WITH_AS(read_pickle(")" + std::string(1000, '\x85') + "."), refused, Error);
+    CHECK_THROWS_WITH_AS(read_pickle(std::string(1001, '(') + std::string(1001, 't') + "."), refused, Error);
+    std::string dicts, objects = "N", shared = ")q\x01"s;
+    for (int k = 0; k < 1000; ++k) {
+        dicts += "}K\x01"s;
+        objects +=
+            "\x85q\x01"
+            "0cm\nf\nh\x01R"s;
+        shared += "0h\x01\x85q\x01"s;
+    }
+    CHECK_THROWS_WITH_AS(read_pickle(dicts + "}" + std::string(1000, 's') + "."), refused, Error);
+    CHECK_THROWS_WITH_AS(read_pickle(objects + "."), refused, Error);
+    CHECK_THROWS_WITH_AS(read_pickle(shared + "."), refused, Error);
+}
+
+TEST_CASE("a pickle may not take more than a small multiple of its size") {
+    // 40 MB of lists on the stack took 1.1 GB.
+    CHECK_THROWS_WITH_AS(read_pickle(std::string(40'000'000, ']') + "."),
+                         doctest::Contains("more than 4194304 values are on the stack"), Error);
+    std::string lists = "]";
+    for (int k = 0; k < 10'000; ++k) lists += "(" + std::string(1000, ']') + "e";
+    CHECK_THROWS_WITH_AS(read_pickle(lists + "."), doctest::Contains("takes more than"), Error);
 }

@@ -48,6 +48,30 @@ TEST_CASE("a trace of tpx is read with all its columns") {
     CHECK(job.speed->rate({{{0, 4}}}, read_cluster("2x4")) == doctest::Approx(1.41421356));
 }
 
+TEST_CASE("S7: without limits of its own a job has those that its rates allow, or those of --elastic") {
+    const auto limits = [](const std::string& text, const std::string& speeds = "",
+                           const std::optional<Elasticity>& elasticity = {}) {
+        const Cluster cluster = read_cluster("2x4");
+        const SpeedBook book = speeds.empty() ? SpeedBook{} : parse_speeds(speeds, "s", cluster);
+        const Trace trace = parse_trace(text, "t", cluster, book, elasticity);
+        REQUIRE(trace.jobs.size() == 1);
+        return std::pair{trace.jobs[0].least, trace.jobs[0].most};
+    };
+    const std::string plain = "arrival,gpus,duration\n0,4,9\n", limited = "arrival,gpus,duration,max_gpus\n0,4,9,6\n";
+    const std::string model = "arrival,gpus,steps,model\n0,4,9,m\n", rates = "model,gpus,rate\nm,4,1\nm,8,2\n";
+    const std::string philly = "timestamp,duration,num_gpus\n2017-10-09 07:01:55,9,4\n";
+    const std::string virtualflow = R"([{"name":"j","arrival_time":0,"gpu_demand":4,"priority":1,"workload":"m"}])";
+    CHECK(limits(plain) == std::pair{4, 4});
+    CHECK(limits(philly) == std::pair{4, 4});
+    CHECK(limits(limited) == std::pair{4, 6});
+    CHECK(limits(model, rates) == std::pair{1, 8});
+    CHECK(limits(virtualflow, rates) == std::pair{1, 4});
+    CHECK(limits(plain, "", Elasticity{0, 1}) == std::pair{1, 4});
+    CHECK(limits(philly, "", Elasticity{0.5, 2}) == std::pair{2, 8});
+    CHECK(limits(limited, "", Elasticity{0, 1}) == std::pair{4, 6});
+    CHECK(limits(model, rates, Elasticity{}) == std::pair{4, 4});
+}
+
 TEST_CASE("jobs are in order of arrival, and equal ones in order of lines") {
     const Trace trace = trace_of("name,arrival,gpus,duration\nb,9,1,1\nc,3,1,1\na,3,1,1\n");
     REQUIRE(trace.jobs.size() == 3);
@@ -105,7 +129,7 @@ TEST_CASE("cores, memory and quotas that are never there are refused") {
 TEST_CASE("traces of others are known by their columns") {
     CHECK(trace_of("timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,60,1,60,x\n").format == "philly");
     CHECK(fault("timestamp,duration,num_gpus,cluster\n2017-13-09 07:01:55,60,1,x\n") ==
-          "t:2: column 'timestamp': '2017-13-09 07:01:55' is no time");
+          "t:2: column 'timestamp': '2017-13-09 07:01:55' is not a time");
     CHECK(fault("timestamp,duration,num_gpus,cluster\nyesterday,60,1,x\n").starts_with("t:2: column 'timestamp': "));
     CHECK(fault("[{\"arrival_time\": 1, \"workload\": \"bert\", \"gpu_demand\": 64, \"priority\": 1}]", "2x4",
                 "model,gpus,rate\nbert,1,5\n") == "t:1: there is no rate with 64 GPUs");
@@ -146,7 +170,7 @@ TEST_CASE("rates that cannot be are refused with their lines") {
     CHECK(bad("job,model,gpus,rate\nx,y,1,1\n") == "s:2: column 'job': either job or model is needed");
     CHECK(bad("job,gpus,rate,seconds\nx,1,1,2\n") == "s:2: column 'rate': either rate or seconds is needed");
     CHECK(bad("{\"GPU\": {\"bad key\": {\"null\": 1}}}") == "s: 'bad key' is not as ('model', 2)");
-    CHECK(bad("{\"GPU\": {\"('m', 1)\": {\"null\": -1}}}") == "s: GPU: ('m', 1): -1 is no rate");
+    CHECK(bad("{\"GPU\": {\"('m', 1)\": {\"null\": -1}}}") == "s: GPU: ('m', 1): -1 is not a rate");
     CHECK(bad("{\"GPU\": {\"('m', 1)\": 5}}") == "s: GPU: ('m', 1): no number under \"null\"");
 }
 
@@ -193,7 +217,7 @@ TEST_CASE("a cluster is read, or refused with its line") {
     };
     const std::string host = "[[hosts]]\nname = \"a\"\ngpus = 4\n";
     CHECK(bad(host).empty());
-    CHECK(bad("") == "c: no hosts in it");
+    CHECK(bad("") == "c: contains no hosts");
     CHECK(bad(host + host) == "c:4: host 'a' is there twice");
     CHECK(bad("[[hosts]]\nname = \"a\"\ngpus = -1\n") == "c:3: a whole number from 0 to 4096 was expected");
     CHECK(bad("[[hosts]]\ngpus = 1\n") == "c:1: a host needs a name");

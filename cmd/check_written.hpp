@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/conversion.hpp"
+#include "lib/exec/mpi.hpp"
+#include "lib/exec/options.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+namespace tpx::cli {
+
+/// What reshard --verify found to be as it should be.
+struct Verified {
+    std::uint64_t tensors = 0;
+    std::uint64_t bytes = 0;     ///< of tensors, read back
+    std::uint64_t cast = 0;      ///< of these tensors, those whose dtype changed
+    std::uint64_t metadata = 0;  ///< bytes of headers, pickles, configuration and copied files, read back
+    std::uint64_t values = 0;    ///< beside tensors: of source and output, equal
+    std::map<std::string, std::uint64_t> dropped;  ///< by role: values of the source that the output does not have
+    bool from_disk = true;                         ///< false: the file system keeps files in memory
+};
+
+/// Reads everything that was written back from disk: tensors must have the digests of the source's, cast where the
+/// conversion casts; all else, the bytes of the draft. `files` are those of the draft, where they are now. Throws an
+/// mpi::AgreedError that names what differs. Collective.
+Verified check_written(const mpi::Comm& comm, const formats::Conversion& conversion, const Catalogue& source,
+                       std::span<const SourceFile> files, const ExecOptions& exec);
+
+/// Compares the values beside the tensors of `source` and of `output`, which was made of it, and adds their numbers to
+/// `verified`. Throws an mpi::AgreedError that names a value that both have and that differs. Collective; read by rank
+/// 0.
+void check_values(const mpi::Comm& comm, const formats::Checkpoint& source, const formats::Checkpoint& output,
+                  Verified& verified);
+
+/// "verified: 39 tensors, 173 kB read back from disk, 12 cast; 1.2 kB of metadata; 420 values (not in the output: 8
+/// rng)".
+std::string to_text(const Verified& verified);
+nlohmann::ordered_json to_json(const Verified& verified);
+
+}  // namespace tpx::cli

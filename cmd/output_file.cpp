@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/output_file.hpp"
+
+#include "formats/plan/plan_file.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Id = std::pair<dev_t, ino_t>;
+
+/// Of a regular file, links followed. Open descriptors such as /dev/stdout are written to, not replaced.
+std::optional<Id> id_of(const fs::path& path) {
+    const std::string text = path.string();
+    if (text.empty() || text.starts_with("/dev/") || text.starts_with("/proc/") || !path_is_file(path))
+        return std::nullopt;
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+    return Id{status.st_dev, status.st_ino};
+}
+
+bool lies_in(const fs::path& file, const fs::path& folder) {
+    if (!path_is_directory(folder)) return false;
+    const fs::path real = real_path(file), above = real_path(folder);
+    return std::mismatch(above.begin(), above.end(), real.begin(), real.end()).first == above.end();
+}
+
+/// Whether the file `output`, which exists, is one that is read.
+bool is_read(const fs::path& output, const PlanOptions& options, const Planned& planned) {
+    std::vector<fs::path> sources{options.checkpoint, options.config,     options.model,   options.hosts,
+                                  options.hardware,   options.throughput, options.ranks_on};
+    sources.insert(sources.end(), options.rules.begin(), options.rules.end());
+    if (planned.checkpoint) {
+        const Catalogue& catalogue = planned.checkpoint->opened.source.checkpoint.catalogue;
+        // A plan may be kept beside the checkpoint's own files.
+        if (lies_in(output, options.checkpoint) && !formats::is_plan_file(output)) return true;
+        for (const FileEntry& file : catalogue.files) sources.push_back(catalogue.directory / file.path);
+    }
+    const std::optional<Id> id = id_of(output);
+    return std::ranges::any_of(sources, [&](const fs::path& source) { return id_of(source) == id; });
+}
+
+}  // namespace
+
+void check_output_files(const PlanOptions& options, const Planned& planned) {
+    const std::pair<const char*, const std::string*> files[] = {{"--output", &options.output},
+                                                                {"--rankfile", &options.rankfile},
+                                                                {"--hostfile", &options.hostfile},
+                                                                {"--slurm-hostfile", &options.slurm_hostfile},
+                                                                {"--report", &options.report}};
+    for (const auto& [option, file] : files) {
+        if (!id_of(*file)) continue;
+        if (is_read(*file, options, planned))
+            throw Error{Exit::usage, "{} {}: is read, or belongs to the checkpoint; choose another name", option,
+                        *file};
+        if (file == &options.output && size_of_file(*file) > 0 && !formats::is_plan_file(*file))
+            throw Error{Exit::usage, "{} {}: exists and is no plan; remove it, or choose another name", option, *file};
+    }
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/plan_request.hpp"
+
+#include "cmd/cli.hpp"
+#include "cmd/plan_hosts.hpp"
+#include "cmd/planning.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
+
+namespace tpx::cli {
+namespace {
+
+class Comparing {
+public:
+    Comparing(const PlanOptions& options, const formats::PlanFile& plan) : options_{options}, plan_{plan} {}
+
+    void run() const {
+        compare_layout("--from", options_.from, plan_.from);
+        compare_layout("--to", options_.to, plan_.to);
+        if (!options_.model.empty()) compare_model();
+        if (plan_.hosts) compare_hosts(*plan_.hosts);
+    }
+
+private:
+    template <class A, class B>
+    void require_equal(std::string_view what, const A& stored, const B& given) const {
+        if (stored != given)
+            throw Error{Exit::no, "{}: was made for another request: {} was {}, not {}", options_.check, what, stored,
+                        given};
+    }
+
+    void compare_layout(const char* option, const std::string& given, const std::string& stored) const {
+        if (given.empty()) return;
+        const Layout layout = given_layout(given);
+        if (stored.empty() || parse_layout(stored) != layout)
+            require_equal(option, stored.empty() ? "unknown" : stored, to_string(layout));
+    }
+
+    void compare_model() const {
+        if (!plan_.model) throw Error{Exit::no, "{}: was made for a checkpoint, not for a model", options_.check};
+        const ModelState given = given_model(options_);
+        require_equal("--model", plan_.model->name, given.name);
+        formats::PlanFile a, b;
+        a.model = plan_.model;
+        b.model = given;
+        if (formats::request_digest(a) != formats::request_digest(b))
+            throw Error{Exit::no, "{}: was made for another request: --model {} had other tensors or roles",
+                        options_.check, given.name};
+    }
+
+    bool names_hosts() const {
+        return !options_.hosts.empty() || !options_.hardware.empty() || !options_.lost.empty() ||
+               !options_.spare.empty() || !options_.nic.empty() || !options_.disk.empty();
+    }
+
+    void compare_hosts(const formats::HostPlan& stored) const;
+    void compare_host(const Host& stored, const Host& given) const;
+
+    const PlanOptions& options_;
+    const formats::PlanFile& plan_;
+};
+
+void Comparing::compare_hosts(const formats::HostPlan& stored) const {
+    const int old_ranks = static_cast<int>(stored.old_ranks.size());
+    if (names_hosts()) {
+        const std::vector<Host> given = given_hosts(options_, std::max(old_ranks, stored.parcels.new_ranks));
+        require_equal("the number of hosts", stored.hosts.size(), given.size());
+        for (std::size_t h = 0; h < given.size(); ++h) compare_host(stored.hosts[h], given[h]);
+    }
+    if (!options_.ranks_on.empty() && given_seats(options_, stored.hosts, old_ranks) != stored.old_ranks)
+        throw Error{Exit::no, "{}: was made for another request: --ranks-on put ranks elsewhere", options_.check};
+    const auto name_of = [](StateIn state) {
+        return state == StateIn::memory ? "memory" : state == StateIn::stores ? "stores" : "shared";
+    };
+    if (!options_.state.empty()) require_equal("--state-in", std::string{name_of(stored.state)}, options_.state);
+    if (options_.pin) require_equal("--pin", stored.placement.pinned, true);
+    if (options_.window) require_equal("--staging", stored.relocation.window, *options_.window);
+}
+
+void Comparing::compare_host(const Host& stored, const Host& given) const {
+    const auto what = [&](const char* key) { return fmt::format("{} of host '{}'", key, given.name); };
+    require_equal("a host", stored.name, given.name);
+    require_equal(what("gpus"), stored.gpus, given.gpus);
+    require_equal(what("nic"), stored.nic.value_or(0), given.nic.value_or(0));
+    require_equal(what("disk_read"), stored.disk_read.value_or(0), given.disk_read.value_or(0));
+    require_equal(what("disk_write"), stored.disk_write.value_or(0), given.disk_write.value_or(0));
+    require_equal(what("memory"), stored.memory.value_or(0), given.memory.value_or(0));
+    require_equal(what("switch"), stored.switch_group, given.switch_group);
+    require_equal(what("rails"), stored.rails, given.rails);
+    require_equal(what("lost"), stored.lost, given.lost);
+    require_equal(what("spare"), stored.spare, given.spare);
+}
+
+}  // namespace
+
+void check_request(const PlanOptions& options, const formats::PlanFile& plan) { Comparing{options, plan}.run(); }
+
+}  // namespace tpx::cli

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/commands.hpp"
+#include "cmd/reading.hpp"
+#include "formats/conversion.hpp"
+#include "lib/core/file.hpp"
+#include "lib/plan/hosts.hpp"
+#include "lib/plan/plan.hpp"
+
+#include <vector>
+
+namespace tpx::cli {
+
+/// What `tpx reshard` is about to do: the source, the target and the moves between their files.
+struct ReshardJob {
+    Opened opened;
+    formats::Target target;
+    formats::Conversion conversion;
+    Plan plan;
+    Fd zeros;                 ///< what stands in for missing pieces, if that was asked for
+    std::vector<Host> rates;  ///< of hosts, as --hardware says
+};
+
+/// The job that `options` ask for, or that their plan file describes. Nothing is written. Throws Error "CKPT: cause"
+/// for a source that cannot be read or converted, and with exit status 2 for options that cannot be.
+ReshardJob prepare(const ReshardOptions& options);
+
+}  // namespace tpx::cli

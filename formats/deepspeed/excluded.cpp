@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/deepspeed/excluded.hpp"
+
+#include "formats/roles.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/occurrences.hpp"
+
+#include <algorithm>
+
+namespace tpx::formats {
+namespace {
+
+/// The weights, those that exist as masters only among them.
+Occurrences parameters_of(const Source& source) {
+    const auto& tensors = source.checkpoint.catalogue.tensors;
+    Occurrences found = occurrences_of(source.reading, tensors, "weight");
+    for (auto& [name, master] : occurrences_of(source.reading, tensors, "master"))
+        found[name].places.insert(master.places.begin(), master.places.end());
+    return found;
+}
+
+}  // namespace
+
+void check_excluded(const Source& source, const Target& target, std::vector<std::string>& notes) {
+    if (!is_deepspeed(source.checkpoint.format) || is_deepspeed(target.format)) return;
+    const auto& told = source.checkpoint.notes;
+    const auto note = std::ranges::find_if(told, [](const auto& text) { return text.starts_with(excludes_frozen); });
+    if (source.reading.family) {
+        in_context(
+            [] { return "parameters are missing, as of a checkpoint saved with exclude_frozen_parameters=True"; },
+            [&] { require_layers(source.reading, parameters_of(source)); });
+        return;
+    }
+    if (note == told.end()) return;
+    if (target.dialect != "keep")
+        throw failure(
+            "{}: parameters that were frozen are missing, and no model family tells which ({}); save the checkpoint "
+            "with them, or convert what is there with --dialect keep",
+            excludes_frozen, source.reading.why_not);
+    notes.push_back(*note);
+}
+
+}  // namespace tpx::formats

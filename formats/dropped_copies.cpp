@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/dropped_copies.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace tpx::formats {
+namespace {
+
+constexpr std::string_view untie = "--set tie_word_embeddings=false keeps both";
+constexpr std::string_view keep_names =
+    "the model has one tensor for both; remove one of them from the checkpoint, or leave the names as they are with "
+    "--dialect keep";
+
+/// By the name of a canonical tensor outside the layers: the stored tensor that holds it.
+using Stored = std::map<std::string_view, std::uint32_t>;
+
+/// The tensors of one role: first those that hold a parameter, then its copies.
+void add(const Reading& reading, std::string_view role, std::vector<DroppedCopy>& dropped) {
+    Stored stored;
+    std::vector<std::uint32_t> copies;
+    for (std::uint32_t t = 0; t < reading.meanings.size(); ++t) {
+        const Meaning& meaning = reading.meanings[t];
+        if (meaning.kind != Meaning::Kind::parameter || meaning.role != role) continue;
+        if (meaning.rule->alias())
+            copies.push_back(t);
+        else
+            stored.emplace(meaning.rule->expression.parts[0], t);
+    }
+    for (const auto& [name, tensor] : reading.family->tensors) {
+        if (!reading.tied || tensor.tie.empty()) continue;
+        const auto original = stored.find(tensor.tie);
+        const auto head = stored.find(name);
+        if (original == stored.end()) continue;
+        if (head != stored.end()) dropped.push_back({original->second, head->second, std::string{untie}});
+        stored.emplace(name, original->second);
+    }
+    for (const std::uint32_t copy : copies) {
+        const auto [original, first] = stored.emplace(reading.meanings[copy].rule->expression.parts[0], copy);
+        if (!first) dropped.push_back({original->second, copy, std::string{keep_names}});
+    }
+}
+
+}  // namespace
+
+std::vector<DroppedCopy> dropped_copies(const Checkpoint& checkpoint, const Reading& reading) {
+    std::vector<DroppedCopy> dropped;
+    if (!reading.family) return dropped;
+    for (const std::string_view role : {"weight", "master"}) add(reading, role, dropped);
+    // Tied tensors of torch.save often share their bytes.
+    std::map<std::uint32_t, std::vector<const Piece*>> pieces;
+    for (const DroppedCopy& copy : dropped) pieces[copy.kept] = pieces[copy.dropped] = {};
+    for (const Piece& piece : checkpoint.catalogue.pieces)
+        if (const auto found = pieces.find(piece.tensor); found != pieces.end()) found->second.push_back(&piece);
+    std::erase_if(dropped, [&](const DroppedCopy& copy) {
+        const auto &a = pieces.at(copy.kept), &b = pieces.at(copy.dropped);
+        return a.size() == b.size() &&
+               std::equal(a.begin(), a.end(), b.begin(), [](const Piece* first, const Piece* second) {
+                   return first->file == second->file && first->offset == second->offset && first->box == second->box &&
+                          first->strides == second->strides;
+               });
+    });
+    return dropped;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/holding.hpp"
+
+#include "formats/dcp/dcp.hpp"
+#include "formats/deepspeed/replicas.hpp"
+#include "formats/join.hpp"
+#include "formats/roles.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
+#include "lib/layout/grid.hpp"
+#include "lib/layout/shard.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tpx::formats {
+namespace {
+
+/// Stored tensors as ranks of a layout hold them: shards of tensor, pipeline, expert and FSDP parallelism, and of what
+/// ZeRO shares each rank's part of the shard, cut along axis 0 (fsdp_dim) of each canonical tensor.
+class Holding {
+public:
+    Holding(const Reading& reading, std::span<const Tensor> tensors, std::span<const std::vector<NumberedPart>> parts,
+            const Layout& layout, Format format)
+        : reading_{reading}, tensors_{tensors}, parts_{parts}, layout_{layout}, cutting_{cutting_of(format)} {
+        if (layout.pp > 1) stages_ = stages_of_layers(layout, layers(reading, tensors));
+    }
+
+    std::vector<Piece> run(std::span<const std::string> roles) {
+        std::vector<Piece> whole_shards;
+        for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
+            if (parts_[t].empty()) continue;
+            const Sharing sharing = sharing_of(layout_, roles[t] != "weight" && roles[t] != "extra");
+            Layout cut = layout_;
+            if (sharing == Sharing::zero) cut.fsdp = 1;
+            for (const Shard& shard : shards(reading_, tensors_[t], reading_.meanings[t], cut, stages_, cutting_)) {
+                const std::vector<int> ranks = ranks_of(t, shard, cut);
+                if (sharing == Sharing::zero && !shard.whole && !shard.box.empty() && roles[t] != "extra")
+                    share(t, shard, ranks);
+                else
+                    for (int rank : ranks) whole_shards.push_back(piece(t, shard.box, rank));
+            }
+        }
+        std::vector<Piece> held = canonical_pieces(tensors_, whole_shards, parts_);
+        held.insert(held.end(), shared_.begin(), shared_.end());
+        return held;
+    }
+
+private:
+    static Piece piece(std::uint32_t tensor, const Box& box, int rank) {
+        return {.tensor = tensor, .box = box, .strides = row_major(sizes(box)), .rank = rank};
+    }
+
+    const Grid& grid(bool experts) {
+        std::optional<Grid>& grid = experts ? experts_ : dense_;
+        if (!grid) grid = experts ? expert_grid(layout_) : dense_grid(layout_);
+        return *grid;
+    }
+
+    /// Where `box`, a piece of a canonical tensor in `shard`, ends on `axis` if padding counts, which only tensors of
+    /// one part have.
+    Index padded_end(std::uint32_t t, const Shard& shard, const Box& box, int axis) const {
+        const Part& part = parts_[t].front().part;
+        if (parts_[t].size() != 1 || !part.view.empty() || part.axis[axis] < 0) return box[axis].end;
+        const int stored = part.axis[axis];
+        const bool plain = part.step[axis] == 1 && part.offset[stored] == 0;
+        if (!plain || box[axis].end != part.shape[axis]) return box[axis].end;
+        return std::max(box[axis].end, shard.box[stored].end);
+    }
+
+    /// Whether the first and the last stage have it: the embedding is the output layer too, or predicts tokens.
+    bool on_both_ends(std::uint32_t t) const {
+        const Meaning& meaning = reading_.meanings[t];
+        if (layout_.pp == 1 || meaning.kind != Meaning::Kind::parameter) return false;
+        const Family& family = *reading_.family;
+        const CanonicalTensor& tensor = family.tensor(meaning.rule->expression.parts[0]);
+        const auto is_output = [&](const auto& other) { return other.second.last && other.second.tie == tensor.name; };
+        const bool tied = reading_.tied && std::ranges::any_of(family.tensors, is_output);
+        const bool predicts = tensor.mtp && reading_.dims['l'].value_or(0) > reading_.dims['L'].value_or(0);
+        return tensor.first && (tied || (predicts && family.dims.contains('L')));
+    }
+
+    std::vector<int> ranks_of(std::uint32_t t, Shard shard, const Layout& cut) const {
+        std::vector<int> ranks = holders(cut, shard);
+        if (shard.stage != 0 || !on_both_ends(t)) return ranks;
+        shard.stage = layout_.pp - 1;
+        const std::vector<int> more = holders(cut, shard);
+        ranks.insert(ranks.end(), more.begin(), more.end());
+        std::ranges::sort(ranks);
+        return ranks;
+    }
+
+    /// How many leading axes of a canonical tensor of `axes` axes count layers and experts, which no rank shares: where
+    /// tensors keep their names, canonical ones have all axes of the stored one.
+    int indices_of(std::uint32_t t, int axes) const {
+        const Meaning& meaning = reading_.meanings[t];
+        if (meaning.kind != Meaning::Kind::parameter || axes != tensors_[t].shape.size()) return 0;
+        const Family& family = *reading_.family;
+        const int indices = (is_axis(family, meaning, 'l') ? 1 : 0) + (is_axis(family, meaning, 'e') ? 1 : 0);
+        return indices < axes ? indices : 0;
+    }
+
+    /// Each of `ranks`, which have the shard, holds its part of it.
+    void share(std::uint32_t t, const Shard& shard, std::span<const int> ranks) {
+        const Grid& places = grid(shard.experts);
+        const int count = places.replicas;
+        for (const Piece& whole : canonical_pieces(tensors_, std::vector{piece(t, shard.box, 0)}, parts_)) {
+            if (whole.box.empty()) {
+                for (int rank : ranks) shared_.push_back(piece(whole.tensor, whole.box, rank));
+                continue;
+            }
+            const int first = indices_of(t, whole.box.size());
+            const bool second =
+                layout_.fsdp_dim == 1 && whole.box.size() > first + 1 && whole.box[first + 1].size() % count == 0;
+            const int axis = second ? first + 1 : first;
+            const Interval padded{whole.box[axis].begin, padded_end(t, shard, whole.box, axis)};
+            for (int rank : ranks) {
+                Piece own = piece(whole.tensor, whole.box, rank);
+                own.box[axis] = intersect(chunk(padded, count, places.places[rank].replica), whole.box[axis]);
+                if (!empty(own.box)) shared_.push_back(piece(whole.tensor, own.box, rank));
+            }
+        }
+    }
+
+    const Reading& reading_;
+    std::span<const Tensor> tensors_;
+    std::span<const std::vector<NumberedPart>> parts_;
+    const Layout& layout_;
+    Cutting cutting_;
+    std::vector<int> stages_;
+    std::optional<Grid> dense_;
+    std::optional<Grid> experts_;
+    std::vector<Piece> shared_;
+};
+
+std::string role_of(const Checkpoint& checkpoint, const Meaning& meaning, std::size_t t) {
+    if (meaning.kind == Meaning::Kind::extra) return "extra";
+    return std::string{checkpoint.roles.empty() ? meaning.role : checkpoint.roles[t]};
+}
+
+std::vector<std::string> roles_of_source(const Source& source) {
+    std::vector<std::string> roles;
+    for (std::size_t t = 0; t < source.reading.meanings.size(); ++t)
+        roles.push_back(role_of(source.checkpoint, source.reading.meanings[t], t));
+    return roles;
+}
+
+/// The number among the tensors that were expressed of each tensor of the draft, which may lack some.
+std::vector<std::size_t> numbers_of_draft(const Conversion& conversion) {
+    std::unordered_map<std::string_view, std::size_t> numbers;
+    const std::vector<Tensor>& expressed = conversion.expressed.tensors;
+    for (std::size_t t = 0; t < expressed.size(); ++t) numbers.emplace(expressed[t].name, t);
+    std::vector<std::size_t> found;
+    for (const Tensor& tensor : conversion.draft.tensors) found.push_back(numbers.at(tensor.name));
+    return found;
+}
+
+/// No rules say what a rank of tensor or pipeline parallelism has of a universal checkpoint's tensors.
+void check_universal(const Reading& reading, const Layout& layout) {
+    if (reading.family || (layout.tp == 1 && layout.pp == 1)) return;
+    throw Error{Exit::usage,
+                "layout: {}: no rules say how tensors of this universal checkpoint are split ({}), so bytes cannot be "
+                "counted; plan from or to DeepSpeed's own format (--format deepspeed)",
+                to_string(layout), reading.why_not};
+}
+
+}  // namespace
+
+std::vector<Piece> written_pieces(const Conversion& conversion) {
+    std::vector<Piece> held = conversion.source_pieces;
+    for (Piece& piece : held) piece.rank = std::max(piece.rank, 0);
+    return held;
+}
+
+std::vector<Piece> held_pieces(const Source& source, const Conversion& conversion, const Layout& from) {
+    const Catalogue& catalogue = source.checkpoint.catalogue;
+    const std::vector<std::string> roles = roles_of_source(source);
+    if (source.checkpoint.format == Format::deepspeed)
+        return canonical_pieces(catalogue.tensors,
+                                deepspeed::with_replicas(catalogue.tensors, catalogue.pieces, roles, from),
+                                conversion.source_parts);
+    if (source.checkpoint.format == Format::universal) check_universal(source.reading, from);
+    return Holding{source.reading, catalogue.tensors, conversion.source_parts, from, source.checkpoint.format}.run(
+        roles);
+}
+
+std::vector<Piece> needed_pieces(const Source& source, const Conversion& conversion, const Target& target) {
+    const std::vector<std::string> roles = roles_of_draft(source, conversion);
+    const Draft& draft = conversion.draft;
+    const Reading& reading = conversion.expressed.reading;
+    if (target.format == Format::deepspeed) {
+        Layout layout = target.layout;
+        if (layout.zero == 0 && source.layout) layout.zero = source.layout->zero;
+        if (layout.ep == 1 && source.layout) layout.ep = source.layout->ep;
+        return canonical_pieces(draft.tensors, deepspeed::with_replicas(draft.tensors, draft.pieces, roles, layout),
+                                conversion.target_parts);
+    }
+    if (target.format == Format::universal) check_universal(reading, target.layout);
+    Reading stored = reading;
+    stored.meanings.clear();
+    for (std::size_t t : numbers_of_draft(conversion)) stored.meanings.push_back(reading.meanings[t]);
+    return Holding{stored, draft.tensors, conversion.target_parts, target.layout, target.format}.run(roles);
+}
+
+std::vector<std::string> roles_of_draft(const Source& source, const Conversion& conversion) {
+    const std::vector<Meaning>& meanings = conversion.expressed.reading.meanings;
+    // Where tensors keep their names, the checkpoint itself may tell what they are.
+    const std::vector<std::string_view>& told = source.checkpoint.roles;
+    const bool same = !told.empty() && meanings.size() == told.size() && !conversion.dialect;
+    std::vector<std::string> roles;
+    for (std::size_t t : numbers_of_draft(conversion)) {
+        const bool extra = meanings[t].kind == Meaning::Kind::extra;
+        roles.emplace_back(extra ? "extra" : same ? told[t] : meanings[t].role);
+    }
+    return roles;
+}
+
+std::string missing_ranks(const Source& source) {
+    if (!source.layout || source.checkpoint.format != Format::dcp) return "";
+    const int ranks = ranks_of_files(source.checkpoint.catalogue.directory);
+    const Layout& layout = *source.layout;
+    if (ranks <= layout.ranks()) return "";
+    std::string text = fmt::format("{} ranks wrote this checkpoint, but its boxes show {} ({} rank{})", ranks,
+                                   to_string(layout), layout.ranks(), layout.ranks() == 1 ? "" : "s");
+    Layout example = layout;
+    example.dp = ranks / (layout.tp * layout.pp * layout.cp);
+    if (example.ranks() == ranks && example.dp % layout.fsdp == 0)
+        text += fmt::format("; it may be {}, with replicas that were not stored", to_string(example));
+    return text;
+}
+
+std::vector<std::string> counting_notes(const Source& source, const Conversion& conversion, const Layout& from,
+                                        const Target& target) {
+    std::vector<std::string> notes;
+    const bool held = from.zero > 0 && source.checkpoint.format != Format::deepspeed;
+    const bool needed = target.layout.zero > 0 && target.format != Format::deepspeed;
+    if (held || needed)
+        notes.emplace_back(
+            "state that ZeRO shares is counted as if each tensor were split evenly along its first axis; frameworks "
+            "that split flat buffers of several tensors keep and move other bytes of it");
+    if (target.format != Format::deepspeed || source.checkpoint.format != Format::deepspeed) return notes;
+    std::unordered_set<std::string_view> stored;
+    for (const Tensor& tensor : conversion.draft.tensors) stored.insert(tensor.name);
+    const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+    std::uint64_t count = 0, bytes = 0;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        if (source.checkpoint.roles[t] != "weight" || stored.contains(tensors[t].name)) continue;
+        ++count;
+        bytes += static_cast<std::uint64_t>(volume(tensors[t].shape) * itemsize(tensors[t].dtype));
+    }
+    if (count > 0)
+        notes.push_back(fmt::format("not counted: {} weights ({}) whose files are copied as they are", count,
+                                    format_bytes(static_cast<double>(bytes))));
+    return notes;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/conversion.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+
+/// What each rank of layout `from` holds in memory of `source`, replicas included, as pieces of canonical tensors.
+/// DeepSpeed's ranks hold the partitions that they wrote, and copies of all else. Throws Error (usage) where `from`
+/// cannot be what the source's files were cut by, or where nothing says how its tensors are split.
+std::vector<Piece> held_pieces(const Source& source, const Conversion& conversion, const Layout& from);
+
+/// The same without a layout: each piece is held by the rank that wrote it.
+std::vector<Piece> written_pieces(const Conversion& conversion);
+
+/// What each rank of the target's layout needs in memory, replicas included, as pieces of canonical tensors.
+std::vector<Piece> needed_pieces(const Source& source, const Conversion& conversion, const Target& target);
+
+/// The role of each tensor of the conversion's draft: "weight", "master", ..., "extra" for what is no parameter.
+std::vector<std::string> roles_of_draft(const Source& source, const Conversion& conversion);
+
+/// How many ranks wrote files of a DCP checkpoint, and which layout may have them, where that is more ranks than the
+/// layout that its boxes show: replicas of which only one was stored leave no box. Empty where no rank is missing.
+std::string missing_ranks(const Source& source);
+
+/// What a plan's counts assume or leave out, a sentence each: how state that ZeRO shares is split, and tensors whose
+/// files are copied as they are.
+std::vector<std::string> counting_notes(const Source& source, const Conversion& conversion, const Layout& from,
+                                        const Target& target);
+
+}  // namespace tpx::formats

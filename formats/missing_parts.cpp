@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/missing_parts.hpp"
+
+#include "lib/layout/occurrences.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace tpx::formats {
+namespace {
+
+/// "1, 4 to 7".
+std::string ranges_text(const std::vector<Index>& numbers) {
+    std::vector<std::string> texts;
+    for (std::size_t begin = 0; begin < numbers.size();) {
+        std::size_t end = begin + 1;
+        while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+        texts.push_back(end == begin + 1 ? fmt::format("{}", numbers[begin])
+                                         : fmt::format("{} to {}", numbers[begin], numbers[end - 1]));
+        begin = end;
+    }
+    return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// Those of the numbers below `count` that are not in `present`, as a line; nothing when there are none.
+std::optional<std::string> absent_layers(const std::set<Index>& present, Index count, bool configured) {
+    constexpr Index most = 1'000'000;  // of layers that a configuration can count
+    if (count > most) return fmt::format("layers: the configuration has {}, which no model has", count);
+    std::vector<Index> absent;
+    for (Index layer = 0; layer < count; ++layer)
+        if (!present.contains(layer)) absent.push_back(layer);
+    if (absent.empty()) return std::nullopt;
+    return fmt::format("layer{} {}: no tensor is stored; {} {} layers", absent.size() == 1 ? "" : "s",
+                       ranges_text(absent), configured ? "the configuration has" : "the tensors are of", count);
+}
+
+/// The state that stands for the model: weights, or masters where no weights are stored beside them.
+Occurrences model_of(const Source& source) {
+    for (const std::string_view role : {"weight", "master"}) {
+        Occurrences found = occurrences_of(source.reading, source.checkpoint.catalogue.tensors, role);
+        if (!found.empty()) return found;
+    }
+    return {};
+}
+
+/// Where the rules of a family say which tensors each layer has.
+class FamilyCheck {
+public:
+    explicit FamilyCheck(const Source& source) : source_{source}, stored_{model_of(source)} {}
+
+    std::vector<std::string> run() {
+        if (stored_.empty()) return {};
+        const Family& family = *source_.reading.family;
+        // A decoder beside an encoder has layers of its own, whose tensors are optional.
+        for (const auto& [name, occurrence] : stored_)
+            for (const Place& place : occurrence.places)
+                if (place.layer >= 0 && !family.tensor(name).optional) layers_.insert(place.layer);
+        const auto configured = source_.reading.dims[family.dims.contains('L') ? 'L' : 'l'];
+        const Index last = layers_.empty() ? 0 : *layers_.rbegin() + 1;
+        if (auto line = absent_layers(layers_, configured.value_or(last), configured.has_value()))
+            lines_.push_back(*std::move(line));
+        for (const auto& [name, tensor] : family.tensors) check(name, tensor);
+        return std::move(lines_);
+    }
+
+private:
+    void check(const std::string& name, const CanonicalTensor& tensor) {
+        const auto found = stored_.find(name);
+        if (found == stored_.end()) {
+            if (!tensor.tie.empty() && stored_.contains(tensor.tie) && has_output_layer())
+                lines_.push_back(fmt::format("'{}': no tensor is stored; the configuration does not tie it to '{}'",
+                                             name, tensor.tie));
+            return;
+        }
+        if (!tensor.has('l')) return;
+        std::vector<Index> without;
+        for (const Index layer : layers_)
+            if (!tensor.optional && !has_layer(found->second, layer)) without.push_back(layer);
+        if (!without.empty())
+            lines_.push_back(fmt::format("layer{} {}: no tensor '{}' is stored", without.size() == 1 ? "" : "s",
+                                         ranges_text(without), name));
+        if (tensor.ep != 0) check_experts(name, found->second);
+    }
+
+    static bool has_layer(const Occurrence& occurrence, Index layer) {
+        const auto first = occurrence.places.lower_bound({static_cast<int>(layer), -1});
+        return first != occurrence.places.end() && first->layer == layer;
+    }
+
+    /// A layer with one expert must have all of them.
+    void check_experts(const std::string& name, const Occurrence& occurrence) {
+        const auto experts = static_cast<int>(source_.reading.dims['e'].value_or(0));
+        for (const Index layer : layers_) {
+            if (!has_layer(occurrence, layer)) continue;
+            std::vector<Index> without;
+            for (int expert = 0; expert < experts; ++expert)
+                if (!occurrence.places.contains({static_cast<int>(layer), expert})) without.push_back(expert);
+            if (!without.empty())
+                lines_.push_back(fmt::format("layer {}: no tensor '{}' of expert{} {} is stored", layer, name,
+                                             without.size() == 1 ? "" : "s", ranges_text(without)));
+        }
+    }
+
+    /// Whether the configuration is that of a model with an output layer of its own.
+    bool has_output_layer() const {
+        const Reading& reading = source_.reading;
+        if (reading.config.empty() || reading.tied) return false;
+        return reading.source() == "mcore" ? reading.config.contains("untie_embeddings_and_output_weights")
+                                           : source_.checkpoint.config_json.find("ForCausalLM") != std::string::npos;
+    }
+
+    const Source& source_;
+    Occurrences stored_;
+    std::set<Index> layers_;
+    std::vector<std::string> lines_;
+};
+
+/// How many layers a configuration without rules counts.
+std::optional<Index> configured_layers(const Config& config) {
+    for (const auto& [key, value] : config) {
+        const bool counts = key == "num_hidden_layers" || key == "num_layers" || key == "n_layer" ||
+                            (key.ends_with(".block_count") && !key.starts_with("clip."));
+        const auto* number = std::get_if<std::int64_t>(&value);
+        if (counts && number != nullptr) return *number;
+    }
+    return std::nullopt;
+}
+
+/// What precedes the number of a layer in a tensor's name, and the number.
+std::optional<std::pair<std::string_view, Index>> layer_in(std::string_view name) {
+    constexpr std::array<std::string_view, 6> words{"layers", "layer", "h", "blocks", "block", "blk"};
+    for (std::size_t begin = 0; begin < name.size();) {
+        const std::size_t dot = std::min(name.find('.', begin), name.size());
+        const std::string_view word = name.substr(begin, dot - begin);
+        if (std::ranges::find(words, word) != words.end() && dot < name.size()) {
+            const std::string_view rest = name.substr(dot + 1);
+            Index number = 0;
+            const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+            const bool whole = error == std::errc{} && end != rest.data() + rest.size() && *end == '.';
+            if (whole && number >= 0) return std::pair{name.substr(0, dot), number};
+        }
+        begin = dot + 1;
+    }
+    return std::nullopt;
+}
+
+/// Where no rules know the model: the stack of layers with most tensors must have all that the configuration counts.
+std::vector<std::string> by_numbers(const Source& source) {
+    std::vector<std::string> lines;
+    const std::string& why = source.reading.why_not;
+    if (!source.reading.config.empty() && why.find(" lacks tensor '") != why.npos) lines.push_back(why);
+    const auto count = configured_layers(source.reading.config);
+    if (!count) return lines;
+    std::map<std::string_view, std::pair<std::size_t, std::set<Index>>> stacks;
+    const auto add = [&](std::string_view name) {
+        const auto found = layer_in(name);
+        if (!found) return;
+        auto& [tensors, layers] = stacks[found->first];
+        ++tensors;
+        layers.insert(found->second);
+    };
+    for (const Tensor& tensor : source.checkpoint.catalogue.tensors) add(tensor.name);
+    for (const Quantised& tensor : source.checkpoint.quantised) add(tensor.name);
+    const auto largest = std::ranges::max_element(stacks, {}, [](const auto& stack) { return stack.second.first; });
+    if (largest == stacks.end() || static_cast<Index>(largest->second.second.size()) >= *count) return lines;
+    if (auto line = absent_layers(largest->second.second, *count, true)) lines.push_back(*std::move(line));
+    return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> missing_parts(const Source& source) {
+    return source.reading.family != nullptr ? FamilyCheck{source}.run() : by_numbers(source);
+}
+
+}  // namespace tpx::formats

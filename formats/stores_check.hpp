@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "lib/core/read_record.hpp"
+#include "lib/plan/hosts.hpp"
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace tpx::formats {
+
+/// Checks that the stores of all hosts that are not lost hold parts of one checkpoint, which was opened at `root`,
+/// where `record` tells what was read. Throws Error when
+/// - a file that two stores have, or a store and `root`, is not the same in both. Files of up to 16 MiB are compared
+///   whole, longer ones by size and 16 samples of 64 KiB, the first and the last among them;
+/// - a store lacks a metadata file: nothing would show that its shards belong to the others';
+/// - no metadata tells the iteration, and not every store has the same tpx.digests.json with the digests of all its
+///   files: equal metadata are then no sign of equal iterations.
+/// Returns how many files were compared by samples.
+std::size_t check_one_checkpoint(const std::string& pattern, std::span<const Host> hosts,
+                                 const std::filesystem::path& root, const Checkpoint& checkpoint,
+                                 const ReadRecord& record);
+
+}  // namespace tpx::formats

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/values/config_values.hpp"
+
+#include "formats/state/value_text.hpp"
+#include "formats/values/flat_values.hpp"
+#include "lib/core/error.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <type_traits>
+
+namespace tpx::formats {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr auto of_writing =
+    std::to_array<std::string_view>({"_attn_implementation", "_attn_implementation_autoset", "_commit_hash",
+                                     "_name_or_path", "dtype", "torch_dtype", "transformers_version"});
+
+void add(const std::string& path, const Json& json, std::map<std::string, std::string>& values) {
+    if (!json.is_object() || json.empty()) {
+        values[path] = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+        return;
+    }
+    for (const auto& [key, value] : json.items()) {
+        if (std::ranges::find(of_writing, key) == of_writing.end()) add(fmt::format("{}.{}", path, key), value, values);
+    }
+}
+
+/// Lists of layers are taken apart, too.
+void add_keras(const std::string& path, const Json& json, std::map<std::string, std::string>& values) {
+    const bool has_parts = std::ranges::any_of(json, [](const Json& item) { return item.is_structured(); });
+    if (json.is_array() && has_parts) {
+        for (std::size_t k = 0; k < json.size(); ++k) add_keras(fmt::format("{}.{}", path, k), json[k], values);
+    } else if (json.is_object() && !json.empty()) {
+        for (const auto& [key, value] : json.items()) add_keras(fmt::format("{}.{}", path, key), value, values);
+    } else {
+        values[path] = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> keras_values(const std::string& model_config, const std::string& training_config) {
+    std::map<std::string, std::string> values;
+    try {
+        add_keras("config", Json::parse(model_config), values);
+        if (!training_config.empty()) add_keras("config.training", Json::parse(training_config), values);
+    } catch (const Json::exception& mistake) {
+        throw failure("the model's configuration: {}", mistake.what());
+    }
+    return values;
+}
+
+std::map<std::string, std::string> config_values(const std::string& config_json) {
+    std::map<std::string, std::string> values;
+    if (config_json.empty()) return values;
+    try {
+        add("config", Json::parse(config_json), values);
+    } catch (const Json::exception& mistake) {
+        throw failure("config.json: {}", mistake.what());
+    }
+    return values;
+}
+
+std::string config_text(const ConfigValue& value) {
+    return std::visit(
+        [](const auto& held) -> std::string {
+            using Held = std::decay_t<decltype(held)>;
+            if constexpr (std::is_same_v<Held, std::nullptr_t>)
+                return "None";
+            else if constexpr (std::is_same_v<Held, bool>)
+                return held ? "True" : "False";
+            else if constexpr (std::is_same_v<Held, std::int64_t>)
+                return std::to_string(held);
+            else if constexpr (std::is_same_v<Held, double>)
+                return real_text(held);
+            else
+                return quoted_text(held);
+        },
+        value);
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/file.hpp"
+
+#include <filesystem>
+#include <string_view>
+
+namespace tpx {
+
+/// Makes `text` the content of the file at `path`: at any moment, and after a crash, the file has its old content or
+/// the new one. Every file that tpx writes beside a checkpoint is written here.
+///
+/// The content goes to a new file with an unpredictable name in the same directory, is synced, and is then renamed,
+/// after which the directory is synced. A link at `path` stays, and the file that it leads to is replaced; a link that
+/// another user made in a directory that all may write (/tmp) is refused. A file that is replaced keeps its mode; it
+/// must be writable. Pipes, terminals, devices and open descriptors (/dev/stdout, /dev/fd/3) are written in place.
+///
+/// Throws Error "PATH: cause"; then `path` is as it was and no other file is left, unless the exit status is 4: the
+/// file is written, but may not survive a crash of the machine.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// The same inside a checkpoint, whose entries may come from somebody else: no link is followed and no special file is
+/// written to. Throws Error "PATH: is a link; remove it".
+void write_file_in_checkpoint(const std::filesystem::path& path, std::string_view text);
+
+/// Closes a file that was written: some file systems (NFS, quotas) report a failed write only now. Throws Error "PATH:
+/// cause"; the file is closed all the same.
+void close_file(Fd fd, const std::filesystem::path& path);
+
+/// Throws the Error that write_file would throw where `path` cannot be written at all. Changes nothing.
+void check_writable(const std::filesystem::path& path);
+
+}  // namespace tpx

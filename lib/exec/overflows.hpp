@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/exec/mpi.hpp"
+#include "lib/exec/options.hpp"
+#include "lib/plan/plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+
+namespace tpx {
+
+/// Finite values that casts made infinite: how many, and the first, in the order of the tensors.
+class Overflows {
+public:
+    /// Counts those among the elements of `box`, a part of `piece`, whose first is at `values`; one of them is.
+    void add(const Piece& piece, const Box& box, const std::byte* values, const Strides& strides, DType from, DType to);
+
+    void join(const Overflows& other);
+
+    /// Throws an mpi::AgreedError "FILE: tensor 'NAME': ..." when any rank has some. Collective.
+    void refuse(const mpi::Comm& comm, const Side& source, std::span<const SourceFile> files) const;
+
+private:
+    static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
+
+    std::uint64_t count_ = 0;
+    std::uint64_t tensor_ = none;  ///< the first that has any
+    std::uint32_t file_ = 0;
+    Tuple<Index> index_;
+    std::string value_;
+    DType to_ = DType::f16;
+};
+
+}  // namespace tpx

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/limits.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/condition.hpp"
+
+namespace tpx {
+
+void check_limits(const Expressed& expressed, const std::string& dialect, const Config& config) {
+    const Config known = known_of(expressed, config);
+    const Lookup lookup = [&](std::string_view word) -> std::optional<ConfigValue> {
+        const auto found = known.find(word);
+        return found == known.end() ? std::nullopt : std::optional{found->second};
+    };
+    const auto limits = expressed.reading.family->limits.find(dialect);
+    if (limits == expressed.reading.family->limits.end()) return;
+    for (const auto& [setting, limit] : limits->second) {
+        if (evaluate_condition(limit.condition, lookup).value_or(true)) continue;
+        const auto found = known.find(setting);
+        throw failure("{} {}: {}; --set {}={} ignores this difference", setting,
+                      found == known.end() ? "is not given" : fmt::format("= {}", spelled(found->second)), limit.reason,
+                      setting, limit.value);
+    }
+}
+
+}  // namespace tpx

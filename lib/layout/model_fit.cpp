@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/model_fit.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/condition.hpp"
+#include "lib/layout/model.hpp"
+#include "lib/layout/occurrences.hpp"
+#include "lib/layout/parts.hpp"
+#include "lib/layout/states.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tpx {
+namespace {
+
+constexpr const char* framework = "hf";
+
+using Places = std::map<std::string, std::set<Place>, std::less<>>;
+
+/// Where the tensors of a model are that its framework reads: transformers leaves layers for multi-token prediction
+/// out.
+Places places_of(const ModelState& model) {
+    Places places;
+    for (const TensorClass& kind : model.classes) {
+        std::set<Place>& found = places[kind.name];
+        const std::vector<int> layers = kind.layers.empty() ? std::vector{-1} : kind.layers;
+        for (const int layer : layers) {
+            if (layer >= model.layers) continue;
+            if (kind.experts == 0) found.insert({layer, -1});
+            for (int expert = 0; expert < kind.experts; ++expert) found.insert({layer, expert});
+        }
+    }
+    return places;
+}
+
+Places places_of(const Occurrences& occurrences) {
+    Places places;
+    for (const auto& [name, occurrence] : occurrences) places[name] = occurrence.places;
+    return places;
+}
+
+/// What `dialect` calls a canonical tensor in one place.
+std::string stored_name(const Family& family, const Dialect& dialect, const std::string& tensor, Place place,
+                        const Dims& dims) {
+    for (const Rule& rule : dialect.rules) {
+        const auto& parts = rule.expression.parts;
+        if (rule.alias() || std::ranges::find(parts, tensor) == parts.end()) continue;
+        if (const auto numbers = numbers_in(rule.name, indices_of(place), dims)) return rule.name.name(*numbers, true);
+    }
+    return part_name("weight", family.tensor(tensor), indices_of(place));
+}
+
+/// "'NAME' and 3 more": what `a` has and `b` lacks; empty when there is nothing.
+std::string beyond(const Expressed& expressed, const Places& a, const Places& b) {
+    const Family& family = *expressed.reading.family;
+    const Dialect* dialect = family.dialect(framework);
+    std::string first;
+    std::size_t count = 0;
+    for (const auto& [name, places] : a) {
+        const auto other = b.find(name);
+        for (const Place place : places) {
+            if (other != b.end() && other->second.contains(place)) continue;
+            if (count++ == 0) first = stored_name(family, *dialect, name, place, expressed.reading.dims);
+        }
+    }
+    if (count == 0) return "";
+    return count == 1 ? fmt::format("'{}'", first) : fmt::format("'{}' and {} more", first, count - 1);
+}
+
+/// A size that the written configuration tells and that is another one in the tensors.
+std::string other_size(const Expressed& expressed, const Config& written) {
+    const Family& family = *expressed.reading.family;
+    const Dims told{family, framework, written};
+    std::set<char> used;
+    for (const auto& [name, occurrence] : occurrences_of(expressed.reading, expressed.tensors, "weight"))
+        for (const Axis& axis : family.tensor(name).axes)
+            for (const Token token : axis) used.insert(token.letter);
+    used.erase('l');
+    std::string found;
+    for (const auto& [letter, formulas] : family.dims) {
+        const auto has = expressed.reading.dims[letter];
+        const auto says = told[letter];
+        if (!used.contains(letter) || !has || !says || *has == *says) continue;
+        const auto formula = formulas.find(framework);
+        const bool derived = formula == formulas.end();
+        if (derived && !found.empty()) continue;
+        found = fmt::format("{} is {} in config.json, and {} in the tensors",
+                            derived ? formulas.begin()->second : formula->second, *says, *has);
+        if (!derived) break;
+    }
+    return found;
+}
+
+/// The first setting of the source that the model cannot follow.
+std::string refused_setting(const Expressed& expressed, const Config& config, const Config& written) {
+    const auto limits = expressed.reading.family->limits.find(framework);
+    if (limits == expressed.reading.family->limits.end()) return "";
+    Config known = known_of(expressed, config);
+    if (const auto type = written.find("model_type"); type != written.end()) known["model_type"] = type->second;
+    const auto lookup = [&](std::string_view word) -> std::optional<ConfigValue> {
+        const auto found = known.find(word);
+        return found == known.end() ? std::nullopt : std::optional{found->second};
+    };
+    for (const auto& [setting, limit] : limits->second) {
+        if (evaluate_condition(limit.condition, lookup).value_or(true)) continue;
+        const auto value = known.find(setting);
+        return fmt::format("{}{}: {} (--set {}={} ignores that)", setting,
+                           value == known.end() ? "" : fmt::format(" = {}", spelled(value->second)), limit.reason,
+                           setting, limit.value);
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string misfit(const Expressed& expressed, const Config& config, const Config& written) {
+    if (std::string setting = refused_setting(expressed, config, written); !setting.empty()) return setting;
+    if (std::string size = other_size(expressed, written); !size.empty()) return size;
+    const Places model = places_of(model_of(*expressed.reading.family, framework, written, {}));
+    Places stored = places_of(occurrences_of(expressed.reading, expressed.tensors, "weight"));
+    if (const auto main = expressed.reading.dims['L'])
+        for (auto& [name, places] : stored) std::erase_if(places, [&](Place place) { return place.layer >= *main; });
+    if (const std::string lacks = beyond(expressed, model, stored); !lacks.empty())
+        return fmt::format("it needs {}, which the checkpoint lacks", lacks);
+    if (const std::string more = beyond(expressed, stored, model); !more.empty())
+        return fmt::format("it has no place for {}", more);
+    return "";
+}
+
+std::vector<std::pair<std::string, std::string>> missing_settings(const Expressed& expressed, const Config& written) {
+    std::vector<std::pair<std::string, std::string>> missing;
+    const auto& needed = expressed.reading.family->needed;
+    const auto keys = needed.find(framework);
+    if (keys == needed.end()) return missing;
+    for (const auto& [key, assumed] : keys->second)
+        if (!written.contains(key)) missing.emplace_back(key, assumed);
+    return missing;
+}
+
+}  // namespace tpx
