@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/commands.hpp"
-#include "lib/plan/placement.hpp"
+#include "lib/change/placement.hpp"
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/plan_report.hpp"
+#include "lib/change/spread.hpp"
 #include "lib/core/units.hpp"
-#include "lib/plan/spread.hpp"
 
 #include <fmt/ranges.h>
 

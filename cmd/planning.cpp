@@ -10,11 +10,11 @@
 #include "formats/rules/rules.hpp"
 #include "formats/stores.hpp"
 #include "formats/stores_check.hpp"
+#include "lib/change/piece_parcels.hpp"
+#include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/unexpected.hpp"
 #include "lib/core/units.hpp"
-#include "lib/plan/piece_parcels.hpp"
-#include "lib/plan/spread.hpp"
 
 #include <algorithm>
 

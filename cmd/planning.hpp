@@ -4,10 +4,10 @@
 #include "cmd/output.hpp"
 #include "cmd/reading.hpp"
 #include "formats/conversion.hpp"
+#include "lib/change/certificate.hpp"
+#include "lib/change/cost.hpp"
+#include "lib/change/relocation.hpp"
 #include "lib/layout/model.hpp"
-#include "lib/plan/certificate.hpp"
-#include "lib/plan/cost.hpp"
-#include "lib/plan/relocation.hpp"
 
 #include <filesystem>
 #include <memory>

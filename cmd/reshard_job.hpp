@@ -4,9 +4,9 @@
 #include "cmd/commands.hpp"
 #include "cmd/reading.hpp"
 #include "formats/conversion.hpp"
+#include "lib/change/hosts.hpp"
+#include "lib/change/plan.hpp"
 #include "lib/core/file.hpp"
-#include "lib/plan/hosts.hpp"
-#include "lib/plan/plan.hpp"
 
 #include <vector>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "formats/conversion.hpp"
+#include "lib/change/plan.hpp"
 #include "lib/exec/agreement.hpp"
-#include "lib/plan/plan.hpp"
 
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/change/cost.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/plan/cost.hpp"
 
 #include <vector>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/stored_plan.hpp"
 
+#include "lib/change/certificate.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
-#include "lib/plan/certificate.hpp"
 
 namespace tpx::cli {
 namespace {

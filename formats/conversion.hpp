@@ -3,11 +3,11 @@
 
 #include "formats/checkpoint.hpp"
 #include "formats/dropped_copies.hpp"
+#include "lib/change/plan.hpp"
 #include "lib/layout/detect.hpp"
 #include "lib/layout/express.hpp"
 #include "lib/layout/layout.hpp"
 #include "lib/layout/parts.hpp"
-#include "lib/plan/plan.hpp"
 
 #include <map>
 #include <memory>

@@ -2,11 +2,11 @@
 #include "formats/model_file.hpp"
 
 #include "formats/config_file.hpp"
+#include "lib/change/model_check.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
 #include "lib/layout/dims.hpp"
-#include "lib/plan/model_check.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/change/hosts.hpp"
 #include "lib/core/catalogue.hpp"
-#include "lib/plan/hosts.hpp"
 
 #include <cstdint>
 #include <filesystem>

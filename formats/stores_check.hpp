@@ -2,8 +2,8 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
+#include "lib/change/hosts.hpp"
 #include "lib/core/read_record.hpp"
-#include "lib/plan/hosts.hpp"
 
 #include <filesystem>
 #include <span>

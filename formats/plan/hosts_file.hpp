@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/plan/hosts.hpp"
+#include "lib/change/hosts.hpp"
 
 #include <string_view>
 #include <vector>

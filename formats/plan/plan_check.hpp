@@ -2,8 +2,8 @@
 #pragma once
 
 #include "formats/plan/plan_file.hpp"
+#include "lib/change/certificate.hpp"
 #include "lib/check/check.hpp"
-#include "lib/plan/certificate.hpp"
 
 #include <cstdint>
 #include <filesystem>

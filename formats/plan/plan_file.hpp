@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/change/certificate.hpp"
+#include "lib/change/plan.hpp"
+#include "lib/change/relocation.hpp"
 #include "lib/layout/config.hpp"
 #include "lib/layout/model.hpp"
-#include "lib/plan/certificate.hpp"
-#include "lib/plan/plan.hpp"
-#include "lib/plan/relocation.hpp"
 
 #include <cstdint>
 #include <filesystem>

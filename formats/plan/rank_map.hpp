@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/plan/placement.hpp"
+#include "lib/change/placement.hpp"
 
 #include <span>
 #include <string>

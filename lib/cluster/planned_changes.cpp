@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/planned_changes.hpp"
 
-#include "lib/plan/cost.hpp"
-#include "lib/plan/relocation.hpp"
-#include "lib/plan/spread.hpp"
+#include "lib/change/cost.hpp"
+#include "lib/change/relocation.hpp"
+#include "lib/change/spread.hpp"
 
 #include <algorithm>
 #include <utility>

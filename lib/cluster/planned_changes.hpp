@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/change/hosts.hpp"
 #include "lib/cluster/change_cost.hpp"
 #include "lib/cluster/cluster.hpp"
 #include "lib/cluster/job_model.hpp"
-#include "lib/plan/hosts.hpp"
 
 #include <map>
 #include <string>

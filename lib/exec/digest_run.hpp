@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/change/plan.hpp"
 #include "lib/core/catalogue.hpp"
 #include "lib/core/digest.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
-#include "lib/plan/plan.hpp"
 
 #include <cstdint>
 #include <optional>

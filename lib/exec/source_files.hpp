@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/change/plan.hpp"
 #include "lib/core/catalogue.hpp"
 #include "lib/exec/decode.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/open_files.hpp"
 #include "lib/exec/options.hpp"
-#include "lib/plan/plan.hpp"
 
 #include <optional>
 #include <utility>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/change/plan.hpp"
 #include "lib/exec/image.hpp"
-#include "lib/plan/plan.hpp"
 
 #include <cstdint>
 #include <functional>

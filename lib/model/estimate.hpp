@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/change/hosts.hpp"
 #include "lib/layout/layout.hpp"
 #include "lib/model/step_time.hpp"
-#include "lib/plan/hosts.hpp"
 
 #include <span>
 #include <string>

@@ -3,7 +3,7 @@
 
 #include "formats/plan/plan_tables.hpp"
 #include "lib/core/error.hpp"
-#include "tests/unit/plan/random_parcels.hpp"
+#include "tests/unit/change/random_parcels.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/plan_tables.hpp"
+#include "lib/change/piece_parcels.hpp"
+#include "lib/change/spread.hpp"
 #include "lib/check/model_needs.hpp"
 #include "lib/check/piece_needs.hpp"
 #include "lib/core/error.hpp"
-#include "lib/plan/piece_parcels.hpp"
-#include "lib/plan/spread.hpp"
-#include "tests/unit/plan/random_models.hpp"
-#include "tests/unit/plan/random_sides.hpp"
+#include "tests/unit/change/random_models.hpp"
+#include "tests/unit/change/random_sides.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/planned_changes.hpp"
 
+#include "lib/change/spread.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 #include "lib/cluster/speed.hpp"
-#include "lib/plan/spread.hpp"
 #include "tests/unit/cluster/random_trace.hpp"
 
 #include <doctest/doctest.h>

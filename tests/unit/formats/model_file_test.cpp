@@ -3,9 +3,9 @@
 
 #include "formats/conversion.hpp"
 #include "formats/rules/rules.hpp"
+#include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/parts.hpp"
-#include "lib/plan/spread.hpp"
 #include "tests/support/checkpoints.hpp"
 
 #include <doctest/doctest.h>

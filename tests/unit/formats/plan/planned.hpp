@@ -2,13 +2,13 @@
 #pragma once
 
 #include "formats/plan/plan_file.hpp"
+#include "lib/change/certificate.hpp"
+#include "lib/change/piece_parcels.hpp"
+#include "lib/change/placement.hpp"
+#include "lib/change/relocation.hpp"
+#include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
-#include "lib/plan/certificate.hpp"
-#include "lib/plan/piece_parcels.hpp"
-#include "lib/plan/placement.hpp"
-#include "lib/plan/relocation.hpp"
-#include "lib/plan/spread.hpp"
-#include "tests/unit/plan/random_sides.hpp"
+#include "tests/unit/change/random_sides.hpp"
 
 #include <algorithm>
 

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/cost.hpp"
+
+#include "lib/change/images.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tpx {
+namespace {
+
+struct Resource {
+    std::string_view name;
+    std::uint64_t Load::*bytes;
+    std::optional<double> Host::*rate;
+    double DefaultRates::*standard;
+
+    double rate_of(const Host& host) const {
+        const int copying = rate == &Host::memory ? std::max(host.gpus, 1) : 1;  // a core of each rank
+        return (host.*rate).value_or(default_rates.*standard) * copying;
+    }
+    bool is_known(const Host& host) const { return (host.*rate).has_value(); }
+};
+
+constexpr std::array<Resource, 5> all_resources{
+    Resource{"disk read", &Load::disk_read, &Host::disk_read, &DefaultRates::disk_read},
+    Resource{"disk write", &Load::disk_write, &Host::disk_write, &DefaultRates::disk_write},
+    Resource{"NIC in", &Load::nic_in, &Host::nic, &DefaultRates::nic},
+    Resource{"NIC out", &Load::nic_out, &Host::nic, &DefaultRates::nic},
+    Resource{"memory", &Load::memory, &Host::memory, &DefaultRates::memory},
+};
+
+ResourceBound longest(const Resource& resource, std::span<const Host> hosts, std::span<const Load> loads,
+                      bool only_known) {
+    ResourceBound longest{resource.name};
+    bool is_first = true;
+    for (std::uint32_t i = 0; i < hosts.size() && i < loads.size(); ++i) {
+        const bool known = resource.is_known(hosts[i]);
+        if (only_known && !known) continue;
+        const std::uint64_t bytes = loads[i].*resource.bytes;
+        const double rate = resource.rate_of(hosts[i]);
+        const double seconds = static_cast<double>(bytes) / rate;
+        if (is_first || seconds > longest.seconds) longest = {resource.name, seconds, i, bytes, rate, !known};
+        is_first = false;
+    }
+    return longest;
+}
+
+// Divides `total` over the hosts in proportion to `resource`'s rate, to the byte.
+void divide(std::span<const Host> hosts, const Resource& resource, std::uint64_t total, std::vector<Load>& loads) {
+    double rates = 0;
+    for (const Host& host : hosts) rates += resource.rate_of(host);
+    double so_far = 0;
+    std::uint64_t given = 0;
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+        so_far += resource.rate_of(hosts[i]);
+        const auto share = static_cast<std::uint64_t>(std::llround(static_cast<double>(total) * (so_far / rates)));
+        const std::uint64_t until = i + 1 == hosts.size() ? total : std::clamp(share, given, total);
+        loads[i].*resource.bytes += until - given;
+        given = until;
+    }
+}
+
+}  // namespace
+
+Prediction predict(std::span<const Host> hosts, std::span<const Load> loads, RankMemory memory) {
+    Prediction prediction;
+    const std::size_t deciding = all_resources.size() - (memory == RankMemory::device ? 1 : 0);  // memory is the last
+    for (std::size_t i = 0; i < all_resources.size(); ++i) {
+        prediction.resources[i] = longest(all_resources[i], hosts, loads, false);
+        prediction.bounds[i] = longest(all_resources[i], hosts, loads, true);
+    }
+    const auto index_of_longest = [&](const std::array<ResourceBound, 5>& all) {
+        const auto times = std::span{all}.first(deciding);
+        return static_cast<std::size_t>(std::ranges::max_element(times, {}, &ResourceBound::seconds) - times.begin());
+    };
+    prediction.binding = index_of_longest(prediction.resources);
+    prediction.binding_bound = index_of_longest(prediction.bounds);
+    return prediction;
+}
+
+std::vector<Load> storage_loads(std::span<const Host> hosts, std::uint64_t read, std::uint64_t written) {
+    std::vector<Load> loads(hosts.size());
+    divide(hosts, all_resources[0], read, loads);
+    divide(hosts, all_resources[1], written, loads);
+    for (Load& load : loads) load.memory = load.disk_write;
+    return loads;
+}
+
+std::vector<Load> reading_loads(const Parcels& parcels, const Placement& placement, std::span<const Host> hosts) {
+    std::vector<std::int32_t> host_of(static_cast<std::size_t>(parcels.new_ranks));
+    for (const Block& block : placement.blocks)
+        std::fill(host_of.begin() + block.begin, host_of.begin() + block.end, static_cast<std::int32_t>(block.host));
+    const Images needing = images(parcels.needers, host_of);
+    std::vector<Load> loads(hosts.size());
+    for (const Parcel& parcel : parcels.parcels) {
+        for (std::int32_t host : needing[parcel.needers])
+            loads[static_cast<std::size_t>(host)].disk_read += parcel.bytes;
+        // One rank of a host gets the bytes without a copy.
+        for (std::int32_t rank : parcels.needers[parcel.needers])
+            loads[static_cast<std::size_t>(host_of[static_cast<std::size_t>(rank)])].memory += parcel.bytes;
+        for (std::int32_t host : needing[parcel.needers]) loads[static_cast<std::size_t>(host)].memory -= parcel.bytes;
+    }
+    return loads;
+}
+
+}  // namespace tpx

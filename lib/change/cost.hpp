@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/hosts.hpp"
+#include "lib/change/load.hpp"
+#include "lib/change/placement.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace tpx {
+
+/// One resource's share of a change: how long the host that takes longest is busy with it.
+struct ResourceBound {
+    std::string_view resource;  ///< "disk read", "disk write", "NIC in", "NIC out" or "memory"
+    double seconds = 0;
+    std::uint32_t host = 0;   ///< the host it takes longest on; the lowest of several
+    std::uint64_t bytes = 0;  ///< on that host
+    double rate = 0;          ///< bytes per second on that host; memory: of one core for each device
+    bool assumed = false;     ///< the rate is one of `default_rates`: nobody gave it
+};
+
+/// How long a change takes, when every stage overlaps every other. Where rates are assumed that is an estimate; a
+/// bound, below which no schedule of these loads stays, follows from hosts whose rates are known.
+struct Prediction {
+    std::array<ResourceBound, 5> resources;  ///< of all hosts
+    std::array<ResourceBound, 5> bounds;     ///< of hosts whose rates are known; 0 seconds where there is none
+    std::size_t binding = 0;                 ///< the resource that takes longest; the first of several
+    std::size_t binding_bound = 0;           ///< the bound that is longest
+
+    double seconds() const { return resources[binding].seconds; }
+    double bound_seconds() const { return bounds[binding_bound].seconds; }
+    bool is_bound() const { return !resources[binding].assumed; }
+};
+
+/// Where the bytes of ranks are that hosts copy.
+enum class RankMemory : std::uint8_t {
+    host,   ///< each rank copies with a core of its own
+    device  ///< the memory of hosts decides nothing
+};
+
+/// The time of each resource for what each host does: max over hosts of bytes / rate.
+Prediction predict(std::span<const Host> hosts, std::span<const Load> loads, RankMemory memory = RankMemory::host);
+
+/// What hosts do when the change goes through shared storage: `read` and `written` bytes divided over the hosts in
+/// proportion to their disk rates, which is the division that is done first. Each byte written is copied once.
+std::vector<Load> storage_loads(std::span<const Host> hosts, std::uint64_t read, std::uint64_t written);
+
+/// What hosts do when each reads all that its ranks need from shared storage, each byte once.
+std::vector<Load> reading_loads(const Parcels& parcels, const Placement& placement, std::span<const Host> hosts);
+
+}  // namespace tpx

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/fan.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+// Why any shares will do. One byte has, in a group, as many children to give as copies: hosts that hold it are roots,
+// and if those that have most children join first, a parent that lacks a child is always there, as the copies add up
+// to the needers (without holders: to all but one, which joins first, as the root) and a holder has one at least. The
+// same holds one level up for groups that are entered, with the hosts of all other groups as roots.
+//
+// Readers take part only where nobody else could send a first copy: so they send a byte once, and read it once.
+
+namespace tpx {
+
+Fan make_fan(std::uint64_t bytes, std::span<const std::int32_t> holders, std::span<const std::int32_t> readers,
+             std::span<const std::int32_t> needers, std::span<const std::uint32_t> group_of) {
+    Fan fan{bytes, {}, {}, {}};
+    std::unordered_map<std::uint32_t, std::size_t> places;
+    const auto group = [&](std::int32_t host) -> Fan::Group& {
+        const auto [found, is_new] = places.try_emplace(group_of[host], fan.groups.size());
+        if (is_new) fan.groups.push_back({group_of[host], {}, {}, {}, {}, {}});
+        return fan.groups[found->second];
+    };
+    for (std::int32_t host : holders) group(host).holders.push_back(host);
+    for (std::int32_t host : readers) group(host).readers.push_back(host);
+    for (std::int32_t host : needers) group(host).needers.push_back(host);
+    return fan;
+}
+
+void for_each_demand(Fan& fan, const DemandVisitor& visit) {
+    Senders all;
+    std::vector<std::int32_t> near;  // needers in groups with holders or readers
+    std::uint64_t entered = 0;
+    const auto append = [](std::vector<std::int32_t>& to, const std::vector<std::int32_t>& from) {
+        to.insert(to.end(), from.begin(), from.end());
+    };
+    for (Fan::Group& group : fan.groups) {
+        append(all.holders, group.holders);
+        append(all.readers, group.readers);
+        append(all.relays, group.needers);
+        const bool is_held = !group.holders.empty() || !group.readers.empty();
+        if (is_held) append(near, group.needers);
+        if (!is_held) ++entered;
+        if (group.needers.empty()) continue;
+        if (is_held) visit({group.readers, group.holders, {}}, 1, group.first);
+        if (group.needers.size() > 1) visit({{}, group.holders, group.needers}, group.needers.size() - 1, group.rest);
+    }
+    for (auto* set : {&all.holders, &all.readers, &all.relays, &near}) std::ranges::sort(*set);
+    if (entered > 0) visit({near.empty() ? all.readers : std::vector<std::int32_t>{}, all.holders, near}, 1, fan.entry);
+    if (entered > 1) visit({{}, all.holders, all.relays}, entered - 1, fan.entries);
+}
+
+}  // namespace tpx

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/parcel.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// Sets of ranks as sets of something that ranks are on: hosts, devices, blocks.
+struct Images {
+    RankSets sets;                   ///< of those, not of ranks
+    std::vector<std::uint32_t> set;  ///< for each set of ranks a number in `sets`
+
+    /// What the ranks of set `number` are on, ascending, each once.
+    std::span<const std::int32_t> operator[](std::uint32_t number) const { return sets[set[number]]; }
+};
+
+/// The images of all of `sets` when rank r is on image_of[r], or on nothing where that is negative.
+Images images(const RankSets& sets, std::span<const std::int32_t> image_of);
+
+/// Bytes that one set of ranks holds and another needs, whatever their roles.
+struct Amount {
+    std::uint32_t holders = 0;
+    std::uint32_t needers = 0;
+    std::uint64_t bytes = 0;
+};
+
+/// What `amounts` are when their sets are renumbered: one for each pair of new numbers, sorted by needers, then
+/// holders.
+std::vector<Amount> summed(std::span<const Amount> amounts, std::span<const std::uint32_t> holders,
+                           std::span<const std::uint32_t> needers);
+
+/// The amounts of `parcels`, in the same order.
+std::vector<Amount> amounts(const Parcels& parcels);
+
+}  // namespace tpx

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/model_check.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tpx {
+namespace {
+
+/// Adds `a` times `b` to `sum`; false when that does not fit.
+bool add_product(Index& sum, Index a, Index b) {
+    Index product = 0;
+    return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
+}
+
+void check_class(const TensorClass& kind) {
+    const auto wrong = [&](const std::string& what) { return Error{Exit::usage, "tensor '{}': {}", kind.name, what}; };
+    if (checked_volume(kind.shape) < 0) throw wrong(fmt::format("shape {} cannot be", to_string(kind.shape)));
+    if (kind.tp_axis >= kind.shape.size())
+        throw wrong(fmt::format("axis {} of shape {} cannot be cut", kind.tp_axis, to_string(kind.shape)));
+    constexpr Index largest_padding = 1 << 30;
+    if (kind.pad < 0 || kind.pad > largest_padding || kind.experts < 0)
+        throw wrong(fmt::format("padding {}, {} experts cannot be", kind.pad, kind.experts));
+    for (int layer : kind.layers) {
+        if (layer < 0) throw wrong(fmt::format("layer {} cannot be", layer));
+    }
+}
+
+/// The divisors of `size` that are nearest to `degree` on either side: "tp=4 or tp=8".
+std::string nearest_divisors(std::string_view key, Index size, Index degree) {
+    std::vector<std::string> fitting;
+    for (Index n = degree - 1; n >= 1; --n) {
+        if (size % n != 0) continue;
+        fitting.push_back(fmt::format("{}={}", key, n));
+        break;
+    }
+    for (Index n = degree + 1; n <= size && n <= 8 * degree; ++n) {
+        if (size % n != 0) continue;
+        fitting.push_back(fmt::format("{}={}", key, n));
+        break;
+    }
+    return fmt::format("{}", fmt::join(fitting, " or "));
+}
+
+bool is_cut_equally(const TensorClass& kind) { return kind.tp_axis >= 0 && kind.pad == 0; }
+
+/// What a degree must divide for all tensors that it cuts: of experts, or of all others.
+Index common_divisor(const ModelState& model, bool experts) {
+    Index common = 0;
+    for (const TensorClass& kind : model.classes) {
+        if (is_cut_equally(kind) && (kind.experts > 0) == experts) common = std::gcd(common, kind.shape[kind.tp_axis]);
+    }
+    return common;
+}
+
+void check_cut(const ModelState& model, const TensorClass& kind, const Layout& layout) {
+    const bool of_experts = kind.experts > 0;
+    const int parts = of_experts && layout.etp > 0 ? layout.etp : layout.tp;
+    const std::string_view key = of_experts && layout.etp > 0 ? "etp" : "tp";
+    if (is_cut_equally(kind) && kind.shape[kind.tp_axis] % parts != 0)
+        throw Error{Exit::usage,
+                    "tensor '{}': {}={} does not divide its axis {} of {}; {} can",
+                    kind.name,
+                    key,
+                    parts,
+                    kind.tp_axis,
+                    kind.shape[kind.tp_axis],
+                    nearest_divisors(key, common_divisor(model, of_experts), parts)};
+    if (of_experts && kind.experts % layout.ep != 0)
+        throw Error{Exit::usage,  "tensor '{}': ep={} does not divide {} experts; {} can", kind.name, layout.ep,
+                    kind.experts, nearest_divisors("ep", kind.experts, layout.ep)};
+}
+
+}  // namespace
+
+void check_model(const ModelState& model) {
+    Index itemsizes = 0;  // at least 1 in the product below, so that sizes are bounded even without roles
+    for (const StateRole& role : model.roles) {
+        if (itemsize(role.dtype) == 0)
+            throw Error{Exit::usage, "role '{}': elements of {} are no whole bytes", role.name, name(role.dtype)};
+        itemsizes += itemsize(role.dtype);
+    }
+    constexpr Index largest = Index{1} << 62;
+    Index bytes = 0;
+    for (const TensorClass& kind : model.classes) {
+        check_class(kind);
+        const Index layers = kind.layers.empty() ? 1 : static_cast<Index>(kind.layers.size());
+        Index tensors = 0;
+        Index elements = 0;
+        if (!add_product(tensors, layers, std::max<Index>(kind.experts, 1)) ||
+            !add_product(elements, tensors, volume(kind.shape)) ||
+            !add_product(bytes, elements, std::max<Index>(itemsizes, 1)) || bytes > largest)
+            throw Error{Exit::usage, "tensor '{}': shape {}, {} layers, {} experts: more than 2^62 bytes",
+                        kind.name,   to_string(kind.shape),
+                        layers,      kind.experts};
+    }
+}
+
+void check_cuts(const ModelState& model, const Layout& layout) {
+    in_context([&] { return to_string(layout); },
+               [&] {
+                   for (Index count : model.tp_divides) {
+                       if (count % layout.tp != 0)
+                           throw Error{Exit::usage, "layout: tp={} does not divide {} attention heads; {} can",
+                                       layout.tp, count, nearest_divisors("tp", count, layout.tp)};
+                   }
+                   for (const TensorClass& kind : model.classes) check_cut(model, kind, layout);
+               });
+}
+
+}  // namespace tpx

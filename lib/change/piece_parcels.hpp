@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/parcel.hpp"
+#include "lib/change/plan.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// What changes when ranks that hold the pieces of `source` shall hold those of `target`. A piece is what its `rank`
+/// holds, replicas are pieces too; files and offsets are not looked at, bytes are counted in the source's dtypes. Every
+/// element of every target piece is in one parcel; nobody may hold it. `roles_of_tensors` has an index into `roles`
+/// for each tensor; empty: all have role 0. Throws Error "tensor 'NAME': ..." when a piece lies outside its tensor or
+/// belongs to no rank of its side, or when the sides are of different tensors.
+Parcels parcels_of(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
+                   std::vector<std::string> roles, int old_ranks, int new_ranks);
+
+}  // namespace tpx

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/plan.hpp"
+
+#include "lib/change/box_set.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace tpx {
+namespace {
+
+using Ids = std::span<const std::uint32_t>;
+
+void check(const Side& source, const Side& target) {
+    if (source.tensors.size() != target.tensors.size())
+        throw failure("the source has {} tensors, the target {}", source.tensors.size(), target.tensors.size());
+    for (std::size_t i = 0; i < source.tensors.size(); ++i) {
+        const Tensor& a = source.tensors[i];
+        const Tensor& b = target.tensors[i];
+        if (a.name != b.name) throw failure("tensor {} is '{}' in the source, '{}' in the target", i, a.name, b.name);
+        if (a.shape != b.shape)
+            throw failure("tensor '{}': shape {} in the source, {} in the target", a.name, to_string(a.shape),
+                          to_string(b.shape));
+        if (checked_volume(a.shape) < 0) throw failure("tensor '{}': impossible shape {}", a.name, to_string(a.shape));
+    }
+    check_pieces(source);
+    check_pieces(target);
+}
+
+// Positions of `pieces`, ordered by `key`.
+template <class Key>
+std::vector<std::uint32_t> order_by(std::span<const Piece> pieces, Key key) {
+    std::vector<std::uint32_t> order(pieces.size());
+    std::iota(order.begin(), order.end(), 0u);
+    const auto less = [&](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); };
+    if (!std::is_sorted(order.begin(), order.end(), less)) std::sort(order.begin(), order.end(), less);
+    return order;
+}
+
+// Takes the leading ids that belong to `tensor` off `ids`.
+Ids take_tensor(Ids& ids, std::span<const Piece> pieces, std::uint32_t tensor) {
+    std::size_t count = 0;
+    while (count < ids.size() && pieces[ids[count]].tensor == tensor) ++count;
+    const Ids taken = ids.first(count);
+    ids = ids.subspan(count);
+    return taken;
+}
+
+// The source pieces of one tensor. Pieces with the same box are replicas and form one group, of which each target
+// uses one, so that the work does not grow with their number.
+class Sources {
+public:
+    // `ids`: this tensor's pieces by box, rank, position.
+    Sources(std::span<const Piece> pieces, Ids ids) : pieces_{pieces}, ids_{ids}, index_{group(pieces, ids)} {
+        find_rivals();
+    }
+
+    // Appends the moves that fill `pieces[target]`; how many elements they move.
+    Index fill(const Piece& target, std::uint32_t position, std::vector<Move>& moves);
+
+    // The elements of `box` that no source has.
+    std::vector<Box> holes(const Box& box) const { return difference(std::span{&box, 1}, index_); }
+
+private:
+    // Lower is better.
+    struct Choice {
+        bool other_rank;
+        std::uint32_t piece;
+        friend auto operator<=>(const Choice&, const Choice&) = default;
+    };
+
+    std::vector<Box> group(std::span<const Piece> pieces, Ids ids);
+    void find_rivals();
+    Choice choose(std::uint32_t group, std::int32_t rank) const;
+
+    std::span<const Piece> pieces_;
+    Ids ids_;
+    std::vector<std::uint32_t> starts_;               // group g has ids_[starts_[g]] up to ids_[starts_[g + 1]]
+    std::vector<std::uint32_t> lowest_;               // the lowest piece of each group
+    BoxIndex index_;                                  // the groups' boxes
+    std::vector<std::vector<std::uint32_t>> rivals_;  // groups that overlap each group; empty when no two do
+    std::vector<std::uint32_t> found_;
+    std::vector<Box> rest_, scratch_;
+};
+
+std::vector<Box> Sources::group(std::span<const Piece> pieces, Ids ids) {
+    std::vector<Box> boxes;
+    for (std::uint32_t i = 0; i < ids.size(); ++i) {
+        const Piece& piece = pieces[ids[i]];
+        if (boxes.empty() || piece.box != boxes.back()) {
+            boxes.push_back(piece.box);
+            starts_.push_back(i);
+            lowest_.push_back(ids[i]);
+        }
+        lowest_.back() = std::min(lowest_.back(), ids[i]);
+    }
+    starts_.push_back(static_cast<std::uint32_t>(ids.size()));
+    return boxes;
+}
+
+void Sources::find_rivals() {
+    const std::vector<Box>& boxes = index_.boxes();
+    for (std::uint32_t g = 0; g < boxes.size(); ++g) {
+        index_.overlapping(boxes[g], found_);
+        if (found_.size() < 2) continue;
+        rivals_.resize(boxes.size());
+        std::erase(found_, g);
+        rivals_[g] = found_;
+    }
+}
+
+Sources::Choice Sources::choose(std::uint32_t group, std::int32_t rank) const {
+    const Ids members = ids_.subspan(starts_[group], starts_[group + 1] - starts_[group]);
+    if (rank < 0) return {true, lowest_[group]};
+    const auto same = std::ranges::lower_bound(members, rank, {}, [&](std::uint32_t id) { return pieces_[id].rank; });
+    if (same == members.end() || pieces_[*same].rank != rank) return {true, lowest_[group]};
+    return {false, *same};
+}
+
+Index Sources::fill(const Piece& target, std::uint32_t position, std::vector<Move>& moves) {
+    const std::vector<Box>& boxes = index_.boxes();
+    const std::size_t first = moves.size();
+    Index filled = 0;
+    index_.overlapping(target.box, found_);
+    for (std::uint32_t group : found_) {
+        const Choice choice = choose(group, target.rank);
+        rest_.assign(1, intersect(boxes[group], target.box));
+        if (!rivals_.empty()) {
+            for (std::uint32_t rival : rivals_[group]) {
+                if (choose(rival, target.rank) < choice) carve(rest_, boxes[rival], scratch_);
+            }
+        }
+        for (const Box& box : rest_) moves.push_back({choice.piece, position, box});
+        filled += volume(rest_);
+    }
+    std::sort(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
+              [](const Move& a, const Move& b) { return a.box < b.box; });
+    return filled;
+}
+
+Error hole(const Tensor& tensor, const Box& wanted, std::vector<Box> missing) {
+    std::sort(missing.begin(), missing.end());
+    return failure("tensor '{}': nothing holds {} ({} of {} elements)", tensor.name, to_string(missing.front()),
+                   volume(missing), volume(wanted));
+}
+
+}  // namespace
+
+void check_pieces(const Side& side) {
+    for (const Piece& piece : side.pieces) {
+        if (piece.tensor >= side.tensors.size())
+            throw failure("a piece belongs to tensor {} of {}", piece.tensor, side.tensors.size());
+        const Tensor& tensor = side.tensors[piece.tensor];
+        if (piece.box.size() != tensor.shape.size() || !contains(whole(tensor.shape), piece.box))
+            throw failure("tensor '{}': a piece {} lies outside its shape {}", tensor.name, to_string(piece.box),
+                          to_string(tensor.shape));
+    }
+}
+
+Plan make_plan(const Side& source, const Side& target) {
+    check(source, target);
+    const std::vector<std::uint32_t> by_box = order_by(source.pieces, [&](std::uint32_t id) {
+        const Piece& piece = source.pieces[id];
+        return std::tuple<std::uint32_t, const Box&, std::int32_t, std::uint32_t>{piece.tensor, piece.box, piece.rank,
+                                                                                  id};
+    });
+    const std::vector<std::uint32_t> by_tensor = order_by(target.pieces, [&](std::uint32_t id) {
+        return std::pair{target.pieces[id].tensor, id};
+    });
+
+    Plan plan;
+    plan.moves.reserve(target.pieces.size());
+    Ids sources = by_box;
+    Ids targets = by_tensor;
+    for (std::uint32_t tensor = 0; tensor < source.tensors.size(); ++tensor) {
+        const Ids wanted = take_tensor(targets, target.pieces, tensor);
+        Sources holders{source.pieces, take_tensor(sources, source.pieces, tensor)};
+        for (std::uint32_t id : wanted) {
+            const Piece& piece = target.pieces[id];
+            if (holders.fill(piece, id, plan.moves) != volume(piece.box))
+                throw hole(source.tensors[tensor], piece.box, holders.holes(piece.box));
+        }
+    }
+    const auto by_target = [](const Move& a, const Move& b) { return a.target < b.target; };
+    if (!std::is_sorted(plan.moves.begin(), plan.moves.end(), by_target))
+        std::stable_sort(plan.moves.begin(), plan.moves.end(), by_target);
+    return plan;
+}
+
+}  // namespace tpx

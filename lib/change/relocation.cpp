@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/relocation.hpp"
+
+#include "lib/change/rounds.hpp"
+#include "lib/change/transfers.hpp"
+#include "lib/change/whereabouts.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+// "; lost: n1, n2 and 5 more", or nothing.
+std::string lost_hosts(std::span<const Host> hosts) {
+    static constexpr int most = 8;
+    std::string text;
+    int count = 0;
+    for (const Host& host : hosts) {
+        if (host.lost && ++count <= most) text += fmt::format("{} {}", text.empty() ? "; lost:" : ",", host.name);
+    }
+    return count > most ? text + fmt::format(" and {} more", count - most) : text;
+}
+
+class Relocating {
+public:
+    Relocating(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+               const Placement& placement, StateIn state, std::uint64_t window)
+        : parcels_{parcels},
+          hosts_{hosts},
+          placement_{placement},
+          state_{state},
+          window_{window},
+          where_{parcels, hosts, old_ranks, placement} {
+        result_.roles.resize(parcels.roles.size());
+        result_.hosts.resize(hosts.size());
+    }
+
+    void require_holders() const;
+
+    Relocation run() {
+        for (const Parcel& parcel : parcels_.parcels) {
+            count_ranks(parcel);
+            count_hosts(parcel);
+        }
+        Transfers transfers = choose_transfers(parcels_, hosts_, where_, state_, send_rates());
+        result_.sending = std::move(transfers.sending);
+        Schedule scheduled = schedule(std::move(transfers), parcels_, hosts_.size(), window_);
+        result_.transfers = std::move(scheduled.transfers);
+        result_.rounds = scheduled.rounds;
+        result_.staging = std::move(scheduled.staging);
+        result_.window = window_;
+        for (const Transfer& transfer : result_.transfers) count(transfer);
+        result_.seconds_in_step = seconds_in_step();
+        for (Bytes& role : result_.roles) {
+            role.same_host = role.needed - role.kept - role.local - role.other_host - role.storage;
+            result_.total += role;
+        }
+        return std::move(result_);
+    }
+
+private:
+    void count_ranks(const Parcel& parcel);
+    void count_hosts(const Parcel& parcel);
+    void count(const Transfer& transfer);
+    std::vector<SendRate> send_rates() const;
+    double seconds_in_step() const;
+
+    const Parcels& parcels_;
+    std::span<const Host> hosts_;
+    const Placement& placement_;
+    StateIn state_;
+    std::uint64_t window_;
+    Whereabouts where_;
+    Relocation result_;
+};
+
+void Relocating::require_holders() const {
+    const Parcel* first = nullptr;
+    std::uint64_t bytes = 0;
+    for (const Parcel& parcel : parcels_.parcels) {
+        if (!where_.holding[parcel.holders].empty()) continue;
+        if (first == nullptr) first = &parcel;
+        bytes += parcel.bytes;
+    }
+    if (first == nullptr) return;
+    throw Error{Exit::no,
+                "tensor '{}': no host holds {} bytes of its {} ({} bytes in all{})",
+                parcels_.tensors[first->tensor],
+                first->bytes,
+                parcels_.roles[first->role],
+                bytes,
+                lost_hosts(hosts_)};
+}
+
+// What ranks need: where it is already, and what it takes to copy it to other ranks of a host.
+void Relocating::count_ranks(const Parcel& parcel) {
+    Bytes& role = result_.roles[parcel.role];
+    const auto on = where_.on[parcel.holders];
+    for (std::int32_t rank : parcels_.needers[parcel.needers]) {
+        Load& load = result_.hosts[where_.new_hosts[rank]];
+        role.needed += parcel.bytes;
+        const bool there = std::ranges::binary_search(on, placement_.devices[rank]);
+        if (there) (parcel.recut ? role.local : role.kept) += parcel.bytes;
+        if (!there || parcel.recut) load.memory += parcel.bytes;
+    }
+}
+
+// What must come into hosts, and what hosts read and write for themselves.
+void Relocating::count_hosts(const Parcel& parcel) {
+    const auto holding = where_.holding[parcel.holders];
+    for (std::int32_t host : where_.needing[parcel.needers]) {
+        const bool held = std::ranges::binary_search(holding, host);
+        Load& load = result_.hosts[host];
+        if (!held) {
+            result_.bound += parcel.bytes;
+            load.memory -= parcel.bytes;  // one rank of the host gets them without a copy inside it
+        }
+        if (!held && holding.empty()) load.disk_read += parcel.bytes;
+        if (state_ != StateIn::stores) continue;
+        if (held) load.disk_read += parcel.bytes;
+        load.disk_write += parcel.bytes;
+    }
+}
+
+std::vector<SendRate> Relocating::send_rates() const {
+    std::vector<SendRate> rates;
+    for (std::size_t h = 0; h < hosts_.size(); ++h) {
+        SendRate rate{hosts_[h].nic.value_or(default_rates.nic), 0, result_.hosts[h].disk_read};
+        if (state_ == StateIn::stores) rate.disk = hosts_[h].disk_read.value_or(default_rates.disk_read);
+        rates.push_back(rate);
+    }
+    return rates;
+}
+
+void Relocating::count(const Transfer& transfer) {
+    const std::uint64_t bytes = transfer.end - transfer.begin;
+    Bytes& role = result_.roles[parcels_.parcels[transfer.parcel].role];
+    if (transfer.from == from_storage) {
+        role.storage += bytes;
+        return;
+    }
+    role.other_host += bytes;
+    Load& from = result_.hosts[transfer.from];
+    Load& to = result_.hosts[transfer.to];
+    from.nic_out += bytes;
+    from.memory += bytes;
+    to.nic_in += bytes;
+    to.memory += bytes;
+    const auto needing = where_.needing[parcels_.parcels[transfer.parcel].needers];
+    const bool reads_anyway = std::ranges::binary_search(needing, static_cast<std::int32_t>(transfer.from));
+    if (state_ == StateIn::stores && !transfer.forwards && !reads_anyway) from.disk_read += bytes;
+}
+
+double Relocating::seconds_in_step() const {
+    std::vector<std::uint64_t> sent(hosts_.size());
+    const auto nic = [&](std::uint32_t host) { return hosts_[host].nic.value_or(default_rates.nic); };
+    double sum = 0;
+    double longest = 0;
+    std::uint32_t round = 0;
+    std::vector<std::uint32_t> senders;  // of the round
+    for (const Transfer& transfer : result_.transfers) {
+        if (transfer.from == from_storage) continue;
+        if (transfer.round != round) {
+            sum += longest;
+            longest = 0;
+            round = transfer.round;
+            for (std::uint32_t host : senders) sent[host] = 0;
+            senders.clear();
+        }
+        senders.push_back(transfer.from);
+        sent[transfer.from] += transfer.end - transfer.begin;
+        const double rate = std::min(nic(transfer.from), nic(transfer.to));
+        longest = std::max(longest, static_cast<double>(sent[transfer.from]) / rate);
+    }
+    return sum + longest;
+}
+
+}  // namespace
+
+Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                    const Placement& placement, StateIn state, bool storage, std::uint64_t window) {
+    Relocating relocating{parcels, hosts, old_ranks, placement, state, window};
+    if (!storage) relocating.require_holders();
+    return relocating.run();
+}
+
+}  // namespace tpx

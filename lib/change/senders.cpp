@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/senders.hpp"
+
+#include "lib/solve/max_flow.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+
+// Within T seconds a NIC sends T * rate bytes, which makes the least T a question of flows: demands with the same
+// senders are one node, which may send to the NICs of holders and relays, and through their disks to those of readers.
+// Where not all fits, a smallest cut shows bytes that need longer, and how long they need is the next T to try
+// (Dinkelbach 1967). T only grows, each cut is tighter than the one before, and the last one proves T.
+
+namespace tpx {
+namespace {
+
+using Seconds = long double;
+
+class Choice {
+public:
+    Choice(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates)
+        : sets_{sets},
+          demands_{demands},
+          rates_{rates},
+          hosts_{static_cast<std::uint32_t>(rates.size())},
+          nic_load_(hosts_),
+          disk_load_(hosts_) {
+        for (std::uint32_t h = 0; h < hosts_; ++h) disk_load_[h] = rates[h].disk > 0 ? rates[h].disk_load : 0;
+        group();
+    }
+
+    Sending run() {
+        start();
+        scale_ = fraction_bits();
+        MaxFlow fine = network();
+        while (grow(fine) < total_ << scale_) tighten(fine);
+        complete();
+        slack_ = (slack_ >> scale_) + (slack_ == 0 ? 0 : 1);
+        scale_ = 0;
+        MaxFlow whole = network();
+        allow_relays(whole, false);
+        grow(whole);
+        allow_relays(whole, true);
+        whole.solve();
+        return {divide(whole), std::move(best_)};
+    }
+
+private:
+    // Demands with the same senders.
+    struct Group {
+        std::uint32_t readers;
+        std::uint32_t holders;
+        std::uint32_t relays;
+        std::uint64_t bytes;
+        std::vector<std::uint32_t> demands;
+        std::uint32_t first_arc;  // to its senders: readers, holders, relays
+
+        std::array<std::uint32_t, 3> sets() const { return {readers, holders, relays}; }
+    };
+
+    static constexpr std::uint32_t source = 0;
+    static constexpr std::uint32_t sink = 1;
+    std::uint32_t nic(std::uint32_t host) const { return 2 + host; }
+    std::uint32_t disk(std::uint32_t host) const { return 2 + hosts_ + host; }
+    // Arcs from NICs to the sink, and after them from disks to NICs, come first.
+    std::uint32_t nic_arc(std::uint32_t host) const { return host; }
+    std::uint32_t disk_arc(std::uint32_t host) const { return hosts_ + host; }
+    std::uint32_t node(std::size_t group) const { return 2 + 2 * hosts_ + static_cast<std::uint32_t>(group); }
+    bool reads(std::uint32_t host) const { return rates_[host].disk > 0; }
+
+    void group();
+    std::optional<std::uint32_t> only_sender(const Demand& demand) const;
+    void load(std::uint32_t host, bool reads_it, std::uint64_t bytes);
+    void start();
+    int fraction_bits() const;
+    MaxFlow network();
+    void allow_relays(MaxFlow& flow, bool allowed) const;
+    std::uint64_t grow(MaxFlow& flow) const;
+    std::int64_t room(double rate, std::uint64_t load) const;
+    void tighten(const MaxFlow& flow);
+    bool try_bound(SendingBound bound);
+    void complete();
+    std::vector<std::vector<Share>> divide(const MaxFlow& flow) const;
+    std::vector<Share> shares(const MaxFlow& flow, const Group& group) const;
+
+    const RankSets& sets_;
+    std::span<const Demand> demands_;
+    std::span<const SendRate> rates_;
+    std::uint32_t hosts_;
+    std::vector<std::uint64_t> nic_load_;   // what only one host can send
+    std::vector<std::uint64_t> disk_load_;  // of that, what is read from disk, and what is read besides
+    std::vector<Group> groups_;             // of demands with several senders
+    std::uint64_t total_ = 0;               // bytes of those
+    Seconds seconds_ = 0;
+    int scale_ = 0;  // flows are in bytes divided by two to this power
+    std::uint64_t slack_ = 0;
+    SendingBound best_;
+};
+
+void Choice::group() {
+    std::map<std::array<std::uint32_t, 3>, std::uint32_t> numbers;
+    for (std::uint32_t d = 0; d < demands_.size(); ++d) {
+        const Demand& demand = demands_[d];
+        const std::optional<std::uint32_t> only = only_sender(demand);
+        if (only) {
+            load(*only, !sets_[demand.readers].empty(), demand.bytes);
+            continue;
+        }
+        const auto [found, added] = numbers.try_emplace({demand.readers, demand.holders, demand.relays},
+                                                        static_cast<std::uint32_t>(groups_.size()));
+        if (added) groups_.push_back({demand.readers, demand.holders, demand.relays, 0, {}, 0});
+        groups_[found->second].demands.push_back(d);
+        groups_[found->second].bytes += demand.bytes;
+        total_ += demand.bytes;
+    }
+}
+
+// The host that alone may send a demand, if there is one.
+std::optional<std::uint32_t> Choice::only_sender(const Demand& demand) const {
+    std::optional<std::uint32_t> only;
+    for (std::uint32_t set : {demand.readers, demand.holders, demand.relays}) {
+        if (sets_[set].size() > 1 || (only && !sets_[set].empty())) return std::nullopt;
+        if (!sets_[set].empty()) only = static_cast<std::uint32_t>(sets_[set].front());
+    }
+    return only;
+}
+
+void Choice::load(std::uint32_t host, bool reads_it, std::uint64_t bytes) {
+    nic_load_[host] += bytes;
+    if (reads_it && reads(host)) disk_load_[host] += bytes;
+}
+
+// Bounds that are seen at once: of each host alone, and of the senders of each group of demands.
+void Choice::start() {
+    for (std::uint32_t h = 0; h < hosts_; ++h) {
+        try_bound({{h}, {}, nic_load_[h], 0});
+        if (reads(h)) try_bound({{}, {h}, disk_load_[h], 0});
+    }
+    for (const Group& group : groups_) {
+        SendingBound bound{{}, {}, group.bytes, 0};
+        for (std::uint32_t set : group.sets())
+            bound.hosts.insert(bound.hosts.end(), sets_[set].begin(), sets_[set].end());
+        std::ranges::sort(bound.hosts);
+        for (std::uint32_t host : bound.hosts) bound.bytes += nic_load_[host];
+        try_bound(std::move(bound));
+    }
+}
+
+// Keeps `bound` when it is the tightest so far.
+bool Choice::try_bound(SendingBound bound) {
+    Seconds rate = 0;
+    for (std::uint32_t host : bound.hosts) rate += rates_[host].nic;
+    for (std::uint32_t host : bound.disks) rate += rates_[host].disk;
+    const Seconds seconds = static_cast<Seconds>(bound.bytes) / rate;
+    if (bound.bytes == 0 || seconds <= seconds_) return false;
+    seconds_ = seconds;
+    best_ = std::move(bound);
+    best_.seconds = static_cast<double>(seconds);
+    return true;
+}
+
+// The least time is looked for in fractions of bytes, so that rounding does not hide that a cut is tighter.
+int Choice::fraction_bits() const {
+    static constexpr int most = 20;
+    const std::uint64_t all = std::accumulate(nic_load_.begin(), nic_load_.end(), total_) +
+                              std::accumulate(disk_load_.begin(), disk_load_.end(), std::uint64_t{0});
+    return std::clamp(60 - static_cast<int>(std::bit_width(all)), 0, most);
+}
+
+MaxFlow Choice::network() {
+    MaxFlow flow{node(groups_.size()), source, sink};
+    for (std::uint32_t h = 0; h < hosts_; ++h) flow.add_arc(nic(h), sink, 0);
+    for (std::uint32_t h = 0; h < hosts_; ++h) flow.add_arc(disk(h), nic(h), 0);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+        const auto bytes = static_cast<std::int64_t>(groups_[g].bytes << scale_);
+        groups_[g].first_arc = flow.add_arc(source, node(g), bytes) + 1;
+        for (std::int32_t host : sets_[groups_[g].readers]) {
+            const auto h = static_cast<std::uint32_t>(host);
+            flow.add_arc(node(g), reads(h) ? disk(h) : nic(h), bytes);
+        }
+        for (std::uint32_t set : {groups_[g].holders, groups_[g].relays}) {
+            for (std::int32_t host : sets_[set]) flow.add_arc(node(g), nic(static_cast<std::uint32_t>(host)), bytes);
+        }
+    }
+    return flow;
+}
+
+void Choice::allow_relays(MaxFlow& flow, bool allowed) const {
+    for (const Group& group : groups_) {
+        auto arc =
+            group.first_arc + static_cast<std::uint32_t>(sets_[group.readers].size() + sets_[group.holders].size());
+        const auto bytes = static_cast<std::int64_t>(group.bytes << scale_);
+        for (std::size_t i = 0; i < sets_[group.relays].size(); ++i) flow.set_capacity(arc++, allowed ? bytes : 0);
+    }
+}
+
+// What `load` leaves of what `rate` takes in the time tried.
+std::int64_t Choice::room(double rate, std::uint64_t load) const {
+    static constexpr Seconds most = 1ll << 62;
+    const Seconds bytes = seconds_ * rate * static_cast<Seconds>(1ll << scale_);
+    const auto whole = static_cast<std::uint64_t>(std::min(most, std::ceil(bytes))) + slack_;
+    return static_cast<std::int64_t>(whole - std::min(whole, load << scale_));
+}
+
+// Returns how much of the demands with several senders is sent in the time tried.
+std::uint64_t Choice::grow(MaxFlow& flow) const {
+    for (std::uint32_t h = 0; h < hosts_; ++h) {
+        flow.set_capacity(nic_arc(h), room(rates_[h].nic, nic_load_[h]));
+        if (reads(h)) flow.set_capacity(disk_arc(h), room(rates_[h].disk, disk_load_[h]));
+    }
+    flow.solve();
+    std::int64_t sent = 0;
+    for (std::uint32_t h = 0; h < hosts_; ++h) sent += flow.flow(nic_arc(h));
+    return static_cast<std::uint64_t>(sent);
+}
+
+void Choice::tighten(const MaxFlow& flow) {
+    SendingBound bound;
+    for (std::uint32_t h = 0; h < hosts_; ++h) {
+        if (flow.reached(nic(h))) {
+            bound.hosts.push_back(h);
+            bound.bytes += nic_load_[h];
+        } else if (flow.reached(disk(h))) {
+            bound.disks.push_back(h);
+            bound.bytes += disk_load_[h];
+        }
+    }
+    for (std::size_t g = 0; g < groups_.size(); ++g) bound.bytes += flow.reached(node(g)) ? groups_[g].bytes : 0;
+    // Only rounding can keep a cut that takes too little from being tighter than the last one.
+    if (!try_bound(std::move(bound))) ++slack_;
+}
+
+// Counts again what the best bound confines: its cut may hold back a little that was not known when it was found.
+void Choice::complete() {
+    std::vector<bool> nics(hosts_);
+    std::vector<bool> disks(hosts_);
+    SendingBound bound = best_;
+    bound.bytes = 0;
+    for (std::uint32_t host : bound.hosts) {
+        nics[host] = true;
+        bound.bytes += nic_load_[host];
+    }
+    for (std::uint32_t host : bound.disks) {
+        disks[host] = true;
+        bound.bytes += disk_load_[host];
+    }
+    for (const Group& group : groups_) {
+        const auto is_named = [&](std::int32_t host) { return bool{nics[host]}; };
+        const bool confined =
+            std::ranges::all_of(sets_[group.readers], [&](std::int32_t host) { return nics[host] || disks[host]; }) &&
+            std::ranges::all_of(sets_[group.holders], is_named) && std::ranges::all_of(sets_[group.relays], is_named);
+        bound.bytes += confined ? group.bytes : 0;
+    }
+    try_bound(std::move(bound));
+}
+
+std::vector<Share> Choice::shares(const MaxFlow& flow, const Group& group) const {
+    std::vector<Share> shares;
+    std::uint32_t arc = group.first_arc;
+    for (std::uint32_t set : group.sets()) {
+        for (std::int32_t host : sets_[set]) {
+            const auto bytes = static_cast<std::uint64_t>(flow.flow(arc++));
+            if (bytes != 0) shares.push_back({static_cast<std::uint32_t>(host), bytes});
+        }
+    }
+    return shares;
+}
+
+// The demands of a group take what its senders send one after the other.
+std::vector<std::vector<Share>> Choice::divide(const MaxFlow& flow) const {
+    std::vector<std::vector<Share>> result(demands_.size());
+    for (std::size_t d = 0; d < demands_.size(); ++d) {
+        const std::optional<std::uint32_t> only = only_sender(demands_[d]);
+        if (only) result[d].push_back({*only, demands_[d].bytes});
+    }
+    for (const Group& group : groups_) {
+        std::vector<Share> sent = shares(flow, group);
+        auto share = sent.begin();
+        for (std::uint32_t d : group.demands) {
+            for (std::uint64_t open = demands_[d].bytes; open != 0;) {
+                const std::uint64_t bytes = std::min(open, share->bytes);
+                result[d].push_back({share->host, bytes});
+                open -= bytes;
+                share->bytes -= bytes;
+                if (share->bytes == 0) ++share;
+            }
+        }
+    }
+    return result;
+}
+
+}  // namespace
+
+Sending choose_senders(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates) {
+    return Choice{sets, demands, rates}.run();
+}
+
+}  // namespace tpx

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/parcel.hpp"
+#include "lib/core/box.hpp"
+#include "lib/layout/layout.hpp"
+#include "lib/layout/model.hpp"
+
+#include <functional>
+
+namespace tpx {
+
+/// A part of the tensors of one class that is held by one set of ranks and needed by another: `box` of each of
+/// `layers` and each expert of `experts`.
+struct Cell {
+    std::uint32_t tensor_class = 0;
+    std::vector<int> layers;  ///< empty when the class has none
+    Interval experts;         ///< empty when the class has none
+    Box box;
+    std::uint32_t role = 0;
+    std::uint32_t parcel = 0;
+    std::uint64_t begin = 0;  ///< where its bytes begin in the parcel
+    std::uint64_t bytes = 0;  ///< of all layers and experts together
+};
+
+/// What changes when `model` goes from one layout to another: layouts are products of cuts of single axes, so that the
+/// work grows with the cuts, not with layers, experts or ranks times them. What a rank holds:
+///   dense tensors are cut along tp_axis over tp, experts over ep and their tp_axis over etp; layers are dealt to
+///   stages as tpx-layout(5) says; fsdp (and zero=3) cut all that, and zero=1 or 2 the optimizer's roles, again along
+///   axis 0 (fsdp_dim) of what the rank would hold, as torch.chunk does, over dp x cp ranks (experts: over the ranks
+///   that hold the same expert part). All else is replicated.
+/// Throws Error (usage) when a layout cannot be, with the tensor, the numbers and what can.
+Parcels spread(const ModelState& model, const Layout& from, const Layout& to);
+
+/// Calls `visit` for the cells of all parcels, in a fixed order; within a parcel by ascending `begin`.
+void for_each_cell(const ModelState& model, const Layout& from, const Layout& to,
+                   const std::function<void(const Cell&)>& visit);
+
+/// The bytes that each rank of `layout` holds, all roles.
+std::vector<std::uint64_t> held_bytes(const ModelState& model, const Layout& layout);
+
+}  // namespace tpx

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/whereabouts.hpp"
+
+#include "lib/change/seats.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+std::vector<std::int32_t> hosts_of(std::span<const Host> hosts, std::span<const std::int32_t> devices) {
+    const std::vector<std::int32_t> firsts = first_devices(hosts);
+    std::vector<std::int32_t> result;
+    result.reserve(devices.size());
+    for (std::int32_t device : devices)
+        result.push_back(static_cast<std::int32_t>(std::ranges::upper_bound(firsts, device) - firsts.begin()) - 1);
+    return result;
+}
+
+}  // namespace
+
+Whereabouts::Whereabouts(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                         const Placement& placement)
+    : holding{images(parcels.holders, seat_hosts(hosts, old_ranks, parcels.old_ranks))},
+      on{images(parcels.holders, seat_devices(hosts, old_ranks))},
+      new_hosts{hosts_of(hosts, placement.devices)} {
+    needing = images(parcels.needers, new_hosts);
+}
+
+}  // namespace tpx

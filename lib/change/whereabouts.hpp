@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/images.hpp"
+#include "lib/change/placement.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// Where state is and where it is needed.
+struct Whereabouts {
+    Whereabouts(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                const Placement& placement);
+
+    Images holding;                       ///< hosts, of sets of holders; lost ones hold nothing
+    Images on;                            ///< devices, of sets of holders
+    Images needing;                       ///< hosts, of sets of needers
+    std::vector<std::int32_t> new_hosts;  ///< the host of each new rank
+};
+
+}  // namespace tpx

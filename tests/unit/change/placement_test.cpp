@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/placement.hpp"
+
+#include "lib/core/error.hpp"
+#include "tests/unit/change/random_parcels.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+
+using namespace tpx;
+using namespace tpx::testing;
+
+namespace {
+
+// The same counts, with a table of all blocks and hosts.
+class Brute {
+public:
+    Brute(const Instance& instance, const Placement& placement) : instance_{instance}, placement_{placement} {
+        for (const Block& block : placement.blocks) {
+            std::vector<std::int64_t> row;
+            for (std::int32_t h = 0; h < std::ssize(instance.hosts); ++h) row.push_back(cost(block, h));
+            costs.push_back(row);
+        }
+    }
+
+    bool takes(std::size_t block, std::size_t host) const {
+        const Block& it = placement_.blocks[block];
+        return !instance_.hosts[host].lost && instance_.hosts[host].gpus >= it.end - it.begin;
+    }
+
+    struct Best {
+        int spares = 1 << 20;
+        std::int64_t crossing = 0;
+        double longest = 0;  // seconds that one host receives, where NICs differ
+        int moved = 0;       // blocks that are not where the given order puts them
+
+        auto operator<=>(const Best&) const = default;
+    };
+
+    // Whether all hosts that may take blocks receive at one rate.
+    bool are_alike() const {
+        const auto regular = std::ranges::count_if(instance_.hosts, [](const Host& h) { return !h.lost && !h.spare; });
+        std::set<double> rates;
+        for (const Host& host : instance_.hosts) {
+            if (!host.lost && (!host.spare || std::ssize(costs) > regular)) rates.insert(nic(host));
+        }
+        return rates.size() == 1;
+    }
+    static double nic(const Host& host) { return host.nic.value_or(default_rates.nic); }
+    double seconds(std::size_t block, std::size_t host) const {
+        return are_alike() ? 0 : static_cast<double>(costs[block][host]) / nic(instance_.hosts[host]);
+    }
+
+    // The best over all assignments: fewest spare hosts, then least bytes, then the shortest time of the host that
+    // receives longest, then least away from the given order.
+    Best best(const std::vector<std::uint32_t>& given) const {
+        Best least;
+        std::vector<bool> used(instance_.hosts.size());
+        const std::function<void(std::size_t, Best)> go = [&](std::size_t block, Best sum) {
+            if (block == costs.size()) least = std::min(least, sum);
+            if (block == costs.size()) return;
+            for (std::size_t host = 0; host < used.size(); ++host) {
+                if (used[host] || !takes(block, host)) continue;
+                used[host] = true;
+                go(block + 1, {sum.spares + instance_.hosts[host].spare, sum.crossing + costs[block][host],
+                               std::max(sum.longest, seconds(block, host)), sum.moved + (given[block] != host)});
+                used[host] = false;
+            }
+        };
+        go(0, {0, 0, 0, 0});
+        return least;
+    }
+
+    Best of_placement(const std::vector<std::uint32_t>& given) const {
+        Best sum{0, 0, 0, 0};
+        for (std::size_t b = 0; b < costs.size(); ++b) {
+            const std::uint32_t host = placement_.blocks[b].host;
+            sum = {sum.spares + instance_.hosts[host].spare, sum.crossing + costs[b][host],
+                   std::max(sum.longest, seconds(b, host)), sum.moved + (given[b] != host)};
+        }
+        return sum;
+    }
+
+    std::vector<std::vector<std::int64_t>> costs;
+
+private:
+    std::int64_t cost(const Block& block, std::int32_t host) const {
+        std::int64_t bytes = 0;
+        for (const Parcel& parcel : instance_.parcels.parcels) {
+            const auto needers = instance_.parcels.needers[parcel.needers];
+            const auto holders = instance_.parcels.holders[parcel.holders];
+            const bool needed = std::ranges::any_of(needers, [&](auto r) { return block.begin <= r && r < block.end; });
+            const bool held = std::ranges::any_of(
+                holders, [&](auto r) { return instance_.seats[r].host == host && !instance_.hosts[host].lost; });
+            if (needed && !held) bytes += static_cast<std::int64_t>(parcel.bytes);
+        }
+        return bytes;
+    }
+
+    const Instance& instance_;
+    const Placement& placement_;
+};
+
+std::vector<std::uint32_t> given_hosts(const Instance& instance, std::size_t blocks) {
+    std::vector<std::uint32_t> given;
+    for (bool spare : {false, true}) {
+        for (std::uint32_t h = 0; h < instance.hosts.size(); ++h) {
+            if (!instance.hosts[h].lost && instance.hosts[h].spare == spare && given.size() < blocks)
+                given.push_back(h);
+        }
+    }
+    return given;
+}
+
+bool prices_prove(const Instance& instance, const Placement& placement, const Brute& brute) {
+    const auto used = [&](std::size_t host) {
+        return std::ranges::any_of(placement.blocks, [&](const Block& block) { return block.host == host; });
+    };
+    bool spares = false;
+    for (const Block& block : placement.blocks) spares = spares || instance.hosts[block.host].spare;
+    for (std::size_t h = 0; h < instance.hosts.size(); ++h) {
+        if (placement.host_prices[h] > 0 && !(spares && !instance.hosts[h].spare)) return false;
+        if (placement.host_prices[h] != 0 && !used(h)) return false;
+        if (spares && !used(h) && !instance.hosts[h].spare && !instance.hosts[h].lost) return false;
+        if (!spares && instance.hosts[h].spare) continue;
+        for (std::size_t b = 0; b < placement.blocks.size(); ++b) {
+            const std::int64_t slack = brute.costs[b][h] - placement.blocks[b].price - placement.host_prices[h];
+            if (brute.takes(b, h) && slack < 0) return false;
+            if (placement.blocks[b].host == h && slack != 0) return false;
+        }
+    }
+    return true;
+}
+
+// Bytes that `rank` needs and that old ranks on `device` hold.
+std::uint64_t on_device(const Instance& instance, std::int32_t rank, std::int32_t device) {
+    std::uint64_t bytes = 0;
+    for (const Parcel& parcel : instance.parcels.parcels) {
+        const bool needed = std::ranges::binary_search(instance.parcels.needers[parcel.needers], rank);
+        const bool held = std::ranges::any_of(instance.parcels.holders[parcel.holders], [&](std::int32_t old) {
+            const Seat& seat = instance.seats[old];
+            return seat.host >= 0 && !instance.hosts[seat.host].lost && seat.device == device;
+        });
+        if (needed && held) bytes += parcel.bytes;
+    }
+    return bytes;
+}
+
+bool ranks_are_best(const Instance& instance, const Placement& placement) {
+    const std::vector<std::int32_t> firsts = first_devices(instance.hosts);
+    for (const Block& block : placement.blocks) {
+        std::vector<std::int32_t> devices(instance.hosts[block.host].gpus);
+        std::iota(devices.begin(), devices.end(), firsts[block.host]);
+        using Score = std::pair<std::uint64_t, int>;  // bytes there, ranks in the given order
+        const auto score = [&](auto device_of) {
+            Score sum;
+            for (std::int32_t r = block.begin; r < block.end; ++r) {
+                const std::int32_t device = device_of(r);
+                sum.first += on_device(instance, r, device);
+                sum.second += device == firsts[block.host] + r - block.begin;
+            }
+            return sum;
+        };
+        Score best;
+        do {
+            best = std::max(best, score([&](std::int32_t r) { return devices[r - block.begin]; }));
+        } while (std::ranges::next_permutation(devices).found);
+        if (score([&](std::int32_t r) { return placement.devices[r]; }) != best) return false;
+        std::set<std::int32_t> used{&placement.devices[block.begin],
+                                    &placement.devices[block.begin] + block.end - block.begin};
+        if (std::ssize(used) != block.end - block.begin) return false;
+        if (*used.begin() < firsts[block.host] || *used.rbegin() >= firsts[block.host + 1]) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("no assignment of blocks to hosts beats the placement in bytes, then time, and its prices say why") {
+    RandomInstances random{4};
+    int moved = 0;
+    int spares = 0;
+    int differing = 0;
+    for (int i = 0; i < 10'000; ++i) {
+        CAPTURE(i);
+        Extent extent;
+        if (i % 4 == 0) extent = {6, 2, 8, 12, i % 8 == 0 ? 2 : 1000, true};
+        const Instance instance = random(extent);
+        const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
+        const Brute brute{instance, placement};
+        const std::vector<std::uint32_t> given = given_hosts(instance, placement.blocks.size());
+        const Brute::Best best = brute.best(given);
+        const Brute::Best found = brute.of_placement(given);
+        REQUIRE(found.spares == best.spares);
+        REQUIRE(found.crossing == best.crossing);
+        REQUIRE(found.longest == best.longest);
+        if (brute.are_alike()) REQUIRE(found.moved == best.moved);
+        differing += !brute.are_alike() && best.crossing > 0;
+        REQUIRE(placement.crossing == static_cast<std::uint64_t>(best.crossing));
+        REQUIRE(prices_prove(instance, placement, brute));
+        REQUIRE(ranks_are_best(instance, placement));
+        moved += best.moved != 0;
+        spares += best.spares != 0;
+    }
+    CHECK(moved > 1000);
+    CHECK(spares > 100);
+    CHECK(differing > 1000);
+}
+
+TEST_CASE("prices prove placements on many hosts, where state is held and needed widely") {
+    RandomInstances random{9};
+    for (int i = 0; i < 60; ++i) {
+        CAPTURE(i);
+        const Extent extent{40, 3, 70, i % 2 == 0 ? 60 : 15, i % 3 == 0 ? 3 : 1000, true};
+        const Instance instance = random(extent);
+        const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
+        const Brute brute{instance, placement};
+        CHECK(prices_prove(instance, placement, brute));
+        CHECK(placement.crossing ==
+              static_cast<std::uint64_t>(brute.of_placement(given_hosts(instance, placement.blocks.size())).crossing));
+    }
+}
+
+TEST_CASE("a layout that stays is placed as it is, and any permutation of hosts is undone") {
+    const Parcels parcels = grid(3, 4, 5);
+    const std::vector<Host> hosts = uniform_hosts(15, 4);
+    std::vector<std::int32_t> order(hosts.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::mt19937 engine{5};
+    for (int i = 0; i < 20; ++i) {
+        std::vector<Seat> seats;
+        std::vector<std::int32_t> devices;
+        for (std::int32_t rank = 0; rank < parcels.old_ranks; ++rank) {
+            const std::int32_t host = order[rank / 4];
+            const std::int32_t device = host * 4 + (rank + i) % 4;
+            seats.push_back({host, device});
+            devices.push_back(device);
+        }
+        const Placement placement = place(parcels, hosts, seats, false);
+        CHECK(placement.crossing == 0);
+        CHECK(placement.devices == devices);
+        std::shuffle(order.begin(), order.end(), engine);
+    }
+}
+
+TEST_CASE("a pinned order stays, whatever it costs") {
+    const Parcels parcels = grid(2, 2, 2);
+    const std::vector<Host> hosts = uniform_hosts(4, 2);
+    std::vector<Seat> seats;
+    for (std::int32_t rank = 0; rank < 8; ++rank) seats.push_back({3 - rank / 2, 7 - rank});
+    const Placement pinned = place(parcels, hosts, seats, true);
+    CHECK(pinned.pinned);
+    CHECK(pinned.devices == std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7});
+    CHECK(pinned.crossing == 8 * 1700);
+    CHECK(place(parcels, hosts, seats, false).crossing == 0);
+}
+
+TEST_CASE("spare hosts are used only when they must be, lost ones never") {
+    const Parcels parcels = grid(1, 2, 2);
+    std::vector<Host> hosts = uniform_hosts(4, 2);
+    hosts[0].spare = true;
+    hosts[3].lost = true;
+    const std::vector<Seat> seats{{0, 0}, {0, 1}, {3, 6}, {3, 7}};
+    const Placement placement = place(parcels, hosts, seats, false);
+    CHECK(placement.blocks[0].host == 1);
+    CHECK(placement.blocks[1].host == 2);
+    CHECK(placement.crossing == 2 * 2 * 1700);
+    hosts[1].lost = true;
+    const Placement with_spare = place(parcels, hosts, seats, false);
+    CHECK(with_spare.blocks[0].host == 0);
+    CHECK(with_spare.blocks[1].host == 2);
+    CHECK(with_spare.crossing == 2 * 1700);
+}
+
+TEST_CASE("ranks that do not fit and seats that are not there are refused") {
+    const Parcels parcels = grid(1, 2, 2);
+    std::vector<Host> hosts = uniform_hosts(3, 2);
+    std::vector<Seat> seats{{0, 0}, {0, 1}, {1, 2}, {1, 3}};
+    hosts[0].lost = hosts[1].lost = true;
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "4 ranks do not fit on 1 hosts with 2 GPUs in all",
+                         Error);
+    seats[3].host = 3;
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "old rank 3 is on host 3 of 3", Error);
+    seats[3] = {1, 4};
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "old rank 3 is on device 4, which is not of host 'host1'",
+                         Error);
+    seats.pop_back();
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "4 old ranks, but seats for 3", Error);
+    seats = {{2, 4}, {2, 5}, {2, 4}, {2, 5}};
+    hosts[0].lost = false;
+    Parcels huge = grid(1, 2, 2);
+    huge.parcels[0].bytes = std::uint64_t{1} << 62;
+    CHECK_THROWS_WITH_AS(place(huge, hosts, seats, false), "the ranks need 4.6e+18 bytes together, 2^62 or more",
+                         Error);
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/relocation.hpp"
+#include "tests/unit/change/random_parcels.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace tpx::testing {
+
+using Hosts = std::set<std::uint32_t>;
+
+/// A relocation, and what a plain reading of the headers says about it.
+class Case {
+public:
+    Case(const Instance& made, StateIn in, bool pinned, std::uint64_t window = default_window)
+        : instance{made},
+          state{in},
+          placement{place(made.parcels, made.hosts, made.seats, pinned)},
+          relocation{relocate(made.parcels, made.hosts, made.seats, placement, in, true, window)} {}
+
+    std::size_t host_count() const { return instance.hosts.size(); }
+    std::uint32_t host_of(std::int32_t rank) const {
+        const auto block = std::ranges::find_if(placement.blocks, [&](const Block& b) { return rank < b.end; });
+        return block->host;
+    }
+    const Seat* seat(std::int32_t old) const {
+        const Seat& it = instance.seats[old];
+        return it.host < 0 || instance.hosts[it.host].lost ? nullptr : &it;
+    }
+    Hosts holders(const Parcel& parcel) const {
+        Hosts hosts;
+        for (std::int32_t old : instance.parcels.holders[parcel.holders]) {
+            if (seat(old) != nullptr) hosts.insert(seat(old)->host);
+        }
+        return hosts;
+    }
+    Hosts needers(const Parcel& parcel) const {
+        Hosts hosts;
+        for (std::int32_t rank : instance.parcels.needers[parcel.needers]) hosts.insert(host_of(rank));
+        return hosts;
+    }
+    Hosts missing(const Parcel& parcel) const {
+        Hosts hosts = needers(parcel);
+        for (std::uint32_t held : holders(parcel)) hosts.erase(held);
+        return hosts;
+    }
+    /// A host whose switch is not known shares it with nobody.
+    std::string group(std::uint32_t host) const {
+        const std::string& known = instance.hosts[host].switch_group;
+        return known.empty() ? instance.hosts[host].name : known;
+    }
+    /// Whether a host reads a parcel only to send it.
+    bool is_reader(const Parcel& parcel, std::uint32_t host) const {
+        return state == StateIn::stores && !needers(parcel).contains(host);
+    }
+    double nic(std::size_t host) const { return instance.hosts[host].nic.value_or(default_rates.nic); }
+    double disk(std::size_t host) const { return instance.hosts[host].disk_read.value_or(default_rates.disk_read); }
+
+    const Instance& instance;
+    StateIn state;
+    Placement placement;
+    Relocation relocation;
+};
+
+/// Transfers of each parcel into each host tile it, come from holders in the end, and enter each group once.
+inline void check_transfers(const Case& it) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Transfer>> into;
+    for (const Transfer& transfer : it.relocation.transfers) into[{transfer.parcel, transfer.to}].push_back(transfer);
+    for (std::uint32_t p = 0; p < it.instance.parcels.parcels.size(); ++p) {
+        const Parcel& parcel = it.instance.parcels.parcels[p];
+        const Hosts holders = it.holders(parcel);
+        for (std::uint32_t host : it.missing(parcel)) {
+            std::vector<Transfer>& tiles = into[{p, host}];
+            std::ranges::sort(tiles, {}, &Transfer::begin);
+            std::uint64_t end = 0;
+            for (const Transfer& tile : tiles) {
+                REQUIRE(tile.begin == end);
+                REQUIRE(tile.end > tile.begin);
+                REQUIRE((tile.from == from_storage) == holders.empty());
+                end = tile.end;
+            }
+            REQUIRE(end == parcel.bytes);
+        }
+        if (holders.empty()) continue;
+        for (std::uint64_t byte = 0; byte < parcel.bytes; ++byte) {
+            std::map<std::uint32_t, std::uint32_t> from;
+            std::map<std::string, int> entries;
+            for (std::uint32_t host : it.missing(parcel)) {
+                const auto tile =
+                    std::ranges::find_if(into[{p, host}], [&](const Transfer& t) { return byte < t.end; });
+                from[host] = tile->from;
+                entries[it.group(host)] += it.group(host) != it.group(tile->from);
+            }
+            for (const auto& [name, count] : entries) {
+                const bool held = std::ranges::any_of(holders, [&](auto host) { return it.group(host) == name; });
+                REQUIRE(count == (held ? 0 : 1));
+            }
+            for (std::uint32_t host : it.missing(parcel)) {
+                std::size_t steps = 0;
+                while (!holders.contains(host) && steps++ <= from.size()) host = from.at(host);
+                REQUIRE(holders.contains(host));
+            }
+        }
+    }
+    for (const auto& [key, tiles] : into) {
+        if (!tiles.empty()) REQUIRE(it.missing(it.instance.parcels.parcels[key.first]).contains(key.second));
+    }
+}
+
+/// In each round a host sends to at most one host and receives from at most one; where nothing is forwarded and
+/// any byte can be cut off, one host is busy in all rounds.
+inline void check_rounds(const Case& it) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sends;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> receives;
+    std::map<std::uint32_t, Hosts> sending;
+    std::map<std::uint32_t, Hosts> receiving;
+    std::uint32_t rounds = 0;
+    bool forwards = false;
+    for (const Transfer& transfer : it.relocation.transfers) {
+        if (transfer.from == from_storage) continue;
+        REQUIRE((transfer.round == rounds || transfer.round + 1 == rounds));
+        rounds = transfer.round + 1;
+        REQUIRE(sends.try_emplace({transfer.from, transfer.round}, transfer.to).first->second == transfer.to);
+        REQUIRE(receives.try_emplace({transfer.to, transfer.round}, transfer.from).first->second == transfer.from);
+        sending[transfer.from].insert(transfer.round);
+        receiving[transfer.to].insert(transfer.round);
+        forwards |= !it.holders(it.instance.parcels.parcels[transfer.parcel]).contains(transfer.from);
+    }
+    REQUIRE(rounds == it.relocation.rounds);
+    std::size_t busiest = 0;
+    for (const auto& side : {sending, receiving}) {
+        for (const auto& [host, own] : side) busiest = std::max(busiest, own.size());
+    }
+    const bool is_divisible =
+        std::ranges::all_of(it.instance.parcels.parcels, [](const Parcel& p) { return p.element == 1; });
+    if (!forwards && is_divisible) REQUIRE(busiest == it.relocation.rounds);
+}
+
+/// Byte by byte: a host forwards what it received in earlier rounds, whole elements, and keeps no more than the window.
+inline void check_order(const Case& it) {
+    using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>;  // host, parcel, element
+    std::map<Key, std::uint32_t> arrival;
+    std::map<Key, std::uint32_t> departure;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> kept;  // host, round
+    const auto elements = [&](const Transfer& transfer, auto&& visit) {
+        const std::uint32_t size = it.instance.parcels.parcels[transfer.parcel].element;
+        REQUIRE(transfer.begin % size == 0);
+        REQUIRE(transfer.end % size == 0);
+        for (std::uint64_t i = transfer.begin; i < transfer.end; i += size) visit(i);
+    };
+    for (const Transfer& transfer : it.relocation.transfers) {
+        if (transfer.from == from_storage) continue;
+        kept[{transfer.to, transfer.round}] += transfer.end - transfer.begin;
+        elements(transfer, [&](std::uint64_t i) { arrival[{transfer.to, transfer.parcel, i}] = transfer.round; });
+    }
+    for (const Transfer& transfer : it.relocation.transfers) {
+        if (transfer.from == from_storage) continue;
+        const bool held = it.holders(it.instance.parcels.parcels[transfer.parcel]).contains(transfer.from);
+        REQUIRE(transfer.forwards == !held);
+        if (held) kept[{transfer.from, transfer.round}] += transfer.end - transfer.begin;
+        if (held) continue;
+        elements(transfer, [&](std::uint64_t i) {
+            const Key key{transfer.from, transfer.parcel, i};
+            REQUIRE(arrival.at(key) < transfer.round);
+            departure[key] = std::max(departure[key], transfer.round);
+        });
+    }
+    for (const auto& [key, last] : departure) {
+        for (std::uint32_t round = arrival[key] + 1; round <= last; ++round)
+            kept[{std::get<0>(key), round}] += it.instance.parcels.parcels[std::get<1>(key)].element;
+    }
+    std::vector<std::uint64_t> most(it.host_count());
+    for (const auto& [at, bytes] : kept) most[at.first] = std::max(most[at.first], bytes);
+    REQUIRE(it.relocation.staging == most);
+    for (std::uint64_t bytes : most) REQUIRE(bytes <= it.relocation.window);
+}
+
+/// Bytes and loads, counted rank by rank and transfer by transfer.
+inline void check_counts(const Case& it) {
+    std::vector<Bytes> roles(it.instance.parcels.roles.size());
+    std::vector<Load> loads(it.host_count());
+    for (const Parcel& parcel : it.instance.parcels.parcels) {
+        const Hosts holders = it.holders(parcel);
+        const Hosts missing = it.missing(parcel);
+        Hosts first = missing;
+        Bytes& role = roles[parcel.role];
+        for (std::int32_t rank : it.instance.parcels.needers[parcel.needers]) {
+            const std::uint32_t host = it.host_of(rank);
+            const bool there = std::ranges::any_of(it.instance.parcels.holders[parcel.holders], [&](std::int32_t old) {
+                return it.seat(old) != nullptr && it.seat(old)->device == it.placement.devices[rank];
+            });
+            const bool crosses = !there && first.erase(host) == 1;
+            role.needed += parcel.bytes;
+            if (there) (parcel.recut ? role.local : role.kept) += parcel.bytes;
+            if (!there && !crosses) role.same_host += parcel.bytes;
+            if (crosses) (holders.empty() ? role.storage : role.other_host) += parcel.bytes;
+            if (!crosses && (!there || parcel.recut)) loads[host].memory += parcel.bytes;
+        }
+        for (std::uint32_t host : it.needers(parcel)) {
+            const bool stores = it.state == StateIn::stores;
+            if (holders.empty() || (stores && holders.contains(host))) loads[host].disk_read += parcel.bytes;
+            if (stores) loads[host].disk_write += parcel.bytes;
+        }
+    }
+    std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>> read;  // host, parcel, byte: each counts once
+    for (const Transfer& transfer : it.relocation.transfers) {
+        if (transfer.from == from_storage) continue;
+        const std::uint64_t bytes = transfer.end - transfer.begin;
+        loads[transfer.from].nic_out += bytes;
+        loads[transfer.from].memory += bytes;
+        loads[transfer.to].nic_in += bytes;
+        loads[transfer.to].memory += bytes;
+        const Hosts holders = it.holders(it.instance.parcels.parcels[transfer.parcel]);
+        const Parcel& parcel = it.instance.parcels.parcels[transfer.parcel];
+        if (holders.contains(transfer.from) && it.is_reader(parcel, transfer.from)) {
+            for (std::uint64_t byte = transfer.begin; byte < transfer.end; ++byte)
+                loads[transfer.from].disk_read += read.insert({transfer.from, transfer.parcel, byte}).second;
+        }
+    }
+    Bytes total;
+    for (const Bytes& role : roles) total += role;
+    REQUIRE(it.relocation.roles == roles);
+    REQUIRE(it.relocation.total == total);
+    REQUIRE(it.relocation.bound == it.placement.crossing);
+    REQUIRE(it.relocation.meets_bound());
+    for (std::size_t h = 0; h < loads.size(); ++h) {
+        const Load& load = it.relocation.hosts[h];
+        REQUIRE(load.disk_read == loads[h].disk_read);
+        REQUIRE(load.disk_write == loads[h].disk_write);
+        REQUIRE(load.nic_in == loads[h].nic_in);
+        REQUIRE(load.nic_out == loads[h].nic_out);
+        REQUIRE(load.memory == loads[h].memory);
+    }
+}
+
+/// How often hosts send a byte of a parcel at least, in all ways to send it from host to host: into each switch group
+/// once, or not at all where it is held; a byte is read only to be sent as seldom as can be. A way is
+/// [host][0: bytes it reads to send them, 1: other bytes].
+class Ways {
+public:
+    Ways(const Case& it, const Parcel& parcel) : it_{it}, holders_{it.holders(parcel)} {
+        for (std::uint32_t host : it.missing(parcel)) missing_.push_back(host);
+        for (std::uint32_t host : holders_) {
+            if (it.is_reader(parcel, host)) readers_.insert(host);
+        }
+        sent_.resize(it.host_count());
+        if (!holders_.empty()) choose(0);
+    }
+
+    // By hosts whose NICs are in `nics`, and from disks in `disks`.
+    std::uint64_t least(unsigned nics, unsigned disks) const {
+        std::uint64_t least = ~std::uint64_t{0};
+        for (const auto& sent : all_) {
+            std::uint64_t sum = 0;
+            for (std::size_t h = 0; h < sent.size(); ++h)
+                sum += (nics >> h & 1u) * (sent[h][0] + sent[h][1]) + (disks >> h & 1u) * sent[h][0];
+            least = std::min(least, sum);
+        }
+        return all_.empty() ? 0 : least;
+    }
+
+private:
+    void choose(std::size_t i) {
+        if (i == missing_.size()) return void(legal() && all_.insert(sent_).second);
+        for (std::uint32_t from = 0; from < it_.host_count(); ++from) {
+            const bool holds = holders_.contains(from);
+            if (from == missing_[i] || !(holds || std::ranges::find(missing_, from) != missing_.end())) continue;
+            from_[missing_[i]] = from;
+            const std::size_t kind = holds && readers_.contains(from) ? 0 : 1;
+            ++sent_[from][kind];
+            choose(i + 1);
+            --sent_[from][kind];
+        }
+    }
+
+    /// Whether a byte is read only to be sent, and sent, once in a group at most; and to other groups once in all, if
+    /// nobody in a group of those who have it needs it.
+    bool reads_once() const {
+        std::map<std::string, int> inside;
+        int across = 0;
+        bool others = false;  // that need it in a group of those who have it
+        for (std::uint32_t host : holders_) {
+            for (std::uint32_t needer : missing_) others |= it_.group(host) == it_.group(needer);
+        }
+        for (const auto& [to, from] : from_) {
+            if (!readers_.contains(from)) continue;
+            const bool is_inside = it_.group(to) == it_.group(from);
+            if (is_inside && ++inside[it_.group(to)] > 1) return false;
+            if (!is_inside && (others || ++across > 1)) return false;
+        }
+        return true;
+    }
+
+    bool legal() const {
+        if (!reads_once()) return false;
+        std::map<std::string, int> entries;
+        for (std::uint32_t host : holders_) entries[it_.group(host)] = 1;
+        for (const auto& [to, from] : from_) {
+            if (it_.group(to) != it_.group(from) && ++entries[it_.group(to)] > 1) return false;
+            std::uint32_t host = to;
+            for (std::size_t steps = 0; !holders_.contains(host); host = from_.at(host)) {
+                if (steps++ > from_.size()) return false;
+            }
+        }
+        return true;
+    }
+
+    const Case& it_;
+    Hosts holders_;
+    Hosts readers_;
+    std::vector<std::uint32_t> missing_;
+    std::map<std::uint32_t, std::uint32_t> from_;
+    std::vector<std::array<std::uint64_t, 2>> sent_;
+    std::set<std::vector<std::array<std::uint64_t, 2>>> all_;
+};
+
+/// No way to send is done sooner: every set of NICs and disks takes some time, and the longest is what was reached.
+inline void check_sending(const Case& it) {
+    std::vector<Ways> ways;
+    for (const Parcel& parcel : it.instance.parcels.parcels) ways.emplace_back(it, parcel);
+    const bool stores = it.state == StateIn::stores;
+    std::vector<std::uint64_t> own(it.host_count());
+    for (const Parcel& parcel : it.instance.parcels.parcels) {
+        for (std::uint32_t host : it.needers(parcel))
+            own[host] += it.missing(parcel).contains(host) && !it.holders(parcel).empty() ? 0 : parcel.bytes;
+    }
+    const auto bytes_of = [&](unsigned nics, unsigned disks) {
+        std::uint64_t bytes = 0;
+        for (std::size_t p = 0; p < ways.size(); ++p)
+            bytes += it.instance.parcels.parcels[p].bytes * ways[p].least(nics, disks);
+        for (std::size_t h = 0; h < own.size(); ++h) bytes += (disks >> h & 1u) * own[h];
+        return bytes;
+    };
+    const auto rate_of = [&](unsigned nics, unsigned disks) {
+        double rate = 0;
+        for (std::size_t h = 0; h < own.size(); ++h)
+            rate += (nics >> h & 1u) * it.nic(h) + (disks >> h & 1u) * it.disk(h);
+        return rate;
+    };
+    double longest = 0;
+    const unsigned sets = 1u << it.host_count();
+    for (unsigned nics = 0; nics < sets; ++nics) {
+        for (unsigned disks = 0; disks < (stores ? sets : 1); ++disks) {
+            if ((nics & disks) == 0 && (nics | disks) != 0)
+                longest = std::max(longest, static_cast<double>(bytes_of(nics, disks)) / rate_of(nics, disks));
+        }
+    }
+    const SendingBound& bound = it.relocation.sending;
+    REQUIRE(bound.seconds == doctest::Approx(longest).epsilon(1e-12));
+    for (std::size_t h = 0; h < own.size(); ++h) {
+        REQUIRE(it.relocation.hosts[h].nic_out <= static_cast<std::uint64_t>(longest * it.nic(h)) + 1);
+        if (stores) REQUIRE(it.relocation.hosts[h].disk_read <= static_cast<std::uint64_t>(longest * it.disk(h)) + 1);
+    }
+    unsigned nics = 0;
+    unsigned disks = 0;
+    for (std::uint32_t host : bound.hosts) nics |= 1u << host;
+    for (std::uint32_t host : bound.disks) disks |= 1u << host;
+    REQUIRE(bytes_of(nics, disks) == bound.bytes);
+    if (longest > 0) REQUIRE(bound.seconds == doctest::Approx(static_cast<double>(bound.bytes) / rate_of(nics, disks)));
+}
+
+}  // namespace tpx::testing

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/relocation.hpp"
+
+#include "lib/core/error.hpp"
+#include "tests/unit/change/relocation_laws.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+
+using namespace tpx;
+using namespace tpx::testing;
+
+namespace {
+
+// One host holds 1000 bytes that all of `needers` further hosts need.
+Instance broadcast(int needers) {
+    Instance made;
+    made.hosts = uniform_hosts(1 + needers, 1);
+    made.seats = {{0, 0}};
+    made.parcels.old_ranks = 1;
+    made.parcels.new_ranks = 1 + needers;
+    made.parcels.roles = {"weight"};
+    made.parcels.tensors = {"w"};
+    std::vector<std::int32_t> all(1 + needers);
+    std::iota(all.begin(), all.end(), 0);
+    made.parcels.parcels.push_back(
+        {made.parcels.holders.add(std::vector<std::int32_t>{0}), made.parcels.needers.add(all), 0, 0, false, 1000});
+    return made;
+}
+
+}  // namespace
+
+TEST_CASE("transfers cover what is missing, loads add up, and no choice of senders is done sooner") {
+    RandomInstances random{7};
+    for (int i = 0; i < 10'000; ++i) {
+        CAPTURE(i);
+        Extent extent;
+        if (i % 10 == 0) extent = {5, 2, 8, 3, 5, true};
+        const Instance instance = random(extent);
+        const StateIn state = i % 3 == 0 ? StateIn::stores : StateIn::memory;
+        const Case it{instance, state, i % 2 == 0};
+        check_counts(it);
+        check_transfers(it);
+        check_rounds(it);
+        check_order(it);
+        check_sending(it);
+    }
+}
+
+TEST_CASE("no host forwards bytes before it has them, splits elements, or keeps more than the window") {
+    RandomInstances random{23};
+    int forwards = 0, full = 0;
+    for (int i = 0; i < 10'000; ++i) {
+        CAPTURE(i);
+        Instance instance = random({6, 2, 12, 8, 60, true});
+        for (Parcel& parcel : instance.parcels.parcels) {
+            parcel.element = 1u << random.number(0, 3);
+            parcel.bytes *= parcel.element;
+        }
+        const std::uint64_t window = i % 2 == 0 ? static_cast<std::uint64_t>(random.number(64, 128)) : default_window;
+        const Case it{instance, i % 3 == 0 ? StateIn::stores : StateIn::memory, i % 2 == 0, window};
+        check_transfers(it);
+        check_rounds(it);
+        check_order(it);
+        for (const Transfer& transfer : it.relocation.transfers) forwards += transfer.forwards;
+        for (std::uint64_t bytes : it.relocation.staging) full += bytes > window / 2;
+    }
+    CHECK(forwards > 10'000);
+    CHECK(full > 150);
+}
+
+TEST_CASE("chains of hosts are done within a third of the bound") {
+    for (int needers : {2, 7, 60, 250}) {
+        CAPTURE(needers);
+        Instance instance = broadcast(needers);
+        instance.parcels.parcels[0].bytes = 1'000'000'000;
+        for (Host& host : instance.hosts) host.nic = 1e9;
+        const Case it{instance, StateIn::memory, true};
+        CHECK(it.relocation.sending.seconds == doctest::Approx(1));
+        CHECK(it.relocation.seconds_in_step >= 1);
+        CHECK(it.relocation.seconds_in_step < 1.34);
+    }
+}
+
+TEST_CASE("a window that has no room for a few elements is refused") {
+    Instance instance = RandomInstances{1}({});
+    CHECK_THROWS_AS((Case{instance, StateIn::memory, true, 7}), Error);
+}
+
+TEST_CASE("many hosts: transfers cover what is missing and loads add up") {
+    RandomInstances random{17};
+    for (int i = 0; i < 100; ++i) {
+        CAPTURE(i);
+        const Instance instance = random({30, 3, 60, i % 2 == 0 ? 8 : 40, i % 2 == 0 ? 50 : 7, true});
+        const Case it{instance, i % 3 == 0 ? StateIn::stores : StateIn::memory, i % 2 == 0};
+        check_counts(it);
+        check_transfers(it);
+        check_rounds(it);
+        check_order(it);
+        for (std::size_t h = 0; h < it.host_count(); ++h)
+            CHECK(it.relocation.hosts[h].nic_out <=
+                  static_cast<std::uint64_t>(it.relocation.sending.seconds * it.nic(h)) + 1);
+    }
+}
+
+TEST_CASE("a layout that stays moves nothing, wherever its hosts are in the list") {
+    const Parcels parcels = grid(3, 4, 5);
+    const std::vector<Host> hosts = uniform_hosts(15, 4);
+    std::vector<std::int32_t> order(hosts.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::mt19937 engine{5};
+    for (int i = 0; i < 20; ++i) {
+        std::vector<Seat> seats;
+        for (std::int32_t rank = 0; rank < parcels.old_ranks; ++rank)
+            seats.push_back({order[rank / 4], order[rank / 4] * 4 + (rank + i) % 4});
+        const Placement placement = place(parcels, hosts, seats, false);
+        const Relocation relocation = relocate(parcels, hosts, seats, placement, StateIn::memory, false);
+        CHECK(relocation.total.kept == relocation.total.needed);
+        CHECK(relocation.transfers.empty());
+        CHECK(relocation.rounds == 0);
+        CHECK(relocation.sending.hosts.empty());
+        std::shuffle(order.begin(), order.end(), engine);
+    }
+}
+
+TEST_CASE("what one host holds and many need goes from host to host, each byte into a switch group once") {
+    Instance instance = broadcast(7);
+    const Case chain{instance, StateIn::memory, true};
+    for (const Load& load : chain.relocation.hosts) CHECK(load.nic_out <= 1000);
+    CHECK(chain.relocation.sending.bytes == 1000);
+    CHECK(chain.relocation.sending.hosts == std::vector<std::uint32_t>{0});
+    check_transfers(chain);
+    for (int h = 4; h < 8; ++h) instance.hosts[h].switch_group.push_back('b');
+    const Case groups{instance, StateIn::memory, true};
+    check_transfers(groups);
+    std::uint64_t entering = 0;
+    for (const Transfer& transfer : groups.relocation.transfers)
+        entering += (transfer.from < 4) != (transfer.to < 4) ? transfer.end - transfer.begin : 0;
+    CHECK(entering == 1000);
+}
+
+TEST_CASE("a fast host sends what a slow one holds too, when their switches are not known") {
+    Instance instance = broadcast(2);
+    instance.seats = {{0, 0}, {1, 1}};
+    instance.parcels.old_ranks = 2;
+    instance.parcels.new_ranks = 3;
+    instance.parcels.holders = {};
+    instance.parcels.needers = {};
+    instance.parcels.parcels[0].holders = instance.parcels.holders.add(std::vector<std::int32_t>{0, 1});
+    instance.parcels.parcels[0].needers = instance.parcels.needers.add(std::vector<std::int32_t>{2});
+    instance.hosts[0].nic = 1;
+    instance.hosts[1].nic = 9;
+    instance.hosts[1].switch_group = "leaf";  // host 0 and the receiver may be on any switch
+    const Case it{instance, StateIn::memory, true};
+    CHECK(it.relocation.hosts[0].nic_out == 100);
+    CHECK(it.relocation.hosts[1].nic_out == 900);
+}
+
+TEST_CASE("a host reads from its store once what it needs and sends, or sends to several") {
+    Instance instance = broadcast(3);  // host 0 needs the bytes too
+    const Case both{instance, StateIn::stores, true};
+    CHECK(both.relocation.hosts[0].disk_read == 1000);
+    instance.parcels.needers = {};
+    instance.parcels.parcels[0].needers = instance.parcels.needers.add(std::vector<std::int32_t>{1, 2, 3});
+    const Case others{instance, StateIn::stores, true};
+    CHECK(others.relocation.hosts[0].disk_read == 1000);
+    CHECK(others.relocation.hosts[0].nic_out == 1000);
+}
+
+TEST_CASE("what no host holds any more is read from storage, or refused") {
+    Instance instance = broadcast(2);
+    instance.hosts[0].lost = true;
+    instance.parcels.new_ranks = 2;
+    instance.parcels.needers = {};
+    instance.parcels.parcels[0].needers = instance.parcels.needers.add(std::vector<std::int32_t>{0, 1});
+    const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
+    const Relocation read =
+        relocate(instance.parcels, instance.hosts, instance.seats, placement, StateIn::memory, true);
+    CHECK(read.total.storage == 2000);
+    CHECK(read.hosts[1].disk_read == 1000);
+    CHECK(read.bound == 2000);
+    CHECK(read.meets_bound());
+    CHECK_THROWS_WITH_AS(relocate(instance.parcels, instance.hosts, instance.seats, placement, StateIn::memory, false),
+                         "tensor 'w': no host holds 1000 bytes of its weight (1000 bytes in all; lost: host0)", Error);
+}
