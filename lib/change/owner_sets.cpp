@@ -3,21 +3,25 @@
 
 namespace tpx {
 
-std::size_t OwnerSets::Hash::operator()(const Owner& owner) const {
-    std::uint64_t state = 0;
-    for (int coordinate : {owner.stage, owner.block, owner.part, owner.shard}) {
-        state = (state ^ static_cast<std::uint32_t>(coordinate)) * 0x9e3779b97f4a7c15;
-        state ^= state >> 29;
-    }
-    return state;
-}
-
 std::uint32_t OwnerSets::number(const Owner& owner) {
-    const auto known = numbers_.find(owner);
-    if (known != numbers_.end()) return known->second;
-    const std::uint32_t number = sets_.add(grid_.ranks_of(owner, sharing_));
-    numbers_.emplace(owner, number);
-    return number;
+    const auto stages = static_cast<std::size_t>(grid_.stage.size) + 1;  // and one that stands for both ends
+    const auto at_stage = static_cast<std::size_t>(owner.stage == Owner::both_ends ? grid_.stage.size : owner.stage);
+    std::size_t choice = 0;
+    std::size_t index = at_stage;
+    std::size_t size = stages;
+    const auto add = [&](int coordinate, int coordinates) {
+        choice = choice * 2 + (coordinate >= 0 ? 1 : 0);
+        if (coordinate < 0) return;
+        index = index * static_cast<std::size_t>(coordinates) + static_cast<std::size_t>(coordinate);
+        size *= static_cast<std::size_t>(coordinates);
+    };
+    add(owner.block, grid_.block.size);
+    add(owner.part, grid_.part.size);
+    add(owner.shard, grid_.shards(sharing_));
+    std::vector<std::uint32_t>& numbers = numbers_[choice];
+    if (numbers.empty()) numbers.assign(size, unknown);
+    if (numbers[index] == unknown) numbers[index] = sets_.add(grid_.ranks_of(owner, sharing_));
+    return numbers[index];
 }
 
 }  // namespace tpx

@@ -4,8 +4,9 @@
 #include "lib/change/parcel.hpp"
 #include "lib/layout/grid.hpp"
 
+#include <array>
 #include <cstdint>
-#include <unordered_map>
+#include <vector>
 
 namespace tpx {
 
@@ -15,18 +16,17 @@ public:
     /// `sets` receives the sets and must outlive this.
     OwnerSets(const Grid& grid, Sharing sharing, RankSets& sets) : grid_{grid}, sharing_{sharing}, sets_{sets} {}
 
-    /// The number in `sets` of the ranks of `owner`.
+    /// The number in `sets` of the ranks of `owner`, whose stage is not any.
     std::uint32_t number(const Owner& owner);
 
 private:
-    struct Hash {
-        std::size_t operator()(const Owner& owner) const;
-    };
+    static constexpr std::uint32_t unknown = ~0u;
 
     Grid grid_;
     Sharing sharing_;
     RankSets& sets_;
-    std::unordered_map<Owner, std::uint32_t, Hash> numbers_;
+    /// Numbers by coordinates; one table for each choice of coordinates that are any.
+    std::array<std::vector<std::uint32_t>, 8> numbers_;
 };
 
 }  // namespace tpx
