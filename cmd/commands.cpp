@@ -126,6 +126,13 @@ void add_plan_hosts(Command& command, PlanOptions& options) {
     command.option("--lost", &options.lost, "NAMES", "Hosts that failed, such as n3,n[7-9]");
     command.option("--spare", &options.spare, "NAMES", "Empty hosts to use only if the others are too few");
     command.flag("--pin", &options.pin, "Place the new ranks on hosts in order; do not optimize");
+    command.flag("--survive", &options.survive, "Report which hosts can be lost together after the change")
+        .details(
+            "The report contains the hosts that are the only ones to hold some state, and the bytes of one more copy.");
+    command.flag("--derive-weights", &options.derive_weights, "With --model: do not move weights, derive them")
+        .details(
+            "Each rank rounds its weights from the fp32 master weights, which it gets anyway. Rejected if ZeRO splits "
+            "the master weights further than the weights.");
     command.option("--state-in", &options.state, "S", "Where the current state is stored")
         .choices({"memory", "stores", "shared"})
         .standard("shared for CKPT, memory for --model")

@@ -58,6 +58,8 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string sequence;
     std::string throughput;
     bool pin = false;
+    bool survive = false;
+    bool derive_weights = false;
     bool list = false;
     std::string sample;
     bool full = false;

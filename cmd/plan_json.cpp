@@ -166,6 +166,8 @@ nlohmann::ordered_json plan_json(const Planned& planned) {
     json["estimate"] = !planned.prediction.is_bound();
     json["seconds"] = planned.prediction.seconds();
     json["binding"] = planned.prediction.resources[planned.prediction.binding].resource;
+    if (planned.peak) json["peak_memory"] = peak_json(*planned.peak);
+    if (planned.survival) json["survival"] = survival_json(planned);
     json["notes"] = planned.notes;
     if (planned.checkpoint) {
         for (const std::string& note : planned.checkpoint->conversion.notes) json["notes"].push_back(note);

@@ -17,6 +17,14 @@ nlohmann::ordered_json plan_json(const Planned& planned);
 /// The report for people.
 void print_plan(const Planned& planned, Output& out);
 
+/// What --survive adds to the report.
+void print_survival(const Planned& planned, Output& out);
+nlohmann::ordered_json survival_json(const Planned& planned);
+
+/// The memory of the device that has least left while state in device memory moves.
+void print_peak(const Planned& planned, Output& out);
+nlohmann::ordered_json peak_json(const PeakMemory& peak);
+
 /// What --list prints: of a checkpoint the boxes that go from file to file, of a model the transfers between hosts with
 /// the tensors they are of.
 void list_moves(const Planned& planned, Output& out);

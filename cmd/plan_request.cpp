@@ -38,7 +38,8 @@ private:
 
     void compare_model() const {
         if (!plan_.model) throw Error{Exit::no, "{}: was made for a checkpoint, not for a model", options_.check};
-        const ModelState given = given_model(options_);
+        ModelState given = given_model(options_);
+        if (options_.derive_weights) std::erase_if(given.roles, [](const StateRole& r) { return !r.is_optimizer(); });
         require_equal("--model", plan_.model->name, given.name);
         formats::PlanFile a, b;
         a.model = plan_.model;

@@ -199,6 +199,8 @@ void print_plan(const Planned& planned, Output& out) {
     print_schedule(planned, out);
     print_proof(planned, out);
     print_time(planned, out);
+    print_peak(planned, out);
+    print_survival(planned, out);
 }
 
 void list_moves(const Planned& planned, Output& out) {

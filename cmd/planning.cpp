@@ -88,11 +88,34 @@ std::vector<std::uint64_t> bytes_by_rank(std::span<const Tensor> tensors, std::s
     return bytes;
 }
 
-void place_and_relocate(Planned& planned, bool pin, bool storage) {
-    planned.placement = place(planned.parcels, planned.hosts, planned.seats, pin);
+// The device that has least memory left at its peak; where no memory is known, the fullest one.
+PeakMemory fullest_device(const Planned& planned) {
+    const std::vector<PeakMemory> peaks = peak_memory(planned.parcels, planned.hosts, planned.seats, planned.placement,
+                                                      planned.relocation, planned.held_before, planned.held_after);
+    return *std::ranges::max_element(peaks, {}, [&](const PeakMemory& peak) {
+        return static_cast<double>(peak.peak()) - planned.hosts[peak.host].device_memory.value_or(0);
+    });
+}
+
+void note_peak(Planned& planned) {
+    planned.peak = fullest_device(planned);
+    const PeakMemory& peak = *planned.peak;
+    const Host& host = planned.hosts[peak.host];
+    if (!host.device_memory || static_cast<double>(peak.peak()) <= *host.device_memory) return;
+    planned.notes.push_back(fmt::format(
+        "old and new state do not fit together: device {} of host '{}' would hold {}, it has {}; go through storage, "
+        "or "
+        "change in two steps",
+        peak.device, host.name, format_bytes(static_cast<double>(peak.peak())), format_bytes(*host.device_memory)));
+}
+
+void place_and_relocate(Planned& planned, const PlanOptions& options, bool storage) {
+    planned.placement = place(planned.parcels, planned.hosts, planned.seats, options.pin);
     check_device_memory(planned.hosts, planned.placement, planned.held_after);
     planned.relocation = relocate(planned.parcels, planned.hosts, planned.seats, planned.placement, planned.state,
                                   storage, planned.window);
+    if (planned.state == StateIn::memory) note_peak(planned);
+    if (options.survive) planned.survival = survival_of(planned.parcels, planned.hosts, planned.placement);
 }
 
 // Fills `checkpoint` with what `options` make of the checkpoint at `path`.
@@ -163,7 +186,7 @@ Planned plan_checkpoint(const PlanOptions& options) {
                    change.roles_of_tensors, change.roles, static_cast<int>(planned.seats.size()), planned.to.ranks());
     planned.held_before = bytes_by_rank(change.conversion.source_tensors, change.held, planned.parcels.old_ranks);
     planned.held_after = bytes_by_rank(change.conversion.target_tensors, change.needed, planned.parcels.new_ranks);
-    place_and_relocate(planned, options.pin, !merged && planned.state != StateIn::memory);
+    place_and_relocate(planned, options, !merged && planned.state != StateIn::memory);
     const std::vector<Load> loads =
         planned.state == StateIn::shared
             ? storage_loads(planned.hosts, change.certificate.bytes_read, change.certificate.bytes_written)
@@ -185,14 +208,31 @@ ModelState given_model(const PlanOptions& options) {
                                options.roles.empty() ? "train" : options.roles);
 }
 
-void plan_model(Planned& planned, const ModelState& model, const Layout& from, const Layout& to, bool pin) {
-    planned.model = model;
+// Weights are the masters rounded, so a rank that gets the masters of its weights needs no weights sent.
+ModelState without_weights(Planned& planned, ModelState model, const Layout& to) {
+    const auto role = [&](std::string_view name) { return std::ranges::find(model.roles, name, &StateRole::name); };
+    const auto weight = role("weight");
+    if (weight == model.roles.end() || role("master") == model.roles.end())
+        throw Error{Exit::usage, "--derive-weights: the state has no weights with masters (see --roles)"};
+    if (sharing_of(to, false) != sharing_of(to, true))
+        throw Error{Exit::usage, "--derive-weights: under zero={} a rank has the masters of a part of its weights only",
+                    to.zero};
+    const auto bytes = static_cast<double>(parameters(model) * itemsize(weight->dtype));
+    planned.notes.push_back(fmt::format(
+        "weights ({} per copy of the model) are not moved: ranks round them from masters", format_bytes(bytes)));
+    model.roles.erase(weight);
+    return model;
+}
+
+void plan_model(Planned& planned, const ModelState& model, const Layout& from, const Layout& to,
+                const PlanOptions& options) {
+    planned.model = options.derive_weights ? without_weights(planned, model, to) : model;
     planned.from = from;
     planned.to = to;
-    planned.parcels = spread(model, from, to);
+    planned.parcels = spread(*planned.model, from, to);
     planned.held_before = held_bytes(model, from);
     planned.held_after = held_bytes(model, to);
-    place_and_relocate(planned, pin, planned.state == StateIn::shared);
+    place_and_relocate(planned, options, planned.state == StateIn::shared);
     const bool is_mixed = planned.relocation.total.storage > 0;
     if (planned.state == StateIn::shared && !is_mixed) {
         planned.prediction = predict(planned.hosts, reading_loads(planned.parcels, planned.placement, planned.hosts));
@@ -210,6 +250,7 @@ void plan_model(Planned& planned, const ModelState& model, const Layout& from, c
 Planned make_planned(const PlanOptions& options) {
     if (options.model.empty()) {
         if (!options.roles.empty()) throw Error{Exit::usage, "--roles: a checkpoint says itself what it keeps"};
+        if (options.derive_weights) throw Error{Exit::usage, "--derive-weights needs --model"};
         return plan_checkpoint(options);
     }
     if (!options.checkpoint.empty()) throw Error{Exit::usage, "CKPT and --model exclude each other"};
@@ -223,7 +264,7 @@ Planned make_planned(const PlanOptions& options) {
     planned.window = options.window.value_or(default_window);
     planned.hosts = given_hosts(options, std::max(from.ranks(), to.ranks()));
     planned.seats = given_seats(options, planned.hosts, from.ranks());
-    plan_model(planned, given_model(options), from, to, options.pin);
+    plan_model(planned, given_model(options), from, to, options);
     return planned;
 }
 

@@ -6,7 +6,9 @@
 #include "formats/conversion.hpp"
 #include "lib/change/certificate.hpp"
 #include "lib/change/cost.hpp"
+#include "lib/change/peak_memory.hpp"
 #include "lib/change/relocation.hpp"
+#include "lib/change/survival.hpp"
 #include "lib/layout/model.hpp"
 
 #include <filesystem>
@@ -44,6 +46,8 @@ struct Planned {
     Placement placement;
     Relocation relocation;
     Prediction prediction;
+    std::optional<PeakMemory> peak;          ///< of the device with least memory left; only for state in device memory
+    std::optional<Survival> survival;        ///< if it was asked for
     std::vector<std::string> notes;          ///< what a user should know; those of a checkpoint's conversion aside
     std::vector<std::uint64_t> held_before;  ///< bytes of each old rank
     std::vector<std::uint64_t> held_after;   ///< bytes of each new rank
@@ -53,7 +57,8 @@ struct Planned {
 Planned make_planned(const PlanOptions& options);
 
 /// Plans `model` from one layout to another on hosts that are known; `planned` has `hosts`, `seats` and `state`.
-void plan_model(Planned& planned, const ModelState& model, const Layout& from, const Layout& to, bool pin);
+void plan_model(Planned& planned, const ModelState& model, const Layout& from, const Layout& to,
+                const PlanOptions& options);
 
 /// The description of the model that `options` name.
 ModelState given_model(const PlanOptions& options);

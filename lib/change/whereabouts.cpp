@@ -6,9 +6,8 @@
 #include <algorithm>
 
 namespace tpx {
-namespace {
 
-std::vector<std::int32_t> hosts_of(std::span<const Host> hosts, std::span<const std::int32_t> devices) {
+std::vector<std::int32_t> hosts_of_devices(std::span<const Host> hosts, std::span<const std::int32_t> devices) {
     const std::vector<std::int32_t> firsts = first_devices(hosts);
     std::vector<std::int32_t> result;
     result.reserve(devices.size());
@@ -17,13 +16,11 @@ std::vector<std::int32_t> hosts_of(std::span<const Host> hosts, std::span<const 
     return result;
 }
 
-}  // namespace
-
 Whereabouts::Whereabouts(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
                          const Placement& placement)
     : holding{images(parcels.holders, seat_hosts(hosts, old_ranks, parcels.old_ranks))},
       on{images(parcels.holders, seat_devices(hosts, old_ranks))},
-      new_hosts{hosts_of(hosts, placement.devices)} {
+      new_hosts{hosts_of_devices(hosts, placement.devices)} {
     needing = images(parcels.needers, new_hosts);
 }
 

@@ -21,4 +21,7 @@ struct Whereabouts {
     std::vector<std::int32_t> new_hosts;  ///< the host of each new rank
 };
 
+/// The host of each of `devices`, which are numbered over all hosts.
+std::vector<std::int32_t> hosts_of_devices(std::span<const Host> hosts, std::span<const std::int32_t> devices);
+
 }  // namespace tpx

@@ -68,7 +68,7 @@ Planned planned_model(const Planned& like, const ModelState& model) {
     Planned plan{.state = like.state};
     plan.hosts = like.hosts;
     plan.seats = like.seats;
-    plan_model(plan, model, *like.from, like.to, false);
+    plan_model(plan, model, *like.from, like.to, {});
     return plan;
 }
 
