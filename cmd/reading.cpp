@@ -98,6 +98,9 @@ nlohmann::ordered_json to_json(const Layout& layout) {
             {"fsdp", layout.fsdp},
             {"hsdp", layout.hsdp()},
             {"fsdp_dim", layout.fsdp_dim},
+            {"zero", layout.zero},
+            {"stages", layout.stages},
+            {"order", layout.order},
             {"first", layout.first ? nlohmann::ordered_json(*layout.first) : nullptr},
             {"last", layout.last ? nlohmann::ordered_json(*layout.last) : nullptr}};
 }
