@@ -21,7 +21,7 @@ formats::CheckpointPlan stored_change(const CheckpointChange& change, const Parc
     const formats::Conversion& conversion = change.conversion;
     const Catalogue& catalogue = change.opened.source.checkpoint.catalogue;
     formats::CheckpointPlan stored;
-    stored.path = catalogue.directory.string();
+    stored.path = change.path;
     stored.source_digest = catalogue_digest(catalogue);
     stored.settings.format = formats::name(change.target.format);
     stored.settings.dialect = change.target.dialect;
@@ -74,7 +74,7 @@ void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, O
     out.result("  {} of {} ranks need what its {} parcels say\n", plan.hosts->ranks, plan.hosts->of_ranks,
                plan.hosts->parcels);
     if (plan.hosts->cells > 0)
-        out.result("  {} cells say which elements the bytes of the parcels are\n", plan.hosts->cells);
+        out.result("  {} cells name every element of the parcels, each once\n", plan.hosts->cells);
     out.result("  {} transfers bring {} into hosts, each byte once, and hosts forward only what they have\n",
                plan.hosts->transfers, size(plan.hosts->crossing));
     out.result("  {}\n", plan.hosts->pinned

@@ -5,9 +5,9 @@
 
 namespace tpx {
 
-/// Throws Error unless cells follow each other in the parcels, from their first byte to their last, each within its
-/// tensor, of its parcel's role and size of an element. Whether their elements are those of the parcel, PieceNeeds
-/// finds.
+/// Throws Error unless the cells of each parcel follow each other from its first byte to its last, and each cell lies
+/// within its tensor and has the role and the element size of its parcel. PieceNeeds checks that the elements are those
+/// of the parcel.
 void check_cells(const HeldTables& held, const HostTables& hosts);
 
 }  // namespace tpx

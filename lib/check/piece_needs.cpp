@@ -39,9 +39,9 @@ PieceNeeds::PieceNeeds(const PlanTables& tables, ParcelBook& book) : held_{*tabl
     check_pieces(held_.after);
     before_ = by_tensor(held_.before);
     after_ = by_tensor(held_.after);
-    if (!held_.cells.box.empty()) told_.resize(held_.tensors.size());
+    if (!held_.cells.box.empty()) cells_.resize(held_.tensors.size());
     for (std::size_t i = 0; i < held_.cells.box.size(); ++i)
-        told_[held_.cells.tensor[i]].push_back({held_.cells.box[i], held_.cells.parcel[i]});
+        cells_[held_.cells.tensor[i]].push_back({held_.cells.box[i], held_.cells.parcel[i]});
     const auto& names = tables.hosts->tensors;
     const auto same = [](const Tensor& tensor, const std::string& name) { return tensor.name == name; };
     if (!std::ranges::equal(held_.tensors, names, same)) throw failure("parcels/names: they are not those of tensors");
@@ -108,7 +108,7 @@ void PieceNeeds::add(std::uint32_t tensor, std::span<const Box> own) {
         };
         look(before_[tensor], near.before);
         look(after_[tensor], near.after);
-        if (!told_.empty()) look(told_[tensor], near.told);
+        if (!cells_.empty()) look(cells_[tensor], near.cells);
         std::vector<std::vector<Index>> axes;
         for (int axis = 0; axis < own[i].size(); ++axis) axes.push_back(ends(own[i][axis], axis, cuts));
         for_each_cell(axes, {}, [&](const Box& cell) {
@@ -143,16 +143,16 @@ void PieceNeeds::add_cell(std::uint32_t tensor, const Box& cell, const Near& nea
     const std::uint32_t parcel =
         book_.add(*holders, *needers, roles_[tensor], recut, tensor, static_cast<std::uint64_t>(volume(cell)),
                   static_cast<std::uint32_t>(itemsize(of.dtype)));
-    if (!told_.empty()) compare(tensor, cell, near, parcel);
+    if (!cells_.empty()) compare(tensor, cell, near, parcel);
 }
 
 void PieceNeeds::compare(std::uint32_t tensor, const Box& cell, const Near& near, std::uint32_t parcel) const {
     int cells = 0;
-    for (const Told* told : near.told) {
-        if (!contains(told->box, cell)) continue;
-        if (told->parcel != parcel)
+    for (const FileCell* own : near.cells) {
+        if (!contains(own->box, cell)) continue;
+        if (own->parcel != parcel)
             throw failure("cells: {} of tensor '{}' is in parcel {}, not {}", to_string(cell),
-                          held_.tensors[tensor].name, parcel, told->parcel);
+                          held_.tensors[tensor].name, parcel, own->parcel);
         ++cells;
     }
     if (cells != 1)

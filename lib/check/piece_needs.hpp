@@ -13,8 +13,8 @@ public:
     /// Throws Error when a piece or a cell lies outside its tensor, or its tensor is of a role that is not there.
     PieceNeeds(const PlanTables& tables, ParcelBook& book);
 
-    /// Adds to the book all that new rank `rank` needs, by who holds it. Throws Error unless each element of it is in
-    /// one cell, of the parcel that it belongs to; see check_cells.
+    /// Adds to the book all that new rank `rank` needs, by who holds it. If the file has cells, throws Error unless
+    /// each of these elements is in exactly one cell, and this cell is of the parcel that the element belongs to.
     void add(std::int32_t rank);
 
 private:
@@ -24,15 +24,15 @@ private:
         std::vector<std::int32_t> ranks;
     };
     using Boxes = std::vector<Same>;
-    /// Elements of which the file says in which parcel they are.
-    struct Told {
+    /// A cell of the file.
+    struct FileCell {
         Box box;
         std::uint32_t parcel = 0;
     };
     /// What is near a box that a rank needs.
     struct Near {
         std::vector<const Same*> before, after;
-        std::vector<const Told*> told;
+        std::vector<const FileCell*> cells;
     };
 
     void check_pieces(const std::vector<Piece>& pieces) const;
@@ -44,7 +44,7 @@ private:
     const HeldTables& held_;
     ParcelBook& book_;
     std::vector<Boxes> before_, after_;               // by tensor
-    std::vector<std::vector<Told>> told_;             // by tensor; empty: the file does not say
+    std::vector<std::vector<FileCell>> cells_;        // by tensor; empty: the file has no cells
     std::vector<std::vector<std::uint32_t>> pieces_;  // of new ranks, by tensor
     std::vector<std::uint32_t> roles_;                // of tensors
 };

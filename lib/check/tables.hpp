@@ -93,7 +93,7 @@ struct HeldTables {
         std::vector<std::uint32_t> parcel, tensor;
         std::vector<std::uint64_t> begin;
         std::vector<Box> box;
-    } cells;  ///< which elements the bytes of parcels are; none: the file does not say
+    } cells;  ///< the elements of parcels; empty: the file has none
 };
 
 struct PlanTables {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""same_pieces.py EXECUTED WRITTEN: whether what examples/execute_plan.py left in EXECUTED/rank-N.safetensors is what tpx
-reshard wrote to WRITTEN, a folder of safetensors with one or more files for each rank. The files are read without tpx:
-the box of a piece is its saved_offsets and shape in the header. Prints how many pieces and bytes agree."""
+"""same_pieces.py EXECUTED WRITTEN: whether what examples/execute_plan.py wrote to EXECUTED/rank-N.safetensors is what
+tpx reshard wrote to WRITTEN, a folder of safetensors with one or more files for each rank. The files are read without
+tpx: the box of a piece is its saved_offsets and shape in the header. Prints how many pieces and bytes agree."""
 import json
 import re
 import sys
