@@ -20,7 +20,8 @@ trap 'rm -rf "$scratch"' EXIT
 
 # Example $1 of the page.
 example() {
-    awk -v wanted="$1" '/^\.Bd -literal/ { inside = 1; count++; next } /^\.Ed/ { inside = 0 } inside && count == wanted' \
+    awk -v wanted="$1" '/^\.Sh/ { is_here = $2 == "EXAMPLES" } !is_here { next }
+        /^\.Bd -literal/ { inside = 1; count++; next } /^\.Ed/ { inside = 0 } inside && count == wanted' \
         man/tpx-plan.5.in
 }
 
