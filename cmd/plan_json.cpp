@@ -58,6 +58,8 @@ Json hosts_json(const Planned& planned) {
                         {"disk_read", load.disk_read},
                         {"disk_write", load.disk_write},
                         {"copied", load.memory},
+                        {"device_copy", load.device_copy},
+                        {"device_link", load.device_link},
                         {"staging", planned.relocation.staging[h]}});
     }
     return list;

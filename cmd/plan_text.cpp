@@ -103,14 +103,31 @@ std::string resource_words(const Planned& planned, const ResourceBound& resource
                        resource.assumed ? " (assumed)" : "");
 }
 
+// Bytes copied at rates that nobody gave, of which the prediction says nothing.
+struct Uncounted {
+    std::uint64_t copies = 0;  // inside devices
+    std::uint64_t links = 0;   // between devices of a host
+};
+
+Uncounted uncounted_copies(const Planned& planned) {
+    const auto lacks = [&](auto rate, auto load) {
+        for (std::size_t h = 0; h < planned.hosts.size(); ++h)
+            if (!(planned.hosts[h].*rate) && planned.relocation.hosts[h].*load > 0) return true;
+        return false;
+    };
+    const Bytes& total = planned.relocation.total;
+    if (planned.state != StateIn::memory) return {};
+    return {lacks(&Host::device_copy, &Load::device_copy) ? total.local : 0,
+            lacks(&Host::device_link, &Load::device_link) ? total.same_host : 0};
+}
+
 void print_time(const Planned& planned, Output& out) {
     const Prediction& prediction = planned.prediction;
     const char* way = planned.state == StateIn::shared   ? "through shared storage"
                       : planned.state == StateIn::stores ? "between stores"
                                                          : "between devices";
-    const Bytes& total = planned.relocation.total;
-    const bool is_copied = planned.state == StateIn::memory && total.local + total.same_host > 0;
-    if (prediction.seconds() == 0 && is_copied)
+    const Uncounted uncounted = uncounted_copies(planned);
+    if (prediction.seconds() == 0 && uncounted.copies + uncounted.links > 0)
         out.result("time   unknown: nothing crosses between hosts, and rates inside hosts are not known\n");
     else if (prediction.is_bound())
         out.result("time   at least {} {}\n", format_seconds(prediction.seconds()), way);
@@ -121,11 +138,12 @@ void print_time(const Planned& planned, Output& out) {
         out.result("time   estimate {} {}\n", format_seconds(prediction.seconds()), way);
     for (const ResourceBound& resource : prediction.resources) {
         const bool is_ignored = resource.resource == "memory" && planned.state == StateIn::memory;
-        if (resource.bytes > 0 && !is_ignored) out.result("       {}\n", resource_words(planned, resource));
+        if (resource.bytes > 0 && resource.rate > 0 && !is_ignored)
+            out.result("       {}\n", resource_words(planned, resource));
     }
-    if (is_copied)
-        out.result("       not counted: {} copied inside devices, {} between devices of a host\n", size(total.local),
-                   size(total.same_host));
+    if (uncounted.copies + uncounted.links > 0)
+        out.result("       not counted: {} copied inside devices, {} between devices of a host\n",
+                   size(uncounted.copies), size(uncounted.links));
 }
 
 }  // namespace

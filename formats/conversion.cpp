@@ -25,7 +25,7 @@
 #include "formats/target_states.hpp"
 #include "formats/unknown_tensors.hpp"
 #include "lib/core/error.hpp"
-#include "lib/layout/shard.hpp"
+#include "lib/layout/shard_map.hpp"
 
 #include <algorithm>
 #include <set>
@@ -43,13 +43,14 @@ bool needs_weights(const Source& source, const Target& target) {
 std::vector<Piece> assign(const Expressed& expressed, const Target& target, int layer_count) {
     const std::vector<int> stages =
         target.layout.pp > 1 ? stages_of_layers(target.layout, layer_count) : std::vector<int>{};
+    const ShardMap map{target.layout, cutting_of(target.format), stages};
+    const Sharing sharing = stored_sharing(target.layout);
     std::vector<std::uint64_t> load(target.layout.ranks(), 0);
     std::vector<Piece> pieces;
     for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
         const Tensor& tensor = expressed.tensors[t];
-        for (const Shard& shard : shards(expressed.reading, tensor, expressed.reading.meanings[t], target.layout,
-                                         stages, cutting_of(target.format))) {
-            const std::vector<int> ranks = holders(target.layout, shard);
+        for (const Shard& shard : map.shards(expressed.reading, tensor, expressed.reading.meanings[t], sharing)) {
+            const std::vector<int> ranks = map.ranks(shard, sharing);
             const int owner = *std::ranges::min_element(ranks, {}, [&](int rank) { return load[rank]; });
             load[owner] += static_cast<std::uint64_t>(volume(shard.box) * itemsize(tensor.dtype));
             Piece piece{.tensor = t, .box = shard.box, .rank = owner};

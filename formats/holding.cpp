@@ -3,42 +3,46 @@
 
 #include "formats/dcp/dcp.hpp"
 #include "formats/deepspeed/replicas.hpp"
+#include "formats/factor_groups.hpp"
 #include "formats/join.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
-#include "lib/layout/grid.hpp"
-#include "lib/layout/shard.hpp"
+#include "lib/layout/shard_map.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
 namespace tpx::formats {
 namespace {
 
-/// Stored tensors as ranks of a layout hold them: shards of tensor, pipeline, expert and FSDP parallelism, and of what
-/// ZeRO shares each rank's part of the shard, cut along axis 0 (fsdp_dim) of each canonical tensor.
-class Holding {
+/// Expands a ShardMap by piece: what each rank holds of stored tensors, as pieces of canonical tensors. The shards of
+/// tensor, pipeline, expert and FSDP parallelism are boxes of stored tensors; ZeRO splits the canonical tensors in
+/// them.
+class Expansion {
 public:
-    Holding(const Reading& reading, std::span<const Tensor> tensors, std::span<const std::vector<NumberedPart>> parts,
-            const Layout& layout, Format format)
-        : reading_{reading}, tensors_{tensors}, parts_{parts}, layout_{layout}, cutting_{cutting_of(format)} {
-        if (layout.pp > 1) stages_ = stages_of_layers(layout, layers(reading, tensors));
-    }
+    Expansion(const Reading& reading, std::span<const Tensor> tensors, std::span<const std::vector<NumberedPart>> parts,
+              const Layout& layout, Format format)
+        : reading_{reading},
+          tensors_{tensors},
+          parts_{parts},
+          map_{layout, cutting_of(format),
+               layout.pp > 1 ? stages_of_layers(layout, layers(reading, tensors)) : std::vector<int>{}} {}
 
     std::vector<Piece> run(std::span<const std::string> roles) {
         std::vector<Piece> whole_shards;
         for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
             if (parts_[t].empty()) continue;
-            const Sharing sharing = sharing_of(layout_, roles[t] != "weight" && roles[t] != "extra");
-            Layout cut = layout_;
-            if (sharing == Sharing::zero) cut.fsdp = 1;
-            for (const Shard& shard : shards(reading_, tensors_[t], reading_.meanings[t], cut, stages_, cutting_)) {
-                const std::vector<int> ranks = ranks_of(t, shard, cut);
-                if (sharing == Sharing::zero && !shard.whole && !shard.box.empty() && roles[t] != "extra")
-                    share(t, shard, ranks);
+            const TensorForm form = form_of_tensor(t);
+            const Sharing sharing = sharing_of(map_.layout(), roles[t] != "weight" && roles[t] != "extra");
+            const bool zero = sharing == Sharing::zero && !form.replicated;
+            const Sharing stored = zero ? Sharing::none : sharing;
+            for (const Shard& shard : map_.shards(form, stored)) {
+                const std::vector<int> ranks = map_.ranks(shard, stored);
+                if (zero && !shard.box.empty())
+                    share(t, form, shard, ranks);
                 else
                     for (int rank : ranks) whole_shards.push_back(piece(t, shard.box, rank));
             }
@@ -53,27 +57,16 @@ private:
         return {.tensor = tensor, .box = box, .strides = row_major(sizes(box)), .rank = rank};
     }
 
-    const Grid& grid(bool experts) {
-        std::optional<Grid>& grid = experts ? experts_ : dense_;
-        if (!grid) grid = experts ? expert_grid(layout_) : dense_grid(layout_);
-        return *grid;
-    }
-
-    /// Where `box`, a piece of a canonical tensor in `shard`, ends on `axis` if padding counts, which only tensors of
-    /// one part have.
-    Index padded_end(std::uint32_t t, const Shard& shard, const Box& box, int axis) const {
-        const Part& part = parts_[t].front().part;
-        if (parts_[t].size() != 1 || !part.view.empty() || part.axis[axis] < 0) return box[axis].end;
-        const int stored = part.axis[axis];
-        const bool plain = part.step[axis] == 1 && part.offset[stored] == 0;
-        if (!plain || box[axis].end != part.shape[axis]) return box[axis].end;
-        return std::max(box[axis].end, shard.box[stored].end);
+    TensorForm form_of_tensor(std::uint32_t t) const {
+        TensorForm form = form_of(reading_, tensors_[t], reading_.meanings[t]);
+        if (on_both_ends(t)) form.first = form.last = true;
+        return form;
     }
 
     /// Whether the first and the last stage have it: the embedding is the output layer too, or predicts tokens.
     bool on_both_ends(std::uint32_t t) const {
         const Meaning& meaning = reading_.meanings[t];
-        if (layout_.pp == 1 || meaning.kind != Meaning::Kind::parameter) return false;
+        if (map_.layout().pp == 1 || meaning.kind != Meaning::Kind::parameter) return false;
         const Family& family = *reading_.family;
         const CanonicalTensor& tensor = family.tensor(meaning.rule->expression.parts[0]);
         const auto is_output = [&](const auto& other) { return other.second.last && other.second.tie == tensor.name; };
@@ -82,56 +75,65 @@ private:
         return tensor.first && (tied || (predicts && family.dims.contains('L')));
     }
 
-    std::vector<int> ranks_of(std::uint32_t t, Shard shard, const Layout& cut) const {
-        std::vector<int> ranks = holders(cut, shard);
-        if (shard.stage != 0 || !on_both_ends(t)) return ranks;
-        shard.stage = layout_.pp - 1;
-        const std::vector<int> more = holders(cut, shard);
-        ranks.insert(ranks.end(), more.begin(), more.end());
-        std::ranges::sort(ranks);
-        return ranks;
+    /// How many leading axes of a canonical tensor of `axes` axes count layers and experts: none, unless the tensor
+    /// keeps its name, since then the canonical tensor is the stored one.
+    static int index_axes(const TensorForm& form, int axes) {
+        return axes == form.shape.size() ? (form.layer_axis >= 0 ? 1 : 0) + (form.expert_axis >= 0 ? 1 : 0) : 0;
     }
 
-    /// How many leading axes of a canonical tensor of `axes` axes count layers and experts, which no rank shares: where
-    /// tensors keep their names, canonical ones have all axes of the stored one.
-    int indices_of(std::uint32_t t, int axes) const {
-        const Meaning& meaning = reading_.meanings[t];
-        if (meaning.kind != Meaning::Kind::parameter || axes != tensors_[t].shape.size()) return 0;
-        const Family& family = *reading_.family;
-        const int indices = (is_axis(family, meaning, 'l') ? 1 : 0) + (is_axis(family, meaning, 'e') ? 1 : 0);
-        return indices < axes ? indices : 0;
+    /// Where the rows of `shard` end on an axis of a canonical tensor that ends at `end`: later where the stored tensor
+    /// is padded, which only tensors of one part are.
+    Index padded_end(std::uint32_t t, const Shard& shard, int axis, Index end) const {
+        const Part& part = parts_[t].front().part;
+        if (parts_[t].size() != 1 || !part.view.empty() || part.axis[axis] < 0) return end;
+        const int stored = part.axis[axis];
+        const bool plain = part.step[axis] == 1 && part.offset[stored] == 0 && end == part.shape[axis];
+        const bool alone = std::ranges::count(part.axis, stored) == 1;
+        return plain && alone ? std::max(end, shard.box[stored].end) : end;
     }
 
-    /// Each of `ranks`, which have the shard, holds its part of it.
-    void share(std::uint32_t t, const Shard& shard, std::span<const int> ranks) {
-        const Grid& places = grid(shard.experts);
-        const int count = places.replicas;
+    /// Each of `ranks`, which hold the same parameters, holds its part of the shard.
+    void share(std::uint32_t t, const TensorForm& form, const Shard& shard, std::span<const int> ranks) {
+        const Grid grid = grid_of(map_.layout(), shard.of_experts);
+        const int count = grid.replicas();
         for (const Piece& whole : canonical_pieces(tensors_, std::vector{piece(t, shard.box, 0)}, parts_)) {
-            if (whole.box.empty()) {
-                for (int rank : ranks) shared_.push_back(piece(whole.tensor, whole.box, rank));
-                continue;
-            }
-            const int first = indices_of(t, whole.box.size());
-            const bool second =
-                layout_.fsdp_dim == 1 && whole.box.size() > first + 1 && whole.box[first + 1].size() % count == 0;
-            const int axis = second ? first + 1 : first;
-            const Interval padded{whole.box[axis].begin, padded_end(t, shard, whole.box, axis)};
+            const FactorGroups groups{factors(t, whole.tensor, whole.box.size()), whole.box};
+            const int axis = map_.zero_axis(groups.sizes(), index_axes(form, whole.box.size()), count);
             for (int rank : ranks) {
-                Piece own = piece(whole.tensor, whole.box, rank);
-                own.box[axis] = intersect(chunk(padded, count, places.places[rank].replica), whole.box[axis]);
-                if (!empty(own.box)) shared_.push_back(piece(whole.tensor, own.box, rank));
+                if (axis < 0) {
+                    shared_.push_back(piece(whole.tensor, whole.box, rank));
+                    continue;
+                }
+                const int first = groups.first_factor(axis);
+                const Index rows = groups.sizes()[axis];
+                const Index padding = padded_end(t, shard, first, whole.box[first].end) - whole.box[first].end;
+                const Interval own = intersect(chunk({0, rows + padding}, count, grid.replica(rank)), {0, rows});
+                if (own.empty()) continue;
+                for (const Box& box : groups.boxes(axis, own)) shared_.push_back(piece(whole.tensor, box, rank));
             }
         }
+    }
+
+    /// How many axes of a canonical tensor, which has one for each factor, make up each axis of the model's tensor.
+    std::vector<int> factors(std::uint32_t t, std::uint32_t canonical, int axes) const {
+        std::vector<int> counts;
+        const auto part = std::ranges::find(parts_[t], canonical, &NumberedPart::number);
+        const std::string& name = part->part.name;
+        if (reading_.family && reading_.meanings[t].kind == Meaning::Kind::parameter) {
+            const auto known = reading_.family->tensors.find(name.substr(name.rfind('.') + 1));
+            for (const Axis& axis :
+                 known == reading_.family->tensors.end() ? std::vector<Axis>{} : known->second.axes) {
+                if (!known->second.is_index(axis.front().letter)) counts.push_back(static_cast<int>(axis.size()));
+            }
+        }
+        if (std::accumulate(counts.begin(), counts.end(), 0) != axes) counts.assign(static_cast<std::size_t>(axes), 1);
+        return counts;
     }
 
     const Reading& reading_;
     std::span<const Tensor> tensors_;
     std::span<const std::vector<NumberedPart>> parts_;
-    const Layout& layout_;
-    Cutting cutting_;
-    std::vector<int> stages_;
-    std::optional<Grid> dense_;
-    std::optional<Grid> experts_;
+    ShardMap map_;
     std::vector<Piece> shared_;
 };
 
@@ -182,7 +184,7 @@ std::vector<Piece> held_pieces(const Source& source, const Conversion& conversio
                                 deepspeed::with_replicas(catalogue.tensors, catalogue.pieces, roles, from),
                                 conversion.source_parts);
     if (source.checkpoint.format == Format::universal) check_universal(source.reading, from);
-    return Holding{source.reading, catalogue.tensors, conversion.source_parts, from, source.checkpoint.format}.run(
+    return Expansion{source.reading, catalogue.tensors, conversion.source_parts, from, source.checkpoint.format}.run(
         roles);
 }
 
@@ -201,7 +203,7 @@ std::vector<Piece> needed_pieces(const Source& source, const Conversion& convers
     Reading stored = reading;
     stored.meanings.clear();
     for (std::size_t t : numbers_of_draft(conversion)) stored.meanings.push_back(reading.meanings[t]);
-    return Holding{stored, draft.tensors, conversion.target_parts, target.layout, target.format}.run(roles);
+    return Expansion{stored, draft.tensors, conversion.target_parts, target.layout, target.format}.run(roles);
 }
 
 std::vector<std::string> roles_of_draft(const Source& source, const Conversion& conversion) {

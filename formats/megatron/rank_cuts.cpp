@@ -2,7 +2,7 @@
 #include "formats/megatron/rank_cuts.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/layout/shard.hpp"
+#include "lib/layout/shard_map.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -39,10 +39,10 @@ bool gives(const Reading& reading, const Tensor& tensor, const Meaning& meaning,
 std::vector<Box> boxes_of_rank(const Reading& reading, const Tensor& tensor, const Meaning& meaning, int tp, int rank) {
     // Without a family there is one rank, and it has everything; what is no parameter is nobody's to cut.
     if (!reading.family || meaning.kind != Meaning::Kind::parameter) return {whole(tensor.shape)};
-    const Layout layout{.tp = tp};
+    const ShardMap map{Layout{.tp = tp}, {.equal = true, .by_layer = false}, {}};
     std::vector<Box> boxes;
-    for (const Shard& shard : shards(reading, tensor, meaning, layout, {}, {.equal = true, .by_layer = false})) {
-        const std::vector<int> ranks = holders(layout, shard);
+    for (const Shard& shard : map.shards(reading, tensor, meaning, Sharing::none)) {
+        const std::vector<int> ranks = map.ranks(shard, Sharing::none);
         if (std::ranges::find(ranks, rank) != ranks.end()) boxes.push_back(shard.box);
     }
     return boxes;

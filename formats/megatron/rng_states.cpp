@@ -88,15 +88,13 @@ Seeds new_seeds(const Archive& archive, Value state, const RngPlace& from, const
 }  // namespace
 
 std::vector<RngPlace> rng_places(const Layout& layout) {
-    const Grid experts = expert_grid(layout);
+    const Grid experts = grid_of(layout, true);
     std::vector<RngPlace> places;
     std::map<std::pair<int, int>, int> replicas;  // of each (pp, tp), so far
     for (int rank = 0; rank < layout.ranks(); ++rank) {
         const Coordinates at = coordinates(layout, rank);
-        places.push_back({.pp = at.pp,
-                          .tp = at.tp,
-                          .ep = experts.places[static_cast<std::size_t>(rank)].block,
-                          .replica = replicas[{at.pp, at.tp}]++});
+        places.push_back(
+            {.pp = at.pp, .tp = at.tp, .ep = experts.block.of(rank), .replica = replicas[{at.pp, at.tp}]++});
     }
     return places;
 }

@@ -154,10 +154,9 @@ double size_of(const toml::node& value, std::string_view key, std::string_view f
 }
 
 void set(Host& host, std::string_view key, const toml::node& value, std::string_view file) {
-    const std::map<std::string_view, std::optional<double> Host::*> rates{{"nic", &Host::nic},
-                                                                          {"disk_read", &Host::disk_read},
-                                                                          {"disk_write", &Host::disk_write},
-                                                                          {"memory", &Host::memory}};
+    const std::map<std::string_view, std::optional<double> Host::*> rates{
+        {"nic", &Host::nic},       {"disk_read", &Host::disk_read},     {"disk_write", &Host::disk_write},
+        {"memory", &Host::memory}, {"device_copy", &Host::device_copy}, {"device_link", &Host::device_link}};
     if (const auto rate = rates.find(key); rate != rates.end())
         host.*rate->second = sane_rate(rate_of(value, key, file), value, key, file);
     else if (key == "name")
@@ -176,8 +175,8 @@ void set(Host& host, std::string_view key, const toml::node& value, std::string_
         host.spare = truth_of(value, key, file);
     else
         throw mistake(file, value.source().begin.line,
-                      "unknown key '{}'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_memory, "
-                      "lost and spare are known",
+                      "unknown key '{}'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_copy, "
+                      "device_link, device_memory, lost and spare are known",
                       key);
 }
 

@@ -74,6 +74,8 @@ std::string planning_text(const Hardware& hardware, const std::vector<int>& clas
         rate("disk_read", host.disk_read);
         rate("disk_write", host.disk_write);
         rate("memory", host.memory);
+        rate("device_copy", host.device_copy);
+        rate("device_link", host.device_link);
         first = next;
     }
     return text;

@@ -13,22 +13,32 @@ struct Resource {
     std::string_view name;
     std::uint64_t Load::*bytes;
     std::optional<double> Host::*rate;
-    double DefaultRates::*standard;
+    double DefaultRates::*standard;  // null: none
+    bool each_device = false;        // the rate is of a device, or of the core that copies for it
 
     double rate_of(const Host& host) const {
-        const int copying = rate == &Host::memory ? std::max(host.gpus, 1) : 1;  // a core of each rank
-        return (host.*rate).value_or(default_rates.*standard) * copying;
+        const double one = (host.*rate).value_or(standard == nullptr ? 0 : default_rates.*standard);
+        return one * (each_device ? std::max(host.gpus, 1) : 1);
     }
     bool is_known(const Host& host) const { return (host.*rate).has_value(); }
 };
 
-constexpr std::array<Resource, 5> all_resources{
+constexpr std::array<Resource, 7> all_resources{
     Resource{"disk read", &Load::disk_read, &Host::disk_read, &DefaultRates::disk_read},
     Resource{"disk write", &Load::disk_write, &Host::disk_write, &DefaultRates::disk_write},
     Resource{"NIC in", &Load::nic_in, &Host::nic, &DefaultRates::nic},
     Resource{"NIC out", &Load::nic_out, &Host::nic, &DefaultRates::nic},
-    Resource{"memory", &Load::memory, &Host::memory, &DefaultRates::memory},
+    Resource{"memory", &Load::memory, &Host::memory, &DefaultRates::memory, true},
+    Resource{"device copy", &Load::device_copy, &Host::device_copy, nullptr},
+    Resource{"device link", &Load::device_link, &Host::device_link, nullptr, true},
 };
+
+// Whether the time of a resource counts for state in `memory`.
+bool decides(const Resource& resource, RankMemory memory) {
+    const bool in_device = resource.standard == nullptr;
+    const bool in_host = resource.rate == &Host::memory;
+    return memory == RankMemory::device ? !in_host : !in_device;
+}
 
 ResourceBound longest(const Resource& resource, std::span<const Host> hosts, std::span<const Load> loads,
                       bool only_known) {
@@ -39,8 +49,9 @@ ResourceBound longest(const Resource& resource, std::span<const Host> hosts, std
         if (only_known && !known) continue;
         const std::uint64_t bytes = loads[i].*resource.bytes;
         const double rate = resource.rate_of(hosts[i]);
-        const double seconds = static_cast<double>(bytes) / rate;
-        if (is_first || seconds > longest.seconds) longest = {resource.name, seconds, i, bytes, rate, !known};
+        const double seconds = rate > 0 ? static_cast<double>(bytes) / rate : 0;
+        if (is_first || seconds > longest.seconds)
+            longest = {resource.name, seconds, i, bytes, rate, !known && rate > 0};
         is_first = false;
     }
     return longest;
@@ -65,14 +76,16 @@ void divide(std::span<const Host> hosts, const Resource& resource, std::uint64_t
 
 Prediction predict(std::span<const Host> hosts, std::span<const Load> loads, RankMemory memory) {
     Prediction prediction;
-    const std::size_t deciding = all_resources.size() - (memory == RankMemory::device ? 1 : 0);  // memory is the last
     for (std::size_t i = 0; i < all_resources.size(); ++i) {
         prediction.resources[i] = longest(all_resources[i], hosts, loads, false);
         prediction.bounds[i] = longest(all_resources[i], hosts, loads, true);
     }
-    const auto index_of_longest = [&](const std::array<ResourceBound, 5>& all) {
-        const auto times = std::span{all}.first(deciding);
-        return static_cast<std::size_t>(std::ranges::max_element(times, {}, &ResourceBound::seconds) - times.begin());
+    const auto index_of_longest = [&](const std::array<ResourceBound, 7>& all) {
+        std::size_t found = 0;
+        for (std::size_t i = 1; i < all.size(); ++i) {
+            if (decides(all_resources[i], memory) && all[i].seconds > all[found].seconds) found = i;
+        }
+        return found;
     };
     prediction.binding = index_of_longest(prediction.resources);
     prediction.binding_bound = index_of_longest(prediction.bounds);

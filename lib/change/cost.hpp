@@ -15,19 +15,21 @@ namespace tpx {
 
 /// One resource's share of a change: how long the host that takes longest is busy with it.
 struct ResourceBound {
-    std::string_view resource;  ///< "disk read", "disk write", "NIC in", "NIC out" or "memory"
+    std::string_view
+        resource;  ///< "disk read", "disk write", "NIC in", "NIC out", "memory", "device copy" or "device link"
     double seconds = 0;
     std::uint32_t host = 0;   ///< the host it takes longest on; the lowest of several
     std::uint64_t bytes = 0;  ///< on that host
-    double rate = 0;          ///< bytes per second on that host; memory: of one core for each device
-    bool assumed = false;     ///< the rate is one of `default_rates`: nobody gave it
+    double rate = 0;  ///< bytes per second on that host; memory: one core for each device; device link: all devices
+                      ///< together. 0: unknown, and no default is assumed
+    bool assumed = false;  ///< the rate is one of `default_rates`: nobody gave it
 };
 
 /// How long a change takes, when every stage overlaps every other. Where rates are assumed that is an estimate; a
 /// bound, below which no schedule of these loads stays, follows from hosts whose rates are known.
 struct Prediction {
-    std::array<ResourceBound, 5> resources;  ///< of all hosts
-    std::array<ResourceBound, 5> bounds;     ///< of hosts whose rates are known; 0 seconds where there is none
+    std::array<ResourceBound, 7> resources;  ///< of all hosts
+    std::array<ResourceBound, 7> bounds;     ///< of hosts whose rates are known; 0 seconds where there is none
     std::size_t binding = 0;                 ///< the resource that takes longest; the first of several
     std::size_t binding_bound = 0;           ///< the bound that is longest
 
@@ -39,7 +41,7 @@ struct Prediction {
 /// Where the bytes of ranks are that hosts copy.
 enum class RankMemory : std::uint8_t {
     host,   ///< each rank copies with a core of its own
-    device  ///< the memory of hosts decides nothing
+    device  ///< devices copy; the memory of hosts decides nothing
 };
 
 /// The time of each resource for what each host does: max over hosts of bytes / rate.

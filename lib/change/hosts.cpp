@@ -25,7 +25,8 @@ void fill_rates(std::vector<Host>& hosts, std::span<const Host> known) {
     for (Host& host : hosts) {
         const auto found = std::ranges::find(known, host.name, &Host::name);
         const Host& like = found == known.end() ? known.front() : *found;
-        for (const auto rate : {&Host::nic, &Host::disk_read, &Host::disk_write, &Host::memory})
+        for (const auto rate :
+             {&Host::nic, &Host::disk_read, &Host::disk_write, &Host::memory, &Host::device_copy, &Host::device_link})
             if (!(host.*rate)) host.*rate = like.*rate;
     }
 }

@@ -17,6 +17,8 @@ struct Host {
     std::optional<double> disk_read;      ///< of checkpoint storage, as this host sees it
     std::optional<double> disk_write;     ///< of checkpoint storage, as this host sees it
     std::optional<double> memory;         ///< bytes that one core copies per second
+    std::optional<double> device_copy;    ///< bytes that a device copies per second inside its memory; no default
+    std::optional<double> device_link;    ///< of each device, from other devices of the host (NVLink); no default
     std::optional<double> device_memory;  ///< bytes that a device can hold; not given: enough
     std::string switch_group;             ///< hosts of one group reach each other without an uplink; empty: not known
     int rails = 1;                        ///< NICs that `nic` is the sum of: device k sends through rail k mod rails

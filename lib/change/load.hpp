@@ -25,6 +25,8 @@ struct Load {
     std::uint64_t nic_in = 0;
     std::uint64_t nic_out = 0;
     std::uint64_t memory = 0;
+    std::uint64_t device_copy = 0;  ///< copied inside the device that copies most
+    std::uint64_t device_link = 0;  ///< from devices of the host to others, all together
 };
 
 }  // namespace tpx

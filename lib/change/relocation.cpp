@@ -34,6 +34,7 @@ public:
           where_{parcels, hosts, old_ranks, placement} {
         result_.roles.resize(parcels.roles.size());
         result_.hosts.resize(hosts.size());
+        copied_.resize(placement.devices.size());
     }
 
     void require_holders() const;
@@ -42,6 +43,10 @@ public:
         for (const Parcel& parcel : parcels_.parcels) {
             count_ranks(parcel);
             count_hosts(parcel);
+        }
+        for (std::size_t rank = 0; rank < copied_.size(); ++rank) {
+            std::uint64_t& most = result_.hosts[where_.new_hosts[rank]].device_copy;
+            most = std::max(most, copied_[rank]);
         }
         Transfers transfers = choose_transfers(parcels_, hosts_, where_, state_, send_rates());
         result_.sending = std::move(transfers.sending);
@@ -72,6 +77,7 @@ private:
     StateIn state_;
     std::uint64_t window_;
     Whereabouts where_;
+    std::vector<std::uint64_t> copied_;  // inside the device of each new rank
     Relocation result_;
 };
 
@@ -103,6 +109,8 @@ void Relocating::count_ranks(const Parcel& parcel) {
         const bool there = std::ranges::binary_search(on, placement_.devices[rank]);
         if (there) (parcel.recut ? role.local : role.kept) += parcel.bytes;
         if (!there || parcel.recut) load.memory += parcel.bytes;
+        if (!there) load.device_link += parcel.bytes;
+        if (there && parcel.recut) copied_[static_cast<std::size_t>(rank)] += parcel.bytes;
     }
 }
 
@@ -115,6 +123,7 @@ void Relocating::count_hosts(const Parcel& parcel) {
         if (!held) {
             result_.bound += parcel.bytes;
             load.memory -= parcel.bytes;  // one rank of the host gets them without a copy inside it
+            load.device_link -= parcel.bytes;
         }
         if (!held && holding.empty()) load.disk_read += parcel.bytes;
         if (state_ != StateIn::stores) continue;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/spread.hpp"
 
-#include "lib/change/cuts.hpp"
-#include "lib/change/digits.hpp"
-#include "lib/change/end.hpp"
 #include "lib/change/model_check.hpp"
+#include "lib/change/owner_sets.hpp"
+#include "lib/change/shared_cuts.hpp"
+#include "lib/change/stage_pairs.hpp"
+#include "lib/core/error.hpp"
 
 #include <algorithm>
 #include <map>
@@ -14,12 +15,11 @@
 namespace tpx {
 namespace {
 
-/// Classes of which the same layers and experts are on the same ranks, whatever their shapes.
+/// Classes whose layers and experts are on the same ranks, whatever their shapes.
 struct Alike {
     std::vector<std::uint32_t> classes;
     bool experts = false;
     std::vector<StagePair> stages;
-    std::vector<SharedCut> blocks;  // intervals of experts; `part` is their block
 };
 
 /// Roles that both layouts share among the same ranks.
@@ -29,21 +29,12 @@ struct RoleGroup {
     std::vector<std::uint32_t> roles;
 };
 
-/// Who has something on either side, of the ranks of one stage and one block of experts.
+/// Who holds a box before and after, on any one stage.
 struct Owners {
-    int from_part = -1;
-    int from_shard = -1;
-    int to_part = -1;
-    int to_shard = -1;
+    Owner from;
+    Owner to;
     bool recut = false;
 
-    void add(const SharedCut& cut) {
-        from_part = std::max(from_part, cut.from.part);
-        from_shard = std::max(from_shard, cut.from.shard);
-        to_part = std::max(to_part, cut.to.part);
-        to_shard = std::max(to_shard, cut.to.shard);
-        recut = recut || cut.recut();
-    }
     friend auto operator<=>(const Owners&, const Owners&) = default;
 };
 
@@ -59,13 +50,15 @@ void for_each_meeting(std::span<const std::vector<SharedCut>> axes, const Meetin
     for (const SharedCut& cut : axes.front()) {
         Meeting inner = outer;
         inner.box.push_back(cut.interval);
-        inner.owners.add(cut);
+        inner.owners.from.restrict_to(cut.from);
+        inner.owners.to.restrict_to(cut.to);
+        inner.owners.recut |= cut.recut;
         for_each_meeting(axes.subspan(1), inner, visit);
     }
 }
 
 /// Elements that a set of old ranks holds and a set of new ranks needs.
-struct Amount {
+struct Overlap {
     std::uint32_t holders = 0;
     std::uint32_t needers = 0;
     bool recut = false;
@@ -89,10 +82,17 @@ void add_up(std::vector<Item>& items, Key key) {
     items.resize(kept);
 }
 
+/// Takes the box of the stacked experts apart into experts and the box of each.
+void set_box(Cell& cell, const Box& box, bool experts) {
+    cell.experts = experts ? box[0] : Interval{};
+    cell.box = {};
+    for (int axis = experts ? 1 : 0; axis < box.size(); ++axis) cell.box.push_back(box[axis]);
+}
+
 class Spread {
 public:
     Spread(const ModelState& model, const Layout& from, const Layout& to)
-        : model_{(check_model(model), model)}, from_{make_end(model, from)}, to_{make_end(model, to)} {
+        : model_{(check_model(model), model)}, from_{map_of(model, from)}, to_{map_of(model, to)} {
         for (std::uint32_t number = 0; number < model.classes.size(); ++number) add_class(number);
         for (std::uint32_t role = 0; role < model.roles.size(); ++role) add_role(role);
         result_.old_ranks = from.ranks();
@@ -106,36 +106,53 @@ public:
     void cells(const std::function<void(const Cell&)>& visit);
 
 private:
-    /// The two sides of one grid, for one group of roles.
-    struct Pair {
-        Digits from;
-        Digits to;
-        std::pair<std::uint32_t, std::uint32_t> sets(const StagePair& stages, const SharedCut& block,
-                                                     const Owners& at) {
-            return {from.set(stages.from, std::max(block.from.part, 0), at.from_part, at.from_shard),
-                    to.set(stages.to, std::max(block.to.part, 0), at.to_part, at.to_shard)};
+    /// The sets of ranks on either side, for one group of roles and one of the grids.
+    struct Sets {
+        OwnerSets from;
+        OwnerSets to;
+
+        std::pair<std::uint32_t, std::uint32_t> numbers(const StagePair& stages, Owners at) {
+            at.from.stage = stages.from;
+            at.to.stage = stages.to;
+            return {from.number(at.from), to.number(at.to)};
         }
     };
 
+    static ShardMap map_of(const ModelState& model, const Layout& layout);
     void add_class(std::uint32_t number);
     void add_role(std::uint32_t role);
     std::vector<std::vector<SharedCut>> axes(const TensorClass& kind, const RoleGroup& group) const;
-    Pair& pair(const RoleGroup& group, bool experts);
-    void add_amounts(const Alike& alike, const RoleGroup& group, std::vector<Amount>& amounts);
+    Sets& sets(const RoleGroup& group, bool experts);
+    void add_overlaps(const Alike& alike, const RoleGroup& group, std::vector<Overlap>& overlaps);
     void add_parcels(const RoleGroup& group);
     void class_cells(Cell& cell, const Alike& alike, std::size_t group, const std::function<void(const Cell&)>& visit);
 
     const ModelState& model_;
-    End from_;
-    End to_;
+    ShardMap from_;
+    ShardMap to_;
     std::vector<Alike> alike_;
     std::vector<RoleGroup> groups_;
-    std::map<std::tuple<Sharing, Sharing, bool>, Pair> pairs_;
+    std::map<std::tuple<Sharing, Sharing, bool>, Sets> sets_;
     Parcels result_;
-    std::vector<std::vector<Amount>> amounts_;  // of each group, sorted; each is a parcel for each of its roles
-    std::vector<std::uint32_t> first_parcel_;   // of each group
-    std::vector<std::uint64_t> used_;           // of each parcel: bytes of cells visited so far
+    std::vector<std::vector<Overlap>> overlaps_;  // of each group, sorted; each is a parcel for each of its roles
+    std::vector<std::uint32_t> first_parcel_;     // of each group
+    std::vector<std::uint64_t> used_;             // of each parcel: bytes of cells visited so far
 };
+
+ShardMap Spread::map_of(const ModelState& model, const Layout& layout) {
+    check_cuts(model, layout);
+    return in_context([&] { return to_string(layout); },
+                      [&] {
+                          if (layout.efsdp > 0)
+                              throw Error{Exit::usage, "layout: efsdp= is for checkpoints; models are not planned so"};
+                          const bool experts = std::ranges::any_of(
+                              model.classes, [](const TensorClass& kind) { return kind.experts > 0; });
+                          grid_of(layout, experts);  // throws when the experts have no place on the ranks
+                          std::vector<int> stages;
+                          if (model.layers > 0) stages = stages_of_layers(layout, model.layers);
+                          return ShardMap{layout, {.equal = true}, std::move(stages)};
+                      });
+}
 
 void Spread::add_class(std::uint32_t number) {
     const TensorClass& kind = model_.classes[number];
@@ -146,19 +163,13 @@ void Spread::add_class(std::uint32_t number) {
     };
     const auto known = std::ranges::find_if(alike_, same);
     if (known != alike_.end()) return known->classes.push_back(number);
-    const Index experts = std::max<Index>(kind.experts, 1);
-    const bool has_experts = kind.experts > 0;
-    alike_.push_back({{number},
-                      has_experts,
-                      stage_pairs(kind, from_, to_),
-                      merge(equal_cuts(experts, has_experts ? from_.layout.ep : 1),
-                            equal_cuts(experts, has_experts ? to_.layout.ep : 1))});
+    alike_.push_back({{number}, kind.experts > 0, stage_pairs(kind, from_, to_)});
 }
 
 void Spread::add_role(std::uint32_t role) {
     const bool optimizer = model_.roles[role].is_optimizer();
-    const Sharing from = sharing_of(from_.layout, optimizer);
-    const Sharing to = sharing_of(to_.layout, optimizer);
+    const Sharing from = sharing_of(from_.layout(), optimizer);
+    const Sharing to = sharing_of(to_.layout(), optimizer);
     for (RoleGroup& group : groups_) {
         if (group.from == from && group.to == to) return group.roles.push_back(role);
     }
@@ -166,26 +177,28 @@ void Spread::add_role(std::uint32_t role) {
 }
 
 std::vector<std::vector<SharedCut>> Spread::axes(const TensorClass& kind, const RoleGroup& group) const {
-    const auto cuts = [&](const End& end, Sharing sharing) {
-        const Grid& grid = end.grid(kind.experts > 0);
-        return cuts_of(kind, grid.parts, shards(grid, sharing), end.layout.fsdp_dim);
-    };
-    const std::vector<Cuts> from = cuts(from_, group.from);
-    const std::vector<Cuts> to = cuts(to_, group.to);
+    const TensorForm form = form_of(kind);
+    const std::vector<Cuts> from = from_.cuts(form, group.from);
+    const std::vector<Cuts> to = to_.cuts(form, group.to);
     std::vector<std::vector<SharedCut>> axes;
-    for (std::size_t axis = 0; axis < from.size(); ++axis) axes.push_back(merge(from[axis], to[axis]));
+    for (std::size_t axis = 0; axis < from.size(); ++axis) axes.push_back(shared_cuts(from[axis], to[axis]));
+    // An expert is a tensor of its own: which others lie beside it is no cut.
+    if (form.expert_axis >= 0) {
+        for (SharedCut& cut : axes[static_cast<std::size_t>(form.expert_axis)]) cut.recut = false;
+    }
     return axes;
 }
 
-Spread::Pair& Spread::pair(const RoleGroup& group, bool experts) {
+Spread::Sets& Spread::sets(const RoleGroup& group, bool experts) {
     const auto key = std::tuple{group.from, group.to, experts};
-    const auto known = pairs_.find(key);
-    if (known != pairs_.end()) return known->second;
-    Pair made{{from_.grid(experts), group.from, result_.holders}, {to_.grid(experts), group.to, result_.needers}};
-    return pairs_.emplace(key, std::move(made)).first->second;
+    const auto known = sets_.find(key);
+    if (known != sets_.end()) return known->second;
+    Sets made{{grid_of(from_.layout(), experts), group.from, result_.holders},
+              {grid_of(to_.layout(), experts), group.to, result_.needers}};
+    return sets_.emplace(key, std::move(made)).first->second;
 }
 
-void Spread::add_amounts(const Alike& alike, const RoleGroup& group, std::vector<Amount>& amounts) {
+void Spread::add_overlaps(const Alike& alike, const RoleGroup& group, std::vector<Overlap>& overlaps) {
     struct Profile {
         Owners at;
         std::uint32_t tensor;
@@ -198,60 +211,53 @@ void Spread::add_amounts(const Alike& alike, const RoleGroup& group, std::vector
         });
     }
     add_up(profiles, [](const Profile& profile) { return profile.at; });
-    Pair& digits = pair(group, alike.experts);
+    Sets& numbered = sets(group, alike.experts);
     for (const StagePair& stages : alike.stages) {
-        for (const SharedCut& block : alike.blocks) {
-            const std::uint64_t tensors = stages.count() * static_cast<std::uint64_t>(block.interval.size());
-            for (const Profile& profile : profiles) {
-                const auto [holders, needers] = digits.sets(stages, block, profile.at);
-                amounts.push_back({holders, needers, profile.at.recut, profile.tensor, profile.elements * tensors});
-            }
+        for (const Profile& profile : profiles) {
+            const auto [holders, needers] = numbered.numbers(stages, profile.at);
+            overlaps.push_back({holders, needers, profile.at.recut, profile.tensor, profile.elements * stages.count()});
         }
     }
 }
 
 void Spread::add_parcels(const RoleGroup& group) {
-    std::vector<Amount> amounts;
-    for (const Alike& alike : alike_) add_amounts(alike, group, amounts);
-    add_up(amounts, [](const Amount& amount) { return amount.key(); });
+    std::vector<Overlap> overlaps;
+    for (const Alike& alike : alike_) add_overlaps(alike, group, overlaps);
+    add_up(overlaps, [](const Overlap& overlap) { return overlap.key(); });
     first_parcel_.push_back(static_cast<std::uint32_t>(result_.parcels.size()));
-    for (const Amount& amount : amounts) {
+    for (const Overlap& overlap : overlaps) {
         for (std::uint32_t role : group.roles) {
             const auto element = static_cast<std::uint32_t>(itemsize(model_.roles[role].dtype));
-            result_.parcels.push_back({amount.holders, amount.needers, role, amount.tensor, amount.recut,
-                                       amount.elements * element, element});
+            result_.parcels.push_back({overlap.holders, overlap.needers, role, overlap.tensor, overlap.recut,
+                                       overlap.elements * element, element});
         }
     }
-    amounts_.push_back(std::move(amounts));
+    overlaps_.push_back(std::move(overlaps));
 }
 
 void Spread::class_cells(Cell& cell, const Alike& alike, std::size_t number,
                          const std::function<void(const Cell&)>& visit) {
     const RoleGroup& group = groups_[number];
     const auto shared = axes(model_.classes[cell.tensor_class], group);
-    Pair& digits = pair(group, alike.experts);
+    Sets& numbered = sets(group, alike.experts);
     for (const StagePair& stages : alike.stages) {
         cell.layers = stages.layers;
-        for (const SharedCut& block : alike.blocks) {
-            cell.experts = alike.experts ? block.interval : Interval{};
-            const std::uint64_t tensors = stages.count() * static_cast<std::uint64_t>(block.interval.size());
-            for_each_meeting(shared, {}, [&](const Meeting& at) {
-                cell.box = at.box;
-                const auto [holders, needers] = digits.sets(stages, block, at.owners);
-                const auto key = std::tuple{holders, needers, at.owners.recut};
-                const auto found = std::ranges::lower_bound(amounts_[number], key, {}, &Amount::key);
-                const auto slot = static_cast<std::size_t>(found - amounts_[number].begin());
-                cell.parcel = first_parcel_[number] + static_cast<std::uint32_t>(slot * group.roles.size());
-                for (std::uint32_t role : group.roles) {
-                    cell.role = role;
-                    cell.begin = used_[cell.parcel];
-                    cell.bytes = static_cast<std::uint64_t>(volume(at.box)) * tensors *
-                                 static_cast<std::uint64_t>(itemsize(model_.roles[role].dtype));
-                    visit(cell);
-                    used_[cell.parcel++] += cell.bytes;
-                }
-            });
-        }
+        for_each_meeting(shared, {}, [&](const Meeting& at) {
+            set_box(cell, at.box, alike.experts);
+            const auto [holders, needers] = numbered.numbers(stages, at.owners);
+            const auto key = std::tuple{holders, needers, at.owners.recut};
+            const auto found = std::ranges::lower_bound(overlaps_[number], key, {}, &Overlap::key);
+            const auto slot = static_cast<std::size_t>(found - overlaps_[number].begin());
+            cell.parcel = first_parcel_[number] + static_cast<std::uint32_t>(slot * group.roles.size());
+            for (std::uint32_t role : group.roles) {
+                cell.role = role;
+                cell.begin = used_[cell.parcel];
+                cell.bytes = static_cast<std::uint64_t>(volume(at.box)) * stages.count() *
+                             static_cast<std::uint64_t>(itemsize(model_.roles[role].dtype));
+                visit(cell);
+                used_[cell.parcel++] += cell.bytes;
+            }
+        });
     }
 }
 

@@ -22,11 +22,11 @@ ModelNeeds::End ModelNeeds::make_end(const std::string& text, const ModelTables&
     if (degrees.ranks() != static_cast<std::int64_t>(ranks))
         throw failure("layout {} has {} ranks, {} are listed", text, degrees.ranks(), ranks);
     const bool has_experts = std::ranges::any_of(model.classes.experts, [](std::uint64_t n) { return n > 0; });
-    Degrees without = degrees;
-    without.ep = without.etp = 1;
-    End end{degrees, RankGrid{degrees, false}, RankGrid{has_experts ? degrees : without, has_experts},
+    // Experts have ranks of their own only where ep or etp says so.
+    const bool own = has_experts && (degrees.ep > 1 || degrees.etp != degrees.tp);
+    End end{degrees, RankGrid{degrees, false}, RankGrid{degrees, own},
             Stages{degrees, static_cast<std::int64_t>(model.layers)}};
-    if (has_experts && degrees.pp > 1 && end.dense.stage_step() != end.experts.stage_step())
+    if (own && degrees.pp > 1 && end.dense.stage_step() != end.experts.stage_step())
         throw failure("layout {}: experts are on other stages than the rest", text);
     return end;
 }
@@ -100,7 +100,7 @@ ModelNeeds::Cutting ModelNeeds::cutting(const End& end, std::size_t kind, bool o
     if (classes_.experts[kind] % static_cast<std::uint64_t>(grid.blocks()) != 0)
         throw failure("class '{}': {} experts in {} blocks", classes_.name[kind], classes_.experts[kind],
                       grid.blocks());
-    Cutting cut{.shared_all = false, .parts = 1, .shards = 1, .shard_axis = 0, .part_size = 0};
+    Cutting cut{.shared_all = false, .by_expert = false, .parts = 1, .shards = 1, .shard_axis = 0, .part_size = 0};
     const int tp_axis = classes_.tp_axis[kind];
     if (tp_axis >= 0) {
         cut.parts = grid.parts();
@@ -110,12 +110,20 @@ ModelNeeds::Cutting ModelNeeds::cutting(const End& end, std::size_t kind, bool o
             throw failure("class '{}': {} rows in {} parts", classes_.name[kind], rows, cut.parts);
         cut.part_size = (rows + unit - 1) / unit * unit / cut.parts;
     }
-    if (axes(kind) == 0) return cut;
+    const bool of_experts = classes_.experts[kind] > 0;
     cut.shared_all = end.degrees.zero >= (optimizer ? 1 : 3);
+    if (axes(kind) == 0 && (cut.shared_all || !of_experts)) return cut;
     cut.shards = grid.shards(cut.shared_all);
-    const bool second =
-        end.degrees.fsdp_dim == 1 && axes(kind) > 1 && whole_part(cut, kind, 1, 0).size() % cut.shards == 0;
-    cut.shard_axis = second ? 1 : 0;
+    const auto divides = [&](int axis) {
+        return axis < axes(kind) && whole_part(cut, kind, axis, 0).size() % cut.shards == 0;
+    };
+    if (of_experts && !cut.shared_all) {
+        // FSDP sees the experts of a block as axis 0 of one tensor.
+        const bool few = cut.shards > experts(end, kind, 0).size() && axes(kind) > 0;
+        cut.by_expert = !(grid.blocks() > 1 ? few : end.degrees.fsdp_dim == 1 && divides(0));
+        return cut;
+    }
+    cut.shard_axis = end.degrees.fsdp_dim == 1 && divides(1) ? 1 : 0;
     return cut;
 }
 
@@ -124,13 +132,15 @@ Interval ModelNeeds::whole_part(const Cutting& cut, std::size_t kind, int axis, 
     return {part * cut.part_size, (part + 1) * cut.part_size};
 }
 
+Interval ModelNeeds::shard_of(const Cutting& cut, Interval all, std::int64_t shard) {
+    const std::int64_t step = (all.size() + cut.shards - 1) / cut.shards;
+    const std::int64_t begin = std::min(all.begin + shard * step, all.end);
+    return {begin, std::min(begin + step, all.end)};
+}
+
 Interval ModelNeeds::side(const Cutting& cut, std::size_t kind, int axis, std::int64_t part, std::int64_t shard) const {
     Interval interval = whole_part(cut, kind, axis, part);
-    if (cut.shards > 1 && axis == cut.shard_axis) {
-        const std::int64_t step = (interval.size() + cut.shards - 1) / cut.shards;
-        const std::int64_t begin = std::min(interval.begin + shard * step, interval.end);
-        interval = {begin, std::min(begin + step, interval.end)};
-    }
+    if (cut.shards > 1 && !cut.by_expert && axis == cut.shard_axis) interval = shard_of(cut, interval, shard);
     const std::int64_t end = size(kind, axis);
     return {std::min(interval.begin, end), std::min(interval.end, end)};
 }
@@ -179,19 +189,20 @@ void ModelNeeds::add(std::int32_t rank, std::size_t kind, bool optimizer) {
     const std::int64_t shard = now.shards > 1 ? grid.shard(rank, now.shared_all) : 0;
     const auto block = static_cast<std::int32_t>(of_experts ? grid.block(rank) : 0);
     const Crossing& any = here->second.front();
-    const Wanted wanted{.kind = kind,
-                        .optimizer = optimizer,
-                        .box = box(now, kind, part, shard),
-                        .experts = experts(new_, kind, block),
-                        .crossings = &here->second,
-                        .needers = {.experts = of_experts,
-                                    .shared_all = now.shared_all,
-                                    .stage = any.new_stage,
-                                    .other = any.new_other,
-                                    .block = block,
-                                    .part = now.parts > 1 ? static_cast<std::int32_t>(part) : -1,
-                                    .shard = now.shards > 1 ? static_cast<std::int32_t>(shard) : -1}};
-    if (!empty(wanted.box)) add_parts(wanted);
+    const Wanted wanted{
+        .kind = kind,
+        .optimizer = optimizer,
+        .box = box(now, kind, part, shard),
+        .experts = now.by_expert ? shard_of(now, experts(new_, kind, block), shard) : experts(new_, kind, block),
+        .crossings = &here->second,
+        .needers = {.experts = of_experts,
+                    .shared_all = now.shared_all,
+                    .stage = any.new_stage,
+                    .other = any.new_other,
+                    .block = block,
+                    .part = now.parts > 1 ? static_cast<std::int32_t>(part) : -1,
+                    .shard = now.shards > 1 ? static_cast<std::int32_t>(shard) : -1}};
+    if (!empty(wanted.box) && !wanted.experts.empty()) add_parts(wanted);
 }
 
 void ModelNeeds::add_parts(const Wanted& wanted) {
@@ -203,7 +214,7 @@ void ModelNeeds::add_parts(const Wanted& wanted) {
 }
 
 void ModelNeeds::add_shards(const Wanted& wanted, const Cutting& old, std::int64_t part) {
-    if (old.shards == 1) return add_piece(wanted, old, part, 0);
+    if (old.shards == 1 || old.by_expert) return add_piece(wanted, old, part, 0);
     const Interval all = whole_part(old, wanted.kind, old.shard_axis, part);
     const Interval rows = intersect(all, wanted.box[old.shard_axis]);
     const std::int64_t step = (all.size() + old.shards - 1) / old.shards;
@@ -215,26 +226,40 @@ void ModelNeeds::add_piece(const Wanted& wanted, const Cutting& old, std::int64_
     const Box held = box(old, wanted.kind, part, shard);
     const auto elements = static_cast<std::uint64_t>(volume(intersect(held, wanted.box)));
     if (elements == 0) return;
-    const std::uint32_t needers = set(book_.needers(), new_groups_, new_, wanted.needers);
+    RankGroup group{.experts = wanted.needers.experts,
+                    .shared_all = old.shared_all,
+                    .part = old.parts > 1 ? static_cast<std::int32_t>(part) : -1,
+                    .shard = old.shards > 1 ? static_cast<std::int32_t>(shard) : -1};
     const std::int64_t each = experts(old_, wanted.kind, 0).size();
     for (std::int64_t block = wanted.experts.begin / each; block * each < wanted.experts.end; ++block) {
-        const auto both =
-            static_cast<std::uint64_t>(intersect(wanted.experts, experts(old_, wanted.kind, block)).size());
-        for (const Crossing& crossing : *wanted.crossings) {
-            const RankGroup group{.experts = wanted.needers.experts,
-                                  .shared_all = old.shared_all,
-                                  .stage = crossing.old_stage,
-                                  .other = crossing.old_other,
-                                  .block = static_cast<std::int32_t>(block),
-                                  .part = old.parts > 1 ? static_cast<std::int32_t>(part) : -1,
-                                  .shard = old.shards > 1 ? static_cast<std::int32_t>(shard) : -1};
-            const std::uint32_t holders = set(book_.holders(), old_groups_, old_, group);
-            const std::uint64_t count = elements * both * static_cast<std::uint64_t>(crossing.layers);
-            for (std::uint32_t role = 0; role < itemsizes_.size(); ++role) {
-                if (optimizer_[role] == wanted.optimizer)
-                    book_.add(holders, needers, role, held != wanted.box, static_cast<std::uint32_t>(wanted.kind),
-                              count, static_cast<std::uint32_t>(itemsizes_[role]));
-            }
+        group.block = static_cast<std::int32_t>(block);
+        const Interval all = experts(old_, wanted.kind, block);
+        const auto add = [&](Interval here) {
+            const auto both = static_cast<std::uint64_t>(intersect(wanted.experts, here).size());
+            if (both > 0) add_block(wanted, group, elements * both, held != wanted.box);
+        };
+        if (!old.by_expert || old.shards == 1) {
+            add(all);
+            continue;
+        }
+        for (std::int64_t k = 0; k < old.shards; ++k) {
+            group.shard = static_cast<std::int32_t>(k);
+            add(shard_of(old, all, k));
+        }
+    }
+}
+
+void ModelNeeds::add_block(const Wanted& wanted, RankGroup group, std::uint64_t elements, bool recut) {
+    const std::uint32_t needers = set(book_.needers(), new_groups_, new_, wanted.needers);
+    for (const Crossing& crossing : *wanted.crossings) {
+        group.stage = crossing.old_stage;
+        group.other = crossing.old_other;
+        const std::uint32_t holders = set(book_.holders(), old_groups_, old_, group);
+        const std::uint64_t count = elements * static_cast<std::uint64_t>(crossing.layers);
+        for (std::uint32_t role = 0; role < itemsizes_.size(); ++role) {
+            if (optimizer_[role] == wanted.optimizer)
+                book_.add(holders, needers, role, recut, static_cast<std::uint32_t>(wanted.kind), count,
+                          static_cast<std::uint32_t>(itemsizes_[role]));
         }
     }
 }

@@ -33,6 +33,7 @@ private:
     /// How one class is cut on one side.
     struct Cutting {
         bool shared_all;
+        bool by_expert;  ///< shards are of whole experts
         std::int64_t parts, shards;
         int shard_axis;
         std::int64_t part_size;
@@ -67,6 +68,8 @@ private:
     void add_parts(const Wanted& wanted);
     void add_shards(const Wanted& wanted, const Cutting& old, std::int64_t part);
     void add_piece(const Wanted& wanted, const Cutting& old, std::int64_t part, std::int64_t shard);
+    void add_block(const Wanted& wanted, RankGroup group, std::uint64_t elements, bool recut);
+    static Interval shard_of(const Cutting& cut, Interval all, std::int64_t shard);
 
     std::int64_t size(std::size_t kind, int axis) const { return classes_.shape[kind * model_.widest + axis]; }
     int axes(std::size_t kind) const { return static_cast<int>(classes_.axes[kind]); }

@@ -32,10 +32,12 @@ bool is_cut(const Reading& reading, std::size_t tensor) {
 bool explains(const Layout& layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting,
               const std::vector<std::vector<Box>>& boxes) {
     try {
+        const ShardMap map{layout, cutting, {}};
         for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
             if (!is_cut(reading, t)) continue;
             std::vector<Box> expected;
-            for (const Shard& shard : shards(reading, catalogue.tensors[t], reading.meanings[t], layout, {}, cutting))
+            for (const Shard& shard :
+                 map.shards(reading, catalogue.tensors[t], reading.meanings[t], stored_sharing(layout)))
                 expected.push_back(shard.box);
             std::ranges::sort(expected);
             // Without rules nobody knows what a trainer left whole.
@@ -98,17 +100,17 @@ bool explains_writers(const Layout& layout, const Catalogue& catalogue, const Re
     const int count = layers(reading, catalogue.tensors);
     const bool even = layout.stages.empty() && !layout.first && !layout.last;
     if (even && count % layout.pp != 0) return false;
-    const std::vector<int> stages = stages_of_layers(layout, count);
+    const ShardMap map{layout, cutting, stages_of_layers(layout, count)};
+    const Sharing sharing = stored_sharing(layout);
     std::vector<std::vector<Shard>> cut(catalogue.tensors.size());
     for (const Piece& piece : catalogue.pieces) {
         if (!is_cut(reading, piece.tensor) || piece.rank < 0) continue;
         std::vector<Shard>& list = cut[piece.tensor];
         if (list.empty())
-            list = shards(reading, catalogue.tensors[piece.tensor], reading.meanings[piece.tensor], layout, stages,
-                          cutting);
+            list = map.shards(reading, catalogue.tensors[piece.tensor], reading.meanings[piece.tensor], sharing);
         const auto shard = std::ranges::find(list, piece.box, &Shard::box);
         if (shard == list.end()) return false;
-        const std::vector<int> ranks = holders(layout, *shard);
+        const std::vector<int> ranks = map.ranks(*shard, sharing);
         if (!std::ranges::binary_search(ranks, piece.rank)) return false;
     }
     return true;

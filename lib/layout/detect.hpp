@@ -4,7 +4,7 @@
 #include "lib/core/catalogue.hpp"
 #include "lib/layout/layout.hpp"
 #include "lib/layout/reading.hpp"
-#include "lib/layout/shard.hpp"
+#include "lib/layout/shard_map.hpp"
 
 #include <optional>
 

@@ -29,6 +29,16 @@ bool alike(const GpuHardware& a, const GpuHardware& b) {
            });
 }
 
+// Adds what the GPUs of a host copy, and what they receive from each other.
+void add_device_rates(const HostHardware& host, std::vector<double>& copies, std::vector<double>& links) {
+    for (const GpuHardware& gpu : host.gpus) {
+        if (gpu.copy.median > 0) copies.push_back(gpu.copy.median);
+        for (const Measured& peer : gpu.peers) {
+            if (peer.median > 0) links.push_back(peer.median);
+        }
+    }
+}
+
 bool alike(const HostHardware& a, const HostHardware& b) {
     const auto rates = [&](const PlannedRate& rate) { return alike(a.*rate.measured, b.*rate.measured); };
     const auto gpus = [](const GpuHardware& one, const GpuHardware& other) { return alike(one, other); };
@@ -124,6 +134,18 @@ std::vector<Host> hosts_for_planning(const Hardware& hardware, const std::vector
         }
         for (std::size_t i = 0; i < hosts.size(); ++i)
             if (!rates[classes[i]].empty()) hosts[i].*rate.planned = summarise(rates[classes[i]]).median;
+    }
+    for (int number = 0; number < count; ++number) {
+        std::vector<double> copies;
+        std::vector<double> links;
+        for (std::size_t i = 0; i < hosts.size(); ++i) {
+            if (classes[i] == number) add_device_rates(hardware.hosts[i], copies, links);
+        }
+        for (std::size_t i = 0; i < hosts.size(); ++i) {
+            if (classes[i] != number) continue;
+            if (!copies.empty()) hosts[i].device_copy = summarise(copies).median;
+            if (!links.empty()) hosts[i].device_link = summarise(links).median;
+        }
     }
     return hosts;
 }

@@ -40,6 +40,21 @@ TEST_CASE("each rank copies with a core of its own, and the memory of hosts deci
     CHECK(devices.resources[4].seconds == doctest::Approx(2));
 }
 
+TEST_CASE("what devices copy and send to each other takes time where their rates are known") {
+    std::vector<Host> hosts = uniform_hosts(2, 4);
+    const std::vector<Load> loads{{.device_copy = 12'000'000'000, .device_link = 8'000'000'000}, {.nic_in = 1'000'000}};
+    const Prediction unknown = predict(hosts, loads, RankMemory::device);
+    CHECK(unknown.resources[unknown.binding].resource == "NIC in");
+    hosts[0].device_copy = 1e12;
+    hosts[0].device_link = 1e11;
+    const Prediction known = predict(hosts, loads, RankMemory::device);
+    CHECK(known.is_bound());
+    CHECK(known.seconds() == doctest::Approx(0.02));  // four devices receive 2 GB each
+    CHECK(known.resources[known.binding].resource == "device link");
+    CHECK(known.resources[5].seconds == doctest::Approx(0.012));
+    CHECK(predict(hosts, loads).resources[unknown.binding].resource == "NIC in");
+}
+
 TEST_CASE("a layout that stays is read from shared storage, each byte once a host") {
     const Parcels parcels = grid(3, 4, 5);
     const std::vector<Host> hosts = uniform_hosts(15, 4);

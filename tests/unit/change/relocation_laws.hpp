@@ -188,6 +188,7 @@ inline void check_order(const Case& it) {
 inline void check_counts(const Case& it) {
     std::vector<Bytes> roles(it.instance.parcels.roles.size());
     std::vector<Load> loads(it.host_count());
+    std::map<std::int32_t, std::uint64_t> copied;  // inside the device of each new rank
     for (const Parcel& parcel : it.instance.parcels.parcels) {
         const Hosts holders = it.holders(parcel);
         const Hosts missing = it.missing(parcel);
@@ -202,6 +203,8 @@ inline void check_counts(const Case& it) {
             role.needed += parcel.bytes;
             if (there) (parcel.recut ? role.local : role.kept) += parcel.bytes;
             if (!there && !crosses) role.same_host += parcel.bytes;
+            if (!there && !crosses) loads[host].device_link += parcel.bytes;
+            if (there && parcel.recut) copied[rank] += parcel.bytes;
             if (crosses) (holders.empty() ? role.storage : role.other_host) += parcel.bytes;
             if (!crosses && (!there || parcel.recut)) loads[host].memory += parcel.bytes;
         }
@@ -226,6 +229,8 @@ inline void check_counts(const Case& it) {
                 loads[transfer.from].disk_read += read.insert({transfer.from, transfer.parcel, byte}).second;
         }
     }
+    for (const auto& [rank, bytes] : copied)
+        loads[it.host_of(rank)].device_copy = std::max(loads[it.host_of(rank)].device_copy, bytes);
     Bytes total;
     for (const Bytes& role : roles) total += role;
     REQUIRE(it.relocation.roles == roles);
@@ -239,6 +244,8 @@ inline void check_counts(const Case& it) {
         REQUIRE(load.nic_in == loads[h].nic_in);
         REQUIRE(load.nic_out == loads[h].nic_out);
         REQUIRE(load.memory == loads[h].memory);
+        REQUIRE(load.device_link == loads[h].device_link);
+        REQUIRE(load.device_copy == loads[h].device_copy);
     }
 }
 

@@ -40,12 +40,15 @@ struct Slow {
     std::array<std::vector<At>, 2> places = {all_places(false), all_places(true)};  // by rank; of experts
 
     int etp() const { return layout.etp > 0 ? layout.etp : layout.tp; }
+    /// Without ep and etp, experts are where all else is.
+    bool own_grid(bool experts) const { return experts && (layout.ep > 1 || etp() != layout.tp); }
     int expert_dp() const { return layout.ranks() / layout.pp / etp() / layout.ep; }
 
     std::array<int, 3> group(int rank, bool experts) const {
         std::map<std::string, int> size{
             {"tp", layout.tp}, {"pp", layout.pp}, {"dp", layout.dp}, {"cp", layout.cp}, {"ep", 1}};
-        if (experts) size = {{"tp", etp()}, {"pp", layout.pp}, {"dp", expert_dp()}, {"cp", 1}, {"ep", layout.ep}};
+        if (own_grid(experts))
+            size = {{"tp", etp()}, {"pp", layout.pp}, {"dp", expert_dp()}, {"cp", 1}, {"ep", layout.ep}};
         return {digit_of(layout, rank, "tp", size), digit_of(layout, rank, "pp", size),
                 digit_of(layout, rank, "ep", size)};
     }
@@ -69,27 +72,37 @@ struct Slow {
     }
 
     /// Whether a rank at `at` has element `x`.
-    bool has(const TensorClass& kind, const StateRole& role, const At& at, const Tuple<Index>& x) const {
+    bool has(const TensorClass& kind, const StateRole& role, const At& at, Index expert, const Tuple<Index>& x) const {
+        const bool own = own_grid(kind.experts > 0);
         Shape size = kind.shape;
         Tuple<Index> y = x;
         if (kind.tp_axis >= 0) {
-            const int parts = kind.experts > 0 ? etp() : layout.tp;
+            const int parts = own ? etp() : layout.tp;
             Index& n = size[kind.tp_axis];
             while (kind.pad > 0 && n % (kind.pad * parts) != 0) ++n;
             n /= parts;
             if (y[kind.tp_axis] / n != at.part) return false;
             y[kind.tp_axis] %= n;
         }
-        if (x.empty()) return true;
+        if (x.empty() && kind.experts == 0) return true;
         int shards = 1;
         int shard = 0;
         if (layout.zero == 3 || (layout.zero > 0 && role.name != "weight")) {
-            shards = kind.experts > 0 ? expert_dp() : layout.dp * layout.cp;
+            shards = own ? expert_dp() : layout.dp * layout.cp;
             shard = at.position;
+            if (x.empty()) return true;
         } else if (layout.fsdp > 1) {
-            shards = kind.experts > 0 ? expert_dp() / layout.hsdp() : layout.fsdp;
-            shard = (kind.experts > 0 ? at.position : at.dp) % shards;
+            shards = own ? expert_dp() / layout.hsdp() : layout.fsdp;
+            shard = (own ? at.position : at.dp) % shards;
+            // Experts are one stacked tensor, axis 0 of which is split unless a rank has too few.
+            const Index block = kind.experts / layout.ep;
+            const bool inside =
+                layout.ep > 1 ? shards > block : layout.fsdp_dim == 1 && !x.empty() && size[0] % shards == 0;
+            if (kind.experts > 0 && (!inside || x.empty()))
+                return expert % block / ((block + shards - 1) / shards) == shard;
+            if (kind.experts > 0) return y[0] / ((size[0] + shards - 1) / shards) == shard;
         }
+        if (x.empty()) return true;
         const int axis = layout.fsdp_dim == 1 && size.size() > 1 && size[1] % shards == 0 ? 1 : 0;
         return y[axis] / ((size[axis] + shards - 1) / shards) == shard;
     }
@@ -116,7 +129,7 @@ std::vector<Owned> owners(const Slow& slow, const TensorClass& kind, const State
                 x[k] = rest % kind.shape[k];
                 rest /= kind.shape[k];
             }
-            if (!slow.has(kind, role, at, x)) continue;
+            if (!slow.has(kind, role, at, expert, x)) continue;
             mine.push_back(i);
             for (int k = 0; k < x.size(); ++k) box[k] = {std::min(box[k].begin, x[k]), std::max(box[k].end, x[k] + 1)};
         }

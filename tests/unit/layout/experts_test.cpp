@@ -4,7 +4,7 @@
 #include "lib/layout/detect.hpp"
 #include "lib/layout/express.hpp"
 #include "lib/layout/parts.hpp"
-#include "lib/layout/shard.hpp"
+#include "lib/layout/shard_map.hpp"
 
 #include <doctest/doctest.h>
 
@@ -107,6 +107,11 @@ std::map<std::string, int> canonical(const Reading& reading, const std::vector<T
     return found;
 }
 
+/// The ranks that hold a stored shard.
+std::vector<std::int32_t> ranks_of(const Layout& layout, const Shard& shard) {
+    return ShardMap{layout, {}, {}}.ranks(shard, stored_sharing(layout));
+}
+
 }  // namespace
 
 TEST_CASE("experts have the ranks that megatron-core's RankGenerator gives them") {
@@ -151,27 +156,31 @@ TEST_CASE("stacked experts are cut one by one and lie where Megatron put them") 
     REQUIRE(reading.complete);
     const Cutting megatron{.equal = true, .by_layer = true};
     const Layout layout = parse_layout("tp=2,dp=2,ep=2");
-    const auto found = shards(reading, tensors[6], reading.meanings[6], layout, {0, 0}, megatron);
+    const auto found =
+        ShardMap{layout, megatron, {0, 0}}.shards(reading, tensors[6], reading.meanings[6], stored_sharing(layout));
     CHECK(found.size() == 32);  // 2 layers, 4 experts, gate and up, 2 parts
     std::map<Box, std::vector<int>> ranks;
-    for (const Shard& shard : found) ranks[shard.box] = holders(layout, shard);
+    for (const Shard& shard : found) ranks[shard.box] = ranks_of(layout, shard);
     // As in the files of a run of Megatron with this layout.
     CHECK(ranks.at({{0, 1}, {0, 1}, {0, 20}, {0, 32}}) == std::vector{0});
     CHECK(ranks.at({{0, 1}, {1, 2}, {20, 40}, {0, 32}}) == std::vector{1});
     CHECK(ranks.at({{1, 2}, {2, 3}, {40, 60}, {0, 32}}) == std::vector{2});
     CHECK(ranks.at({{1, 2}, {3, 4}, {60, 80}, {0, 32}}) == std::vector{3});
     const Layout narrow = parse_layout("tp=2,ep=2,etp=1");
-    const auto down = shards(reading, tensors[7], reading.meanings[7], narrow, {0, 0}, megatron);
+    const auto down =
+        ShardMap{narrow, megatron, {0, 0}}.shards(reading, tensors[7], reading.meanings[7], stored_sharing(narrow));
     CHECK(down.size() == 8);
-    CHECK(holders(narrow, down[1]) == std::vector{0});
-    CHECK(holders(narrow, down[2]) == std::vector{1});
-    CHECK_THROWS_WITH_AS(shards(reading, tensors[7], reading.meanings[7], parse_layout("dp=3,ep=3"), {}, megatron),
+    CHECK(ranks_of(narrow, down[1]) == std::vector{0});
+    CHECK(ranks_of(narrow, down[2]) == std::vector{1});
+    const ShardMap three{parse_layout("dp=3,ep=3"), megatron, {}};
+    CHECK_THROWS_WITH_AS(three.shards(reading, tensors[7], reading.meanings[7], Sharing::none),
                          "tensor 'decoder.layers.mlp.experts.experts.linear_fc2.weight': 4 experts cannot be dealt to "
                          "ep=3 equal blocks; ep=1, 2, 4 can",
                          Error);
-    const auto router = shards(reading, tensors[5], reading.meanings[5], layout, {0, 0}, megatron);
+    const auto router =
+        ShardMap{layout, megatron, {0, 0}}.shards(reading, tensors[5], reading.meanings[5], stored_sharing(layout));
     CHECK(router.size() == 2);
-    CHECK(holders(layout, router[0]).size() == 4);
+    CHECK(ranks_of(layout, router[0]).size() == 4);
 }
 
 TEST_CASE("without args, ep and etp are told from boxes and from who wrote them") {
@@ -198,8 +207,9 @@ TEST_CASE("without args, ep and etp are told from boxes and from who wrote them"
         const std::vector<int> stages = stages_of_layers(layout, 2);
         std::size_t turn = 0;
         for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-            for (const Shard& shard : shards(reading, tensors[t], reading.meanings[t], layout, stages, megatron)) {
-                const std::vector<int> ranks = holders(layout, shard);
+            for (const Shard& shard : ShardMap{layout, megatron, stages}.shards(
+                     reading, tensors[t], reading.meanings[t], stored_sharing(layout))) {
+                const std::vector<int> ranks = ranks_of(layout, shard);
                 catalogue.pieces.push_back({.tensor = t, .box = shard.box, .rank = ranks[turn++ % ranks.size()]});
             }
         }

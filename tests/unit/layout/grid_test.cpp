@@ -11,10 +11,20 @@ namespace {
 
 using namespace tpx;
 
-std::string digits(const Grid& grid, int GridPlace::*member) {
+/// The coordinate of every rank that `of` gives, in one text.
+template <class Of>
+std::string digits(const Layout& layout, Of&& of) {
     std::string text;
-    for (const GridPlace& place : grid.places) text += std::to_string(place.*member);
+    for (int rank = 0; rank < layout.ranks(); ++rank) text += std::to_string(of(rank));
     return text;
+}
+
+std::string digits(const Layout& layout, const Grid::Axis& axis) {
+    return digits(layout, [&](int rank) { return axis.of(rank); });
+}
+
+std::string replicas(const Layout& layout, const Grid& grid) {
+    return digits(layout, [&](int rank) { return grid.replica(rank); });
 }
 
 /// The place of every rank in the groups that megatron-core 0.16.1 makes: RankGenerator(...).get_ranks(AXIS), for the
@@ -57,15 +67,15 @@ TEST_CASE("ranks stand where megatron-core puts them, and experts on a grid of t
         CAPTURE(groups.layout);
         const Layout layout = parse_layout(groups.layout);
         const Grid dense = dense_grid(layout);
-        CHECK(digits(dense, &GridPlace::part) == groups.dense.tp);
-        CHECK(digits(dense, &GridPlace::stage) == groups.dense.pp);
-        CHECK(digits(dense, &GridPlace::dp) == groups.dense.dp);
-        CHECK(digits(dense, &GridPlace::replica) == groups.dense.dp_cp);
+        CHECK(digits(layout, dense.part) == groups.dense.tp);
+        CHECK(digits(layout, dense.stage) == groups.dense.pp);
+        CHECK(digits(layout, dense.dp) == groups.dense.dp);
+        CHECK(replicas(layout, dense) == groups.dense.dp_cp);
         const Grid experts = expert_grid(layout);
-        CHECK(digits(experts, &GridPlace::part) == groups.experts.tp);
-        CHECK(digits(experts, &GridPlace::stage) == groups.experts.pp);
-        CHECK(digits(experts, &GridPlace::block) == groups.experts.ep);
-        CHECK(digits(experts, &GridPlace::replica) == groups.experts.dp);
+        CHECK(digits(layout, experts.part) == groups.experts.tp);
+        CHECK(digits(layout, experts.stage) == groups.experts.pp);
+        CHECK(digits(layout, experts.block) == groups.experts.ep);
+        CHECK(replicas(layout, experts) == groups.experts.dp);
     }
 }
 
@@ -74,24 +84,56 @@ TEST_CASE("ranks of a dense grid stand where coordinates() says") {
     const Grid grid = dense_grid(layout);
     for (int rank = 0; rank < layout.ranks(); ++rank) {
         const Coordinates at = coordinates(layout, rank);
-        CHECK(grid.places[rank].part == at.tp);
-        CHECK(grid.places[rank].stage == at.pp);
-        CHECK(grid.places[rank].dp == at.dp);
-        CHECK(grid.places[rank].replica == at.dp + 4 * at.cp);
+        CHECK(grid.part.of(rank) == at.tp);
+        CHECK(grid.stage.of(rank) == at.pp);
+        CHECK(grid.dp.of(rank) == at.dp);
+        CHECK(grid.replica(rank) == at.dp + 4 * at.cp);
     }
 }
 
 TEST_CASE("fsdp shares among its ranks of each copy, ZeRO among all replicas") {
     const Layout layout = parse_layout("tp=2,fsdp=2,hsdp=3,ep=2");
     const Grid grid = dense_grid(layout);
-    CHECK(shards(grid, sharing_of(layout, true)) == 2);
-    CHECK(shard_at(grid, grid.places[2 * 5], Sharing::fsdp) == 1);
-    CHECK(shards(expert_grid(layout), Sharing::fsdp) == 1);
+    CHECK(grid.shards(sharing_of(layout, true)) == 2);
+    CHECK(grid.shard(2 * 5, Sharing::fsdp) == 1);
+    CHECK(expert_grid(layout).shards(Sharing::fsdp) == 1);
     CHECK(sharing_of(parse_layout("dp=4,zero=1"), false) == Sharing::none);
     CHECK(sharing_of(parse_layout("dp=4,zero=2"), true) == Sharing::zero);
     CHECK(sharing_of(parse_layout("dp=4,zero=3"), false) == Sharing::zero);
     CHECK_THROWS_WITH_AS(expert_grid(parse_layout("fsdp=2,hsdp=2,ep=4")),
                          "layout: 1 ranks hold the same experts; they are no multiple of hsdp=2", Error);
+}
+
+TEST_CASE("the ranks of an owner are those whose coordinates agree with it") {
+    for (const char* text :
+         {"tp=2,cp=2,dp=4,pp=2,ep=2,fsdp=2", "tp=2,dp=4,pp=3,fsdp=2,order=tp-dp-cp-ep-pp",
+          "cp=2,dp=3,zero=2,order=dp-cp-ep-tp-pp", "ep=2,fsdp=2,efsdp=2,dp=4", "tp=4,dp=2,ep=4,etp=1"}) {
+        CAPTURE(text);
+        const Layout layout = parse_layout(text);
+        for (const Grid& grid : {dense_grid(layout), expert_grid(layout)}) {
+            for (Sharing sharing : {Sharing::none, Sharing::fsdp, Sharing::zero}) {
+                for (int stage = Owner::both_ends; stage < layout.pp; ++stage) {
+                    for (int block = Owner::any; block < grid.block.size; ++block) {
+                        for (int part = Owner::any; part < grid.part.size; ++part) {
+                            for (int shard = Owner::any; shard < grid.shards(sharing); ++shard) {
+                                const auto agrees = [](int wanted, int is) { return wanted < 0 || wanted == is; };
+                                std::vector<std::int32_t> expected;
+                                for (int rank = 0; rank < layout.ranks(); ++rank) {
+                                    const int at = grid.stage.of(rank);
+                                    const bool here =
+                                        stage == Owner::both_ends ? at == 0 || at == layout.pp - 1 : agrees(stage, at);
+                                    if (here && agrees(block, grid.block.of(rank)) &&
+                                        agrees(part, grid.part.of(rank)) && agrees(shard, grid.shard(rank, sharing)))
+                                        expected.push_back(rank);
+                                }
+                                CHECK(grid.ranks_of({stage, block, part, shard}, sharing) == expected);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ TEST_CASE("errors name the file, the line and the cause") {
     says("[[hosts]]\nname = \"a\"\ngpus = 0", "h.toml", "h.toml:3: gpus: a whole number from 1 to 4096 was expected");
     says("[[hosts]]\ngpus = 8", "h.toml", "h.toml:1: a host needs a name");
     says("[[hosts]]\nname = \"a\"\nspeed = 1", "h.toml",
-         "h.toml:3: unknown key 'speed'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_memory, "
-         "lost and spare are known");
+         "h.toml:3: unknown key 'speed'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_copy, "
+         "device_link, device_memory, lost and spare are known");
     says("[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"a\"", "h.toml", "h.toml:3: host 'a' is already named on line 1");
     says("[[nodes]]\nname = \"a\"", "h.toml", "h.toml:1: 'nodes': only [[hosts]] tables are known");
     says("hosts = 3", "h.toml", "h.toml:1: 'hosts': only [[hosts]] tables are known");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/layout/shard.hpp"
+#include "lib/layout/shard_map.hpp"
 
 #include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
@@ -46,7 +46,8 @@ std::vector<Tensor> titan(int layers = 1) {
 
 std::vector<Shard> cut(const Reading& reading, const std::vector<Tensor>& tensors, std::size_t t, const char* layout,
                        Cutting cutting = {}) {
-    return shards(reading, tensors[t], reading.meanings[t], parse_layout(layout), {}, cutting);
+    const Layout parsed = parse_layout(layout);
+    return ShardMap{parsed, cutting, {}}.shards(reading, tensors[t], reading.meanings[t], stored_sharing(parsed));
 }
 
 std::vector<Box> boxes(const std::vector<Shard>& shards) {
@@ -58,15 +59,20 @@ std::vector<Box> boxes(const std::vector<Shard>& shards) {
 /// What a trainer in `layout` stores, each box by another one of its holders in turn.
 Catalogue stored(const Reading& reading, const std::vector<Tensor>& tensors, const Layout& layout) {
     Catalogue catalogue{.tensors = tensors};
-    const std::vector<int> stages = stages_of_layers(layout, layers(reading, tensors));
+    const ShardMap map{layout, {}, stages_of_layers(layout, layers(reading, tensors))};
     std::size_t turn = 0;
     for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-        for (const Shard& shard : shards(reading, tensors[t], reading.meanings[t], layout, stages, {})) {
-            const std::vector<int> ranks = holders(layout, shard);
+        for (const Shard& shard : map.shards(reading, tensors[t], reading.meanings[t], stored_sharing(layout))) {
+            const std::vector<int> ranks = map.ranks(shard, stored_sharing(layout));
             catalogue.pieces.push_back({.tensor = t, .box = shard.box, .rank = ranks[turn++ % ranks.size()]});
         }
     }
     return catalogue;
+}
+
+/// The ranks that hold a stored shard.
+std::vector<std::int32_t> ranks_of(const Layout& layout, const Shard& shard) {
+    return ShardMap{layout, {}, {}}.ranks(shard, stored_sharing(layout));
 }
 
 }  // namespace
@@ -118,13 +124,14 @@ TEST_CASE("shards tile each tensor, and every shard has a holder") {
                              "fsdp=2,fsdp_dim=1", "fsdp=200"}) {
         CAPTURE(text);
         const Layout layout = parse_layout(text);
+        const ShardMap map{layout, {}, {}};
         for (std::size_t t = 0; t < tensors.size(); ++t) {
             const std::vector<Shard> all = cut(reading, tensors, t, text);
             Index elements = 0;
             for (const Shard& shard : all) {
                 elements += volume(shard.box);
                 CHECK_FALSE(empty(shard.box));
-                CHECK_FALSE(holders(layout, shard).empty());
+                CHECK_FALSE(map.ranks(shard, stored_sharing(layout)).empty());
                 for (const Shard& other : all) CHECK((&shard == &other || empty(intersect(shard.box, other.box))));
             }
             CHECK(elements == volume(tensors[t].shape));
@@ -175,7 +182,7 @@ TEST_CASE("Megatron's cuts are equal or refused with the degrees that can, and g
     REQUIRE(fc1.size() == 8);
     CHECK(fc1[0].box == Box{{0, 1}, {0, 3}, {0, 12}});
     CHECK(fc1[1].box == Box{{0, 1}, {6, 9}, {0, 12}});
-    CHECK(fc1[1].tp == 0);
+    CHECK(fc1[1].owner.part == 0);
     CHECK(cut(reading, tensors, 1, "tp=4", megatron)[1].box ==
           Box{{0, 1}, {8, 16}, {0, 12}});  // half a KV group a rank
     CHECK_THROWS_WITH_AS(cut(reading, tensors, 0, "tp=4", megatron),
@@ -207,12 +214,14 @@ TEST_CASE("FSDP beside expert parallelism cuts experts once more") {
     CHECK(boxes(cut(reading, tensors, at, "ep=2,fsdp=4")).at(1) == Box{{1, 2}, {0, 12}, {0, 36}});
     CHECK(boxes(cut(reading, tensors, at, "ep=4,fsdp=8")).at(1) == Box{{0, 1}, {6, 12}, {0, 36}});
     const auto layout = parse_layout("ep=2,fsdp=2,efsdp=2");
-    const auto experts = shards(reading, tensors[at], reading.meanings[at], layout, {}, {});
-    const auto dense = shards(reading, tensors[0], reading.meanings[0], layout, {}, {});
-    CHECK(holders(layout, experts[0]) == std::vector<int>{0});
-    CHECK(holders(layout, experts[1]) == std::vector<int>{2});
-    CHECK(holders(layout, experts[2]) == std::vector<int>{1});
-    CHECK(holders(layout, dense[1]) == std::vector<int>{2, 3});
+    const auto experts =
+        ShardMap{layout, {}, {}}.shards(reading, tensors[at], reading.meanings[at], stored_sharing(layout));
+    const auto dense =
+        ShardMap{layout, {}, {}}.shards(reading, tensors[0], reading.meanings[0], stored_sharing(layout));
+    CHECK(ranks_of(layout, experts[0]) == std::vector<int>{0});
+    CHECK(ranks_of(layout, experts[1]) == std::vector<int>{2});
+    CHECK(ranks_of(layout, experts[2]) == std::vector<int>{1});
+    CHECK(ranks_of(layout, dense[1]) == std::vector<int>{2, 3});
     for (const char* text : {"ep=2,fsdp=2,hsdp=2,efsdp=2", "ep=2,fsdp=3,hsdp=2,efsdp=3", "dp=4,ep=4", "ep=4,fsdp=8"}) {
         CAPTURE(text);
         const auto found = detect_layout(stored(reading, tensors, parse_layout(text)), reading, {});
@@ -240,7 +249,8 @@ TEST_CASE("Megatron's own layers cut what TransformerEngine's replicate") {
         REQUIRE(rule != reading.dialect->rules.end());
         const Meaning meaning{
             .kind = Meaning::Kind::parameter, .rule = &*rule, .role = "weight", .indices = {.layer = 0}};
-        const auto cut = shards(reading, tensors[1], meaning, parse_layout("tp=2"), {}, {.equal = true});
+        const auto cut = ShardMap{parse_layout("tp=2"), {.equal = true}, {}}.shards(
+            reading, tensors[1], meaning, stored_sharing(parse_layout("tp=2")));
         CHECK(cut.size() == (local ? 2 : 1));
     }
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/tensor_form.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/parts.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+namespace {
+
+bool leads(const Axis& axis, char letter) { return !axis.empty() && axis[0].letter == letter; }
+
+/// The factors of `part` that stand at a '+', in order.
+std::vector<char> at_plus(const CanonicalTensor& part, const std::vector<Axis>& stored) {
+    std::vector<char> letters;
+    for (const Axis& axis : part.axes) {
+        for (Token token : axis) {
+            const bool elsewhere = std::ranges::any_of(
+                stored, [&](const Axis& a) { return std::ranges::count(a, token.letter, &Token::letter) > 0; });
+            if (!elsewhere && !part.is_index(token.letter)) letters.push_back(token.letter);
+        }
+    }
+    return letters;
+}
+
+/// The blocks of the parts on an axis of `size` that begins with '+'. Sizes of factors are needed only if the parts
+/// differ.
+std::vector<Interval> part_blocks(const Reading& reading, const Expression& expression, Index size) {
+    std::vector<std::vector<char>> letters;
+    for (const std::string& part : expression.parts)
+        letters.push_back(at_plus(reading.family->tensor(part), expression.axes));
+    const Index count = static_cast<Index>(letters.size());
+    const bool alike = std::ranges::all_of(letters, [&](const auto& l) { return l == letters[0]; });
+    std::vector<Interval> blocks;
+    for (const auto& part : letters) {
+        Index length = alike && size % count == 0 ? size / count : 1;
+        if (!alike) {
+            for (char letter : part) length *= reading.dims[letter].value_or(0);
+        }
+        const Index begin = blocks.empty() ? 0 : blocks.back().end;
+        blocks.push_back({begin, begin + length});
+    }
+    if (blocks.back().end != size) throw failure("its parts cannot be told apart on an axis of {}", size);
+    return blocks;
+}
+
+/// Finds the axis that tensor parallelism splits, and its blocks.
+void find_tp(TensorForm& form, const Reading& reading, const Meaning& meaning) {
+    const Expression& expression = meaning.rule->expression;
+    const CanonicalTensor& first = reading.family->tensor(expression.parts[0]);
+    const char factor = tp_factor(reading, first);
+    if (factor == 0) return;
+    const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
+    for (form.tp_axis = 0; form.tp_axis < static_cast<int>(axes.size()); ++form.tp_axis) {
+        const Axis& axis = axes[static_cast<std::size_t>(form.tp_axis)];
+        if (leads(axis, factor)) {
+            form.tp_blocks = {{0, form.shape[form.tp_axis]}};
+            return;
+        }
+        if (!leads(axis, '+')) continue;
+        const auto brought = at_plus(first, axes);
+        if (brought.empty() || brought[0] != factor) continue;
+        form.tp_blocks = part_blocks(reading, expression, form.shape[form.tp_axis]);
+        return;
+    }
+    throw failure("factor '{}' does not lead an axis, so tensor parallelism cannot split it", factor);
+}
+
+/// Finds how many experts there are, and their axis if they are stacked.
+void find_experts(TensorForm& form, const Reading& reading, const Meaning& meaning) {
+    if (reading.family->tensor(meaning.rule->expression.parts[0]).ep == 0) return;
+    form.expert = meaning.indices.expert.value_or(0);
+    form.experts = reading.dims['e'].value_or(0);
+    if (is_axis(*reading.family, meaning, 'e')) {
+        const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
+        const auto found = std::ranges::find_if(axes, [](const Axis& axis) { return leads(axis, 'e'); });
+        if (found == axes.end() || found->size() > 1)
+            throw failure("its experts have no axis of their own, so they cannot be told apart");
+        form.expert_axis = static_cast<int>(found - axes.begin());
+        form.experts = form.shape[form.expert_axis];
+    }
+    if (form.experts <= form.expert) throw failure("expert {} of {}", form.expert, form.experts);
+}
+
+TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
+    TensorForm form{.shape = tensor.shape};
+    // Neither state that is known not to be a parameter nor an unknown tensor among known ones is split.
+    form.replicated =
+        meaning.kind == Meaning::Kind::extra || (meaning.kind == Meaning::Kind::unknown && reading.family);
+    if (!form.replicated) form.layer = meaning.indices.layer.value_or(-1);
+    if (meaning.kind != Meaning::Kind::parameter) return form;
+    const CanonicalTensor& first = reading.family->tensor(meaning.rule->expression.parts[0]);
+    form.last = first.last;
+    if (tensor.shape.empty()) return form;
+    form.replicated = first.buffer;
+    find_experts(form, reading, meaning);
+    find_tp(form, reading, meaning);
+    if (is_axis(*reading.family, meaning, 'l')) form.layer_axis = 0;
+    return form;
+}
+
+}  // namespace
+
+TensorForm form_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
+    return in_context([&] { return fmt::format("tensor '{}'", tensor.name); },
+                      [&] { return make_form(reading, tensor, meaning); });
+}
+
+TensorForm form_of(const TensorClass& kind) {
+    TensorForm form{.first = kind.first, .last = kind.last, .experts = kind.experts, .pad = kind.pad};
+    const int stacked = kind.experts > 0 ? 1 : 0;
+    if (stacked == 1) form.shape.push_back(kind.experts);
+    if (stacked == 1) form.expert_axis = 0;
+    for (Index size : kind.shape) form.shape.push_back(size);
+    if (kind.tp_axis >= 0) {
+        form.tp_axis = kind.tp_axis + stacked;
+        form.tp_blocks = {{0, kind.shape[kind.tp_axis]}};
+    }
+    return form;
+}
+
+void check_layout(const Reading& reading, const Layout& layout) {
+    if (!reading.family) {
+        if (layout.tp > 1 || layout.pp > 1)
+            throw Error{Exit::usage,
+                        "layout: {}: only fsdp and dp can change a checkpoint whose tensors no rule explains ({})",
+                        to_string(layout), reading.why_not};
+        return;
+    }
+    for (const std::string& formula : reading.family->tp_divides) {
+        const auto size = reading.dims.evaluate(formula, reading.config);
+        if (!size || *size % layout.tp == 0) continue;
+        throw Error{Exit::usage, "layout: tp={} does not divide {} = {}; tp={} can",
+                    layout.tp,   formula == "n" ? "the attention heads" : formula,
+                    *size,       fitting_degrees(*size, layout.tp)};
+    }
+}
+
+std::string fitting_degrees(Index size, int degree) {
+    std::vector<int> found;
+    for (int n = 1; n <= 2 * degree; ++n) {
+        if (size % n == 0) found.push_back(n);
+    }
+    if (found.size() > 6) found.erase(found.begin(), found.end() - 6);
+    return fmt::format("{}", fmt::join(found, ", "));
+}
+
+}  // namespace tpx

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/layout/layout.hpp"
+#include "lib/layout/model.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// What decides how layouts split a tensor: facts of its model, the same for every layout. Axes are those of `shape`.
+struct TensorForm {
+    Shape shape;
+    int layer_axis = -1;              ///< the axis that stacks layers; -1: none
+    int layer = -1;                   ///< the layer of all of the tensor; -1: layer_axis tells, or it has none
+    bool first = false;               ///< without a layer, with `last`: on the first stage as well
+    bool last = false;                ///< without a layer: on the last stage; else on the first
+    int expert_axis = -1;             ///< the axis that stacks experts; -1: none
+    Index experts = 0;                ///< experts of the layer; 0: the tensor belongs to no expert
+    Index expert = 0;                 ///< the expert of all of the tensor, without expert_axis
+    int tp_axis = -1;                 ///< the axis that tensor parallelism splits; -1: none
+    std::vector<Interval> tp_blocks;  ///< of tp_axis, ascending; each is split, and a rank holds its part of each
+    Index pad = 0;                    ///< if positive, tp_axis is padded to a multiple of pad * tp before the split
+    bool replicated = false;          ///< FSDP and ZeRO do not split it
+};
+
+/// The form of a stored tensor. A tensor that is not a parameter of the family has no axis that is split and is on the
+/// first stage. Throws Error "tensor 'NAME': ..." when its experts or parts cannot be told apart.
+TensorForm form_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
+
+/// The form of the tensors of one layer of a class; experts are stacked along axis 0.
+TensorForm form_of(const TensorClass& kind);
+
+/// Throws Error (usage) when `layout` is invalid for every tensor: heads that tp does not divide, tp or pp without a
+/// family. The message has the numbers and the nearest tp that fit.
+void check_layout(const Reading& reading, const Layout& layout);
+
+/// The degrees up to twice `degree` that divide `size`, the largest six: "1, 2, 4".
+std::string fitting_degrees(Index size, int degree);
+
+}  // namespace tpx
