@@ -175,7 +175,7 @@ void add_plan_results(Command& command, PlanOptions& options) {
         .file()
         .details("For srun --distribution=arbitrary.");
     command.flag("--list", &options.list,
-                 "List the parts of tensors to copy, one per line, with source and target file or rank");
+                 "List the parts of tensors to copy, one per line, with ranks, and files or hosts, at both ends");
     command.group("Checking a plan");
     command.option("--check", &options.check, "FILE", "Check the plan in FILE instead of making one")
         .file()
@@ -201,7 +201,6 @@ void add_plan(Cli& cli) {
     add_plan_hosts(command, *options);
     add_plan_auto(command, *options);
     add_plan_results(command, *options);
-    command.exclusive({"--list", "--json"});
     add_read_options(command, *options);
     command.common_options();
     command.example("tpx plan ckpt --to tp=2 --hosts 2x4", "bytes sent between 2 hosts with 4 GPUs each");

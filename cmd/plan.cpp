@@ -46,7 +46,7 @@ void run_plan(const PlanOptions& options, Output& out) {
     for (const std::string& note : planned.notes) out.note("{}", note);
     write_plan_files(options, planned);
     if (options.list) return list_moves(planned, out);
-    out.json() ? out.object("tpx.plan/2", plan_json(planned)) : print_plan(planned, out);
+    out.json() ? out.object("tpx.plan-summary/1", plan_json(planned)) : print_plan(planned, out);
 }
 
 }  // namespace tpx::cli

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/plan_file.hpp"
 #include "cmd/cli.hpp"
+#include "cmd/plan_report.hpp"
 #include "cmd/plan_request.hpp"
-#include "cmd/planning.hpp"
 #include "formats/plan/plan_check.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
@@ -17,11 +17,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-formats::CheckpointPlan stored_change(const CheckpointChange& change) {
+formats::CheckpointPlan stored_change(const CheckpointChange& change, const Parcels& parcels) {
     const formats::Conversion& conversion = change.conversion;
     const Catalogue& catalogue = change.opened.source.checkpoint.catalogue;
     formats::CheckpointPlan stored;
-    stored.path = catalogue.directory.string();
+    stored.path = change.path;
     stored.source_digest = catalogue_digest(catalogue);
     stored.settings.format = formats::name(change.target.format);
     stored.settings.dialect = change.target.dialect;
@@ -35,6 +35,7 @@ formats::CheckpointPlan stored_change(const CheckpointChange& change) {
     stored.target = conversion.target_pieces;
     stored.held_before = change.held;
     stored.held_after = change.needed;
+    stored.cells = cells_of(change, parcels);
     stored.plan = change.plan;
     stored.proven = change.certificate;
     return stored;
@@ -53,6 +54,7 @@ Json check_json(const PlanOptions& options, const formats::CheckedPlan& plan) {
         json["ranks"] = plan.hosts->ranks;
         json["of_ranks"] = plan.hosts->of_ranks;
         json["parcels"] = plan.hosts->parcels;
+        json["cells"] = plan.hosts->cells;
         json["transfers"] = plan.hosts->transfers;
         json["placements"] = plan.hosts->placements;
         json["between_hosts"] = plan.hosts->crossing;
@@ -71,6 +73,8 @@ void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, O
     if (!plan.hosts) return;
     out.result("  {} of {} ranks need what its {} parcels say\n", plan.hosts->ranks, plan.hosts->of_ranks,
                plan.hosts->parcels);
+    if (plan.hosts->cells > 0)
+        out.result("  {} cells name every element of the parcels, each once\n", plan.hosts->cells);
     out.result("  {} transfers bring {} into hosts, each byte once, and hosts forward only what they have\n",
                plan.hosts->transfers, size(plan.hosts->crossing));
     out.result("  {}\n", plan.hosts->pinned
@@ -100,7 +104,7 @@ void write_plan(const Planned& planned, const std::filesystem::path& file) {
     content.from = planned.from ? to_string(*planned.from) : "";
     content.to = to_string(planned.to);
     content.model = planned.model;
-    if (planned.checkpoint) content.checkpoint = stored_change(*planned.checkpoint);
+    if (planned.checkpoint) content.checkpoint = stored_change(*planned.checkpoint, planned.parcels);
     content.hosts = formats::HostPlan{planned.state,   planned.hosts,     planned.seats,
                                       planned.parcels, planned.placement, planned.relocation};
     formats::write_plan_file(file, content);

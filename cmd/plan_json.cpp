@@ -33,7 +33,7 @@ void add_subject(Json& json, const Planned& planned) {
     }
     const CheckpointChange& change = *planned.checkpoint;
     const formats::Source& source = change.opened.source;
-    json["checkpoint"] = source.checkpoint.catalogue.directory.string();
+    json["checkpoint"] = change.path;
     json["from"] = side_json(source.checkpoint.format, source.reading, planned.from);
     json["to"] = side_json(change.target.format, change.conversion.expressed.reading, change.target.layout);
     json["read"] = change.certificate.bytes_read;

@@ -3,6 +3,7 @@
 
 #include "cmd/output.hpp"
 #include "cmd/planning.hpp"
+#include "lib/change/piece_parcels.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -26,8 +27,11 @@ void print_peak(const Planned& planned, Output& out);
 nlohmann::ordered_json peak_json(const PeakMemory& peak);
 
 /// What --list prints: of a checkpoint the boxes that go from file to file, of a model the transfers between hosts with
-/// the tensors they are of.
+/// the tensors they are of, and with --json both.
 void list_moves(const Planned& planned, Output& out);
+
+/// The cells of a checkpoint's parcels.
+std::vector<PieceCell> cells_of(const CheckpointChange& change, const Parcels& parcels);
 
 /// Whether `options` ask for files: the plan, the placement or the page.
 bool asks_for_files(const PlanOptions& options);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/plan_report.hpp"
-#include "lib/change/spread.hpp"
 #include "lib/core/units.hpp"
-
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -149,47 +146,6 @@ void print_time(const Planned& planned, Output& out) {
                    size(uncounted.copies), size(uncounted.links));
 }
 
-void list_boxes(const CheckpointChange& change, Output& out) {
-    const formats::Conversion& conversion = change.conversion;
-    for (const Move& move : change.plan.moves) {
-        const Piece& from = conversion.source_pieces[move.source];
-        const Piece& to = conversion.target_pieces[move.target];
-        out.result("{} {} {} -> {}\n", printable(conversion.target_tensors[to.tensor].name), to_string(move.box),
-                   printable(change.opened.source.checkpoint.catalogue.files[from.file].path.string()),
-                   printable(conversion.draft.files[to.file].path.string()));
-    }
-}
-
-std::string spoken_cell(const ModelState& model, const Cell& cell) {
-    const TensorClass& tensors = model.classes[cell.tensor_class];
-    std::string text = fmt::format("{} {}", tensors.name, to_string(cell.box));
-    if (!cell.layers.empty()) text += fmt::format(" layers {}", fmt::join(cell.layers, ","));
-    if (tensors.experts > 0) text += fmt::format(" experts {}-{}", cell.experts.begin, cell.experts.end - 1);
-    return text;
-}
-
-void list_transfers(const Planned& planned, Output& out) {
-    std::vector<std::vector<Cell>> cells(planned.parcels.parcels.size());
-    std::vector<bool> moves(cells.size(), false);
-    for (const Transfer& transfer : planned.relocation.transfers) moves[transfer.parcel] = true;
-    for_each_cell(*planned.model, *planned.from, planned.to, [&](const Cell& cell) {
-        if (moves[cell.parcel]) cells[cell.parcel].push_back(cell);
-    });
-    for (const Transfer& transfer : planned.relocation.transfers) {
-        const std::string& from =
-            transfer.from == from_storage ? std::string{"storage"} : planned.hosts[transfer.from].name;
-        for (const Cell& cell : cells[transfer.parcel]) {
-            const std::uint64_t begin = std::max(cell.begin, transfer.begin);
-            const std::uint64_t end = std::min(cell.begin + cell.bytes, transfer.end);
-            if (begin >= end) continue;
-            out.result("{} {} {} bytes {}-{} {} -> {}\n", transfer.round,
-                       planned.parcels.roles[planned.parcels.parcels[transfer.parcel].role],
-                       spoken_cell(*planned.model, cell), begin - cell.begin, end - cell.begin, from,
-                       planned.hosts[transfer.to].name);
-        }
-    }
-}
-
 }  // namespace
 
 void print_plan(const Planned& planned, Output& out) {
@@ -201,10 +157,6 @@ void print_plan(const Planned& planned, Output& out) {
     print_time(planned, out);
     print_peak(planned, out);
     print_survival(planned, out);
-}
-
-void list_moves(const Planned& planned, Output& out) {
-    planned.checkpoint ? list_boxes(*planned.checkpoint, out) : list_transfers(planned, out);
 }
 
 }  // namespace tpx::cli

@@ -147,6 +147,20 @@ void seat_stores(Planned& planned) {
         planned.seats.push_back(planned.hosts[h].lost ? Seat{} : Seat{h, -1});
 }
 
+// Old ranks that are too many for the hosts need no seats if storage has their state.
+void seat_old_ranks(Planned& planned, const PlanOptions& options, int ranks) {
+    int devices = 0;
+    for (const Host& host : planned.hosts) devices += host.spare ? 0 : host.gpus;
+    if (planned.state != StateIn::shared || !options.ranks_on.empty() || ranks <= devices) {
+        planned.seats = given_seats(options, planned.hosts, ranks);
+        return;
+    }
+    planned.seats.assign(static_cast<std::size_t>(ranks), Seat{});
+    planned.notes.push_back(fmt::format(
+        "the {} old ranks do not fit on the {} devices of these hosts: all state is read from shared storage", ranks,
+        devices));
+}
+
 Planned plan_checkpoint(const PlanOptions& options) {
     Planned planned{.checkpoint = std::make_unique<CheckpointChange>(), .state = given_state(options)};
     planned.window = options.window.value_or(default_window);
@@ -158,11 +172,14 @@ Planned plan_checkpoint(const PlanOptions& options) {
         if (options.checkpoint.empty()) merged.emplace(options.stores, planned.hosts);
     }
     const std::filesystem::path root = merged ? merged->folder() : std::filesystem::path{options.checkpoint};
-    {
+    const auto read = [&] {
         const ReadRecord record;
         convert_checkpoint(change, options, root);
         if (!options.stores.empty()) check_stores(change, options, planned.hosts, root, record);
-    }
+    };
+    merged ? merged->in_stores(read) : read();
+    change.path = change.opened.source.checkpoint.catalogue.directory.string();
+    if (merged) change.path = merged->named(change.path);
     const formats::Source& source = change.opened.source;
     planned.to = change.target.layout;
     if (options.stores.empty()) {
@@ -171,7 +188,7 @@ Planned plan_checkpoint(const PlanOptions& options) {
                                    : formats::written_pieces(change.conversion);
         const int old_ranks = planned.from ? planned.from->ranks() : rank_count(change.held);
         planned.hosts = given_hosts(options, std::max(old_ranks, planned.to.ranks()));
-        planned.seats = given_seats(options, planned.hosts, old_ranks);
+        seat_old_ranks(planned, options, old_ranks);
     } else {
         planned.from = options.from.empty() ? source.layout : old_layout(options, source);
         const auto holders = formats::hosts_of_files(options.stores, planned.hosts, root, source.checkpoint.catalogue);
@@ -233,7 +250,8 @@ void plan_model(Planned& planned, const ModelState& model, const Layout& from, c
     planned.held_before = held_bytes(model, from);
     planned.held_after = held_bytes(model, to);
     place_and_relocate(planned, options, planned.state == StateIn::shared);
-    const bool is_mixed = planned.relocation.total.storage > 0;
+    const bool is_seated = std::ranges::any_of(planned.seats, [](const Seat& seat) { return seat.host >= 0; });
+    const bool is_mixed = is_seated && planned.relocation.total.storage > 0;
     if (planned.state == StateIn::shared && !is_mixed) {
         planned.prediction = predict(planned.hosts, reading_loads(planned.parcels, planned.placement, planned.hosts));
         return;
@@ -263,7 +281,7 @@ Planned make_planned(const PlanOptions& options) {
     Planned planned{.state = given_state(options)};
     planned.window = options.window.value_or(default_window);
     planned.hosts = given_hosts(options, std::max(from.ranks(), to.ranks()));
-    planned.seats = given_seats(options, planned.hosts, from.ranks());
+    seat_old_ranks(planned, options, from.ranks());
     plan_model(planned, given_model(options), from, to, options);
     return planned;
 }

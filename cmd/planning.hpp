@@ -21,6 +21,7 @@ namespace tpx::cli {
 
 /// What a plan of a checkpoint has and that of a model lacks: the bytes in files.
 struct CheckpointChange {
+    std::string path;  ///< the checkpoint's folder; of merged stores with "{host}" in it
     Opened opened;
     formats::Target target;
     formats::Conversion conversion;

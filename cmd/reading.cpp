@@ -98,6 +98,11 @@ nlohmann::ordered_json to_json(const Layout& layout) {
             {"fsdp", layout.fsdp},
             {"hsdp", layout.hsdp()},
             {"fsdp_dim", layout.fsdp_dim},
+            {"efsdp", layout.efsdp},
+            {"zero", layout.zero},
+            {"vn", layout.vn},
+            {"stages", layout.stages},
+            {"order", layout.order},
             {"first", layout.first ? nlohmann::ordered_json(*layout.first) : nullptr},
             {"last", layout.last ? nlohmann::ordered_json(*layout.last) : nullptr}};
 }

@@ -5,6 +5,8 @@
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
 
+#include <fmt/ranges.h>
+
 #include <unistd.h>
 
 #include <cerrno>
@@ -52,11 +54,19 @@ fs::path store_of(const std::string& pattern, const Host& host) {
     return path;
 }
 
-MergedStores::MergedStores(const std::string& pattern, std::span<const Host> hosts) : folder_{make_folder()} {
+MergedStores::MergedStores(const std::string& pattern, std::span<const Host> hosts)
+    : folder_{make_folder()}, pattern_{pattern} {
     try {
         std::size_t count = 0;
         for (const Host& host : hosts) {
-            if (!host.lost) count += link_files(store_of(pattern, host), folder_);
+            if (host.lost) {
+                lost_.push_back(host.name);
+                continue;
+            }
+            const fs::path store = store_of(pattern, host);
+            const std::size_t files = link_files(store, folder_);
+            if (files == 0) empty_.push_back(store.string());
+            count += files;
         }
         if (count == 0) throw failure("{}: no store of {} hosts has any file", pattern, hosts.size());
     } catch (...) {
@@ -69,6 +79,20 @@ MergedStores::MergedStores(const std::string& pattern, std::span<const Host> hos
 MergedStores::~MergedStores() {
     std::error_code ignored;  // a folder of links that stays behind harms nobody
     fs::remove_all(folder_, ignored);
+}
+
+std::string MergedStores::named(std::string text) const {
+    const std::string folder = folder_.string();
+    for (std::size_t at = text.find(folder); at != text.npos; at = text.find(folder, at + pattern_.size()))
+        text.replace(at, folder.size(), pattern_);
+    return text;
+}
+
+Error MergedStores::named(const Error& error) const {
+    std::string text = named(std::string{error.what()});
+    if (!empty_.empty()) text += fmt::format("; no files found in {}", fmt::join(empty_, ", "));
+    if (!lost_.empty()) text += fmt::format("; stores of lost hosts are not read ({})", fmt::join(lost_, ", "));
+    return Error{error.exit(), "{}", text};
 }
 
 std::vector<std::vector<std::uint32_t>> hosts_of_files(const std::string& pattern, std::span<const Host> hosts,

@@ -3,6 +3,7 @@
 
 #include "lib/change/hosts.hpp"
 #include "lib/core/catalogue.hpp"
+#include "lib/core/error.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -27,8 +28,27 @@ public:
 
     const std::filesystem::path& folder() const { return folder_; }
 
+    /// `text` with the pattern wherever it names the folder.
+    std::string named(std::string text) const;
+
+    /// Runs `read`, which reads the folder; an Error that leaves it names the pattern in place of the folder, and the
+    /// stores that have no files.
+    template <class Read>
+    void in_stores(Read&& read) const {
+        try {
+            read();
+        } catch (const Error& error) {
+            throw named(error);
+        }
+    }
+
 private:
+    Error named(const Error& error) const;
+
     std::filesystem::path folder_;
+    std::string pattern_;
+    std::vector<std::string> lost_;   // hosts whose stores are not read
+    std::vector<std::string> empty_;  // stores without files
 };
 
 /// The hosts, ascending, whose store has each file of `catalogue`, with the size it has there; `root` is the folder

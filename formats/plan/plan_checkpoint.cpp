@@ -182,6 +182,24 @@ std::vector<Piece> read_pieces(const hdf5::Reader& file, const std::string& grou
     return pieces;
 }
 
+// Files of earlier versions have none.
+std::vector<PieceCell> read_cells(const hdf5::Reader& file, const CheckpointPlan& content, hsize_t axes) {
+    if (!file.has_group("cells")) return {};
+    const hsize_t rows = rows_of(file, "cells/parcel");
+    const auto parcel = column<std::uint32_t>(file, "cells/parcel", rows);
+    const auto tensor = column<std::uint32_t>(file, "cells/tensor", rows);
+    const auto begin = column<std::uint64_t>(file, "cells/begin", rows);
+    const auto boxes = file.numbers<std::int64_t>("cells/box", std::array<hsize_t, 3>{rows, axes, 2});
+    std::vector<PieceCell> cells(rows);
+    for (std::size_t i = 0; i < rows; ++i) {
+        if (tensor[i] >= content.tensors.size())
+            throw failure("cell {}: tensor {} of {}", i, tensor[i], content.tensors.size());
+        const auto own = static_cast<std::size_t>(content.tensors[tensor[i]].shape.size());
+        cells[i] = {parcel[i], tensor[i], box_of(row_of(boxes, i, axes * 2, own * 2)), begin[i]};
+    }
+    return cells;
+}
+
 Plan read_moves(const hdf5::Reader& file, const CheckpointPlan& content, hsize_t axes) {
     const hsize_t rows = rows_of(file, "moves/source");
     const auto source = column<std::uint32_t>(file, "moves/source", rows);
@@ -250,7 +268,7 @@ void write_checkpoint_plan(hdf5::Writer& file, const CheckpointPlan& content) {
     write_settings(file, content.settings);
     for (const auto& [name, member] : totals) file.attribute(name, content.proven.*member);
     for (const char* group :
-         {"tensors", "source_files", "target_files", "source", "target", "moves", "held_before", "held_after"})
+         {"tensors", "source_files", "target_files", "source", "target", "moves", "held_before", "held_after", "cells"})
         file.group(group);
     write_tensors(file, content, axes);
     write_files(file, "source_files", content.source_files);
@@ -259,6 +277,11 @@ void write_checkpoint_plan(hdf5::Writer& file, const CheckpointPlan& content) {
     write_pieces(file, "target", content.target, axes);
     write_held(file, "held_before", content.held_before, axes);
     write_held(file, "held_after", content.held_after, axes);
+    const std::vector<PieceCell>& cells = content.cells;
+    write_column<std::uint32_t>(file, "cells/parcel", cells, [](const PieceCell& c) { return c.parcel; });
+    write_column<std::uint32_t>(file, "cells/tensor", cells, [](const PieceCell& c) { return c.tensor; });
+    write_column<std::uint64_t>(file, "cells/begin", cells, [](const PieceCell& c) { return c.begin; });
+    write_boxes(file, "cells/box", cells, axes);
     const std::vector<Move>& moves = content.plan.moves;
     write_column<std::uint32_t>(file, "moves/source", moves, [](const Move& m) { return m.source; });
     write_column<std::uint32_t>(file, "moves/target", moves, [](const Move& m) { return m.target; });
@@ -280,6 +303,7 @@ CheckpointPlan read_checkpoint_plan(const hdf5::Reader& file) {
     content.held_before = read_held(file, "held_before", content, axes);
     content.held_after = read_held(file, "held_after", content, axes);
     content.plan = read_moves(file, content, axes);
+    content.cells = read_cells(file, content, axes);
     return content;
 }
 

@@ -7,7 +7,7 @@
 namespace tpx::formats {
 
 /// The part of a plan file that is about a checkpoint: attributes, and the groups tensors, source_files, target_files,
-/// source, target, held_before, held_after and moves.
+/// source, target, held_before, held_after, cells and moves.
 void write_checkpoint_plan(hdf5::Writer& file, const CheckpointPlan& content);
 
 /// Reads it. Of indices only those are checked that tell how many axes a row has; check_values looks at the rest.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/change/certificate.hpp"
+#include "lib/change/piece_parcels.hpp"
 #include "lib/change/plan.hpp"
 #include "lib/change/relocation.hpp"
 #include "lib/layout/config.hpp"
@@ -36,6 +37,7 @@ struct CheckpointPlan {
     std::vector<Piece> target;
     std::vector<Piece> held_before;  ///< what old ranks hold in memory; only tensor, rank and box count
     std::vector<Piece> held_after;   ///< what new ranks will hold
+    std::vector<PieceCell> cells;    ///< of the parcels between hosts; may be empty
     Plan plan;
     Certificate proven;  ///< the certificate's totals when the plan was made
 

@@ -254,7 +254,12 @@ HostPlan from_tables(const HostTables& tables) {
 }
 
 HeldTables held_tables(const CheckpointPlan& plan) {
-    return {plan.tensors, plan.roles, plan.held_before, plan.held_after};
+    HeldTables tables{plan.tensors, plan.roles, plan.held_before, plan.held_after, {}};
+    fill(tables.cells.parcel, plan.cells, [](const PieceCell& c) { return c.parcel; });
+    fill(tables.cells.tensor, plan.cells, [](const PieceCell& c) { return c.tensor; });
+    fill(tables.cells.begin, plan.cells, [](const PieceCell& c) { return c.begin; });
+    for (const PieceCell& cell : plan.cells) tables.cells.box.push_back(cell.box);
+    return tables;
 }
 
 PlanTables to_tables(const PlanFile& content) {

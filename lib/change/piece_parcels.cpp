@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/piece_parcels.hpp"
 
+#include "lib/change/box_set.hpp"
 #include "lib/change/holdings.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace tpx {
 namespace {
@@ -53,9 +55,11 @@ std::vector<std::uint32_t> in_order(std::span<const Piece> pieces) {
 
 class PieceParcels {
 public:
-    PieceParcels(const Side& source, const Side& target, std::span<const std::uint32_t> roles, Parcels result)
-        : source_{source}, target_{target}, roles_{roles}, result_{std::move(result)} {}
+    PieceParcels(const Side& source, const Side& target, std::span<const std::uint32_t> roles, Parcels result,
+                 std::vector<PieceCell>* cells)
+        : source_{source}, target_{target}, roles_{roles}, result_{std::move(result)}, cells_{cells} {}
 
+    /// Fills `cells` too, if there is one.
     Parcels run();
 
 private:
@@ -63,13 +67,14 @@ private:
 
     static Ids take(Ids& rest, std::span<const Piece> pieces, std::uint32_t tensor);
     void tensor(std::uint32_t number, Holdings& holders, Holdings& needers);
-    void add(std::uint32_t tensor, std::uint32_t holders, std::uint32_t needers, bool recut, Index elements);
+    void add(std::uint32_t tensor, std::uint32_t holders, std::uint32_t needers, bool recut, const Box& box);
     void add_up();
 
     const Side& source_;
     const Side& target_;
     std::span<const std::uint32_t> roles_;
     Parcels result_;
+    std::vector<PieceCell>* cells_;  // one for each parcel, until parcels are added up
 };
 
 /// Takes the leading ids of pieces of `tensor` off `rest`, and those of earlier tensors.
@@ -99,56 +104,79 @@ Parcels PieceParcels::run() {
 
 void PieceParcels::tensor(std::uint32_t number, Holdings& holders, Holdings& needers) {
     std::vector<std::uint32_t> found;
+    std::vector<Box> missing, scratch;
     const std::vector<Box>& needed = needers.atoms().boxes();
     for (std::uint32_t atom = 0; atom < needed.size(); ++atom) {
         const std::uint32_t set = needers.holders(atom, result_.needers);
-        Index missing = volume(needed[atom]);
+        missing.assign(1, needed[atom]);
         holders.atoms().overlapping(needed[atom], found);
         for (std::uint32_t held : found) {
-            const Index elements = volume(intersect(needed[atom], holders.atoms().boxes()[held]));
+            const Box& part = holders.atoms().boxes()[held];
             const bool recut = !needers.cut_alike(atom, holders, held);
-            add(number, holders.holders(held, result_.holders), set, recut, elements);
-            missing -= elements;
+            add(number, holders.holders(held, result_.holders), set, recut, intersect(needed[atom], part));
+            carve(missing, part, scratch);
         }
-        if (missing > 0) add(number, result_.holders.add({}), set, true, missing);
+        for (const Box& box : missing) add(number, result_.holders.add({}), set, true, box);
     }
 }
 
-void PieceParcels::add(std::uint32_t tensor, std::uint32_t holders, std::uint32_t needers, bool recut, Index elements) {
+void PieceParcels::add(std::uint32_t tensor, std::uint32_t holders, std::uint32_t needers, bool recut, const Box& box) {
     const auto element = static_cast<std::uint32_t>(itemsize(source_.tensors[tensor].dtype));
     result_.parcels.push_back({holders, needers, roles_.empty() ? 0 : roles_[tensor], tensor, recut,
-                               static_cast<std::uint64_t>(elements) * element, element});
+                               static_cast<std::uint64_t>(volume(box)) * element, element});
+    if (cells_) cells_->push_back({.tensor = tensor, .box = box});
 }
 
 void PieceParcels::add_up() {
     const auto key = [](const Parcel& p) { return std::tuple{p.role, p.holders, p.needers, p.recut, p.element}; };
-    std::vector<Parcel>& parcels = result_.parcels;
-    std::ranges::sort(parcels, {}, [&](const Parcel& p) { return std::pair{key(p), p.tensor}; });
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < parcels.size(); ++i) {
-        if (kept > 0 && key(parcels[kept - 1]) == key(parcels[i]))
-            parcels[kept - 1].bytes += parcels[i].bytes;
-        else
-            parcels[kept++] = parcels[i];
+    const std::vector<Parcel> parts = std::exchange(result_.parcels, {});
+    std::vector<std::uint32_t> order(parts.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::ranges::sort(order, {}, [&](std::uint32_t i) { return std::tuple{key(parts[i]), parts[i].tensor, i}; });
+    std::vector<PieceCell> sorted;
+    for (std::uint32_t i : order) {
+        std::vector<Parcel>& parcels = result_.parcels;
+        if (parcels.empty() || key(parcels.back()) != key(parts[i])) {
+            parcels.push_back(parts[i]);
+            parcels.back().bytes = 0;
+        }
+        if (cells_) {
+            const auto parcel = static_cast<std::uint32_t>(parcels.size() - 1);
+            sorted.push_back({parcel, parts[i].tensor, (*cells_)[i].box, parcels.back().bytes});
+        }
+        parcels.back().bytes += parts[i].bytes;
     }
-    parcels.resize(kept);
+    if (cells_) *cells_ = std::move(sorted);
+}
+
+Parcels collect(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
+                Parcels parcels, std::vector<PieceCell>* cells) {
+    check(source, target);
+    check_holders(source, parcels.old_ranks);
+    check_holders(target, parcels.new_ranks);
+    if (!roles_of_tensors.empty() && roles_of_tensors.size() != source.tensors.size())
+        throw failure("roles of {} tensors, there are {}", roles_of_tensors.size(), source.tensors.size());
+    for (std::uint32_t role : roles_of_tensors) {
+        if (role >= parcels.roles.size()) throw failure("role {} of {}", role, parcels.roles.size());
+    }
+    for (const Tensor& tensor : source.tensors) parcels.tensors.push_back(tensor.name);
+    return PieceParcels{source, target, roles_of_tensors, std::move(parcels), cells}.run();
 }
 
 }  // namespace
 
 Parcels parcels_of(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
                    std::vector<std::string> roles, int old_ranks, int new_ranks) {
-    check(source, target);
-    check_holders(source, old_ranks);
-    check_holders(target, new_ranks);
-    if (!roles_of_tensors.empty() && roles_of_tensors.size() != source.tensors.size())
-        throw failure("roles of {} tensors, there are {}", roles_of_tensors.size(), source.tensors.size());
-    for (std::uint32_t role : roles_of_tensors) {
-        if (role >= roles.size()) throw failure("role {} of {}", role, roles.size());
-    }
-    Parcels parcels{.old_ranks = old_ranks, .new_ranks = new_ranks, .roles = std::move(roles)};
-    for (const Tensor& tensor : source.tensors) parcels.tensors.push_back(tensor.name);
-    return PieceParcels{source, target, roles_of_tensors, std::move(parcels)}.run();
+    return collect(source, target, roles_of_tensors,
+                   {.old_ranks = old_ranks, .new_ranks = new_ranks, .roles = std::move(roles)}, nullptr);
+}
+
+std::vector<PieceCell> cells_of(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
+                                std::vector<std::string> roles, int old_ranks, int new_ranks) {
+    std::vector<PieceCell> cells;
+    collect(source, target, roles_of_tensors,
+            {.old_ranks = old_ranks, .new_ranks = new_ranks, .roles = std::move(roles)}, &cells);
+    return cells;
 }
 
 }  // namespace tpx

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/check/check.hpp"
 
+#include "lib/check/cells.hpp"
 #include "lib/check/counting.hpp"
 #include "lib/check/model_needs.hpp"
 #include "lib/check/moving.hpp"
@@ -46,8 +47,10 @@ void check_needs(const PlanTables& tables, std::optional<std::size_t> sample, Pl
         check_needs(needs, book, ranks);
     }
     if (tables.held) {
+        if (!tables.held->cells.box.empty()) check_cells(*tables.held, *tables.hosts);
         PieceNeeds needs{tables, book};
         check_needs(needs, book, ranks);
+        result.cells = tables.held->cells.box.size();
     }
     result.ranks = ranks.size();
     result.compared = book.compared();

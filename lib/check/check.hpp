@@ -16,6 +16,7 @@ struct PlanCheck {
     std::uint64_t of_ranks = 0;    ///< new ranks there are
     std::uint64_t parcels = 0;     ///< in the file
     std::uint64_t compared = 0;    ///< parcels of a rank that were compared with what it needs
+    std::uint64_t cells = 0;       ///< that name the elements of parcels; 0: the file has none
     std::uint64_t transfers = 0;   ///< each byte of which was followed to where it was to begin with
     std::uint64_t placements = 0;  ///< pairs of block and host whose prices were compared with bytes
     std::uint64_t crossing =

@@ -70,8 +70,8 @@ ParcelBook::ParcelBook(const HostTables& tables)
     }
 }
 
-void ParcelBook::add(std::uint32_t holders, std::uint32_t needers, std::uint32_t role, bool recut, std::uint32_t tensor,
-                     std::uint64_t elements, std::uint32_t element) {
+std::uint32_t ParcelBook::add(std::uint32_t holders, std::uint32_t needers, std::uint32_t role, bool recut,
+                              std::uint32_t tensor, std::uint64_t elements, std::uint32_t element) {
     const std::uint64_t bytes = elements * element;
     const auto parcels =
         std::span{order_}.subspan(of_needers_[needers], of_needers_[needers + 1] - of_needers_[needers]);
@@ -84,6 +84,7 @@ void ParcelBook::add(std::uint32_t holders, std::uint32_t needers, std::uint32_t
     open_ += found.bytes == 0;
     found.bytes += bytes;
     found.tensor = std::min(found.tensor, tensor);
+    return *at;
 }
 
 void ParcelBook::close(std::int32_t rank) {

@@ -33,9 +33,9 @@ public:
     const SetNumbers& needers() const { return needers_; }
 
     /// Notes that the current rank needs `elements` more, of `element` bytes each, of `role`, which these sets hold and
-    /// need, of tensor number `tensor`. Throws Error when no parcel is of them.
-    void add(std::uint32_t holders, std::uint32_t needers, std::uint32_t role, bool recut, std::uint32_t tensor,
-             std::uint64_t elements, std::uint32_t element);
+    /// need, of tensor number `tensor`; the parcel that they are in. Throws Error when no parcel is of them.
+    std::uint32_t add(std::uint32_t holders, std::uint32_t needers, std::uint32_t role, bool recut,
+                      std::uint32_t tensor, std::uint64_t elements, std::uint32_t element);
 
     /// Throws Error unless what was added since the last call is what the parcels say of `rank`: the bytes of each, and
     /// the lowest tensor.

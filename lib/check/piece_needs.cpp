@@ -39,6 +39,9 @@ PieceNeeds::PieceNeeds(const PlanTables& tables, ParcelBook& book) : held_{*tabl
     check_pieces(held_.after);
     before_ = by_tensor(held_.before);
     after_ = by_tensor(held_.after);
+    if (!held_.cells.box.empty()) cells_.resize(held_.tensors.size());
+    for (std::size_t i = 0; i < held_.cells.box.size(); ++i)
+        cells_[held_.cells.tensor[i]].push_back({held_.cells.box[i], held_.cells.parcel[i]});
     const auto& names = tables.hosts->tensors;
     const auto same = [](const Tensor& tensor, const std::string& name) { return tensor.name == name; };
     if (!std::ranges::equal(held_.tensors, names, same)) throw failure("parcels/names: they are not those of tensors");
@@ -94,27 +97,29 @@ void PieceNeeds::add(std::int32_t rank) {
 
 void PieceNeeds::add(std::uint32_t tensor, std::span<const Box> own) {
     for (std::size_t i = 0; i < own.size(); ++i) {
-        std::vector<const Same*> before, after;
+        Near near;
         std::vector<const Box*> cuts;
-        for (const auto& [list, near] : {std::pair{&before_[tensor], &before}, std::pair{&after_[tensor], &after}}) {
-            for (const Same& same : *list) {
-                if (empty(intersect(same.box, own[i]))) continue;
-                near->push_back(&same);
-                cuts.push_back(&same.box);
+        const auto look = [&](const auto& list, auto& into) {
+            for (const auto& one : list) {
+                if (empty(intersect(one.box, own[i]))) continue;
+                into.push_back(&one);
+                cuts.push_back(&one.box);
             }
-        }
+        };
+        look(before_[tensor], near.before);
+        look(after_[tensor], near.after);
+        if (!cells_.empty()) look(cells_[tensor], near.cells);
         std::vector<std::vector<Index>> axes;
         for (int axis = 0; axis < own[i].size(); ++axis) axes.push_back(ends(own[i][axis], axis, cuts));
         for_each_cell(axes, {}, [&](const Box& cell) {
             // What a rank has twice it needs once.
             const auto has = [&](const Box& box) { return contains(box, cell); };
-            if (std::ranges::none_of(own.first(i), has)) add_cell(tensor, cell, before, after);
+            if (std::ranges::none_of(own.first(i), has)) add_cell(tensor, cell, near);
         });
     }
 }
 
-void PieceNeeds::add_cell(std::uint32_t tensor, const Box& cell, std::span<const Same* const> before,
-                          std::span<const Same* const> after) {
+void PieceNeeds::add_cell(std::uint32_t tensor, const Box& cell, const Near& near) {
     const auto owners = [&](std::span<const Same* const> boxes, std::vector<Box>& around) {
         std::vector<std::int32_t> ranks;
         for (const Same* same : boxes) {
@@ -127,16 +132,31 @@ void PieceNeeds::add_cell(std::uint32_t tensor, const Box& cell, std::span<const
         return ranks;
     };
     std::vector<Box> old_boxes, new_boxes;
-    const std::optional<std::uint32_t> holders = book_.holders().find(owners(before, old_boxes));
-    const std::optional<std::uint32_t> needers = book_.needers().find(owners(after, new_boxes));
+    const std::optional<std::uint32_t> holders = book_.holders().find(owners(near.before, old_boxes));
+    const std::optional<std::uint32_t> needers = book_.needers().find(owners(near.after, new_boxes));
     const Tensor& of = held_.tensors[tensor];
     if (!holders || !needers)
         throw failure("tensor '{}': no set of ranks is that of those who {} {}", of.name, holders ? "need" : "hold",
                       to_string(cell));
     const bool recut = std::ranges::any_of(
         new_boxes, [&](const Box& box) { return std::ranges::find(old_boxes, box) == old_boxes.end(); });
-    book_.add(*holders, *needers, roles_[tensor], recut, tensor, static_cast<std::uint64_t>(volume(cell)),
-              static_cast<std::uint32_t>(itemsize(of.dtype)));
+    const std::uint32_t parcel =
+        book_.add(*holders, *needers, roles_[tensor], recut, tensor, static_cast<std::uint64_t>(volume(cell)),
+                  static_cast<std::uint32_t>(itemsize(of.dtype)));
+    if (!cells_.empty()) compare(tensor, cell, near, parcel);
+}
+
+void PieceNeeds::compare(std::uint32_t tensor, const Box& cell, const Near& near, std::uint32_t parcel) const {
+    int cells = 0;
+    for (const FileCell* own : near.cells) {
+        if (!contains(own->box, cell)) continue;
+        if (own->parcel != parcel)
+            throw failure("cells: {} of tensor '{}' is in parcel {}, not {}", to_string(cell),
+                          held_.tensors[tensor].name, parcel, own->parcel);
+        ++cells;
+    }
+    if (cells != 1)
+        throw failure("cells: {} of tensor '{}' is in {} cells", to_string(cell), held_.tensors[tensor].name, cells);
 }
 
 }  // namespace tpx

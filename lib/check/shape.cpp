@@ -166,7 +166,7 @@ void check_transfers(const HostTables& t) {
         throw failure("sending_seconds: {} is not a time", t.sending_seconds);
 }
 
-void check_held(const HeldTables& held, std::size_t old_ranks, std::size_t new_ranks) {
+void check_held(const HeldTables& held, std::size_t old_ranks, std::size_t new_ranks, std::size_t parcels) {
     if (held.roles.size() != held.tensors.size())
         throw failure("tensors: {} roles for {} tensors", held.roles.size(), held.tensors.size());
     for (const auto& [pieces, ranks, name] :
@@ -176,6 +176,10 @@ void check_held(const HeldTables& held, std::size_t old_ranks, std::size_t new_r
                 throw failure("{}: rank {} of {}", name, piece.rank, ranks);
         }
     }
+    const auto& cells = held.cells;
+    check_rows("cells", cells.box.size(), cells.parcel, cells.tensor, cells.begin);
+    check_below("cells/parcel", cells.parcel, parcels);
+    check_below("cells/tensor", cells.tensor, held.tensors.size());
 }
 
 }  // namespace
@@ -224,7 +228,9 @@ void check_shape(const PlanTables& tables) {
     for (const std::string& dtype : tables.hosts->roles.dtype) {
         if (tables.model ? !dtype_by_name(dtype) : !dtype.empty()) throw failure("roles/dtype: '{}'", dtype);
     }
-    if (tables.held) check_held(*tables.held, tables.hosts->old_ranks.host.size(), tables.hosts->new_devices.size());
+    if (tables.held)
+        check_held(*tables.held, tables.hosts->old_ranks.host.size(), tables.hosts->new_devices.size(),
+                   tables.hosts->parcels.bytes.size());
 }
 
 }  // namespace tpx

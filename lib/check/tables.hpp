@@ -89,6 +89,11 @@ struct HeldTables {
     std::vector<Tensor> tensors;
     std::vector<std::string> roles;  ///< of each tensor
     std::vector<Piece> before, after;
+    struct {
+        std::vector<std::uint32_t> parcel, tensor;
+        std::vector<std::uint64_t> begin;
+        std::vector<Box> box;
+    } cells;  ///< the elements of parcels; empty: the file has none
 };
 
 struct PlanTables {

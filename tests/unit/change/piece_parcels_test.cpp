@@ -74,6 +74,38 @@ TEST_CASE("parcels of pieces are what their elements come to one by one") {
     }
 }
 
+TEST_CASE("cells name the elements of every byte of the parcels, each once") {
+    tpx::testing::Random random{4};
+    for (int round = 0; round < 500; ++round) {
+        const auto tensors = random.tensors(random.number(1, 4));
+        Pieces source = random.cover(tensors, 4);
+        const Pieces target = random.chance(20) ? source : random.cover(tensors, 5);
+        while (random.chance(50) && !source.pieces.empty()) source.pieces.pop_back();
+        std::vector<std::uint32_t> roles;
+        for (std::size_t t = 0; t < tensors.size(); ++t) roles.push_back(random.number(0, 1));
+        const Parcels parcels = parcels_of(source.side(), target.side(), roles, {"weight", "exp_avg"}, 4, 5);
+        std::vector<std::uint64_t> ends(parcels.parcels.size(), 0);
+        std::set<std::pair<std::uint32_t, Box>> seen;
+        std::uint32_t last = 0;
+        for (const PieceCell& cell : cells_of(source.side(), target.side(), roles, {"weight", "exp_avg"}, 4, 5)) {
+            REQUIRE(cell.parcel >= last);
+            last = cell.parcel;
+            const Parcel& parcel = parcels.parcels[cell.parcel];
+            CHECK(cell.begin == ends[cell.parcel]);
+            CHECK(roles[cell.tensor] == parcel.role);
+            CHECK(static_cast<std::uint32_t>(itemsize(tensors[cell.tensor].dtype)) == parcel.element);
+            ends[cell.parcel] += static_cast<std::uint64_t>(volume(cell.box)) * parcel.element;
+            each_element(whole(tensors[cell.tensor].shape), [&](const Box& at) {
+                if (!contains(cell.box, at)) return;
+                CHECK(seen.insert({cell.tensor, at}).second);
+                CHECK(look(source, cell.tensor, at).ranks == ranks(parcels.holders, parcel.holders));
+                CHECK(look(target, cell.tensor, at).ranks == ranks(parcels.needers, parcel.needers));
+            });
+        }
+        for (std::size_t p = 0; p < ends.size(); ++p) CHECK(ends[p] == parcels.parcels[p].bytes);
+    }
+}
+
 TEST_CASE("pieces that cannot be are refused by name") {
     const std::vector<Tensor> tensors{{"w", DType::f32, {4}}};
     Piece piece;

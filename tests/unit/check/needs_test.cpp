@@ -2,6 +2,7 @@
 #include "formats/plan/plan_tables.hpp"
 #include "lib/change/piece_parcels.hpp"
 #include "lib/change/spread.hpp"
+#include "lib/check/cells.hpp"
 #include "lib/check/model_needs.hpp"
 #include "lib/check/piece_needs.hpp"
 #include "lib/core/error.hpp"
@@ -42,6 +43,39 @@ std::string fault(const PlanTables& tables) {
         return found.what();
     }
     return "";
+}
+
+std::string fault_of_cells(const PlanTables& tables) {
+    try {
+        check_cells(*tables.held, *tables.hosts);
+    } catch (const Error& found) {
+        return found.what();
+    }
+    return fault<PieceNeeds>(tables);
+}
+
+/// Alters one cell in ways that leave its bytes as many; each must be found.
+void check_altered_cells(const PlanTables& good, testing::Random& random) {
+    const auto found = [&](const std::function<void(HeldTables&)>& alter) {
+        PlanTables bad = good;
+        alter(*bad.held);
+        CHECK(fault_of_cells(bad) != "");
+    };
+    const std::size_t one =
+        static_cast<std::size_t>(random.number(0, static_cast<int>(good.held->cells.box.size()) - 1));
+    const Box& box = good.held->cells.box[one];
+    const Shape& shape = good.held->tensors[good.held->cells.tensor[one]].shape;
+    found([&](HeldTables& t) { ++t.cells.begin[one]; });
+    found([&](HeldTables& t) { ++t.cells.parcel[one]; });
+    for (int axis = 0; axis < box.size(); ++axis) {
+        if (box[axis].size() > 1) found([&](HeldTables& t) { --t.cells.box[one][axis].end; });
+        if (box[axis].end == shape[axis]) continue;
+        found([&](HeldTables& t) { ++t.cells.box[one][axis].end; });
+        found([&](HeldTables& t) {
+            ++t.cells.box[one][axis].begin;
+            ++t.cells.box[one][axis].end;
+        });
+    }
 }
 
 /// Alters the parcels in ways that leave them possible; each must be found.
@@ -119,5 +153,13 @@ TEST_CASE("needs that are listed as pieces are the parcels of random pieces, and
         tables.held = held;
         REQUIRE(fault<PieceNeeds>(tables) == "");
         check_alterations(tables, fault<PieceNeeds>);
+        for (const PieceCell& cell : cells_of(before, after, roles, {"weight", "master"}, 8, 8)) {
+            tables.held->cells.parcel.push_back(cell.parcel);
+            tables.held->cells.tensor.push_back(cell.tensor);
+            tables.held->cells.begin.push_back(cell.begin);
+            tables.held->cells.box.push_back(cell.box);
+        }
+        REQUIRE(fault_of_cells(tables) == "");
+        check_altered_cells(tables, random);
     }
 }

@@ -34,12 +34,12 @@ bool is_found(const std::filesystem::path& file) {
 /// Whether a field says what the plan makes of what was asked.
 bool is_decided(std::string_view field) {
     static constexpr std::string_view fields[] = {
-        "/parcels/",      "/holders/",   "/needers/",    "/blocks/",         "/transfers/",
-        "/sending",       "/loads/",     "/moves",       "/hosts/price",     "/ranks/new_device",
-        "/roles/needed",  "/roles/kept", "/roles/local", "/roles/same_host", "/roles/other_host",
-        "/roles/storage", "/needed",     "/kept",        "/local",           "/same_host",
-        "/other_host",    "/storage",    "/crossing",    "/bound",           "/rounds",
-        "/targets",       "/elements",   "/bytes"};
+        "/cells/",           "/parcels/",      "/holders/",   "/needers/",    "/blocks/",
+        "/transfers/",       "/sending",       "/loads/",     "/moves",       "/hosts/price",
+        "/ranks/new_device", "/roles/needed",  "/roles/kept", "/roles/local", "/roles/same_host",
+        "/roles/other_host", "/roles/storage", "/needed",     "/kept",        "/local",
+        "/same_host",        "/other_host",    "/storage",    "/crossing",    "/bound",
+        "/rounds",           "/targets",       "/elements",   "/bytes"};
     return std::ranges::any_of(fields, [&](std::string_view start) { return field.starts_with(start); });
 }
 
@@ -57,6 +57,7 @@ TEST_CASE("plans of models and checkpoints hold") {
         CHECK(checked.hosts->ranks == plan.hosts->placement.devices.size());
         CHECK(checked.hosts->transfers == plan.hosts->relocation.transfers.size());
         CHECK(checked.hosts->transfers > 0);
+        CHECK((checked.hosts->cells > 0) == plan.checkpoint.has_value());
         CHECK(checked.hosts->crossing == plan.hosts->placement.crossing);
         CHECK(check_plan_file(file, 3).hosts->ranks == 3);
     }

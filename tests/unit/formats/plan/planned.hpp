@@ -128,9 +128,10 @@ inline formats::PlanFile checkpoint_plan_with_hosts(unsigned seed, const Stage& 
     };
     file.held_before = held(file.source);
     file.held_after = held(file.target);
-    content.hosts = plan_hosts(parcels_of({file.tensors, file.held_before}, {file.tensors, file.held_after}, roles,
-                                          {"weight", "exp_avg"}, stage.hosts * stage.gpus, stage.gpus * 2),
-                               stage);
+    const Side before{file.tensors, file.held_before}, after{file.tensors, file.held_after};
+    const int old_ranks = stage.hosts * stage.gpus, new_ranks = stage.gpus * 2;
+    content.hosts = plan_hosts(parcels_of(before, after, roles, {"weight", "exp_avg"}, old_ranks, new_ranks), stage);
+    file.cells = cells_of(before, after, roles, {"weight", "exp_avg"}, old_ranks, new_ranks);
     return content;
 }
 

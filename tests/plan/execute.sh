@@ -1,0 +1,47 @@
+#!/bin/sh
+# execute.sh TPX: examples/execute_plan.py gives new ranks what tpx reshard writes for them, for checkpoints of several
+# formats: from plans in which hosts forward bytes, hosts are lost, and optimizer state is cut into flat ranges.
+# Exit 77: no h5py or numpy here.
+set -eu
+cd "$(dirname "$0")/../.."
+tpx=$1
+python=
+for candidate in ${TPX_PYTHON-python3 /usr/bin/python3}; do
+    if "$candidate" -c 'import h5py, numpy' 2>/dev/null; then python=$candidate && break; fi
+done
+if [ -z "$python" ]; then
+    echo "skipped: no Python has h5py and numpy"
+    exit 77
+fi
+"$python" -c 'import h5py, numpy' 2>/dev/null || {
+    echo "skipped: $python has no h5py or no numpy"
+    exit 77
+}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# check CKPT LAYOUT SENDER OPTION...: the plan made with the options must have a transfer from a SENDER.
+check() {
+    ckpt=$1 layout=$2 sender=$3
+    shift 3
+    rm -rf "$scratch/executed" "$scratch/written"
+    "$tpx" plan "$ckpt" --to "$layout" --format safetensors --dialect keep --output "$scratch/change.plan" --quiet \
+        "$@" >"$scratch/plan"
+    "$tpx" plan --check "$scratch/change.plan" >"$scratch/check"
+    "$tpx" plan "$ckpt" --to "$layout" --format safetensors --dialect keep --list --json --quiet "$@" >"$scratch/list"
+    grep -q "$sender" "$scratch/list"
+    "$tpx" reshard "$ckpt" "$scratch/written" --to "$layout" --format safetensors --dialect keep --quiet >"$scratch/log"
+    "$python" examples/execute_plan.py "$scratch/change.plan" "$scratch/executed"
+    echo "$ckpt to $layout: $("$python" tests/plan/same_pieces.py "$scratch/executed" "$scratch/written")"
+}
+
+holds='"forwards":false'
+forwards='"forwards":true'
+storage='"from":null'
+"$tpx" reshard testdata/llama-small/hf "$scratch/hf" --to tp=2,dp=2 --quiet >"$scratch/log"
+check "$scratch/hf" pp=2,dp=2 "$holds" --hosts 4x1 --state-in memory
+check "$scratch/hf" dp=8 "$forwards" --hosts 8x1 --state-in memory
+check "$scratch/hf" tp=2 "$storage" --hosts 3x2 --lost host0,host1 --state-in shared
+check testdata/dcp/fsdp2-tp2 dp=3,fsdp=3 "$holds" --hosts 4x1 --state-in memory
+check testdata/llama-small/megatron-tp2pp2 fsdp=3,pp=2 "$holds" --hosts 3x2 --state-in memory
+check testdata/llama-opt/legacy-tp2-dp2 dp=3,fsdp=3 "$holds" --hosts 4x1 --state-in memory

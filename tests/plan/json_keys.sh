@@ -1,0 +1,26 @@
+#!/bin/sh
+# json_keys.sh TPX: tpx-plan(1) documents every key that tpx plan prints with --json. Exit 77: no Python here.
+set -eu
+cd "$(dirname "$0")/../.."
+tpx=$1
+python=${TPX_PYTHON-python3}
+"$python" -c 'import json' 2>/dev/null || {
+    echo "skipped: no $python"
+    exit 77
+}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+ckpt=testdata/llama-small/megatron-tp2pp2
+"$tpx" plan "$ckpt" --to tp=4 --output "$scratch/change.plan" --quiet >"$scratch/log"
+number=0
+print() {
+    number=$((number + 1))
+    "$tpx" plan "$@" --json --quiet >"$scratch/$number.json"
+}
+print "$ckpt" --to tp=4 --hosts 4x1 --state-in memory
+print --model gpt3-1.3b --from tp=4 --to tp=4,dp=2 --hosts 2x4
+print "$ckpt" --to tp=4 --hosts 4x1 --state-in memory --list
+print --model mixtral-8x22b --from tp=2,ep=4,dp=4 --to tp=2,ep=2,dp=2 --hosts 4x2 --list
+print "$ckpt" --check "$scratch/change.plan"
+print --model gpt3-1.3b --from tp=4 --to auto --hosts 2x4
+"$python" tests/plan/json_keys.py man/tpx-plan.1.in "$scratch"/*.json
