@@ -37,12 +37,12 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
 }
 
 /// Whether the file `output`, which exists, is one that is read.
-bool is_read(const fs::path& output, const PlanOptions& options, const Planned& planned) {
+bool is_read(const fs::path& output, const PlanOptions& options, const PlanReport& report) {
     std::vector<fs::path> sources{options.checkpoint, options.config,     options.model,   options.hosts,
                                   options.hardware,   options.throughput, options.ranks_on};
     sources.insert(sources.end(), options.rules.begin(), options.rules.end());
-    if (planned.checkpoint) {
-        const Catalogue& catalogue = planned.checkpoint->opened.source.checkpoint.catalogue;
+    if (report.checkpoint) {
+        const Catalogue& catalogue = report.checkpoint->opened.source.checkpoint.catalogue;
         // A plan may be kept beside the checkpoint's own files.
         if (lies_in(output, options.checkpoint) && !formats::is_plan_file(output)) return true;
         for (const FileEntry& file : catalogue.files) sources.push_back(catalogue.directory / file.path);
@@ -53,7 +53,7 @@ bool is_read(const fs::path& output, const PlanOptions& options, const Planned& 
 
 }  // namespace
 
-void check_output_files(const PlanOptions& options, const Planned& planned) {
+void check_output_files(const PlanOptions& options, const PlanReport& report) {
     const std::pair<const char*, const std::string*> files[] = {{"--output", &options.output},
                                                                 {"--rankfile", &options.rankfile},
                                                                 {"--hostfile", &options.hostfile},
@@ -61,7 +61,7 @@ void check_output_files(const PlanOptions& options, const Planned& planned) {
                                                                 {"--report", &options.report}};
     for (const auto& [option, file] : files) {
         if (!id_of(*file)) continue;
-        if (is_read(*file, options, planned))
+        if (is_read(*file, options, report))
             throw Error{Exit::usage, "{} {}: is read, or belongs to the checkpoint; choose another name", option,
                         *file};
         if (file == &options.output && size_of_file(*file) > 0 && !formats::is_plan_file(*file))

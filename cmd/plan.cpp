@@ -19,16 +19,16 @@ bool asks_for_files(const PlanOptions& options) {
     return false;
 }
 
-void write_plan_files(const PlanOptions& options, const Planned& planned) {
+void write_plan_files(const PlanOptions& options, const PlanReport& report) {
     const auto write = [](const std::string& file, const std::string& text) {
         if (!file.empty()) write_file(file, text);
     };
-    check_output_files(options, planned);
-    if (!options.output.empty()) write_plan(planned, options.output);
-    write(options.rankfile, formats::rankfile(planned.hosts, planned.placement));
-    write(options.hostfile, formats::hostfile(planned.hosts, planned.placement));
-    write(options.slurm_hostfile, formats::slurm_hostfile(planned.hosts, planned.placement));
-    if (!options.report.empty()) write_file(options.report, html_report(plan_json(planned)));
+    check_output_files(options, report);
+    if (!options.output.empty()) write_plan(report, options.output);
+    write(options.rankfile, formats::rankfile(report.change.hosts, report.change.placement));
+    write(options.hostfile, formats::hostfile(report.change.hosts, report.change.placement));
+    write(options.slurm_hostfile, formats::slurm_hostfile(report.change.hosts, report.change.placement));
+    if (!options.report.empty()) write_file(options.report, html_report(plan_json(report)));
 }
 
 void run_plan(const PlanOptions& options, Output& out) {
@@ -39,14 +39,14 @@ void run_plan(const PlanOptions& options, Output& out) {
     if (options.pareto || !options.devices.empty() || !options.batch.empty() || !options.sequence.empty() ||
         !options.throughput.empty())
         throw Error{Exit::usage, "--pareto, --devices, --throughput, --batch and --sequence are for --to auto"};
-    const Planned planned = make_planned(options);
-    if (planned.checkpoint) {
-        for (const std::string& note : planned.checkpoint->conversion.notes) out.note("{}", note);
+    const PlanReport report = make_plan_report(options);
+    if (report.checkpoint) {
+        for (const std::string& note : report.checkpoint->conversion.notes) out.note("{}", note);
     }
-    for (const std::string& note : planned.notes) out.note("{}", note);
-    write_plan_files(options, planned);
-    if (options.list) return list_moves(planned, out);
-    out.json() ? out.object("tpx.plan-summary/1", plan_json(planned)) : print_plan(planned, out);
+    for (const std::string& note : report.notes) out.note("{}", note);
+    write_plan_files(options, report);
+    if (options.list) return list_moves(report, out);
+    out.json() ? out.object("tpx.plan-summary/1", plan_json(report)) : print_plan(report, out);
 }
 
 }  // namespace tpx::cli

@@ -123,13 +123,14 @@ std::vector<Candidate> compare(const PlanOptions& options, const Subject& subjec
         PlanOptions one = options;
         one.to = to_string(layout);
         try {
-            const Planned planned = make_planned(one);
-            Candidate candidate{layout, planned.relocation.total, 0, planned.prediction.seconds()};
+            const PlanReport report = make_plan_report(one);
+            Candidate candidate{layout, report.change.relocation.total, 0, report.change.prediction.seconds()};
             const StepEstimate estimate =
-                subject.fitted ? estimate_step(subject.size, layout, planned.hosts, subject.batch, *subject.fitted)
-                               : estimate_step(subject.size, layout, planned.hosts, subject.batch);
+                subject.fitted
+                    ? estimate_step(subject.size, layout, report.change.hosts, subject.batch, *subject.fitted)
+                    : estimate_step(subject.size, layout, report.change.hosts, subject.batch);
             candidate.step = estimate.time.total();
-            for (const Load& load : planned.relocation.hosts)
+            for (const Load& load : report.change.relocation.hosts)
                 candidate.busiest = std::max({candidate.busiest, load.nic_in, load.nic_out});
             found.push_back(candidate);
         } catch (const Error& error) {
@@ -201,7 +202,7 @@ void plan_auto(const PlanOptions& options, Output& out) {
     if (subject.fitted) std::ranges::stable_sort(found, {}, &Candidate::step);
     PlanOptions best = options;
     best.to = to_string(found.front().layout);
-    if (asks_for_files(options)) write_plan_files(options, make_planned(best));
+    if (asks_for_files(options)) write_plan_files(options, make_plan_report(best));
     if (out.json())
         return out.object("tpx.plan-auto/1",
                           {{"from", to_string(subject.from)}, {"ranks", ranks}, {"candidates", to_json(found)}});

@@ -17,10 +17,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-formats::CheckpointPlan stored_change(const CheckpointChange& change, const Parcels& parcels) {
+formats::FileChange stored_change(const CheckpointChange& change, const Parcels& parcels) {
     const formats::Conversion& conversion = change.conversion;
     const Catalogue& catalogue = change.opened.source.checkpoint.catalogue;
-    formats::CheckpointPlan stored;
+    formats::FileChange stored;
     stored.path = change.path;
     stored.source_digest = catalogue_digest(catalogue);
     stored.settings.format = formats::name(change.target.format);
@@ -36,7 +36,7 @@ formats::CheckpointPlan stored_change(const CheckpointChange& change, const Parc
     stored.held_before = change.held;
     stored.held_after = change.needed;
     stored.cells = cells_of(change, parcels);
-    stored.plan = change.plan;
+    stored.moves = change.moves;
     stored.proven = change.certificate;
     return stored;
 }
@@ -98,15 +98,14 @@ void check_subject(const PlanOptions& options, const formats::CheckedPlan& plan)
 
 }  // namespace
 
-void write_plan(const Planned& planned, const std::filesystem::path& file) {
+void write_plan(const PlanReport& report, const std::filesystem::path& file) {
     formats::PlanFile content;
     content.version = version();
-    content.from = planned.from ? to_string(*planned.from) : "";
-    content.to = to_string(planned.to);
-    content.model = planned.model;
-    if (planned.checkpoint) content.checkpoint = stored_change(*planned.checkpoint, planned.parcels);
-    content.hosts = formats::HostPlan{planned.state,   planned.hosts,     planned.seats,
-                                      planned.parcels, planned.placement, planned.relocation};
+    content.from = report.from ? to_string(*report.from) : "";
+    content.to = to_string(report.to);
+    content.model = report.model;
+    if (report.checkpoint) content.checkpoint = stored_change(*report.checkpoint, report.change.parcels);
+    content.hosts = report.change;
     formats::write_plan_file(file, content);
 }
 

@@ -24,17 +24,17 @@ Json side_json(formats::Format format, const Reading& reading, const std::option
             {"layout", layout_json(layout)}};
 }
 
-void add_subject(Json& json, const Planned& planned) {
-    if (planned.model) {
-        json["model"] = planned.model->name;
-        json["from"] = {{"layout", layout_json(planned.from)}};
-        json["to"] = {{"layout", layout_json(planned.to)}};
+void add_subject(Json& json, const PlanReport& report) {
+    if (report.model) {
+        json["model"] = report.model->name;
+        json["from"] = {{"layout", layout_json(report.from)}};
+        json["to"] = {{"layout", layout_json(report.to)}};
         return;
     }
-    const CheckpointChange& change = *planned.checkpoint;
+    const CheckpointChange& change = *report.checkpoint;
     const formats::Source& source = change.opened.source;
     json["checkpoint"] = change.path;
-    json["from"] = side_json(source.checkpoint.format, source.reading, planned.from);
+    json["from"] = side_json(source.checkpoint.format, source.reading, report.from);
     json["to"] = side_json(change.target.format, change.conversion.expressed.reading, change.target.layout);
     json["read"] = change.certificate.bytes_read;
     json["write"] = change.certificate.bytes_written;
@@ -43,11 +43,11 @@ void add_subject(Json& json, const Planned& planned) {
     json["files"] = change.conversion.draft.files.size();
 }
 
-Json hosts_json(const Planned& planned) {
+Json hosts_json(const PlanReport& report) {
     Json list = Json::array();
-    for (std::size_t h = 0; h < planned.hosts.size(); ++h) {
-        const Host& host = planned.hosts[h];
-        const Load& load = planned.relocation.hosts[h];
+    for (std::size_t h = 0; h < report.change.hosts.size(); ++h) {
+        const Host& host = report.change.hosts[h];
+        const Load& load = report.change.relocation.hosts[h];
         list.push_back({{"name", host.name},
                         {"gpus", host.gpus},
                         {"switch", host.switch_group},
@@ -60,15 +60,15 @@ Json hosts_json(const Planned& planned) {
                         {"copied", load.memory},
                         {"device_copy", load.device_copy},
                         {"device_link", load.device_link},
-                        {"staging", planned.relocation.staging[h]}});
+                        {"staging", report.change.relocation.staging[h]}});
     }
     return list;
 }
 
 // Where each rank is: [host, device of the host], or null.
-Json old_seats_json(const Planned& planned, const std::vector<std::int32_t>& firsts) {
+Json old_seats_json(const PlanReport& report, const std::vector<std::int32_t>& firsts) {
     Json list = Json::array();
-    for (const Seat& seat : planned.seats) {
+    for (const Seat& seat : report.change.old_ranks) {
         if (seat.host < 0)
             list.push_back(nullptr);
         else
@@ -77,38 +77,39 @@ Json old_seats_json(const Planned& planned, const std::vector<std::int32_t>& fir
     return list;
 }
 
-Json new_seats_json(const Planned& planned, const std::vector<std::int32_t>& firsts) {
+Json new_seats_json(const PlanReport& report, const std::vector<std::int32_t>& firsts) {
     Json list = Json::array();
-    for (const Block& block : planned.placement.blocks) {
+    for (const Block& block : report.change.placement.blocks) {
         for (std::int32_t rank = block.begin; rank < block.end; ++rank)
-            list.push_back({block.host, planned.placement.devices[rank] - firsts[block.host]});
+            list.push_back({block.host, report.change.placement.devices[rank] - firsts[block.host]});
     }
     return list;
 }
 
-Json flows_json(const Planned& planned) {
+Json flows_json(const PlanReport& report) {
     Json list = Json::array();
-    for (const Flow& flow : sum_flows(planned.relocation.transfers))
+    for (const Flow& flow : sum_flows(report.change.relocation.transfers))
         list.push_back({{"from", flow.from == from_storage ? Json(nullptr) : Json(flow.from)},
                         {"to", flow.to},
                         {"bytes", flow.bytes}});
     return list;
 }
 
-Json certificate_json(const Planned& planned) {
-    const Relocation& relocation = planned.relocation;
+Json certificate_json(const PlanReport& report) {
+    const Relocation& relocation = report.change.relocation;
     Json json{
         {"between_hosts", relocation.total.other_host + relocation.total.storage},
         {"between_hosts_bound", relocation.bound},
         {"minimal", relocation.meets_bound()},
-        {"minimal_for", planned.placement.pinned ? "this order of ranks" : "blocks of ranks"},
-        {"placement", planned.placement.pinned ? "pinned" : "optimal"},
+        {"minimal_for", report.change.placement.pinned ? "this order of ranks" : "blocks of ranks"},
+        {"placement", report.change.placement.pinned ? "pinned" : "optimal"},
         {"sending",
          {{"hosts", Json::array()}, {"bytes", relocation.sending.bytes}, {"seconds", relocation.sending.seconds}}}};
-    for (std::uint32_t host : relocation.sending.hosts) json["sending"]["hosts"].push_back(planned.hosts[host].name);
-    if (planned.checkpoint) {
-        json["covered"] = planned.checkpoint->certificate.holds();
-        json["elements"] = planned.checkpoint->certificate.elements;
+    for (std::uint32_t host : relocation.sending.hosts)
+        json["sending"]["hosts"].push_back(report.change.hosts[host].name);
+    if (report.checkpoint) {
+        json["covered"] = report.checkpoint->certificate.holds();
+        json["elements"] = report.checkpoint->certificate.elements;
     }
     return json;
 }
@@ -139,38 +140,38 @@ std::vector<Flow> sum_flows(const std::vector<Transfer>& transfers) {
     return flows;
 }
 
-nlohmann::ordered_json plan_json(const Planned& planned) {
-    const std::vector<std::int32_t> firsts = first_devices(planned.hosts);
+nlohmann::ordered_json plan_json(const PlanReport& report) {
+    const std::vector<std::int32_t> firsts = first_devices(report.change.hosts);
     Json json = Json::object();
-    add_subject(json, planned);
-    json["state"] = name_of(planned.state);
-    json["parcels"] = planned.parcels.parcels.size();
-    json["total"] = to_json(planned.relocation.total);
+    add_subject(json, report);
+    json["state"] = name_of(report.change.state);
+    json["parcels"] = report.change.parcels.parcels.size();
+    json["total"] = to_json(report.change.relocation.total);
     json["roles"] = Json::object();
-    for (std::size_t r = 0; r < planned.parcels.roles.size(); ++r)
-        json["roles"][planned.parcels.roles[r]] = to_json(planned.relocation.roles[r]);
-    json["hosts"] = hosts_json(planned);
-    json["old_ranks"] = old_seats_json(planned, firsts);
-    json["new_ranks"] = new_seats_json(planned, firsts);
-    json["old_bytes"] = planned.held_before;
-    json["new_bytes"] = planned.held_after;
-    json["flows"] = flows_json(planned);
-    json["transfers"] = planned.relocation.transfers.size();
-    json["rounds"] = planned.relocation.rounds;
-    json["rounds_seconds"] = planned.relocation.seconds_in_step;
-    json["window"] = planned.relocation.window;
-    json["certificate"] = certificate_json(planned);
-    json["resources"] = resources_json(planned.prediction.resources);
-    json["bounds"] = resources_json(planned.prediction.bounds);
-    json["bound_seconds"] = planned.prediction.bound_seconds();
-    json["estimate"] = !planned.prediction.is_bound();
-    json["seconds"] = planned.prediction.seconds();
-    json["binding"] = planned.prediction.resources[planned.prediction.binding].resource;
-    if (planned.peak) json["peak_memory"] = peak_json(*planned.peak);
-    if (planned.survival) json["survival"] = survival_json(planned);
-    json["notes"] = planned.notes;
-    if (planned.checkpoint) {
-        for (const std::string& note : planned.checkpoint->conversion.notes) json["notes"].push_back(note);
+    for (std::size_t r = 0; r < report.change.parcels.roles.size(); ++r)
+        json["roles"][report.change.parcels.roles[r]] = to_json(report.change.relocation.roles[r]);
+    json["hosts"] = hosts_json(report);
+    json["old_ranks"] = old_seats_json(report, firsts);
+    json["new_ranks"] = new_seats_json(report, firsts);
+    json["old_bytes"] = report.change.held_before;
+    json["new_bytes"] = report.change.held_after;
+    json["flows"] = flows_json(report);
+    json["transfers"] = report.change.relocation.transfers.size();
+    json["rounds"] = report.change.relocation.rounds;
+    json["rounds_seconds"] = report.change.relocation.seconds_in_step;
+    json["window"] = report.change.relocation.window;
+    json["certificate"] = certificate_json(report);
+    json["resources"] = resources_json(report.change.prediction.resources);
+    json["bounds"] = resources_json(report.change.prediction.bounds);
+    json["bound_seconds"] = report.change.prediction.bound_seconds();
+    json["estimate"] = !report.change.prediction.is_bound();
+    json["seconds"] = report.change.prediction.seconds();
+    json["binding"] = report.change.prediction.resources[report.change.prediction.binding].resource;
+    if (report.change.peak) json["peak_memory"] = peak_json(*report.change.peak);
+    if (report.survival) json["survival"] = survival_json(report);
+    json["notes"] = report.notes;
+    if (report.checkpoint) {
+        for (const std::string& note : report.checkpoint->conversion.notes) json["notes"].push_back(note);
     }
     return json;
 }

@@ -24,24 +24,25 @@ struct Part {
 };
 
 // The parts of the parcels that are sent, by parcel.
-std::vector<std::vector<Part>> parts_of(const Planned& planned) {
-    std::vector<std::vector<Part>> parts(planned.parcels.parcels.size());
+std::vector<std::vector<Part>> parts_of(const PlanReport& report) {
+    std::vector<std::vector<Part>> parts(report.change.parcels.parcels.size());
     std::vector<bool> is_sent(parts.size(), false);
-    for (const Transfer& transfer : planned.relocation.transfers) is_sent[transfer.parcel] = true;
-    if (planned.model) {
-        for_each_cell(*planned.model, *planned.from, planned.to, [&](const Cell& cell) {
+    for (const Transfer& transfer : report.change.relocation.transfers) is_sent[transfer.parcel] = true;
+    if (report.model) {
+        for_each_cell(*report.model, *report.from, report.to, [&](const Cell& cell) {
             if (!is_sent[cell.parcel]) return;
-            const TensorClass& tensors = planned.model->classes[cell.tensor_class];
+            const TensorClass& tensors = report.model->classes[cell.tensor_class];
             parts[cell.parcel].push_back({tensors.name, cell.layers, tensors.experts > 0 ? cell.experts : Interval{},
                                           cell.box, cell.begin, cell.begin + cell.bytes});
         });
         return parts;
     }
-    for (const PieceCell& cell : cells_of(*planned.checkpoint, planned.parcels)) {
+    for (const PieceCell& cell : cells_of(*report.checkpoint, report.change.parcels)) {
         if (!is_sent[cell.parcel]) continue;
-        const auto size = static_cast<std::uint64_t>(volume(cell.box)) * planned.parcels.parcels[cell.parcel].element;
+        const auto size =
+            static_cast<std::uint64_t>(volume(cell.box)) * report.change.parcels.parcels[cell.parcel].element;
         parts[cell.parcel].push_back(
-            {planned.parcels.tensors[cell.tensor], {}, {}, cell.box, cell.begin, cell.begin + size});
+            {report.change.parcels.tensors[cell.tensor], {}, {}, cell.box, cell.begin, cell.begin + size});
     }
     return parts;
 }
@@ -59,8 +60,8 @@ void for_each_sent(const Transfer& transfer, const std::vector<Part>& parts, Vis
 // Which ranks have the bytes at the two ends of transfers.
 class Ends {
 public:
-    explicit Ends(const Planned& planned) : planned_{planned}, new_hosts_(planned.placement.devices.size()) {
-        for (const Block& block : planned.placement.blocks)
+    explicit Ends(const PlanReport& report) : report_{report}, new_hosts_(report.change.placement.devices.size()) {
+        for (const Block& block : report.change.placement.blocks)
             std::fill(new_hosts_.begin() + block.begin, new_hosts_.begin() + block.end, block.host);
     }
 
@@ -70,8 +71,8 @@ public:
         if (transfer.from == from_storage) return {};
         if (transfer.forwards) return needers(transfer, transfer.from);
         std::vector<std::int32_t> ranks;
-        for (std::int32_t rank : planned_.parcels.holders[parcel(transfer).holders]) {
-            const Seat& seat = planned_.seats[rank];
+        for (std::int32_t rank : report_.change.parcels.holders[parcel(transfer).holders]) {
+            const Seat& seat = report_.change.old_ranks[rank];
             if (static_cast<std::uint32_t>(seat.host) == transfer.from && seat.device >= 0) ranks.push_back(rank);
         }
         return ranks;
@@ -80,16 +81,16 @@ public:
     std::vector<std::int32_t> to(const Transfer& transfer) const { return needers(transfer, transfer.to); }
 
 private:
-    const Parcel& parcel(const Transfer& transfer) const { return planned_.parcels.parcels[transfer.parcel]; }
+    const Parcel& parcel(const Transfer& transfer) const { return report_.change.parcels.parcels[transfer.parcel]; }
     std::vector<std::int32_t> needers(const Transfer& transfer, std::uint32_t host) const {
         std::vector<std::int32_t> ranks;
-        for (std::int32_t rank : planned_.parcels.needers[parcel(transfer).needers]) {
+        for (std::int32_t rank : report_.change.parcels.needers[parcel(transfer).needers]) {
             if (new_hosts_[rank] == host) ranks.push_back(rank);
         }
         return ranks;
     }
 
-    const Planned& planned_;
+    const PlanReport& report_;
     std::vector<std::uint32_t> new_hosts_;
 };
 
@@ -113,33 +114,32 @@ std::string spoken(const Part& part) {
     return text;
 }
 
-std::string name_of(const Planned& planned, std::uint32_t host) {
-    return host == from_storage ? "storage" : planned.hosts[host].name;
+std::string name_of(const PlanReport& report, std::uint32_t host) {
+    return host == from_storage ? "storage" : report.change.hosts[host].name;
 }
 
-const std::string& role_of(const Planned& planned, const Transfer& transfer) {
-    return planned.parcels.roles[planned.parcels.parcels[transfer.parcel].role];
+const std::string& role_of(const PlanReport& report, const Transfer& transfer) {
+    return report.change.parcels.roles[report.change.parcels.parcels[transfer.parcel].role];
 }
 
-void list_transfers(const Planned& planned, Output& out) {
-    const std::vector<std::vector<Part>> parts = parts_of(planned);
-    const Ends ends{planned};
-    for (const Transfer& transfer : planned.relocation.transfers) {
-        const std::string way =
-            fmt::format("{}{} -> {}{}", name_of(planned, transfer.from), spoken(ends.from(transfer)),
-                        name_of(planned, transfer.to), spoken(ends.to(transfer)));
+void list_transfers(const PlanReport& report, Output& out) {
+    const std::vector<std::vector<Part>> parts = parts_of(report);
+    const Ends ends{report};
+    for (const Transfer& transfer : report.change.relocation.transfers) {
+        const std::string way = fmt::format("{}{} -> {}{}", name_of(report, transfer.from), spoken(ends.from(transfer)),
+                                            name_of(report, transfer.to), spoken(ends.to(transfer)));
         for_each_sent(transfer, parts[transfer.parcel], [&](const Part& part, std::uint64_t begin, std::uint64_t end) {
-            out.result("{} {} {} bytes {}-{} {}\n", transfer.round, role_of(planned, transfer), spoken(part), begin,
-                       end, way);
+            out.result("{} {} {} bytes {}-{} {}\n", transfer.round, role_of(report, transfer), spoken(part), begin, end,
+                       way);
         });
     }
 }
 
-Json transfers_json(const Planned& planned) {
-    const std::vector<std::vector<Part>> parts = parts_of(planned);
-    const Ends ends{planned};
+Json transfers_json(const PlanReport& report) {
+    const std::vector<std::vector<Part>> parts = parts_of(report);
+    const Ends ends{report};
     Json list = Json::array();
-    for (const Transfer& transfer : planned.relocation.transfers) {
+    for (const Transfer& transfer : report.change.relocation.transfers) {
         Json sent = Json::array();
         for_each_sent(transfer, parts[transfer.parcel], [&](const Part& part, std::uint64_t begin, std::uint64_t end) {
             Json one{{"tensor", part.tensor}, {"box", to_json(part.box)}, {"begin", begin}, {"end", end}};
@@ -148,7 +148,7 @@ Json transfers_json(const Planned& planned) {
             sent.push_back(std::move(one));
         });
         list.push_back({{"round", transfer.round},
-                        {"role", role_of(planned, transfer)},
+                        {"role", role_of(report, transfer)},
                         {"from", transfer.from == from_storage ? Json(nullptr) : Json(transfer.from)},
                         {"from_ranks", ends.from(transfer)},
                         {"to", transfer.to},
@@ -166,7 +166,7 @@ Json transfers_json(const Planned& planned) {
 template <class Visit>
 void for_each_move(const CheckpointChange& change, Visit visit) {
     const formats::Conversion& conversion = change.conversion;
-    for (const Move& move : change.plan.moves) {
+    for (const Move& move : change.moves) {
         const Piece& from = conversion.source_pieces[move.source];
         const Piece& to = conversion.target_pieces[move.target];
         visit(conversion.target_tensors[to.tensor].name, move.box, from,
@@ -205,13 +205,13 @@ std::vector<PieceCell> cells_of(const CheckpointChange& change, const Parcels& p
                          change.roles_of_tensors, change.roles, parcels.old_ranks, parcels.new_ranks);
 }
 
-void list_moves(const Planned& planned, Output& out) {
-    if (!out.json()) return planned.checkpoint ? list_boxes(*planned.checkpoint, out) : list_transfers(planned, out);
+void list_moves(const PlanReport& report, Output& out) {
+    if (!out.json()) return report.checkpoint ? list_boxes(*report.checkpoint, out) : list_transfers(report, out);
     Json json = Json::object();
-    if (planned.checkpoint) json["moves"] = moves_json(*planned.checkpoint);
+    if (report.checkpoint) json["moves"] = moves_json(*report.checkpoint);
     json["hosts"] = Json::array();
-    for (const Host& host : planned.hosts) json["hosts"].push_back(host.name);
-    json["transfers"] = transfers_json(planned);
+    for (const Host& host : report.change.hosts) json["hosts"].push_back(host.name);
+    json["transfers"] = transfers_json(report);
     out.object("tpx.plan-list/1", json);
 }
 

@@ -13,22 +13,22 @@
 namespace tpx::cli {
 
 /// All that --json prints of a plan, the schema's name aside; the HTML report shows the same numbers.
-nlohmann::ordered_json plan_json(const Planned& planned);
+nlohmann::ordered_json plan_json(const PlanReport& report);
 
 /// The report for people.
-void print_plan(const Planned& planned, Output& out);
+void print_plan(const PlanReport& report, Output& out);
 
 /// What --survive adds to the report.
-void print_survival(const Planned& planned, Output& out);
-nlohmann::ordered_json survival_json(const Planned& planned);
+void print_survival(const PlanReport& report, Output& out);
+nlohmann::ordered_json survival_json(const PlanReport& report);
 
 /// The memory of the device that has least left while state in device memory moves.
-void print_peak(const Planned& planned, Output& out);
+void print_peak(const PlanReport& report, Output& out);
 nlohmann::ordered_json peak_json(const PeakMemory& peak);
 
 /// What --list prints: of a checkpoint the boxes that go from file to file, of a model the transfers between hosts with
 /// the tensors they are of, and with --json both.
-void list_moves(const Planned& planned, Output& out);
+void list_moves(const PlanReport& report, Output& out);
 
 /// The cells of a checkpoint's parcels.
 std::vector<PieceCell> cells_of(const CheckpointChange& change, const Parcels& parcels);
@@ -37,7 +37,7 @@ std::vector<PieceCell> cells_of(const CheckpointChange& change, const Parcels& p
 bool asks_for_files(const PlanOptions& options);
 
 /// Writes the files that `options` ask for.
-void write_plan_files(const PlanOptions& options, const Planned& planned);
+void write_plan_files(const PlanOptions& options, const PlanReport& report);
 
 /// Bytes that go from one host to another, all transfers together.
 struct Flow {

@@ -54,14 +54,14 @@ private:
                !options_.spare.empty() || !options_.nic.empty() || !options_.disk.empty();
     }
 
-    void compare_hosts(const formats::HostPlan& stored) const;
+    void compare_hosts(const Change& stored) const;
     void compare_host(const Host& stored, const Host& given) const;
 
     const PlanOptions& options_;
     const formats::PlanFile& plan_;
 };
 
-void Comparing::compare_hosts(const formats::HostPlan& stored) const {
+void Comparing::compare_hosts(const Change& stored) const {
     const int old_ranks = static_cast<int>(stored.old_ranks.size());
     if (names_hosts()) {
         const std::vector<Host> given = given_hosts(options_, std::max(old_ranks, stored.parcels.new_ranks));

@@ -15,20 +15,20 @@ constexpr std::size_t most_sets = 5;
 
 std::string size(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
-std::vector<std::string> names_of(const Planned& planned, const std::vector<std::int32_t>& hosts) {
+std::vector<std::string> names_of(const PlanReport& report, const std::vector<std::int32_t>& hosts) {
     std::vector<std::string> names;
-    for (std::int32_t host : hosts) names.push_back(planned.hosts[static_cast<std::size_t>(host)].name);
+    for (std::int32_t host : hosts) names.push_back(report.change.hosts[static_cast<std::size_t>(host)].name);
     return names;
 }
 
-std::size_t hosts_in_use(const Planned& planned) {
-    std::vector<bool> used(planned.hosts.size());
-    for (const Block& block : planned.placement.blocks) used[block.host] = true;
+std::size_t hosts_in_use(const PlanReport& report) {
+    std::vector<bool> used(report.change.hosts.size());
+    for (const Block& block : report.change.placement.blocks) used[block.host] = true;
     return static_cast<std::size_t>(std::ranges::count(used, true));
 }
 
-std::string spared_words(const Planned& planned, const Survival& survival) {
-    const std::size_t hosts = hosts_in_use(planned);
+std::string spared_words(const PlanReport& report, const Survival& survival) {
+    const std::size_t hosts = hosts_in_use(report);
     if (survival.spared() == 0) return fmt::format("no host loss: some state is on only one of {} hosts", hosts);
     return fmt::format("the loss of any {} of {} hosts: all state is on at least {} of them", survival.spared(), hosts,
                        survival.copies);
@@ -36,39 +36,39 @@ std::string spared_words(const Planned& planned, const Survival& survival) {
 
 }  // namespace
 
-void print_survival(const Planned& planned, Output& out) {
-    if (!planned.survival) return;
-    const Survival& survival = *planned.survival;
-    out.result("\nsurvives {}\n", spared_words(planned, survival));
+void print_survival(const PlanReport& report, Output& out) {
+    if (!report.survival) return;
+    const Survival& survival = *report.survival;
+    out.result("\nsurvives {}\n", spared_words(report, survival));
     for (std::size_t i = 0; i < std::min(most_sets, survival.critical.size()); ++i) {
         const CriticalHosts& critical = survival.critical[i];
-        out.result("         only on {}: {}\n", fmt::join(names_of(planned, critical.hosts), ", "),
+        out.result("         only on {}: {}\n", fmt::join(names_of(report, critical.hosts), ", "),
                    size(critical.bytes));
     }
     if (survival.critical.size() > most_sets)
         out.result("         and {} more sets of hosts (--json)\n", survival.critical.size() - most_sets);
-    if (static_cast<std::size_t>(survival.copies) == hosts_in_use(planned)) return;
+    if (static_cast<std::size_t>(survival.copies) == hosts_in_use(report)) return;
     out.result("         one more copy of this state takes {}, at least {} on some host\n", size(survival.next_copy()),
-               size((survival.next_copy() + hosts_in_use(planned) - 1) / hosts_in_use(planned)));
+               size((survival.next_copy() + hosts_in_use(report) - 1) / hosts_in_use(report)));
 }
 
-nlohmann::ordered_json survival_json(const Planned& planned) {
-    const Survival& survival = *planned.survival;
+nlohmann::ordered_json survival_json(const PlanReport& report) {
+    const Survival& survival = *report.survival;
     Json copies = Json::object();
     for (const auto& [count, bytes] : survival.bytes_by_copies) copies[std::to_string(count)] = bytes;
     Json critical = Json::array();
     for (const CriticalHosts& each : survival.critical)
-        critical.push_back({{"hosts", names_of(planned, each.hosts)}, {"bytes", each.bytes}});
+        critical.push_back({{"hosts", names_of(report, each.hosts)}, {"bytes", each.bytes}});
     return {{"hosts_spared", survival.spared()},
             {"bytes_by_copies", copies},
             {"critical", critical},
             {"next_copy", survival.next_copy()}};
 }
 
-void print_peak(const Planned& planned, Output& out) {
-    if (!planned.peak) return;
-    const PeakMemory& peak = *planned.peak;
-    const Host& host = planned.hosts[peak.host];
+void print_peak(const PlanReport& report, Output& out) {
+    if (!report.change.peak) return;
+    const PeakMemory& peak = *report.change.peak;
+    const Host& host = report.change.hosts[peak.host];
     out.result("memory {} on device {} of {} while state moves: {} before, {} after, {} of it the same, {} staging{}\n",
                size(peak.peak()), peak.device, host.name, size(peak.before), size(peak.after), size(peak.kept),
                size(peak.staging),

@@ -18,15 +18,15 @@ std::string spoken_side(formats::Format format, const Reading& reading, const st
     return fmt::format("{}{}{}", formats::name(format), names, layout ? ", " + ranks_of(*layout) : "");
 }
 
-void print_subject(const Planned& planned, Output& out) {
-    if (planned.model) {
-        out.result("model  {}\nfrom   {}\nto     {}\n", planned.model->name, ranks_of(*planned.from),
-                   ranks_of(planned.to));
+void print_subject(const PlanReport& report, Output& out) {
+    if (report.model) {
+        out.result("model  {}\nfrom   {}\nto     {}\n", report.model->name, ranks_of(*report.from),
+                   ranks_of(report.to));
         return;
     }
-    const CheckpointChange& change = *planned.checkpoint;
+    const CheckpointChange& change = *report.checkpoint;
     const formats::Source& source = change.opened.source;
-    out.result("from   {}\n", spoken_side(source.checkpoint.format, source.reading, planned.from));
+    out.result("from   {}\n", spoken_side(source.checkpoint.format, source.reading, report.from));
     out.result("to     {}\n",
                spoken_side(change.target.format, change.conversion.expressed.reading, change.target.layout));
     out.result("read   {} in {} moves, write {} in {} pieces and {} files\n", size(change.certificate.bytes_read),
@@ -34,8 +34,8 @@ void print_subject(const Planned& planned, Output& out) {
                change.conversion.draft.files.size());
 }
 
-void print_roles(const Planned& planned, Output& out) {
-    const Relocation& relocation = planned.relocation;
+void print_roles(const PlanReport& report, Output& out) {
+    const Relocation& relocation = report.change.relocation;
     const bool reads = relocation.total.storage > 0;
     out.result("\n{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}{}\n", "role", "needed", "kept", "local", "same host",
                "other host", reads ? "    storage" : "");
@@ -44,62 +44,63 @@ void print_roles(const Planned& planned, Output& out) {
                    size(bytes.local), size(bytes.same_host), size(bytes.other_host),
                    reads ? fmt::format(" {:>10}", size(bytes.storage)) : "");
     };
-    for (std::size_t r = 0; r < planned.parcels.roles.size(); ++r) row(planned.parcels.roles[r], relocation.roles[r]);
-    if (planned.parcels.roles.size() > 1) row("all", relocation.total);
+    for (std::size_t r = 0; r < report.change.parcels.roles.size(); ++r)
+        row(report.change.parcels.roles[r], relocation.roles[r]);
+    if (report.change.parcels.roles.size() > 1) row("all", relocation.total);
 }
 
 // "the NIC of host3 sends 4.00 GB": the busiest host of one kind of load.
-void print_busiest(const Planned& planned, const char* what, std::uint64_t Load::*load, Output& out) {
-    const auto& loads = planned.relocation.hosts;
+void print_busiest(const PlanReport& report, const char* what, std::uint64_t Load::*load, Output& out) {
+    const auto& loads = report.change.relocation.hosts;
     const auto busiest = std::ranges::max_element(loads, {}, load);
     if (busiest == loads.end() || (*busiest).*load == 0) return;
     std::uint64_t sum = 0;
     for (const Load& each : loads) sum += each.*load;
     out.result("{:<6} {} by {}, {} by all\n", what, size((*busiest).*load),
-               planned.hosts[static_cast<std::size_t>(busiest - loads.begin())].name, size(sum));
+               report.change.hosts[static_cast<std::size_t>(busiest - loads.begin())].name, size(sum));
 }
 
-void print_loads(const Planned& planned, Output& out) {
-    if (planned.hosts.size() < 2) return;
+void print_loads(const PlanReport& report, Output& out) {
+    if (report.change.hosts.size() < 2) return;
     out.result("\n");
-    print_busiest(planned, "send", &Load::nic_out, out);
-    print_busiest(planned, "get", &Load::nic_in, out);
-    print_busiest(planned, "read", &Load::disk_read, out);
-    print_busiest(planned, "write", &Load::disk_write, out);
+    print_busiest(report, "send", &Load::nic_out, out);
+    print_busiest(report, "get", &Load::nic_in, out);
+    print_busiest(report, "read", &Load::disk_read, out);
+    print_busiest(report, "write", &Load::disk_write, out);
 }
 
-void print_schedule(const Planned& planned, Output& out) {
-    const Relocation& relocation = planned.relocation;
+void print_schedule(const PlanReport& report, Output& out) {
+    const Relocation& relocation = report.change.relocation;
     if (relocation.rounds == 0) return;
     out.result("rounds {}, about {} one after the other; a host keeps at most {} of a window of {}\n",
                relocation.rounds, format_seconds(relocation.seconds_in_step),
                size(*std::ranges::max_element(relocation.staging)), size(relocation.window));
 }
 
-std::string placement_words(const Planned& planned) {
-    if (planned.hosts.size() < 2) return "";
-    if (planned.placement.pinned) return "; ranks are where --pin puts them";
+std::string placement_words(const PlanReport& report) {
+    if (report.change.hosts.size() < 2) return "";
+    if (report.change.placement.pinned) return "; ranks are where --pin puts them";
     std::size_t moved = 0;
     std::uint32_t next = 0;
-    for (const Block& block : planned.placement.blocks) moved += block.host != next++;
+    for (const Block& block : report.change.placement.blocks) moved += block.host != next++;
     if (moved == 0) return "; ranks are on the hosts in order";
     return fmt::format("; {} of {} blocks of ranks are not on the host that comes next in order (--json)", moved,
-                       planned.placement.blocks.size());
+                       report.change.placement.blocks.size());
 }
 
-void print_proof(const Planned& planned, Output& out) {
-    const Relocation& relocation = planned.relocation;
+void print_proof(const PlanReport& report, Output& out) {
+    const Relocation& relocation = report.change.relocation;
     const std::string reads =
         relocation.total.storage > 0 ? fmt::format(" and {} from storage", size(relocation.total.storage)) : "";
     out.result("\nproof  {}{} between hosts{}, the least possible {}{}\n",
-               planned.checkpoint ? "every element written has one source; " : "", size(relocation.total.other_host),
-               reads, planned.placement.pinned ? "for this order of ranks" : "for blocks of ranks",
-               placement_words(planned));
+               report.checkpoint ? "every element written has one source; " : "", size(relocation.total.other_host),
+               reads, report.change.placement.pinned ? "for this order of ranks" : "for blocks of ranks",
+               placement_words(report));
 }
 
-std::string resource_words(const Planned& planned, const ResourceBound& resource) {
+std::string resource_words(const PlanReport& report, const ResourceBound& resource) {
     return fmt::format("{} {} on {}, {} at {}{}", format_seconds(resource.seconds), resource.resource,
-                       planned.hosts[resource.host].name, size(resource.bytes), format_rate(resource.rate),
+                       report.change.hosts[resource.host].name, size(resource.bytes), format_rate(resource.rate),
                        resource.assumed ? " (assumed)" : "");
 }
 
@@ -109,24 +110,24 @@ struct Uncounted {
     std::uint64_t links = 0;   // between devices of a host
 };
 
-Uncounted uncounted_copies(const Planned& planned) {
+Uncounted uncounted_copies(const PlanReport& report) {
     const auto lacks = [&](auto rate, auto load) {
-        for (std::size_t h = 0; h < planned.hosts.size(); ++h)
-            if (!(planned.hosts[h].*rate) && planned.relocation.hosts[h].*load > 0) return true;
+        for (std::size_t h = 0; h < report.change.hosts.size(); ++h)
+            if (!(report.change.hosts[h].*rate) && report.change.relocation.hosts[h].*load > 0) return true;
         return false;
     };
-    const Bytes& total = planned.relocation.total;
-    if (planned.state != StateIn::memory) return {};
+    const Bytes& total = report.change.relocation.total;
+    if (report.change.state != StateIn::memory) return {};
     return {lacks(&Host::device_copy, &Load::device_copy) ? total.local : 0,
             lacks(&Host::device_link, &Load::device_link) ? total.same_host : 0};
 }
 
-void print_time(const Planned& planned, Output& out) {
-    const Prediction& prediction = planned.prediction;
-    const char* way = planned.state == StateIn::shared   ? "through shared storage"
-                      : planned.state == StateIn::stores ? "between stores"
-                                                         : "between devices";
-    const Uncounted uncounted = uncounted_copies(planned);
+void print_time(const PlanReport& report, Output& out) {
+    const Prediction& prediction = report.change.prediction;
+    const char* way = report.change.state == StateIn::shared   ? "through shared storage"
+                      : report.change.state == StateIn::stores ? "between stores"
+                                                               : "between devices";
+    const Uncounted uncounted = uncounted_copies(report);
     if (prediction.seconds() == 0 && uncounted.copies + uncounted.links > 0)
         out.result("time   unknown: nothing crosses between hosts, and rates inside hosts are not known\n");
     else if (prediction.is_bound())
@@ -137,9 +138,9 @@ void print_time(const Planned& planned, Output& out) {
     else
         out.result("time   estimate {} {}\n", format_seconds(prediction.seconds()), way);
     for (const ResourceBound& resource : prediction.resources) {
-        const bool is_ignored = resource.resource == "memory" && planned.state == StateIn::memory;
+        const bool is_ignored = resource.resource == "memory" && report.change.state == StateIn::memory;
         if (resource.bytes > 0 && resource.rate > 0 && !is_ignored)
-            out.result("       {}\n", resource_words(planned, resource));
+            out.result("       {}\n", resource_words(report, resource));
     }
     if (uncounted.copies + uncounted.links > 0)
         out.result("       not counted: {} copied inside devices, {} between devices of a host\n",
@@ -148,15 +149,15 @@ void print_time(const Planned& planned, Output& out) {
 
 }  // namespace
 
-void print_plan(const Planned& planned, Output& out) {
-    print_subject(planned, out);
-    print_roles(planned, out);
-    print_loads(planned, out);
-    print_schedule(planned, out);
-    print_proof(planned, out);
-    print_time(planned, out);
-    print_peak(planned, out);
-    print_survival(planned, out);
+void print_plan(const PlanReport& report, Output& out) {
+    print_subject(report, out);
+    print_roles(report, out);
+    print_loads(report, out);
+    print_schedule(report, out);
+    print_proof(report, out);
+    print_time(report, out);
+    print_peak(report, out);
+    print_survival(report, out);
 }
 
 }  // namespace tpx::cli

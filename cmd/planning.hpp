@@ -5,9 +5,7 @@
 #include "cmd/reading.hpp"
 #include "formats/conversion.hpp"
 #include "lib/change/certificate.hpp"
-#include "lib/change/cost.hpp"
-#include "lib/change/peak_memory.hpp"
-#include "lib/change/relocation.hpp"
+#include "lib/change/change.hpp"
 #include "lib/change/survival.hpp"
 #include "lib/layout/model.hpp"
 
@@ -29,43 +27,49 @@ struct CheckpointChange {
     std::vector<Piece> needed;  ///< what new ranks need
     std::vector<std::string> roles;
     std::vector<std::uint32_t> roles_of_tensors;  ///< of each canonical tensor, an index into `roles`
-    Plan plan;
+    Moves moves;
     Certificate certificate;
 };
 
-/// A change of layout with all that can be said of it before anything moves.
-struct Planned {
+/// What `tpx plan` reports, lists and writes.
+struct PlanReport {
     std::unique_ptr<CheckpointChange> checkpoint;  ///< set exactly when `model` is not
     std::optional<ModelState> model;
     std::optional<Layout> from;  ///< nothing when no layout explains the checkpoint
     Layout to;
-    std::vector<Host> hosts;
-    std::vector<Seat> seats;  ///< of the old ranks
-    StateIn state = StateIn::shared;
-    std::uint64_t window = default_window;  ///< see Relocation
-    Parcels parcels;
-    Placement placement;
-    Relocation relocation;
-    Prediction prediction;
-    std::optional<PeakMemory> peak;          ///< of the device with least memory left; only for state in device memory
-    std::optional<Survival> survival;        ///< if it was asked for
-    std::vector<std::string> notes;          ///< what a user should know; those of a checkpoint's conversion aside
-    std::vector<std::uint64_t> held_before;  ///< bytes of each old rank
-    std::vector<std::uint64_t> held_after;   ///< bytes of each new rank
+    Change change;
+    std::optional<Survival> survival;  ///< if it was asked for
+    std::vector<std::string> notes;    ///< what a user should know; those of a checkpoint's conversion aside
 };
 
 /// Plans what `options` ask. Throws Error (usage) for a request that cannot be, Error (no) when no plan can exist.
-Planned make_planned(const PlanOptions& options);
+PlanReport make_plan_report(const PlanOptions& options);
 
-/// Plans `model` from one layout to another on hosts that are known; `planned` has `hosts`, `seats` and `state`.
-void plan_model(Planned& planned, const ModelState& model, const Layout& from, const Layout& to,
-                const PlanOptions& options);
+/// The same for a checkpoint, or for the union of node-local stores.
+PlanReport plan_checkpoint(const PlanOptions& options);
+
+/// Fills `report` for `model` from one layout to another, with old ranks on `seats`.
+void plan_model(PlanReport& report, const ModelState& model, const Layout& from, const Layout& to,
+                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options);
+
+/// How `options` want the change to be made; may_read is left to the caller.
+ChangeOptions change_options(const PlanOptions& options);
+
+/// Where old ranks are. Those that are too many for the hosts need no seats if shared storage has their state, which
+/// `notes` then say.
+std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
+                                     std::vector<std::string>& notes);
+
+/// Makes the change of `report`, with what `options` ask beside it. Throws Error (no) when a device cannot hold what
+/// its new rank needs.
+void complete(PlanReport& report, const PlanOptions& options, Parcels parcels, std::vector<Host> hosts,
+              std::vector<Seat> seats, ChangeOptions change);
 
 /// The description of the model that `options` name.
 ModelState given_model(const PlanOptions& options);
 
 /// Writes the plan to `file`, in the format of tpx-plan(5).
-void write_plan(const Planned& planned, const std::filesystem::path& file);
+void write_plan(const PlanReport& report, const std::filesystem::path& file);
 
 /// Checks the plan of `options.check`, against the checkpoint if one is given, says what was checked, and throws Error
 /// (exit 3) if it does not hold.

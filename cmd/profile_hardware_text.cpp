@@ -22,7 +22,7 @@ std::string column(std::string text) {
 
 void print_hosts(const Hardware& hardware, Output& out) {
     const std::vector<int> classes = classes_of(hardware);
-    const std::vector<Host> planned = hosts_for_planning(hardware, classes);
+    const std::vector<Host> report = hosts_for_planning(hardware, classes);
     out.result("{} {:>5} {:>5} {:>7} {:>4} {:>10} {:>10} {:>10} {:>10}\n", column("hosts"), "count", "ranks", "sockets",
                "GPUs", "memory", "disk read", "disk write", "NIC");
     for (int kind = 0; kind <= (classes.empty() ? -1 : std::ranges::max(classes)); ++kind) {
@@ -31,7 +31,7 @@ void print_hosts(const Hardware& hardware, Output& out) {
             if (classes[i] == kind) names.push_back(hardware.hosts[i].name);
         const auto first = static_cast<std::size_t>(std::ranges::find(classes, kind) - classes.begin());
         const HostHardware& host = hardware.hosts[first];
-        const Host& rates = planned[first];
+        const Host& rates = report[first];
         out.result("{} {:>5} {:>5} {:>7} {:>4} {:>10} {:>10} {:>10} {:>10}\n", column(formats::fold_host_names(names)),
                    names.size(), host.ranks, host.sockets > 0 ? fmt::format("{}", host.sockets) : "-", host.gpus.size(),
                    rate_of(rates.memory.value_or(0)), rate_of(rates.disk_read.value_or(0)),

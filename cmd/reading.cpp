@@ -46,13 +46,12 @@ Config own_settings(const ReadOptions& options, const formats::Checkpoint& check
 }  // namespace
 
 Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options, Config config) {
-    const Config planned = config;
+    const Config report = config;
     for (const auto& [key, value] : given_config(options)) config[key] = value;
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
     auto families = std::make_shared<const std::vector<Family>>(formats::load_families(files));
     formats::Source source = reading(path, [&] { return formats::open_source(path, *families, config); });
-    if (!options.settings.empty())
-        check_settings(options, *families, own_settings(options, source.checkpoint, planned));
+    if (!options.settings.empty()) check_settings(options, *families, own_settings(options, source.checkpoint, report));
     if (!options.config.empty()) formats::add_keras_model(options.config, source.checkpoint);
     return {std::move(families), std::move(source)};
 }

@@ -159,7 +159,7 @@ Report move(const mpi::Comm& comm, const ReshardJob& job, const std::filesystem:
         progress->update(done);
     };
     const formats::Conversion& conversion = job.conversion;
-    return execute(comm, job.plan, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue),
+    return execute(comm, job.moves, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue),
                    conversion.target_side(), conversion.draft, directory, exec);
 }
 
@@ -245,7 +245,7 @@ ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, Read
     ReshardJob job;
     mpi::all_or_none(comm, [&] { job = prepare(options); });
     record.seal();
-    require_same(comm, claims_of_job(text_of(options, job), record, job.opened.source, job.conversion, job.plan));
+    require_same(comm, claims_of_job(text_of(options, job), record, job.opened.source, job.conversion, job.moves));
     if (job.conversion.dropped_copies.empty()) return job;
     ExecOptions exec;
     if (options.memory) exec.memory = buffers_within(comm, *options.memory);

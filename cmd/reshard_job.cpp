@@ -36,7 +36,7 @@ void plan_job(ReshardJob& job, bool allow_missing) {
     } else
         check_whole(source.checkpoint.catalogue);
     job.conversion = convert(source, job.target);
-    job.plan = make_plan(job.conversion.source_side(), job.conversion.target_side());
+    job.moves = make_moves(job.conversion.source_side(), job.conversion.target_side());
 }
 
 /// Runs `body`; whatever exception leaves it names the file at `path`.
@@ -48,7 +48,7 @@ void with_path(const std::filesystem::path& path, Body&& body) {
 /// The job that a plan file describes, with the moves that it holds.
 ReshardJob prepare_planned(const ReshardOptions& options) {
     formats::PlanFile plan = read_plan_to_run(options.plan);
-    formats::CheckpointPlan& change = *plan.checkpoint;
+    formats::FileChange& change = *plan.checkpoint;
     ReshardJob job{.opened = open_checkpoint(options.checkpoint, options, change.settings.config)};
     check_source(change, options.plan, job.opened.source);
     in_context([&] { return options.plan; }, [&] { job.target = target_of(plan); });
@@ -57,7 +57,7 @@ ReshardJob prepare_planned(const ReshardOptions& options) {
         job.conversion = convert(job.opened.source, job.target);
     });
     check_conversion(change, options.plan, job.conversion, job.opened.source);
-    job.plan = std::move(change.plan);
+    job.moves = std::move(change.moves);
     return job;
 }
 

@@ -5,7 +5,7 @@
 #include "cmd/reading.hpp"
 #include "formats/conversion.hpp"
 #include "lib/change/hosts.hpp"
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 #include "lib/core/file.hpp"
 
 #include <vector>
@@ -17,7 +17,7 @@ struct ReshardJob {
     Opened opened;
     formats::Target target;
     formats::Conversion conversion;
-    Plan plan;
+    Moves moves;
     Fd zeros;                 ///< what stands in for missing pieces, if that was asked for
     std::vector<Host> rates;  ///< of hosts, as --hardware says
 };

@@ -93,18 +93,18 @@ void claim_draft(const Draft& draft, const std::filesystem::path& directory, std
                           {}});
 }
 
-Claim moves_of(const formats::Conversion& conversion, const Plan& plan) {
+Claim moves_of(const formats::Conversion& conversion, const Moves& moves) {
     Fingerprint print;
     add(print, std::span{conversion.source_tensors});
     add(print, std::span{conversion.target_tensors});
     add(print, std::span{conversion.source_pieces});
     add(print, std::span{conversion.target_pieces});
-    for (const Move& move : plan.moves) {
+    for (const Move& move : moves) {
         print.add(std::uint64_t{move.source});
         print.add(std::uint64_t{move.target});
         print.add(move.box);
     }
-    return {"the moves", fmt::format("{} of them, {}", plan.moves.size(), text(print)), {}};
+    return {"the moves", fmt::format("{} of them, {}", moves.size(), text(print)), {}};
 }
 
 }  // namespace
@@ -118,11 +118,11 @@ std::vector<Claim> claims_of_source(const ReadRecord& record, const formats::Sou
 }
 
 std::vector<Claim> claims_of_job(const std::string& options, const ReadRecord& record, const formats::Source& source,
-                                 const formats::Conversion& conversion, const Plan& plan) {
+                                 const formats::Conversion& conversion, const Moves& moves) {
     std::vector<Claim> claims{{"the options", options, {}}};
     for (Claim& claim : claims_of_source(record, source)) claims.push_back(std::move(claim));
     claim_draft(conversion.draft, source.checkpoint.catalogue.directory, claims);
-    claims.push_back(moves_of(conversion, plan));
+    claims.push_back(moves_of(conversion, moves));
     return claims;
 }
 

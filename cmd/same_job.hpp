@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/conversion.hpp"
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 #include "lib/exec/agreement.hpp"
 
 #include <string>
@@ -14,7 +14,7 @@ namespace tpx::cli {
 /// apart), the files that were read, what the checkpoint contains, what will be written around the payload, and the
 /// moves. Files are named relative to the checkpoint's folder, so that they may be mounted at different places.
 std::vector<Claim> claims_of_job(const std::string& options, const ReadRecord& record, const formats::Source& source,
-                                 const formats::Conversion& conversion, const Plan& plan);
+                                 const formats::Conversion& conversion, const Moves& moves);
 
 /// The same for a checkpoint that is only read.
 std::vector<Claim> claims_of_source(const ReadRecord& record, const formats::Source& source);

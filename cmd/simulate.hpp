@@ -76,7 +76,7 @@ TraceFilter filter_of(const SimulateOptions& options);
 void add_outages(const SimulateOptions& options, const Cluster& cluster, const std::vector<TraceJob>& jobs,
                  Rules& rules);
 
-/// Gives each job its model and has changes cost what the options ask for, if they are to be planned. Throws Error
+/// Gives each job its model and has changes cost what the options ask for, if they are to be report. Throws Error
 /// where a job has no model.
 void add_costs(const SimulateOptions& options, const Cluster& cluster, std::vector<TraceJob>& jobs, Rules& rules);
 

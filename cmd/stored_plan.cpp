@@ -10,32 +10,32 @@ namespace {
 
 /// Throws the first difference between what a plan was made of and what there is now.
 template <class T, class Same, class Name>
-void compare(std::string_view what, const std::vector<T>& planned, const std::vector<T>& now, Same same, Name name) {
-    if (planned.size() != now.size())
-        throw Error{Exit::no, "was made for {} {}, there are {} now", planned.size(), what, now.size()};
+void compare(std::string_view what, const std::vector<T>& report, const std::vector<T>& now, Same same, Name name) {
+    if (report.size() != now.size())
+        throw Error{Exit::no, "was made for {} {}, there are {} now", report.size(), what, now.size()};
     for (std::size_t i = 0; i < now.size(); ++i) {
-        if (!same(planned[i], now[i]))
+        if (!same(report[i], now[i]))
             throw Error{Exit::no, "was made for other {}: number {} ({}) is not the same now", what, i, name(now[i])};
     }
 }
 
-void compare_tensors(const std::vector<Tensor>& planned, const std::vector<Tensor>& now) {
+void compare_tensors(const std::vector<Tensor>& report, const std::vector<Tensor>& now) {
     compare(
-        "tensors", planned, now,
+        "tensors", report, now,
         [](const Tensor& a, const Tensor& b) { return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape; },
         [](const Tensor& tensor) { return fmt::format("'{}', {}", tensor.name, name(tensor.dtype)); });
 }
 
-void compare_files(std::string_view what, const std::vector<FileEntry>& planned, const std::vector<FileEntry>& now) {
+void compare_files(std::string_view what, const std::vector<FileEntry>& report, const std::vector<FileEntry>& now) {
     compare(
-        what, planned, now, [](const FileEntry& a, const FileEntry& b) { return a.path == b.path && a.size == b.size; },
+        what, report, now, [](const FileEntry& a, const FileEntry& b) { return a.path == b.path && a.size == b.size; },
         [](const FileEntry& file) { return fmt::format("'{}', {} bytes", file.path.string(), file.size); });
 }
 
-void compare_pieces(std::string_view what, const std::vector<Tensor>& tensors, const std::vector<Piece>& planned,
+void compare_pieces(std::string_view what, const std::vector<Tensor>& tensors, const std::vector<Piece>& report,
                     const std::vector<Piece>& now) {
     compare(
-        what, planned, now,
+        what, report, now,
         [](const Piece& a, const Piece& b) {
             return a.tensor == b.tensor && a.file == b.file && a.offset == b.offset && a.box == b.box &&
                    a.strides == b.strides && a.rank == b.rank;
@@ -52,9 +52,9 @@ formats::PlanFile read_plan_to_run(const std::filesystem::path& file) {
     if (!plan.checkpoint)
         throw Error{Exit::usage, "{}: a plan for the model '{}', not for a checkpoint", file.string(),
                     plan.model ? plan.model->name : ""};
-    const formats::CheckpointPlan& change = *plan.checkpoint;
+    const formats::FileChange& change = *plan.checkpoint;
     const std::vector<Tensor> target = change.target_tensors();
-    const Certificate found = certify(change.source_side(), {target, change.target}, change.plan);
+    const Certificate found = certify(change.source_side(), {target, change.target}, change.moves);
     if (!found.holds()) throw Error{Exit::no, "{}: {}", file.string(), found.fault};
     return plan;
 }
@@ -74,14 +74,13 @@ formats::Target target_of(const formats::PlanFile& plan) {
     return target;
 }
 
-void check_source(const formats::CheckpointPlan& plan, const std::filesystem::path& file,
-                  const formats::Source& source) {
+void check_source(const formats::FileChange& plan, const std::filesystem::path& file, const formats::Source& source) {
     if (plan.source_digest != catalogue_digest(source.checkpoint.catalogue))
         throw Error{Exit::no, "{}: was made for another checkpoint than {} (catalogue digest {:016x})", file.string(),
                     source.checkpoint.catalogue.directory.string(), plan.source_digest};
 }
 
-void check_conversion(const formats::CheckpointPlan& plan, const std::filesystem::path& file,
+void check_conversion(const formats::FileChange& plan, const std::filesystem::path& file,
                       const formats::Conversion& conversion, const formats::Source& source) {
     in_context([&] { return file.string(); },
                [&] {

@@ -16,12 +16,11 @@ formats::PlanFile read_plan_to_run(const std::filesystem::path& file);
 formats::Target target_of(const formats::PlanFile& plan);
 
 /// Throws Error (no) when `plan`, read from `file`, was made for another checkpoint than `source`.
-void check_source(const formats::CheckpointPlan& plan, const std::filesystem::path& file,
-                  const formats::Source& source);
+void check_source(const formats::FileChange& plan, const std::filesystem::path& file, const formats::Source& source);
 
 /// Throws Error (no), with the first difference, when the plan was made of other tensors, files or pieces than
 /// `conversion`, which repeats its settings.
-void check_conversion(const formats::CheckpointPlan& plan, const std::filesystem::path& file,
+void check_conversion(const formats::FileChange& plan, const std::filesystem::path& file,
                       const formats::Conversion& conversion, const formats::Source& source);
 
 }  // namespace tpx::cli

@@ -3,7 +3,7 @@
 
 #include "formats/checkpoint.hpp"
 #include "formats/dropped_copies.hpp"
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 #include "lib/layout/detect.hpp"
 #include "lib/layout/express.hpp"
 #include "lib/layout/layout.hpp"

@@ -8,9 +8,9 @@
 namespace tpx::formats {
 namespace {
 
-std::string fault_of_moves(const CheckpointPlan& plan, Certificate& found) {
+std::string fault_of_moves(const FileChange& plan, Certificate& found) {
     const std::vector<Tensor> target = plan.target_tensors();
-    found = certify(plan.source_side(), {target, plan.target}, plan.plan);
+    found = certify(plan.source_side(), {target, plan.target}, plan.moves);
     if (!found.holds()) return found.fault;
     if (found != plan.proven)
         return fmt::format("the totals stored are not those of the moves (bytes read: {} stored, {} counted)",

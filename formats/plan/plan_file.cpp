@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/plan_file.hpp"
 
+#include "formats/plan/file_change.hpp"
 #include "formats/plan/hdf5.hpp"
-#include "formats/plan/plan_checkpoint.hpp"
 #include "formats/plan/plan_columns.hpp"
 #include "formats/plan/plan_tables.hpp"
 #include "formats/plan/plan_values.hpp"

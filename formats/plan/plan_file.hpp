@@ -2,9 +2,9 @@
 #pragma once
 
 #include "lib/change/certificate.hpp"
+#include "lib/change/change.hpp"
+#include "lib/change/moves.hpp"
 #include "lib/change/piece_parcels.hpp"
-#include "lib/change/plan.hpp"
-#include "lib/change/relocation.hpp"
 #include "lib/layout/config.hpp"
 #include "lib/layout/model.hpp"
 
@@ -23,8 +23,8 @@ struct ConversionSettings {
     Config config;  ///< given beside the checkpoint; its own is not repeated here
 };
 
-/// The change of one checkpoint: what is stored where, what ranks hold of it, and the moves.
-struct CheckpointPlan {
+/// A change as the files of a checkpoint see it: what is stored where, what ranks hold of it, and the moves.
+struct FileChange {
     std::string path;                 ///< of the checkpoint, as it was called when the plan was made
     std::uint64_t source_digest = 0;  ///< its catalogue_digest
     ConversionSettings settings;
@@ -38,22 +38,12 @@ struct CheckpointPlan {
     std::vector<Piece> held_before;  ///< what old ranks hold in memory; only tensor, rank and box count
     std::vector<Piece> held_after;   ///< what new ranks will hold
     std::vector<PieceCell> cells;    ///< of the parcels between hosts; may be empty
-    Plan plan;
+    Moves moves;
     Certificate proven;  ///< the certificate's totals when the plan was made
 
     Side source_side() const { return {tensors, source}; }
     /// The target's tensors: `tensors` with `target_dtypes`.
     std::vector<Tensor> target_tensors() const;
-};
-
-/// The change as hosts see it.
-struct HostPlan {
-    StateIn state = StateIn::memory;
-    std::vector<Host> hosts;
-    std::vector<Seat> old_ranks;
-    Parcels parcels;
-    Placement placement;
-    Relocation relocation;
 };
 
 /// A change of layout with all that it takes to check it or carry it out, as a file keeps it. Made for a checkpoint or
@@ -62,8 +52,8 @@ struct PlanFile {
     std::string version;   ///< of the tpx that made it
     std::string from, to;  ///< layouts; `from` may be empty for a checkpoint
     std::optional<ModelState> model;
-    std::optional<CheckpointPlan> checkpoint;
-    std::optional<HostPlan> hosts;
+    std::optional<FileChange> checkpoint;
+    std::optional<Change> hosts;  ///< the change as hosts see it
 };
 
 /// Writes `content` to `path` as HDF5, in the format of tpx-plan(5); it appears under this name when it is whole.

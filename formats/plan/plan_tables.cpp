@@ -41,7 +41,7 @@ RankSets sets(const ListColumn& column, std::string_view name) {
 
 std::optional<double> rate(double stored) { return stored > 0 ? std::optional{stored} : std::nullopt; }
 
-void put_hosts(const HostPlan& plan, HostTables& tables) {
+void put_hosts(const Change& plan, HostTables& tables) {
     auto& to = tables.hosts;
     fill(to.name, plan.hosts, [](const Host& h) { return h.name; });
     fill(to.gpus, plan.hosts, [](const Host& h) { return h.gpus; });
@@ -61,7 +61,7 @@ void put_hosts(const HostPlan& plan, HostTables& tables) {
     fill(tables.loads.memory, plan.relocation.hosts, [](const Load& l) { return l.memory; });
 }
 
-void get_hosts(const HostTables& tables, HostPlan& plan) {
+void get_hosts(const HostTables& tables, Change& plan) {
     const auto& from = tables.hosts;
     for (std::size_t h = 0; h < from.name.size(); ++h) {
         plan.hosts.push_back({.name = from.name[h],
@@ -223,7 +223,7 @@ ModelState from_tables(const ModelTables& tables, std::string name, const HostTa
     return model;
 }
 
-HostTables to_tables(const HostPlan& plan, const ModelState* model) {
+HostTables to_tables(const Change& plan, const ModelState* model) {
     HostTables tables;
     for (const auto& [word, state] : states) {
         if (state == plan.state) tables.state = word;
@@ -239,8 +239,8 @@ HostTables to_tables(const HostPlan& plan, const ModelState* model) {
     return tables;
 }
 
-HostPlan from_tables(const HostTables& tables) {
-    HostPlan plan;
+Change from_tables(const HostTables& tables) {
+    Change plan;
     for (const auto& [word, state] : states) {
         if (word == tables.state) plan.state = state;
     }
@@ -253,7 +253,7 @@ HostPlan from_tables(const HostTables& tables) {
     return plan;
 }
 
-HeldTables held_tables(const CheckpointPlan& plan) {
+HeldTables held_tables(const FileChange& plan) {
     HeldTables tables{plan.tensors, plan.roles, plan.held_before, plan.held_after, {}};
     fill(tables.cells.parcel, plan.cells, [](const PieceCell& c) { return c.parcel; });
     fill(tables.cells.tensor, plan.cells, [](const PieceCell& c) { return c.tensor; });

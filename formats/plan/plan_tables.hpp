@@ -12,11 +12,11 @@ ModelState from_tables(const ModelTables& tables, std::string name, const HostTa
 
 /// Hosts, ranks, parcels, placement and relocation as tables, and back. `model` gives the dtypes of roles, where there
 /// is one.
-HostTables to_tables(const HostPlan& plan, const ModelState* model);
-HostPlan from_tables(const HostTables& tables);
+HostTables to_tables(const Change& plan, const ModelState* model);
+Change from_tables(const HostTables& tables);
 
 /// What ranks hold, for lib/check.
-HeldTables held_tables(const CheckpointPlan& plan);
+HeldTables held_tables(const FileChange& plan);
 
 /// All that lib/check looks at.
 PlanTables to_tables(const PlanFile& content);

@@ -11,7 +11,7 @@
 namespace tpx::formats {
 namespace {
 
-void check_tensors(const CheckpointPlan& content) {
+void check_tensors(const FileChange& content) {
     if (content.target_dtypes.size() != content.tensors.size())
         throw failure("{} tensors, {} target dtypes", content.tensors.size(), content.target_dtypes.size());
     std::unordered_set<std::string_view> names;
@@ -77,7 +77,7 @@ void check_piece(const Piece& piece, const Tensor& tensor, DType dtype, std::spa
 
 }  // namespace
 
-void check_values(const CheckpointPlan& content) {
+void check_values(const FileChange& content) {
     check_tensors(content);
     check_files(content.source_files);
     check_files(content.target_files);
@@ -92,7 +92,7 @@ void check_values(const CheckpointPlan& content) {
             throw failure("a target piece belongs to tensor {} of {}", piece.tensor, content.tensors.size());
         check_piece(piece, content.tensors[piece.tensor], content.target_dtypes[piece.tensor], content.target_files);
     }
-    for (const Move& move : content.plan.moves) {
+    for (const Move& move : content.moves) {
         if (move.source >= content.source.size() || move.target >= content.target.size())
             throw failure("a move from piece {} of {} to piece {} of {}", move.source, content.source.size(),
                           move.target, content.target.size());

@@ -7,6 +7,6 @@ namespace tpx::formats {
 
 /// Checks that everything in `content` refers to something: tensors are possible, pieces lie in their tensors and their
 /// bytes in their files, file names stay in their directory, moves name pieces. Throws Error with the cause.
-void check_values(const CheckpointPlan& content);
+void check_values(const FileChange& content);
 
 }  // namespace tpx::formats

@@ -25,7 +25,7 @@ void add(Fingerprint& print, const ModelState& model) {
     }
 }
 
-void add(Fingerprint& print, const HostPlan& plan) {
+void add(Fingerprint& print, const Change& plan) {
     print.add(static_cast<std::uint64_t>(plan.state));
     print.add(plan.placement.pinned);
     print.add(plan.relocation.window);
@@ -91,7 +91,7 @@ void add(Fingerprint& print, const ConversionSettings& settings) {
     }
 }
 
-void add(Fingerprint& print, const CheckpointPlan& plan) {
+void add(Fingerprint& print, const FileChange& plan) {
     print.add(plan.path);
     print.add(plan.source_digest);
     add(print, plan.settings);

@@ -70,7 +70,8 @@ std::uint64_t bytes_each(const Side& side, const Piece& piece) {
 
 class Checker {
 public:
-    Checker(const Side& source, const Side& target, const Plan& plan) : source_{source}, target_{target}, plan_{plan} {}
+    Checker(const Side& source, const Side& target, const Moves& moves)
+        : source_{source}, target_{target}, moves_{moves} {}
 
     Certificate run() {
         if (sides() && moves()) coverage();
@@ -92,7 +93,7 @@ private:
 
     const Side& source_;
     const Side& target_;
-    const Plan& plan_;
+    const Moves& moves_;
     Certificate result_;
 };
 
@@ -122,7 +123,7 @@ bool Checker::sides() {
 }
 
 bool Checker::move(std::size_t position) {
-    const Move& move = plan_.moves[position];
+    const Move& move = moves_[position];
     if (move.source >= source_.pieces.size())
         return fault("move {}: source piece {} of {}", position, move.source, source_.pieces.size());
     if (move.target >= target_.pieces.size())
@@ -148,16 +149,16 @@ bool Checker::move(std::size_t position) {
 }
 
 bool Checker::moves() {
-    for (std::size_t i = 0; i < plan_.moves.size(); ++i) {
+    for (std::size_t i = 0; i < moves_.size(); ++i) {
         if (!move(i)) return false;
     }
     return true;
 }
 
 bool Checker::coverage() {
-    std::vector<std::uint32_t> order(plan_.moves.size());
+    std::vector<std::uint32_t> order(moves_.size());
     std::iota(order.begin(), order.end(), 0u);
-    const auto target_of = [&](std::uint32_t move) { return plan_.moves[move].target; };
+    const auto target_of = [&](std::uint32_t move) { return moves_[move].target; };
     std::ranges::stable_sort(order, {}, target_of);
 
     std::vector<Corner> corners;
@@ -167,7 +168,7 @@ bool Checker::coverage() {
         corners.clear();
         add_corners(piece.box, -1, corners);
         for (; next < order.size() && target_of(order[next]) == target; ++next)
-            add_corners(plan_.moves[order[next]].box, +1, corners);
+            add_corners(moves_[order[next]].box, +1, corners);
         if (!cancel(corners))
             return fault("tensor '{}': target piece {} is not covered exactly once", target_.tensors[piece.tensor].name,
                          target);
@@ -178,8 +179,8 @@ bool Checker::coverage() {
 
 }  // namespace
 
-Certificate certify(const Side& source, const Side& target, const Plan& plan) {
-    return Checker{source, target, plan}.run();
+Certificate certify(const Side& source, const Side& target, const Moves& moves) {
+    return Checker{source, target, moves}.run();
 }
 
 }  // namespace tpx

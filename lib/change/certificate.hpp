@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 
 #include <cstdint>
 #include <string>
@@ -24,6 +24,6 @@ struct Certificate {
 };
 
 /// Checks `plan`, which may be anything: indices and boxes are not trusted. Works in any order of moves.
-Certificate certify(const Side& source, const Side& target, const Plan& plan);
+Certificate certify(const Side& source, const Side& target, const Moves& moves);
 
 }  // namespace tpx

@@ -16,22 +16,20 @@ std::vector<std::uint64_t> bytes_of(const Parcels& parcels, const RankSets& sets
     return bytes;
 }
 
-Prediction prediction_of(const Change& change, std::optional<StorageBytes> stored) {
-    const std::vector<Host>& hosts = change.setting.hosts;
-    const bool shared = change.setting.state == StateIn::shared;
-    if (stored && shared) return predict(hosts, storage_loads(hosts, stored->read, stored->written));
-    if (shared && !is_mixed(change)) return predict(hosts, reading_loads(change.parcels, change.placement, hosts));
-    return predict(hosts, change.relocation.hosts,
-                   change.setting.state == StateIn::stores ? RankMemory::host : RankMemory::device);
+Prediction prediction_of(const Change& change, const std::optional<StorageBytes>& stored) {
+    const bool shared = change.state == StateIn::shared;
+    if (stored && shared) return predict(change.hosts, storage_loads(change.hosts, stored->read, stored->written));
+    if (shared && !change.is_mixed())
+        return predict(change.hosts, reading_loads(change.parcels, change.placement, change.hosts));
+    return predict(change.hosts, change.relocation.hosts,
+                   change.state == StateIn::stores ? RankMemory::host : RankMemory::device);
 }
 
 PeakMemory fullest_device(const Change& change) {
-    const Setting& at = change.setting;
-    const std::vector<PeakMemory> peaks =
-        peak_memory(change.parcels, at.hosts, at.old_ranks, change.placement, change.relocation, change.held_before,
-                    change.held_after);
+    const std::vector<PeakMemory> peaks = peak_memory(change.parcels, change.hosts, change.old_ranks, change.placement,
+                                                      change.relocation, change.held_before, change.held_after);
     return *std::ranges::max_element(peaks, {}, [&](const PeakMemory& peak) {
-        return static_cast<double>(peak.peak()) - at.hosts[peak.host].device_memory.value_or(0);
+        return static_cast<double>(peak.peak()) - change.hosts[peak.host].device_memory.value_or(0);
     });
 }
 
@@ -45,21 +43,23 @@ std::vector<std::uint64_t> bytes_after(const Parcels& parcels) {
     return bytes_of(parcels, parcels.needers, &Parcel::needers, parcels.new_ranks);
 }
 
-bool is_mixed(const Change& change) {
-    return change.setting.state == StateIn::shared && change.relocation.total.storage > 0;
+bool Change::is_mixed() const {
+    const bool is_seated = std::ranges::any_of(old_ranks, [](const Seat& seat) { return seat.host >= 0; });
+    return state == StateIn::shared && is_seated && relocation.total.storage > 0;
 }
 
-Change make_change(Parcels parcels, Setting setting, std::vector<std::uint64_t> held_before,
-                   std::vector<std::uint64_t> held_after, std::optional<StorageBytes> stored) {
-    Change change{.setting = std::move(setting), .parcels = std::move(parcels)};
-    const Setting& at = change.setting;
-    change.held_before = held_before.empty() ? bytes_before(change.parcels) : std::move(held_before);
-    change.held_after = held_after.empty() ? bytes_after(change.parcels) : std::move(held_after);
-    change.placement = place(change.parcels, at.hosts, at.old_ranks, at.pinned);
-    change.relocation =
-        relocate(change.parcels, at.hosts, at.old_ranks, change.placement, at.state, at.may_read, at.window);
-    change.prediction = prediction_of(change, stored);
-    if (at.state == StateIn::memory) change.peak = fullest_device(change);
+Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<Seat> old_ranks, ChangeOptions options) {
+    Change change{.state = options.state,
+                  .hosts = std::move(hosts),
+                  .old_ranks = std::move(old_ranks),
+                  .parcels = std::move(parcels)};
+    change.held_before = options.held_before.empty() ? bytes_before(change.parcels) : std::move(options.held_before);
+    change.held_after = options.held_after.empty() ? bytes_after(change.parcels) : std::move(options.held_after);
+    change.placement = place(change.parcels, change.hosts, change.old_ranks, options.pinned);
+    change.relocation = relocate(change.parcels, change.hosts, change.old_ranks, change.placement, change.state,
+                                 options.may_read, options.window);
+    change.prediction = prediction_of(change, options.stored);
+    if (change.state == StateIn::memory) change.peak = fullest_device(change);
     return change;
 }
 

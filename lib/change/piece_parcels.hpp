@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/change/moves.hpp"
 #include "lib/change/parcel.hpp"
-#include "lib/change/plan.hpp"
 
 #include <cstdint>
 #include <span>

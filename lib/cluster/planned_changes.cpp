@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/planned_changes.hpp"
 
+#include "lib/change/change.hpp"
 #include "lib/change/cost.hpp"
-#include "lib/change/relocation.hpp"
 #include "lib/change/spread.hpp"
 
 #include <algorithm>
@@ -66,10 +66,8 @@ PlannedChanges::Moved PlannedChanges::move(const JobModel& model, const Layout& 
         for (int i = 0; i < place.before; ++i) seats.push_back({host, i < place.after ? device + i : -1});
         device += place.after;
     }
-    const Parcels parcels = spread(model.state, from, to);
-    const Placement placement = place(parcels, hosts, seats, false);
-    const Relocation moved = relocate(parcels, hosts, seats, placement, StateIn::memory, false);
-    return {predict(hosts, moved.hosts, RankMemory::device).seconds(), static_cast<double>(moved.total.other_host)};
+    const Change change = make_change(spread(model.state, from, to), std::move(hosts), std::move(seats), {});
+    return {change.prediction.seconds(), static_cast<double>(change.relocation.total.other_host)};
 }
 
 PlannedChanges::Moved PlannedChanges::write(const JobModel& model, const std::vector<Place>& places) const {
@@ -92,10 +90,9 @@ PlannedChanges::Moved PlannedChanges::read(const JobModel& model, const Layout& 
         hosts.back().gpus = place.after;
     }
     const std::vector<Seat> nowhere(static_cast<std::size_t>(to.ranks()));
-    const Parcels parcels = spread(model.state, to, to);
-    const Placement placement = place(parcels, hosts, nowhere, true);
-    const Relocation moved = relocate(parcels, hosts, nowhere, placement, StateIn::shared, true);
-    return {predict(hosts, moved.hosts).seconds(), static_cast<double>(moved.total.storage)};
+    const Change change = make_change(spread(model.state, to, to), std::move(hosts), nowhere,
+                                      {.state = StateIn::shared, .pinned = true, .may_read = true});
+    return {change.prediction.seconds(), static_cast<double>(change.relocation.total.storage)};
 }
 
 ChangeCost PlannedChanges::cost(const TraceJob& job, const Grant& from, const Grant& to, bool storage) const {

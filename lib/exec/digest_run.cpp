@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t preferred_tile = std::uint64_t{4} << 20;
 
 struct Job {
-    const Plan& plan;  // each piece to itself
+    const Moves& moves;  // each piece to itself
     Side stored;
     Side cast;
     std::span<const SourceFile> files;
@@ -44,7 +44,7 @@ public:
 
 private:
     void digest(const TilePart& part, const Image& image, const std::byte* at) {
-        const std::uint32_t index = job_.plan.moves[part.move].source;
+        const std::uint32_t index = job_.moves[part.move].source;
         const Piece& piece = job_.stored.pieces[index];
         const Tensor& stored = job_.stored.tensors[piece.tensor];
         const DType dtype = job_.cast.tensors[piece.tensor].dtype;
@@ -134,23 +134,23 @@ std::vector<Digest> digests(const mpi::Comm& comm, const Side& side, std::span<c
 
 std::vector<Digest> digests_as(const mpi::Comm& comm, const Side& side, std::span<const SourceFile> files,
                                const ExecOptions& options, std::span<const DType> dtypes) {
-    Plan plan;
+    Moves moves;
     std::vector<Tensor> tensors;
     std::vector<std::uint64_t> crcs(side.pieces.size());
     std::vector<std::unique_ptr<Reader>> readers;
     Fitted fitted;
-    for (std::uint32_t k = 0; k < side.pieces.size(); ++k) plan.moves.push_back({k, k, side.pieces[k].box});
+    for (std::uint32_t k = 0; k < side.pieces.size(); ++k) moves.push_back({k, k, side.pieces[k].box});
     mpi::all_or_none(comm, [&] {
         tensors = cast_tensors(side.tensors, dtypes);
         check_lengths(comm, side, std::vector<bool>(side.pieces.size(), true), files);
         fitted = fit(options, files);
     });
-    const Job job{plan, side, {tensors, side.pieces}, files, crcs};
+    const Job job{moves, side, {tensors, side.pieces}, files, crcs};
     mpi::all_or_none(comm, [&] {
         for (int k = 0; k < fitted.options.threads; ++k)
             readers.push_back(std::make_unique<Reader>(job, fitted.memory));
     });
-    const Tiler tiler{plan, side, job.cast, {fitted.memory, preferred_tile, decoded(files)}};
+    const Tiler tiler{moves, side, job.cast, {fitted.memory, preferred_tile, decoded(files)}};
     deal(
         comm, fitted.options, tiler, std::min(fitted.memory, preferred_tile),
         [&](int thread, Tile& tile) { readers[static_cast<std::size_t>(thread)]->take(tile); },

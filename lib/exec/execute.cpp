@@ -43,7 +43,7 @@ private:
 };
 
 struct Job {
-    const Plan& plan;
+    const Moves& moves;
     Side source;
     Side target;
     std::span<const SourceFile> source_files;
@@ -85,7 +85,7 @@ public:
 
 private:
     void copy(const TilePart& part, const Tile& tile, const Window& sources, const Window& targets) {
-        const Move& move = job_.plan.moves[part.move];
+        const Move& move = job_.moves[part.move];
         const Image& from = tile.sources[part.source];
         const Image& to = tile.targets[part.target];
         const Piece& piece = job_.source.pieces[move.source];
@@ -122,9 +122,9 @@ void check_casts(const Side& source, const Side& target) {
 }
 
 // Rank by rank, a share of the files: each source piece that is needed must lie within its file.
-void check_sources(const mpi::Comm& comm, const Plan& plan, const Side& source, std::span<const SourceFile> files) {
+void check_sources(const mpi::Comm& comm, const Moves& moves, const Side& source, std::span<const SourceFile> files) {
     std::vector<bool> needed(source.pieces.size());
-    for (const Move& move : plan.moves) needed[move.source] = true;
+    for (const Move& move : moves) needed[move.source] = true;
     check_lengths(comm, source, needed, files);
 }
 
@@ -180,7 +180,7 @@ void complete_files(const mpi::Comm& comm, const DraftFiles& files, PayloadCrcs&
 
 }  // namespace
 
-Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source, std::span<const SourceFile> source_files,
+Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, std::span<const SourceFile> source_files,
                const Side& target, const Draft& draft, const std::filesystem::path& directory,
                const ExecOptions& options) {
     const auto begin = Clock::now();
@@ -188,16 +188,16 @@ Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source, std:
     PayloadCrcs crcs{draft};
     Nanoseconds own{};
     Movers movers;
-    const Job job{plan, source, target, source_files, files.paths(), crcs};
+    const Job job{moves, source, target, source_files, files.paths(), crcs};
     Fitted fitted;
     mpi::all_or_none(comm, [&] {
         check_casts(source, target);
-        check_sources(comm, plan, source, source_files);
+        check_sources(comm, moves, source, source_files);
         fitted = fit(options, source_files);
         for (int k = 0; k < fitted.options.threads; ++k) movers.push_back(std::make_unique<Mover>(job, fitted.memory));
     });
     create_files(comm, files, own[create]);
-    const Tiler tiler{plan, source, target, {fitted.memory, preferred_tile, decoded(source_files)}};
+    const Tiler tiler{moves, source, target, {fitted.memory, preferred_tile, decoded(source_files)}};
     const auto carry = [&](int thread, Tile& tile) { movers[static_cast<std::size_t>(thread)]->carry(tile); };
     deal(comm, fitted.options, tiler, std::min(fitted.memory, preferred_tile), carry,
          [&] { return bytes_done(movers); });

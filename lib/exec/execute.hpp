@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 #include "lib/core/catalogue.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
@@ -37,7 +37,7 @@ struct Report {
 /// cast made a finite value infinite.
 ///
 /// Precondition: the plan's moves tile its target pieces, whose files are the draft's.
-Report execute(const mpi::Comm& comm, const Plan& plan, const Side& source, std::span<const SourceFile> source_files,
+Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, std::span<const SourceFile> source_files,
                const Side& target, const Draft& draft, const std::filesystem::path& directory,
                const ExecOptions& options);
 

@@ -50,10 +50,10 @@ void Tile::append(const Tile& other) {
     bytes += other.bytes;
 }
 
-Tiler::Tiler(const Plan& plan, const Side& source, const Side& target, const TileLimits& limits)
-    : plan_{plan}, source_{source}, target_{target}, limits_{limits} {
-    for (std::uint32_t k = 0; k < plan_.moves.size(); ++k)
-        bytes_ += static_cast<std::uint64_t>(volume(plan_.moves[k].box) * target_itemsize(target_of(k)));
+Tiler::Tiler(const Moves& moves, const Side& source, const Side& target, const TileLimits& limits)
+    : moves_{moves}, source_{source}, target_{target}, limits_{limits} {
+    for (std::uint32_t k = 0; k < moves_.size(); ++k)
+        bytes_ += static_cast<std::uint64_t>(volume(moves_[k].box) * target_itemsize(target_of(k)));
 }
 
 void Tiler::for_each(int rank, int ranks, const std::function<bool(Tile&&)>& visit) const {
@@ -65,8 +65,8 @@ void Tiler::for_each(int rank, int ranks, const std::function<bool(Tile&&)>& vis
 
 std::vector<Tiler::Group> Tiler::groups() const {
     std::vector<std::vector<std::uint32_t>> moves(target_.tensors.size());
-    for (std::uint32_t k = 0; k < plan_.moves.size(); ++k) {
-        if (!empty(plan_.moves[k].box)) moves[target_of(k).tensor].push_back(k);
+    for (std::uint32_t k = 0; k < moves_.size(); ++k) {
+        if (!empty(moves_[k].box)) moves[target_of(k).tensor].push_back(k);
     }
     std::vector<Group> groups;
     for (auto& of_tensor : moves) {
@@ -77,13 +77,13 @@ std::vector<Tiler::Group> Tiler::groups() const {
 }
 
 Tiler::Group Tiler::group_of(std::vector<std::uint32_t> moves) const {
-    const Move& first = plan_.moves[moves.front()];
+    const Move& first = moves_[moves.front()];
     const Piece& piece = source_of(moves.front());
     Group group{{}, first.box, piece.strides, piece.strides, {piece.file, piece.offset}};
     for (std::uint32_t move : moves) {
         const Piece& source = source_of(move);
         const Piece& target = target_of(move);
-        group.box = bounding(group.box, plan_.moves[move].box);
+        group.box = bounding(group.box, moves_[move].box);
         group.begin = std::min(group.begin, {source.file, source.offset});
         group.decoded = group.decoded || (source.file < limits_.decoded.size() && limits_.decoded[source.file]);
         for (int k = 0; k < group.box.size(); ++k) {
@@ -137,8 +137,8 @@ Tiler::Place Tiler::place_between_pieces(const Group& group, const Box& box,
 std::uint64_t Tiler::bytes_in(const Box& box, const std::vector<std::uint32_t>& moves) const {
     std::uint64_t bytes = 0;
     for (std::uint32_t move : moves)
-        bytes += static_cast<std::uint64_t>(volume(intersect(plan_.moves[move].box, box)) *
-                                            target_itemsize(target_of(move)));
+        bytes +=
+            static_cast<std::uint64_t>(volume(intersect(moves_[move].box, box)) * target_itemsize(target_of(move)));
     return bytes;
 }
 
@@ -171,7 +171,7 @@ bool Tiler::cut(Walk& walk, const Group& group, const Box& box, const std::vecto
     for (const Box& half : {halves.first, halves.second}) {
         std::vector<std::uint32_t> inside;
         std::ranges::copy_if(moves, std::back_inserter(inside), [&](std::uint32_t move) {
-            return !intersect(plan_.moves[move].box[place.axis], half[place.axis]).empty();
+            return !intersect(moves_[move].box[place.axis], half[place.axis]).empty();
         });
         if (!cut(walk, group, half, inside)) return false;
     }
@@ -182,7 +182,7 @@ Tile Tiler::tile_of(const Box& box, const std::vector<std::uint32_t>& moves) con
     Tile tile;
     tile.parts.reserve(moves.size());
     for (std::uint32_t move : moves) {
-        tile.parts.push_back({move, 0, 0, intersect(plan_.moves[move].box, box)});
+        tile.parts.push_back({move, 0, 0, intersect(moves_[move].box, box)});
         tile.bytes += static_cast<std::uint64_t>(volume(tile.parts.back().box) * target_itemsize(target_of(move)));
     }
     add_targets(tile);
@@ -194,7 +194,7 @@ Tile Tiler::tile_of(const Box& box, const std::vector<std::uint32_t>& moves) con
 
 // The parts of one target piece tile its part of the box.
 void Tiler::add_targets(Tile& tile) const {
-    const auto target_piece = [&](const TilePart& part) { return plan_.moves[part.move].target; };
+    const auto target_piece = [&](const TilePart& part) { return moves_[part.move].target; };
     // They are, when the plan is in its usual order.
     if (!std::ranges::is_sorted(tile.parts, {}, target_piece)) std::ranges::stable_sort(tile.parts, {}, target_piece);
     for (std::size_t first = 0, last = 0; first < tile.parts.size(); first = last) {
@@ -214,7 +214,7 @@ void Tiler::add_targets(Tile& tile) const {
 void Tiler::add_sources(Tile& tile) const {
     std::vector<std::uint32_t> order(tile.parts.size());
     std::iota(order.begin(), order.end(), 0);
-    const auto source_piece = [&](std::uint32_t part) { return plan_.moves[tile.parts[part].move].source; };
+    const auto source_piece = [&](std::uint32_t part) { return moves_[tile.parts[part].move].source; };
     std::ranges::stable_sort(order, {}, source_piece);
     for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
         Box box = tile.parts[order[first]].box;

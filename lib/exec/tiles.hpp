@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 #include "lib/exec/image.hpp"
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct TileLimits {
 /// contiguous shares of bytes.
 class Tiler {
 public:
-    Tiler(const Plan& plan, const Side& source, const Side& target, const TileLimits& limits);
+    Tiler(const Moves& moves, const Side& source, const Side& target, const TileLimits& limits);
 
     /// Bytes that are written, by all ranks.
     std::uint64_t bytes() const { return bytes_; }
@@ -66,12 +66,12 @@ private:
     void add_targets(Tile& tile) const;
     void add_sources(Tile& tile) const;
 
-    const Piece& source_of(std::uint32_t move) const { return source_.pieces[plan_.moves[move].source]; }
-    const Piece& target_of(std::uint32_t move) const { return target_.pieces[plan_.moves[move].target]; }
+    const Piece& source_of(std::uint32_t move) const { return source_.pieces[moves_[move].source]; }
+    const Piece& target_of(std::uint32_t move) const { return target_.pieces[moves_[move].target]; }
     int source_itemsize(const Piece& piece) const { return itemsize(source_.tensors[piece.tensor].dtype); }
     int target_itemsize(const Piece& piece) const { return itemsize(target_.tensors[piece.tensor].dtype); }
 
-    const Plan& plan_;
+    const Moves& moves_;
     Side source_;
     Side target_;
     TileLimits limits_;

@@ -25,7 +25,7 @@ std::vector<SourceFile> write_source(const RandomJob& job, const test::Scratch& 
 Report run(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scratch, const ExecOptions& options) {
     const auto sources = write_source(job, scratch);
     const Report report =
-        execute(comm, job.plan, job.source.side(), sources, job.target.side(), job.draft, scratch / "new", options);
+        execute(comm, job.moves, job.source.side(), sources, job.target.side(), job.draft, scratch / "new", options);
     if (comm.rank() == 0) {
         // No reader knows any of the files until all are complete (T3).
         for (const auto& entry : std::filesystem::recursive_directory_iterator{scratch / "new"})
@@ -74,7 +74,7 @@ TEST_CASE("a source file that ends too soon is named with its tensor, on all ran
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
     test::Random random{3};
     RandomJob job = test::random_job(random, false);
-    const Piece& piece = job.source.pieces[job.plan.moves[0].source];
+    const Piece& piece = job.source.pieces[job.moves[0].source];
     job.content[piece.file].resize(piece.offset);
     const test::Scratch scratch{world};
     std::string message;
@@ -131,7 +131,7 @@ TEST_CASE("a finite value that a cast makes infinite is an error that names file
         side->files = {{side == &job.source ? "in" : "out", side == &job.source ? 40u : 20u}};
     }
     job.content = {std::string(reinterpret_cast<const char*>(values.data()), 40)};
-    for (std::uint32_t t = 0; t < 2; ++t) job.plan.moves.push_back({t, t, whole(job.source.tensors[t].shape)});
+    for (std::uint32_t t = 0; t < 2; ++t) job.moves.push_back({t, t, whole(job.source.tensors[t].shape)});
     job.draft.files = job.target.files;
     job.draft.tensors = job.target.tensors;
     job.draft.pieces = job.target.pieces;

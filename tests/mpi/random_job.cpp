@@ -132,19 +132,19 @@ RandomSide random_side(Random& random, std::vector<Tensor> tensors, const char* 
     return side;
 }
 
-Plan naive_plan(Random& random, const RandomSide& source, const RandomSide& target) {
-    Plan plan;
+Moves naive_plan(Random& random, const RandomSide& source, const RandomSide& target) {
+    Moves moves;
     for (std::uint32_t to = 0; to < target.pieces.size(); ++to) {
         const Piece& piece = target.pieces[to];
         const auto& tilings = source.tilings[piece.tensor];
-        const std::size_t first = plan.moves.size();
+        const std::size_t first = moves.size();
         for (std::uint32_t from : tilings[random() % tilings.size()]) {
             const Box box = intersect(piece.box, source.pieces[from].box);
-            if (!empty(box)) plan.moves.push_back({from, to, box});
+            if (!empty(box)) moves.push_back({from, to, box});
         }
-        std::ranges::sort(plan.moves.begin() + std::ptrdiff_t(first), plan.moves.end(), {}, &Move::box);
+        std::ranges::sort(moves.begin() + std::ptrdiff_t(first), moves.end(), {}, &Move::box);
     }
-    return plan;
+    return moves;
 }
 
 Draft draft_of(Random& random, const RandomSide& target) {
@@ -190,7 +190,7 @@ RandomJob random_job(Random& random, bool large) {
         if (random() % 4 == 0) tensors[k].dtype = tensors[k + 1].dtype = DType::f16;
     }
     job.target = random_side(random, tensors, "out");
-    job.plan = naive_plan(random, job.source, job.target);
+    job.moves = naive_plan(random, job.source, job.target);
     job.draft = draft_of(random, job.target);
     for (const FileEntry& file : job.source.files) {
         job.content.emplace_back(file.size, '\0');
@@ -209,7 +209,7 @@ RandomJob random_job(Random& random, bool large) {
 std::vector<std::string> expected_files(const RandomJob& job) {
     std::vector<std::string> files;
     for (const FileEntry& file : job.draft.files) files.emplace_back(file.size, '\0');
-    for (const Move& move : job.plan.moves) {
+    for (const Move& move : job.moves) {
         const Piece &from = job.source.pieces[move.source], &to = job.target.pieces[move.target];
         const DType narrow = job.source.tensors[from.tensor].dtype, wide = job.target.tensors[to.tensor].dtype;
         for (Index k = 0; k < volume(move.box); ++k) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 #include "lib/core/catalogue.hpp"
 
 #include <random>
@@ -34,7 +34,7 @@ struct RandomSide {
 struct RandomJob {
     RandomSide source;
     RandomSide target;
-    Plan plan;
+    Moves moves;
     Draft draft;  ///< of the target: regions as tensors of bytes, each with a checksum in a file of its own
     std::vector<std::string> content;  ///< of the source's files
 };

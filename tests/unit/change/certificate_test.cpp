@@ -13,9 +13,9 @@ namespace {
 struct World {
     Pieces from;
     Pieces to;
-    Plan plan;
+    Moves moves;
 
-    Certificate certificate() const { return certify(from.side(), to.side(), plan); }
+    Certificate certificate() const { return certify(from.side(), to.side(), moves); }
 };
 
 // Two tensors of two axes, cut differently on both sides.
@@ -23,7 +23,7 @@ World world() {
     Random random{5};
     std::vector<Tensor> tensors{{"a", DType::bf16, {12, 10}}, {"b", DType::f32, {12, 10}}};
     World made{random.cover(tensors, 4), random.cover(tensors, 4), {}};
-    made.plan = make_plan(made.from.side(), made.to.side());
+    made.moves = make_moves(made.from.side(), made.to.side());
     return made;
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("a certificate counts what a plan moves") {
     for (int i = 0; i < 2; ++i) from[i].rank = to[i].rank = i;
     const Side a{source, from};
     const Side b{target, to};
-    const Certificate proof = certify(a, b, make_plan(a, b));
+    const Certificate proof = certify(a, b, make_moves(a, b));
     CHECK(proof.holds());
     CHECK(proof.targets == 2);
     CHECK(proof.moves == 4);
@@ -54,11 +54,11 @@ TEST_CASE("a certificate counts what a plan moves") {
 TEST_CASE("an altered plan has no certificate") {
     const World good = world();
     REQUIRE(good.certificate().fault == "");
-    for (std::size_t i = 0; i < good.plan.moves.size(); ++i) {
+    for (std::size_t i = 0; i < good.moves.size(); ++i) {
         CAPTURE(i);
         const auto refused = [&](auto alter) {
             World bad = good;
-            alter(bad.plan.moves, bad.plan.moves[i]);
+            alter(bad.moves, bad.moves[i]);
             CHECK_FALSE(bad.certificate().holds());
         };
         refused([&](auto& moves, Move&) { moves.erase(moves.begin() + static_cast<std::ptrdiff_t>(i)); });
@@ -83,10 +83,10 @@ TEST_CASE("an altered plan has no certificate") {
 
 TEST_CASE("a source that does not hold the box is refused, one that does is not") {
     const World good = world();
-    for (std::size_t i = 0; i < good.plan.moves.size(); ++i) {
+    for (std::size_t i = 0; i < good.moves.size(); ++i) {
         for (std::uint32_t source = 0; source < good.from.pieces.size(); ++source) {
             World other = good;
-            Move& move = other.plan.moves[i];
+            Move& move = other.moves[i];
             move.source = source;
             const Piece& piece = good.from.pieces[source];
             const bool holds = piece.tensor == good.to.pieces[move.target].tensor && contains(piece.box, move.box);
@@ -100,9 +100,9 @@ TEST_CASE("overlap and hole of equal size do not cancel out") {
     std::vector<Piece> pieces(1);
     pieces[0].box = {{0, 8}};
     const Side side{tensors, pieces};
-    CHECK(certify(side, side, Plan{{{0, 0, {{0, 4}}}, {0, 0, {{4, 8}}}}}).holds());
-    CHECK_FALSE(certify(side, side, Plan{{{0, 0, {{0, 4}}}, {0, 0, {{3, 7}}}}}).holds());
-    CHECK_FALSE(certify(side, side, Plan{{{0, 0, {{0, 4}}}, {0, 0, {{0, 4}}}}}).holds());
+    CHECK(certify(side, side, Moves{{0, 0, {{0, 4}}}, {0, 0, {{4, 8}}}}).holds());
+    CHECK_FALSE(certify(side, side, Moves{{0, 0, {{0, 4}}}, {0, 0, {{3, 7}}}}).holds());
+    CHECK_FALSE(certify(side, side, Moves{{0, 0, {{0, 4}}}, {0, 0, {{0, 4}}}}).holds());
 }
 
 TEST_CASE("pieces and tensors are not trusted either") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 
 #include <fmt/format.h>
 

@@ -28,7 +28,7 @@ void add_up(std::vector<Parcel>& parcels) {
 }
 
 struct Made {
-    formats::HostPlan plan;
+    Change plan;
     PlanTables tables;
 };
 
@@ -36,7 +36,7 @@ std::optional<Made> make(RandomInstances& random, const Extent& extent) {
     Instance instance = random(extent);
     add_up(instance.parcels.parcels);
     Made made;
-    formats::HostPlan& plan = made.plan;
+    Change& plan = made.plan;
     plan.state = static_cast<StateIn>(random.number(0, 2));
     plan.hosts = instance.hosts;
     plan.old_ranks = instance.seats;
@@ -82,7 +82,7 @@ TEST_CASE("a worse choice does not hold, though all that is said of it is right"
         const std::optional<Made> made = make(random, {.ranks = 12, .bytes = 1000, .lost = false});
         if (!made || made->plan.placement.pinned) continue;
         // Two blocks change places: everything is counted for the new placement, prices are the best one's.
-        formats::HostPlan plan = made->plan;
+        Change plan = made->plan;
         Placement& placement = plan.placement;
         if (placement.blocks.size() >= 2 && plan.hosts[0].gpus == plan.hosts[1].gpus) {
             std::swap(placement.blocks[0].host, placement.blocks[1].host);

@@ -20,7 +20,7 @@ namespace {
 
 /// The tables of a plan that says what is held and needed, but not where.
 PlanTables tables_of(const Parcels& parcels, const ModelState* model) {
-    formats::HostPlan plan;
+    Change plan;
     plan.parcels = parcels;
     plan.old_ranks.resize(static_cast<std::size_t>(parcels.old_ranks));
     plan.placement.devices.resize(static_cast<std::size_t>(parcels.new_ranks));

@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Planned planned(const fs::path& checkpoint, const std::string& to, const std::string& from = "",
-                const std::string& format = "") {
+PlanReport planned(const fs::path& checkpoint, const std::string& to, const std::string& from = "",
+                   const std::string& format = "") {
     PlanOptions options;
     options.checkpoint = checkpoint.string();
     options.to = to;
@@ -24,17 +24,18 @@ Planned planned(const fs::path& checkpoint, const std::string& to, const std::st
     options.format = format;
     options.hosts = "4x4";
     options.state = "memory";
-    return make_planned(options);
+    return make_plan_report(options);
 }
 
-std::map<std::string, Bytes> by_role(const Planned& plan) {
+std::map<std::string, Bytes> by_role(const PlanReport& plan) {
     std::map<std::string, Bytes> roles;
-    for (std::size_t r = 0; r < plan.parcels.roles.size(); ++r) roles[plan.parcels.roles[r]] = plan.relocation.roles[r];
+    for (std::size_t r = 0; r < plan.change.parcels.roles.size(); ++r)
+        roles[plan.change.parcels.roles[r]] = plan.change.relocation.roles[r];
     return roles;
 }
 
 /// The model whose state `plan` was made of, with the roles that the checkpoint has.
-ModelState model_of_checkpoint(const Planned& plan) {
+ModelState model_of_checkpoint(const PlanReport& plan) {
     const formats::Source& source = plan.checkpoint->opened.source;
     std::map<std::string, DType> dtypes;
     for (std::size_t t = 0; t < plan.checkpoint->roles_of_tensors.size(); ++t)
@@ -64,11 +65,11 @@ bool add_padding(ModelState& model, const Layout& from, const Layout& to) {
     return alike;
 }
 
-Planned planned_model(const Planned& like, const ModelState& model) {
-    Planned plan{.state = like.state};
-    plan.hosts = like.hosts;
-    plan.seats = like.seats;
-    plan_model(plan, model, *like.from, like.to, {});
+PlanReport planned_model(const PlanReport& like, const ModelState& model) {
+    PlanOptions options;
+    options.state = like.change.state == StateIn::shared ? "shared" : "memory";
+    PlanReport plan;
+    plan_model(plan, model, *like.from, like.to, like.change.hosts, like.change.old_ranks, options);
     return plan;
 }
 
@@ -77,7 +78,7 @@ Planned planned_model(const Planned& like, const ModelState& model) {
 void check_like_model(const fs::path& checkpoint, const std::string& to, bool exactly) {
     CAPTURE(checkpoint.string());
     CAPTURE(to);
-    std::optional<Planned> plan;
+    std::optional<PlanReport> plan;
     try {
         plan = planned(checkpoint, to);
     } catch (const Error& error) {
@@ -91,7 +92,7 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
     for (TensorClass& kind : described.classes)
         if (!megatron && kind.pad > 0) kind.pad = 1;
     const bool same_rows = !megatron || add_padding(described, *plan->from, plan->to);
-    const Planned model = planned_model(*plan, described);
+    const PlanReport model = planned_model(*plan, described);
     const auto of_model = by_role(model);
     const auto of_checkpoint = by_role(*plan);
     for (const auto& [role, bytes] : of_model) {
@@ -106,10 +107,10 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
     }
     if (!same_rows || !exactly) return;
     if (of_checkpoint.size() == of_model.size()) {
-        CHECK(plan->held_before == model.held_before);
-        CHECK(plan->held_after == model.held_after);
+        CHECK(plan->change.held_before == model.change.held_before);
+        CHECK(plan->change.held_after == model.change.held_after);
     }
-    CHECK(plan->relocation.bound == model.relocation.bound);
+    CHECK(plan->change.relocation.bound == model.change.relocation.bound);
 }
 
 const std::vector<std::string> layouts{"tp=1",
@@ -144,9 +145,9 @@ std::uint64_t simple_count(const Catalogue& catalogue, std::string_view prefix, 
 }  // namespace
 
 TEST_CASE("T14: state that ZeRO shares is needed once, weights by every replica") {
-    const Planned plan = planned("testdata/llama-opt/legacy-tp2-dp2", "tp=2,dp=4,zero=1");
+    const PlanReport plan = planned("testdata/llama-opt/legacy-tp2-dp2", "tp=2,dp=4,zero=1");
     const auto roles = by_role(plan);
-    const Planned once = planned("testdata/llama-opt/legacy-tp2-dp2", "tp=2");
+    const PlanReport once = planned("testdata/llama-opt/legacy-tp2-dp2", "tp=2");
     const auto whole = by_role(once);
     CHECK(roles.at("weight").needed == 4 * whole.at("weight").needed);
     for (const char* role : {"master", "exp_avg", "exp_avg_sq"}) {
@@ -193,7 +194,7 @@ TEST_CASE("T14: needed bytes are those of a simple count") {
                                          {"tp=2,dp=6,fsdp=2", 2, 3},
                                          {"dp=4,zero=3", 1, 1}}) {
         CAPTURE(to);
-        const Planned plan = planned(checkpoint, to);
+        const PlanReport plan = planned(checkpoint, to);
         const Catalogue& catalogue = plan.checkpoint->opened.source.checkpoint.catalogue;
         std::uint64_t weights = 0;
         for (const auto& [role, bytes] : by_role(plan))
@@ -203,7 +204,7 @@ TEST_CASE("T14: needed bytes are those of a simple count") {
 }
 
 TEST_CASE("T14: a DeepSpeed plan counts masters as masters, weights on every data rank and partitions once") {
-    const Planned plan = planned("testdata/deepspeed/zero2-roundrobin-dp4", "dp=2,zero=2");
+    const PlanReport plan = planned("testdata/deepspeed/zero2-roundrobin-dp4", "dp=2,zero=2");
     const formats::Source& source = plan.checkpoint->opened.source;
     std::map<std::string, std::uint64_t> stored;
     for (std::size_t t = 0; t < source.checkpoint.roles.size(); ++t) {

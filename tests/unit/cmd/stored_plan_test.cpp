@@ -14,35 +14,35 @@ using namespace tpx::cli;
 
 namespace {
 
-Planned plan_small(const std::string& to, const std::string& format) {
+PlanReport plan_small(const std::string& to, const std::string& format) {
     PlanOptions options;
     options.checkpoint = "testdata/llama-small/megatron-tp2pp2";
     options.to = to;
     options.format = format;
-    return make_planned(options);
+    return make_plan_report(options);
 }
 
 }  // namespace
 
 TEST_CASE("a stored plan is carried out only where everything is laid out as when it was made") {
-    const Planned planned = plan_small("pp=2", "safetensors");
-    const formats::Source& source = planned.checkpoint->opened.source;
-    const formats::Target& target = planned.checkpoint->target;
+    const PlanReport report = plan_small("pp=2", "safetensors");
+    const formats::Source& source = report.checkpoint->opened.source;
+    const formats::Target& target = report.checkpoint->target;
     const test::Scratch scratch;
     const auto file = scratch.path() / "change.plan";
-    write_plan(planned, file);
+    write_plan(report, file);
 
     const formats::PlanFile plan = read_plan_to_run(file);
     const formats::Target again = target_of(plan);
     CHECK(again.layout == target.layout);
     CHECK(again.format == target.format);
     CHECK_NOTHROW(check_source(*plan.checkpoint, file, source));
-    CHECK_NOTHROW(check_conversion(*plan.checkpoint, file, planned.checkpoint->conversion, source));
+    CHECK_NOTHROW(check_conversion(*plan.checkpoint, file, report.checkpoint->conversion, source));
 
-    const auto refused = [&](const std::function<void(formats::CheckpointPlan&)>& alter, std::string_view why) {
-        formats::CheckpointPlan other = *plan.checkpoint;
+    const auto refused = [&](const std::function<void(formats::FileChange&)>& alter, std::string_view why) {
+        formats::FileChange other = *plan.checkpoint;
         alter(other);
-        CHECK_THROWS_WITH_AS(check_conversion(other, file, planned.checkpoint->conversion, source),
+        CHECK_THROWS_WITH_AS(check_conversion(other, file, report.checkpoint->conversion, source),
                              (file.string() + ": was made for " + std::string{why}).c_str(), Error);
     };
     refused([](auto& p) { p.tensors[0].name += "x"; }, "other tensors: number 0 ('embed', bf16) is not the same now");
@@ -59,10 +59,10 @@ TEST_CASE("a stored plan is carried out only where everything is laid out as whe
 }
 
 TEST_CASE("a stored plan whose moves do not cover the target is not carried out") {
-    Planned planned = plan_small("tp=4", "torch_dist");
+    PlanReport report = plan_small("tp=4", "torch_dist");
     const test::Scratch scratch;
     const auto file = scratch.path() / "change.plan";
-    planned.checkpoint->plan.moves.pop_back();
-    write_plan(planned, file);
+    report.checkpoint->moves.pop_back();
+    write_plan(report, file);
     CHECK_THROWS_WITH_AS(read_plan_to_run(file), doctest::Contains("is not covered exactly once"), Error);
 }

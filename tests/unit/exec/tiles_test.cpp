@@ -26,15 +26,15 @@ struct Cut {
     Side side() const { return {tensors, pieces}; }
 };
 
-Plan plan_of(const Cut& source, const Cut& target) {
-    Plan plan;
+Moves plan_of(const Cut& source, const Cut& target) {
+    Moves moves;
     for (std::uint32_t to = 0; to < target.pieces.size(); ++to) {
         for (std::uint32_t from = 0; from < source.pieces.size(); ++from) {
             const Box box = intersect(source.pieces[from].box, target.pieces[to].box);
-            if (!empty(box)) plan.moves.push_back({from, to, box});
+            if (!empty(box)) moves.push_back({from, to, box});
         }
     }
-    return plan;
+    return moves;
 }
 
 std::vector<Tile> tiles(const Tiler& tiler, int rank, int ranks) {
@@ -58,8 +58,8 @@ TEST_CASE("columns are split and joined in whole rows, however many they are") {
     const Shape shape{4096, 8192};
     for (const auto& [from, to] : {std::pair{1, 4}, {4, 1}, {4, 2}, {2, 3}}) {
         const Cut source{shape, 1, from}, target{shape, 1, to};
-        const Plan plan = plan_of(source, target);
-        const Tiler tiler{plan, source.side(), target.side(), {8 * mebi, 2 * mebi}};
+        const Moves moves = plan_of(source, target);
+        const Tiler tiler{moves, source.side(), target.side(), {8 * mebi, 2 * mebi}};
         std::uint64_t read = 0;
         for (const Tile& tile : tiles(tiler, 0, 1)) {
             CHECK(tile.memory <= 2 * mebi);
@@ -73,8 +73,8 @@ TEST_CASE("columns are split and joined in whole rows, however many they are") {
 
 TEST_CASE("ranks get all tiles once, in equal shares") {
     const Cut source{{4096, 1024}, 0, 3}, target{{4096, 1024}, 1, 4};
-    const Plan plan = plan_of(source, target);
-    const Tiler tiler{plan, source.side(), target.side(), {mebi, 256 << 10}};
+    const Moves moves = plan_of(source, target);
+    const Tiler tiler{moves, source.side(), target.side(), {mebi, 256 << 10}};
     CHECK(tiler.bytes() == 4096 * 1024);
     for (int ranks : {1, 2, 3, 7}) {
         std::vector<Box> boxes;
@@ -98,8 +98,8 @@ TEST_CASE("a transposed tensor is cut into squares that fill the memory") {
     const Cut source{{8192, 8192}, 0, 1};
     Cut target{{8192, 8192}, 0, 1};
     target.pieces[0].strides = {1, 8192};
-    const Plan plan = plan_of(source, target);
-    const Tiler tiler{plan, source.side(), target.side(), {33 * mebi, 64 << 10}};
+    const Moves moves = plan_of(source, target);
+    const Tiler tiler{moves, source.side(), target.side(), {33 * mebi, 64 << 10}};
     for (const Tile& tile : tiles(tiler, 0, 1)) {
         CHECK(tile.memory <= 33 * mebi);
         CHECK(sizes(tile.parts[0].box) == Shape{4096, 4096});
@@ -110,8 +110,8 @@ TEST_CASE("one element that goes everywhere is cut by where it goes") {
     Cut source{{1}, 0, 1}, target{{1}, 0, 1};
     target.pieces.resize(1000, target.pieces[0]);
     for (std::uint32_t k = 0; k < 1000; ++k) target.pieces[k].file = k;
-    const Plan plan = plan_of(source, target);
-    const Tiler tiler{plan, source.side(), target.side(), {mebi, mebi}};
+    const Moves moves = plan_of(source, target);
+    const Tiler tiler{moves, source.side(), target.side(), {mebi, mebi}};
     std::size_t written = 0;
     for (const Tile& tile : tiles(tiler, 0, 1)) {
         CHECK(tile.memory <= mebi);
@@ -122,8 +122,8 @@ TEST_CASE("one element that goes everywhere is cut by where it goes") {
 
 TEST_CASE("a visitor may have enough") {
     const Cut source{{64, 64}, 0, 1}, target{{64, 64}, 0, 1};
-    const Plan plan = plan_of(source, target);
-    const Tiler tiler{plan, source.side(), target.side(), {17 << 10, 17 << 10}};
+    const Moves moves = plan_of(source, target);
+    const Tiler tiler{moves, source.side(), target.side(), {17 << 10, 17 << 10}};
     int visits = 0;
     tiler.for_each(0, 1, [&](Tile&&) { return ++visits < 3; });
     CHECK(visits == 3);

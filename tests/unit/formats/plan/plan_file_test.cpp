@@ -49,15 +49,15 @@ bool same(const PlanFile& a, const PlanFile& b) {
         return x.format == y.format && x.dialect == y.dialect && x.dtype == y.dtype && x.shard_size == y.shard_size &&
                x.config == y.config;
     };
-    const CheckpointPlan& c = *a.checkpoint;
-    const CheckpointPlan& d = *b.checkpoint;
+    const FileChange& c = *a.checkpoint;
+    const FileChange& d = *b.checkpoint;
     return a.version == b.version && a.from == b.from && a.to == b.to && c.path == d.path &&
            c.source_digest == d.source_digest && settings(c.settings, d.settings) && c.proven == d.proven &&
            c.target_dtypes == d.target_dtypes && c.roles == d.roles &&
            std::ranges::equal(c.tensors, d.tensors, tensor) &&
            std::ranges::equal(c.source_files, d.source_files, file) &&
            std::ranges::equal(c.target_files, d.target_files, file) && std::ranges::equal(c.source, d.source, piece) &&
-           std::ranges::equal(c.target, d.target, piece) && std::ranges::equal(c.plan.moves, d.plan.moves, move);
+           std::ranges::equal(c.target, d.target, piece) && std::ranges::equal(c.moves, d.moves, move);
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ TEST_CASE("a plan file holds what was written, and its plan is proven again") {
 TEST_CASE("an empty plan, a scalar, large offsets, unknown strides and files") {
     const Scratch scratch;
     PlanFile file;
-    CheckpointPlan& content = file.checkpoint.emplace();
+    FileChange& content = file.checkpoint.emplace();
     write_plan_file(scratch.file(), file);
     CHECK(same(read_plan_file(scratch.file()), file));
 
@@ -91,8 +91,8 @@ TEST_CASE("an empty plan, a scalar, large offsets, unknown strides and files") {
     content.source[1].box = whole(content.tensors[1].shape);
     content.target = content.source;
     content.target[0].offset = 0;
-    content.plan = make_plan(content.source_side(), content.source_side());
-    content.proven = certify(content.source_side(), content.source_side(), content.plan);
+    content.moves = make_moves(content.source_side(), content.source_side());
+    content.proven = certify(content.source_side(), content.source_side(), content.moves);
     write_plan_file(scratch.file(), file);
     CHECK(same(read_plan_file(scratch.file()), file));
     CHECK(check_plan_file(scratch.file()).moves->bytes_read == 8 + (std::uint64_t{1} << 42));
@@ -101,53 +101,53 @@ TEST_CASE("an empty plan, a scalar, large offsets, unknown strides and files") {
 TEST_CASE("what a plan file refers to must be there") {
     const Scratch scratch;
     const PlanFile good = checkpoint_plan(7);
-    const auto refused = [&](std::function<void(CheckpointPlan&)> alter) {
+    const auto refused = [&](std::function<void(FileChange&)> alter) {
         PlanFile bad = good;
         alter(*bad.checkpoint);
         CHECK_THROWS_AS(write_plan_file(scratch.file(), bad), Error);
         CHECK_FALSE(std::filesystem::exists(scratch.file()));
     };
-    refused([](CheckpointPlan& f) { f.target_dtypes.pop_back(); });
-    refused([](CheckpointPlan& f) { f.tensors[0].name.clear(); });
-    refused([](CheckpointPlan& f) { f.tensors[0].name += "\xff"; });
-    refused([](CheckpointPlan& f) { f.tensors[0].shape = {-1}; });
-    refused([](CheckpointPlan& f) { f.tensors[0].shape = {INT64_MAX, 2}; });
-    refused([](CheckpointPlan& f) { f.source_files[0].path = "/etc/passwd"; });
-    refused([](CheckpointPlan& f) { f.source_files[0].path = "../x"; });
-    refused([](CheckpointPlan& f) { f.source_files[0].size -= 1; });
-    refused([](CheckpointPlan& f) { f.target_files[1].size -= 1; });
-    refused([](CheckpointPlan& f) { f.source[0].tensor = 100; });
-    refused([](CheckpointPlan& f) { f.source[0].file = 2; });
-    refused([](CheckpointPlan& f) { f.source[0].offset = UINT64_MAX; });
-    refused([](CheckpointPlan& f) { f.source[0].rank = -2; });
-    refused([](CheckpointPlan& f) { f.source[0].box.push_back({0, 1}); });
-    refused([](CheckpointPlan& f) { f.target[0].strides.push_back(1); });
-    refused([](CheckpointPlan& f) { f.target[0].box[0] = {0, INT64_MAX}; });
-    refused([](CheckpointPlan& f) { f.target[0].box[0] = {1, 0}; });
-    refused([](CheckpointPlan& f) { f.source[0].strides[0] = -1; });
-    refused([](CheckpointPlan& f) { f.plan.moves[0].source = 1000; });
-    refused([](CheckpointPlan& f) { f.plan.moves[0].target = 1000; });
+    refused([](FileChange& f) { f.target_dtypes.pop_back(); });
+    refused([](FileChange& f) { f.tensors[0].name.clear(); });
+    refused([](FileChange& f) { f.tensors[0].name += "\xff"; });
+    refused([](FileChange& f) { f.tensors[0].shape = {-1}; });
+    refused([](FileChange& f) { f.tensors[0].shape = {INT64_MAX, 2}; });
+    refused([](FileChange& f) { f.source_files[0].path = "/etc/passwd"; });
+    refused([](FileChange& f) { f.source_files[0].path = "../x"; });
+    refused([](FileChange& f) { f.source_files[0].size -= 1; });
+    refused([](FileChange& f) { f.target_files[1].size -= 1; });
+    refused([](FileChange& f) { f.source[0].tensor = 100; });
+    refused([](FileChange& f) { f.source[0].file = 2; });
+    refused([](FileChange& f) { f.source[0].offset = UINT64_MAX; });
+    refused([](FileChange& f) { f.source[0].rank = -2; });
+    refused([](FileChange& f) { f.source[0].box.push_back({0, 1}); });
+    refused([](FileChange& f) { f.target[0].strides.push_back(1); });
+    refused([](FileChange& f) { f.target[0].box[0] = {0, INT64_MAX}; });
+    refused([](FileChange& f) { f.target[0].box[0] = {1, 0}; });
+    refused([](FileChange& f) { f.source[0].strides[0] = -1; });
+    refused([](FileChange& f) { f.moves[0].source = 1000; });
+    refused([](FileChange& f) { f.moves[0].target = 1000; });
 }
 
 TEST_CASE("an altered plan with a fitting CRC is found by its certificate") {
     const Scratch scratch;
     const PlanFile good = checkpoint_plan(7);
-    const auto found = [&](std::function<void(CheckpointPlan&)> alter) {
+    const auto found = [&](std::function<void(FileChange&)> alter) {
         PlanFile bad = good;
         alter(*bad.checkpoint);
         write_plan_file(scratch.file(), bad);
         CHECK_FALSE(check_plan_file(scratch.file()).holds());
     };
-    found([](CheckpointPlan& f) { f.plan.moves.pop_back(); });
-    found([](CheckpointPlan& f) { f.plan.moves.push_back(f.plan.moves[0]); });
-    found([](CheckpointPlan& f) { f.plan.moves[0].box[0].end += 1; });
-    found([](CheckpointPlan& f) {
+    found([](FileChange& f) { f.moves.pop_back(); });
+    found([](FileChange& f) { f.moves.push_back(f.moves[0]); });
+    found([](FileChange& f) { f.moves[0].box[0].end += 1; });
+    found([](FileChange& f) {
         f.target.pop_back();
-        f.plan.moves.clear();
+        f.moves.clear();
     });
     for (auto total : {&Certificate::targets, &Certificate::moves, &Certificate::elements, &Certificate::bytes_read,
                        &Certificate::bytes_written, &Certificate::same_rank})
-        found([&](CheckpointPlan& f) { f.proven.*total += 1; });
+        found([&](FileChange& f) { f.proven.*total += 1; });
 }
 
 TEST_CASE("no byte of a plan file can change unnoticed") {

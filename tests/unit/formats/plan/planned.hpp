@@ -24,29 +24,23 @@ struct Stage {
 };
 
 /// Places and relocates `parcels`: old ranks are on the hosts in order.
-inline formats::HostPlan plan_hosts(Parcels parcels, const Stage& stage) {
-    formats::HostPlan plan;
-    plan.state = stage.state;
-    plan.hosts = uniform_hosts(stage.hosts, stage.gpus);
+inline Change plan_hosts(Parcels parcels, const Stage& stage) {
+    std::vector<Host> hosts = uniform_hosts(stage.hosts, stage.gpus);
     for (int h = 0; h < stage.hosts; ++h) {
-        plan.hosts[h].nic = h % 2 == 0 ? 2e9 : 3e9;
-        plan.hosts[h].disk_read = 1e9;
-        plan.hosts[h].disk_write = 5e8;
-        plan.hosts[h].memory = 1e10;
-        plan.hosts[h].rails = 1 + h;
-        if (stage.groups) plan.hosts[h].switch_group = h < stage.hosts / 2 ? "a" : "b";
+        hosts[h].nic = h % 2 == 0 ? 2e9 : 3e9;
+        hosts[h].disk_read = 1e9;
+        hosts[h].disk_write = 5e8;
+        hosts[h].memory = 1e10;
+        hosts[h].rails = 1 + h;
+        if (stage.groups) hosts[h].switch_group = std::string(1, h < stage.hosts / 2 ? 'a' : 'b');
     }
-    if (stage.lost) plan.hosts.back().lost = true;
-    if (stage.lost) plan.hosts.front().spare = true;
-    for (int rank = 0; rank < parcels.old_ranks; ++rank) {
-        const bool stored = stage.state == StateIn::stores;
-        plan.old_ranks.push_back({rank / stage.gpus, stored ? -1 : rank});
-    }
-    plan.placement = place(parcels, plan.hosts, plan.old_ranks, false);
-    plan.relocation =
-        relocate(parcels, plan.hosts, plan.old_ranks, plan.placement, plan.state, stage.state == StateIn::shared);
-    plan.parcels = std::move(parcels);
-    return plan;
+    if (stage.lost) hosts.back().lost = true;
+    if (stage.lost) hosts.front().spare = true;
+    std::vector<Seat> seats;
+    for (int rank = 0; rank < parcels.old_ranks; ++rank)
+        seats.push_back({rank / stage.gpus, stage.state == StateIn::stores ? -1 : rank});
+    return make_change(std::move(parcels), std::move(hosts), std::move(seats),
+                       {.state = stage.state, .may_read = stage.state == StateIn::shared});
 }
 
 /// A model with every kind of class: embeddings with padding, tied or not, dense layers, experts, scalars.
@@ -94,7 +88,7 @@ inline formats::PlanFile checkpoint_plan(unsigned seed, int old_ranks = 3, int n
     content.version = "0.1.0";
     content.from = "tp=2";
     content.to = "tp=3,pp=2";
-    formats::CheckpointPlan& file = content.checkpoint.emplace();
+    formats::FileChange& file = content.checkpoint.emplace();
     file.path = "ckpt";
     file.source_digest = 0x0123456789abcdef;
     file.settings = {.format = "safetensors", .dialect = "hf", .dtype = "bf16", .shard_size = 5000000000, .config = {}};
@@ -106,15 +100,15 @@ inline formats::PlanFile checkpoint_plan(unsigned seed, int old_ranks = 3, int n
     place_in_files(file.source, file.tensors, file.source_files);
     place_in_files(file.target, file.target_tensors(), file.target_files);
     const std::vector<Tensor> target = file.target_tensors();
-    file.plan = make_plan(file.source_side(), {target, file.target});
-    file.proven = certify(file.source_side(), {target, file.target}, file.plan);
+    file.moves = make_moves(file.source_side(), {target, file.target});
+    file.proven = certify(file.source_side(), {target, file.target}, file.moves);
     return content;
 }
 
 /// The same with hosts: ranks hold what they will write.
 inline formats::PlanFile checkpoint_plan_with_hosts(unsigned seed, const Stage& stage) {
     formats::PlanFile content = checkpoint_plan(seed, stage.hosts * stage.gpus, stage.gpus * 2);
-    formats::CheckpointPlan& file = *content.checkpoint;
+    formats::FileChange& file = *content.checkpoint;
     std::vector<std::uint32_t> roles;
     for (std::uint32_t t = 0; t < file.tensors.size(); ++t) {
         roles.push_back(t % 2);

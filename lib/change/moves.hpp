@@ -25,9 +25,7 @@ struct Move {
 
 /// Where each element of each target piece comes from. Moves are sorted by target piece, then box; the boxes of one
 /// target piece tile it.
-struct Plan {
-    std::vector<Move> moves;
-};
+using Moves = std::vector<Move>;
 
 /// Throws Error "tensor 'NAME': ..." when a piece belongs to no tensor of its side or lies outside it.
 void check_pieces(const Side& side);
@@ -36,6 +34,6 @@ void check_pieces(const Side& side);
 /// piece. Throws Error "tensor 'NAME': nothing holds [box] (N of M elements)" for a target piece of M elements of which
 /// no source piece has N, and when the sides are of different tensors or a piece lies outside its tensor. Takes time
 /// that grows with the pieces and moves, not with the product of the sides.
-Plan make_plan(const Side& source, const Side& target);
+Moves make_moves(const Side& source, const Side& target);
 
 }  // namespace tpx

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 
 #include "lib/change/certificate.hpp"
 #include "lib/core/error.hpp"
@@ -50,9 +50,9 @@ Pieces grid(Index n, Index rows, Index columns) {
 }
 
 double seconds_of(const Pieces& from, const Pieces& to) {
-    Plan plan;
-    const double took = test::least_cpu_seconds(5, [&] { plan = make_plan(from.side(), to.side()); });
-    CHECK(certify(from.side(), to.side(), plan).holds());
+    Moves moves;
+    const double took = test::least_cpu_seconds(5, [&] { moves = make_moves(from.side(), to.side()); });
+    CHECK(certify(from.side(), to.side(), moves).holds());
     return took;
 }
 
@@ -67,11 +67,11 @@ TEST_CASE("each element has the one source that the contract names") {
         if (random.chance(10)) {
             for (Piece& target : to.pieces) target.rank = -1;
         }
-        const Plan plan = make_plan(from.side(), to.side());
-        CHECK(certify(from.side(), to.side(), plan).fault == "");
+        const Moves moves = make_moves(from.side(), to.side());
+        CHECK(certify(from.side(), to.side(), moves).fault == "");
 
         std::map<std::pair<std::uint32_t, Box>, std::uint32_t> source_of;
-        for (const Move& move : plan.moves) {
+        for (const Move& move : moves) {
             each_element(move.box, [&](const Box& e) {
                 CHECK(source_of.emplace(std::pair{move.target, e}, move.source).second);
             });
@@ -81,45 +81,44 @@ TEST_CASE("each element has the one source that the contract names") {
                 CHECK(source_of.at({t, e}) == expected_source(from, to.pieces[t], e));
             });
         }
-        CHECK(std::ranges::is_sorted(plan.moves, {}, [](const Move& m) { return std::tuple{m.target, m.box}; }));
+        CHECK(std::ranges::is_sorted(moves, {}, [](const Move& m) { return std::tuple{m.target, m.box}; }));
     }
 }
 
 TEST_CASE("a plan to itself moves every piece whole and to itself") {
     const Pieces side = grid(24, 4, 3);
-    const Plan plan = make_plan(side.side(), side.side());
-    REQUIRE(plan.moves.size() == 12);
+    const Moves moves = make_moves(side.side(), side.side());
+    REQUIRE(moves.size() == 12);
     for (std::uint32_t i = 0; i < 12; ++i) {
-        CHECK(plan.moves[i].source == i);
-        CHECK(plan.moves[i].target == i);
-        CHECK(plan.moves[i].box == side.pieces[i].box);
+        CHECK(moves[i].source == i);
+        CHECK(moves[i].target == i);
+        CHECK(moves[i].box == side.pieces[i].box);
     }
 }
 
 TEST_CASE("equal cuts a-way and b-way meet in a + b - gcd(a, b) moves") {
     for (const auto& [a, b] : {std::pair{4, 6}, {3, 5}, {8, 2}, {1, 7}})
-        CHECK(make_plan(grid(120, a, 1).side(), grid(120, b, 1).side()).moves.size() == a + b - std::gcd(a, b));
+        CHECK(make_moves(grid(120, a, 1).side(), grid(120, b, 1).side()).size() == a + b - std::gcd(a, b));
 }
 
 TEST_CASE("from A to B and back is the identity") {
     const Pieces a = grid(30, 5, 2);
     const Pieces b = grid(30, 1, 4);
-    const Plan there = make_plan(a.side(), b.side());
-    const Plan back = make_plan(b.side(), a.side());
+    const Moves there = make_moves(a.side(), b.side());
+    const Moves back = make_moves(b.side(), a.side());
     std::map<Box, std::pair<std::uint32_t, std::uint32_t>> way;
-    for (const Move& move : there.moves)
-        each_element(move.box, [&](const Box& e) { way[e] = {move.source, move.target}; });
-    for (const Move& move : back.moves)
+    for (const Move& move : there) each_element(move.box, [&](const Box& e) { way[e] = {move.source, move.target}; });
+    for (const Move& move : back)
         each_element(move.box, [&](const Box& e) { CHECK(way.at(e) == std::pair{move.target, move.source}); });
 }
 
 TEST_CASE("a hole is named with its box and size") {
     Pieces from = grid(10, 1, 1);
     from.pieces = {piece({{0, 4}, {0, 10}}), piece({{6, 10}, {0, 10}})};
-    CHECK_THROWS_WITH_AS(make_plan(from.side(), grid(10, 2, 1).side()),
+    CHECK_THROWS_WITH_AS(make_moves(from.side(), grid(10, 2, 1).side()),
                          "tensor 'w': nothing holds [4:5, 0:10] (10 of 50 elements)", Error);
     from.pieces.clear();
-    CHECK_THROWS_WITH_AS(make_plan(from.side(), grid(10, 1, 1).side()),
+    CHECK_THROWS_WITH_AS(make_moves(from.side(), grid(10, 1, 1).side()),
                          "tensor 'w': nothing holds [0:10, 0:10] (100 of 100 elements)", Error);
 }
 
@@ -127,25 +126,25 @@ TEST_CASE("sides of different tensors are refused") {
     const Pieces a = grid(10, 1, 1);
     Pieces b = grid(10, 1, 1);
     b.tensors[0] = tensor("v", {10, 10});
-    CHECK_THROWS_WITH_AS(make_plan(a.side(), b.side()), "tensor 0 is 'w' in the source, 'v' in the target", Error);
+    CHECK_THROWS_WITH_AS(make_moves(a.side(), b.side()), "tensor 0 is 'w' in the source, 'v' in the target", Error);
     b.tensors[0] = tensor("w", {10, 9});
-    CHECK_THROWS_WITH_AS(make_plan(a.side(), b.side()),
+    CHECK_THROWS_WITH_AS(make_moves(a.side(), b.side()),
                          "tensor 'w': shape [10, 10] in the source, [10, 9] in the target", Error);
     b = a;
     b.pieces[0].box[1].end = 11;
-    CHECK_THROWS_WITH_AS(make_plan(a.side(), b.side()),
+    CHECK_THROWS_WITH_AS(make_moves(a.side(), b.side()),
                          "tensor 'w': a piece [0:10, 0:11] lies outside its shape [10, 10]", Error);
     b.pieces[0].tensor = 7;
-    CHECK_THROWS_WITH_AS(make_plan(a.side(), b.side()), "a piece belongs to tensor 7 of 1", Error);
+    CHECK_THROWS_WITH_AS(make_moves(a.side(), b.side()), "a piece belongs to tensor 7 of 1", Error);
 }
 
 TEST_CASE("scalars and empty pieces") {
     Pieces from{{tensor("step", {}), tensor("none", {0, 4})}, {piece({}, 0, 0)}};
     Pieces to = from;
     to.pieces.push_back(piece({{0, 0}, {0, 4}}, 1, 1));
-    const Plan plan = make_plan(from.side(), to.side());
-    CHECK(plan.moves.size() == 1);
-    CHECK(certify(from.side(), to.side(), plan).holds());
+    const Moves moves = make_moves(from.side(), to.side());
+    CHECK(moves.size() == 1);
+    CHECK(certify(from.side(), to.side(), moves).holds());
 }
 
 TEST_CASE("time does not grow with the square of the pieces, in any direction of the cut") {

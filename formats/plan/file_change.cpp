@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/plan/plan_checkpoint.hpp"
+#include "formats/plan/file_change.hpp"
 
 #include "formats/config_file.hpp"
 #include "lib/core/error.hpp"
@@ -78,7 +78,7 @@ void write_pieces(hdf5::Writer& file, const std::string& group, std::span<const 
     write_tuples(file, at("strides").c_str(), pieces, axes, [](const Piece& p) -> const Strides& { return p.strides; });
 }
 
-void write_tensors(hdf5::Writer& file, const CheckpointPlan& content, hsize_t axes) {
+void write_tensors(hdf5::Writer& file, const FileChange& content, hsize_t axes) {
     std::vector<std::string> names, from, to;
     for (const Tensor& tensor : content.tensors) {
         names.push_back(tensor.name);
@@ -139,7 +139,7 @@ DType dtype_of(const std::string& text) {
     return *dtype;
 }
 
-hsize_t read_tensors(const hdf5::Reader& file, CheckpointPlan& content) {
+hsize_t read_tensors(const hdf5::Reader& file, FileChange& content) {
     const std::vector<std::string> names = file.texts("tensors/name");
     const std::vector<std::string> from = file.texts("tensors/source_dtype");
     const std::vector<std::string> to = file.texts("tensors/target_dtype");
@@ -160,7 +160,7 @@ hsize_t read_tensors(const hdf5::Reader& file, CheckpointPlan& content) {
     return shape[1];
 }
 
-std::vector<Piece> read_pieces(const hdf5::Reader& file, const std::string& group, const CheckpointPlan& content,
+std::vector<Piece> read_pieces(const hdf5::Reader& file, const std::string& group, const FileChange& content,
                                hsize_t axes) {
     const hsize_t rows = rows_of(file, group + "/tensor");
     const auto tensor = column<std::uint32_t>(file, group + "/tensor", rows);
@@ -183,7 +183,7 @@ std::vector<Piece> read_pieces(const hdf5::Reader& file, const std::string& grou
 }
 
 // Files of earlier versions have none.
-std::vector<PieceCell> read_cells(const hdf5::Reader& file, const CheckpointPlan& content, hsize_t axes) {
+std::vector<PieceCell> read_cells(const hdf5::Reader& file, const FileChange& content, hsize_t axes) {
     if (!file.has_group("cells")) return {};
     const hsize_t rows = rows_of(file, "cells/parcel");
     const auto parcel = column<std::uint32_t>(file, "cells/parcel", rows);
@@ -200,23 +200,23 @@ std::vector<PieceCell> read_cells(const hdf5::Reader& file, const CheckpointPlan
     return cells;
 }
 
-Plan read_moves(const hdf5::Reader& file, const CheckpointPlan& content, hsize_t axes) {
+Moves read_moves(const hdf5::Reader& file, const FileChange& content, hsize_t axes) {
     const hsize_t rows = rows_of(file, "moves/source");
     const auto source = column<std::uint32_t>(file, "moves/source", rows);
     const auto target = column<std::uint32_t>(file, "moves/target", rows);
     const auto boxes = file.numbers<std::int64_t>("moves/box", std::array<hsize_t, 3>{rows, axes, 2});
-    Plan plan;
-    plan.moves.resize(rows);
+    Moves moves;
+    moves.resize(rows);
     for (std::size_t i = 0; i < rows; ++i) {
         if (target[i] >= content.target.size())
             throw failure("move {}: target piece {} of {}", i, target[i], content.target.size());
         const auto own = static_cast<std::size_t>(content.target[target[i]].box.size());
-        plan.moves[i] = {source[i], target[i], box_of(row_of(boxes, i, axes * 2, own * 2))};
+        moves[i] = {source[i], target[i], box_of(row_of(boxes, i, axes * 2, own * 2))};
     }
-    return plan;
+    return moves;
 }
 
-std::vector<Piece> read_held(const hdf5::Reader& file, const std::string& group, const CheckpointPlan& content,
+std::vector<Piece> read_held(const hdf5::Reader& file, const std::string& group, const FileChange& content,
                              hsize_t axes) {
     const hsize_t rows = rows_of(file, group + "/tensor");
     const auto tensor = column<std::uint32_t>(file, group + "/tensor", rows);
@@ -261,7 +261,7 @@ ConversionSettings read_settings(const hdf5::Reader& file) {
 
 }  // namespace
 
-void write_checkpoint_plan(hdf5::Writer& file, const CheckpointPlan& content) {
+void write_checkpoint_plan(hdf5::Writer& file, const FileChange& content) {
     const hsize_t axes = axes_of(content.tensors);
     file.attribute("checkpoint", content.path);
     file.attribute("source_digest", content.source_digest);
@@ -282,14 +282,14 @@ void write_checkpoint_plan(hdf5::Writer& file, const CheckpointPlan& content) {
     write_column<std::uint32_t>(file, "cells/tensor", cells, [](const PieceCell& c) { return c.tensor; });
     write_column<std::uint64_t>(file, "cells/begin", cells, [](const PieceCell& c) { return c.begin; });
     write_boxes(file, "cells/box", cells, axes);
-    const std::vector<Move>& moves = content.plan.moves;
+    const std::vector<Move>& moves = content.moves;
     write_column<std::uint32_t>(file, "moves/source", moves, [](const Move& m) { return m.source; });
     write_column<std::uint32_t>(file, "moves/target", moves, [](const Move& m) { return m.target; });
     write_boxes(file, "moves/box", moves, axes);
 }
 
-CheckpointPlan read_checkpoint_plan(const hdf5::Reader& file) {
-    CheckpointPlan content;
+FileChange read_checkpoint_plan(const hdf5::Reader& file) {
+    FileChange content;
     content.path = file.attribute_text("checkpoint");
     content.source_digest = file.attribute_number("source_digest");
     content.settings = read_settings(file);
@@ -302,12 +302,12 @@ CheckpointPlan read_checkpoint_plan(const hdf5::Reader& file) {
     content.target = read_pieces(file, "target", content, axes);
     content.held_before = read_held(file, "held_before", content, axes);
     content.held_after = read_held(file, "held_after", content, axes);
-    content.plan = read_moves(file, content, axes);
+    content.moves = read_moves(file, content, axes);
     content.cells = read_cells(file, content, axes);
     return content;
 }
 
-std::vector<Tensor> CheckpointPlan::target_tensors() const {
+std::vector<Tensor> FileChange::target_tensors() const {
     std::vector<Tensor> list = tensors;
     for (std::size_t i = 0; i < list.size(); ++i) list[i].dtype = target_dtypes[i];
     return list;

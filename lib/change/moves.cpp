@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/change/plan.hpp"
+#include "lib/change/moves.hpp"
 
 #include "lib/change/box_set.hpp"
 #include "lib/core/error.hpp"
@@ -159,7 +159,7 @@ void check_pieces(const Side& side) {
     }
 }
 
-Plan make_plan(const Side& source, const Side& target) {
+Moves make_moves(const Side& source, const Side& target) {
     check(source, target);
     const std::vector<std::uint32_t> by_box = order_by(source.pieces, [&](std::uint32_t id) {
         const Piece& piece = source.pieces[id];
@@ -170,8 +170,8 @@ Plan make_plan(const Side& source, const Side& target) {
         return std::pair{target.pieces[id].tensor, id};
     });
 
-    Plan plan;
-    plan.moves.reserve(target.pieces.size());
+    Moves moves;
+    moves.reserve(target.pieces.size());
     Ids sources = by_box;
     Ids targets = by_tensor;
     for (std::uint32_t tensor = 0; tensor < source.tensors.size(); ++tensor) {
@@ -179,14 +179,13 @@ Plan make_plan(const Side& source, const Side& target) {
         Sources holders{source.pieces, take_tensor(sources, source.pieces, tensor)};
         for (std::uint32_t id : wanted) {
             const Piece& piece = target.pieces[id];
-            if (holders.fill(piece, id, plan.moves) != volume(piece.box))
+            if (holders.fill(piece, id, moves) != volume(piece.box))
                 throw hole(source.tensors[tensor], piece.box, holders.holes(piece.box));
         }
     }
     const auto by_target = [](const Move& a, const Move& b) { return a.target < b.target; };
-    if (!std::is_sorted(plan.moves.begin(), plan.moves.end(), by_target))
-        std::stable_sort(plan.moves.begin(), plan.moves.end(), by_target);
-    return plan;
+    if (!std::is_sorted(moves.begin(), moves.end(), by_target)) std::stable_sort(moves.begin(), moves.end(), by_target);
+    return moves;
 }
 
 }  // namespace tpx

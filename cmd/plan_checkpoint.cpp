@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/check_copies.hpp"
+#include "cmd/cli.hpp"
+#include "cmd/plan_hosts.hpp"
+#include "cmd/planning.hpp"
+#include "formats/holding.hpp"
+#include "formats/roles.hpp"
+#include "formats/stores.hpp"
+#include "formats/stores_check.hpp"
+#include "lib/change/piece_parcels.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/unexpected.hpp"
+
+#include <algorithm>
+
+namespace tpx::cli {
+namespace {
+
+// The pieces of the source by the hosts whose stores have their files: a host counts as one old rank.
+std::vector<Piece> store_holdings(const std::vector<std::vector<std::uint32_t>>& hosts_of_files,
+                                  const formats::Conversion& conversion) {
+    std::vector<Piece> held;
+    for (Piece piece : conversion.source_pieces) {
+        for (std::uint32_t host : hosts_of_files[piece.file]) {
+            piece.rank = static_cast<std::int32_t>(host);
+            held.push_back(piece);
+        }
+    }
+    return held;
+}
+
+int rank_count(std::span<const Piece> pieces) {
+    std::int32_t highest = 0;
+    for (const Piece& piece : pieces) highest = std::max(highest, piece.rank);
+    return highest + 1;
+}
+
+// The role of each canonical tensor as an index into `names`.
+std::vector<std::uint32_t> number_roles(const CheckpointChange& change, std::vector<std::string>& names) {
+    std::vector<std::uint32_t> numbers(change.conversion.target_tensors.size(), 0);
+    const std::vector<std::string> roles = formats::roles_of_draft(change.opened.source, change.conversion);
+    for (std::size_t t = 0; t < roles.size(); ++t) {
+        auto found = std::ranges::find(names, roles[t]);
+        if (found == names.end()) found = names.insert(names.end(), roles[t]);
+        for (const formats::NumberedPart& part : change.conversion.target_parts[t])
+            numbers[part.number] = static_cast<std::uint32_t>(found - names.begin());
+    }
+    return numbers;
+}
+
+// The layout of the old ranks: what --from says, if the checkpoint's boxes agree with it, or else what they show.
+// Throws Error (usage) where they leave open how many ranks there were.
+std::optional<Layout> old_layout(const PlanOptions& options, const formats::Source& source) {
+    const Catalogue& catalogue = source.checkpoint.catalogue;
+    if (options.from.empty()) {
+        const std::string open = formats::missing_ranks(source);
+        if (!open.empty())
+            throw Error{Exit::usage, "{}: {}; say which layout it had with --from LAYOUT", catalogue.directory.string(),
+                        open};
+        return source.layout;
+    }
+    const Layout from = given_layout(options.from);
+    const std::string seen = source.layout ? to_string(*source.layout) : "no layout that explains every box";
+    if (source.layout && from == *source.layout) return from;
+    if (is_deepspeed(source.checkpoint.format) ||
+        !is_consistent(from, catalogue, source.reading, formats::cutting_of(source.checkpoint.format)))
+        throw Error{Exit::usage, "--from {}: does not fit the boxes and ranks of {}, which show {}", options.from,
+                    catalogue.directory.string(), seen};
+    return from;
+}
+
+std::vector<std::uint64_t> bytes_by_rank(std::span<const Tensor> tensors, std::span<const Piece> pieces, int ranks) {
+    std::vector<std::uint64_t> bytes(static_cast<std::size_t>(ranks), 0);
+    for (const Piece& piece : pieces)
+        bytes[piece.rank] += static_cast<std::uint64_t>(volume(piece.box) * itemsize(tensors[piece.tensor].dtype));
+    return bytes;
+}
+
+// Fills `checkpoint` with what `options` make of the checkpoint at `path`.
+void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path) {
+    change.opened = open_checkpoint(path, options);
+    change.target = given_target(options, options, change.opened.source);
+    change.conversion = reading(path, [&] { return convert(change.opened.source, change.target); });
+    const formats::Conversion& conversion = change.conversion;
+    in_context([&] { return path.string(); },
+               [&] { check_copies({}, conversion, change.opened.source.checkpoint.catalogue, {}); });
+    change.moves = make_moves(conversion.source_side(), conversion.target_side());
+    change.certificate = certify(conversion.source_side(), conversion.target_side(), change.moves);
+    if (!change.certificate.holds()) throw failure("the plan is wrong, please report it: {}", change.certificate.fault);
+    change.needed = formats::needed_pieces(change.opened.source, conversion, change.target);
+}
+
+// The stores must hold parts of one checkpoint: files of equal names and sizes are no proof of it.
+void check_stores(CheckpointChange& change, const PlanOptions& options, std::span<const Host> hosts,
+                  const std::filesystem::path& root, const ReadRecord& record) {
+    const std::size_t sampled =
+        formats::check_one_checkpoint(options.stores, hosts, root, change.opened.source.checkpoint, record);
+    if (sampled > 0)
+        change.conversion.notes.push_back(fmt::format(
+            "{} files of more than 16 MiB that several stores have were compared by size and samples", sampled));
+}
+
+// Where the change of a checkpoint takes place.
+struct Place {
+    std::vector<Host> hosts;
+    std::vector<Seat> seats;
+};
+
+Place place_of_stores(const PlanOptions& options, std::vector<Host> hosts, PlanReport& report,
+                      const std::filesystem::path& root) {
+    CheckpointChange& files = *report.checkpoint;
+    const formats::Source& source = files.opened.source;
+    report.from = options.from.empty() ? source.layout : old_layout(options, source);
+    const auto holders = formats::hosts_of_files(options.stores, hosts, root, source.checkpoint.catalogue);
+    files.held = store_holdings(holders, files.conversion);
+    std::vector<Seat> seats;
+    for (std::int32_t h = 0; h < std::ssize(hosts); ++h) seats.push_back(hosts[h].lost ? Seat{} : Seat{h, -1});
+    return {std::move(hosts), std::move(seats)};
+}
+
+Place place_of_ranks(const PlanOptions& options, PlanReport& report) {
+    CheckpointChange& files = *report.checkpoint;
+    const formats::Source& source = files.opened.source;
+    report.from = old_layout(options, source);
+    files.held = report.from ? formats::held_pieces(source, files.conversion, *report.from)
+                             : formats::written_pieces(files.conversion);
+    const int old_ranks = report.from ? report.from->ranks() : rank_count(files.held);
+    std::vector<Host> hosts = given_hosts(options, std::max(old_ranks, report.to.ranks()));
+    std::vector<Seat> seats = seats_of_old_ranks(options, hosts, old_ranks, report.notes);
+    return {std::move(hosts), std::move(seats)};
+}
+
+// Opens the checkpoint, or the union of the stores, and plans its conversion; gives the folder that was read.
+std::filesystem::path read_checkpoint(CheckpointChange& files, const PlanOptions& options,
+                                      std::optional<formats::MergedStores>& merged, std::span<const Host> hosts) {
+    const std::filesystem::path root = merged ? merged->folder() : std::filesystem::path{options.checkpoint};
+    const auto read = [&] {
+        const ReadRecord record;
+        convert_checkpoint(files, options, root);
+        if (!options.stores.empty()) check_stores(files, options, hosts, root, record);
+    };
+    merged ? merged->in_stores(read) : read();
+    files.path = files.opened.source.checkpoint.catalogue.directory.string();
+    if (merged) files.path = merged->named(files.path);
+    return root;
+}
+
+}  // namespace
+
+PlanReport plan_checkpoint(const PlanOptions& options) {
+    PlanReport report{.checkpoint = std::make_unique<CheckpointChange>()};
+    CheckpointChange& files = *report.checkpoint;
+    std::optional<formats::MergedStores> merged;
+    std::vector<Host> hosts;
+    if (!options.stores.empty()) {
+        if (options.hosts.empty() && options.hardware.empty()) throw Error{Exit::usage, "--stores needs --hosts"};
+        hosts = given_hosts(options, 1);
+        if (options.checkpoint.empty()) merged.emplace(options.stores, hosts);
+    }
+    const std::filesystem::path root = read_checkpoint(files, options, merged, hosts);
+    const formats::Conversion& conversion = files.conversion;
+    report.to = files.target.layout;
+    Place at = options.stores.empty() ? place_of_ranks(options, report)
+                                      : place_of_stores(options, std::move(hosts), report, root);
+    files.roles_of_tensors = number_roles(files, files.roles);
+    for (std::string& note :
+         counting_notes(files.opened.source, conversion, report.from.value_or(Layout{}), files.target))
+        files.conversion.notes.push_back(std::move(note));
+    const int old_ranks = static_cast<int>(at.seats.size());
+    Parcels parcels = parcels_of({conversion.source_tensors, files.held}, {conversion.target_tensors, files.needed},
+                                 files.roles_of_tensors, files.roles, old_ranks, report.to.ranks());
+    ChangeOptions change = change_options(options);
+    change.may_read = !merged && change.state != StateIn::memory;
+    change.stored = {files.certificate.bytes_read, files.certificate.bytes_written};
+    change.held_before = bytes_by_rank(conversion.source_tensors, files.held, old_ranks);
+    change.held_after = bytes_by_rank(conversion.target_tensors, files.needed, report.to.ranks());
+    complete(report, options, std::move(parcels), std::move(at.hosts), std::move(at.seats), std::move(change));
+    return report;
+}
+
+}  // namespace tpx::cli
