@@ -70,6 +70,13 @@ TEST_CASE("a plan that an earlier tpx wrote is read and holds") {
     CHECK(check_plan_file("testdata/plan/model.plan").fault == "");
 }
 
+TEST_CASE("a plan for a checkpoint without cells, as earlier versions wrote it, is read and holds") {
+    CHECK(read_plan_file("testdata/plan/checkpoint.plan").checkpoint->cells.empty());
+    const CheckedPlan checked = check_plan_file("testdata/plan/checkpoint.plan");
+    CHECK(checked.fault == "");
+    CHECK(checked.hosts->cells == 0);
+}
+
 TEST_CASE("write testdata/plan/model.plan" * doctest::skip()) {
     write_plan_file("testdata/plan/model.plan",
                     model_plan("tp=2,pp=2,dp=2,ep=2,etp=2,zero=1", "tp=2,pp=1,dp=2,ep=4,etp=1,zero=1", {}));
