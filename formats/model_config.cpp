@@ -62,12 +62,24 @@ Config layout_args(const Layout& layout, const Expressed& expressed) {
     return args;
 }
 
+/// The words that commas separate, as a list.
+nlohmann::ordered_json words_of(std::string_view text) {
+    auto words = nlohmann::ordered_json::array();
+    for (std::size_t comma = 0; comma != text.npos;) {
+        comma = text.find(',');
+        words.push_back(text.substr(0, comma));
+        if (comma != text.npos) text.remove_prefix(comma + 1);
+    }
+    return words;
+}
+
 nlohmann::ordered_json to_json(const ConfigSetting& setting) {
     nlohmann::ordered_json value;
     std::visit([&](const auto& v) { value = v; }, setting.value);
     if (!setting.list) return value;
     if (const auto numbers = whole_numbers(setting.value)) return *numbers;
-    return nlohmann::ordered_json::array({value});
+    const auto* text = std::get_if<std::string>(&setting.value);
+    return text ? words_of(*text) : nlohmann::ordered_json::array({value});
 }
 
 }  // namespace

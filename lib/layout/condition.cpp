@@ -96,11 +96,23 @@ Value is_in(const Value& value, const Value& list) {
     return false;
 }
 
+/// The item of a list of words such as "full_attention,sliding_attention".
+Value word_of(std::string_view list, std::int64_t at) {
+    while (at-- > 0) {
+        const std::size_t comma = list.find(',');
+        if (comma == list.npos) return std::nullopt;
+        list.remove_prefix(comma + 1);
+    }
+    return std::string{list.substr(0, list.find(','))};
+}
+
 Value item(const Value& list, const Value& position) {
     const Number at = number_of(position);
-    const auto numbers = number_of(list) ? std::nullopt : list_of(list);
-    if (!at || !numbers || *at < 0 || *at >= std::ssize(*numbers)) return std::nullopt;
-    return (*numbers)[*at];
+    if (!at || *at < 0 || number_of(list)) return std::nullopt;
+    const auto numbers = list_of(list);
+    if (numbers) return *at < std::ssize(*numbers) ? Value{(*numbers)[*at]} : Value{};
+    const auto* words = list ? std::get_if<std::string>(&*list) : nullptr;
+    return words ? word_of(*words, *at) : Value{};
 }
 
 /// Reads and evaluates at once, without leaving anything out, so that mistakes are found whatever is known.

@@ -9,7 +9,7 @@
 
 namespace tpx {
 
-/// What a word of a condition stands for; nothing when that is not known. Lists of whole numbers are text: "0,1,1".
+/// What a word of a condition stands for; nothing when that is not known. Lists are text: "0,1,1".
 using Lookup = std::function<std::optional<ConfigValue>(std::string_view)>;
 
 /// Whether a condition such as "l >= first_k_dense_replace & l % 2 = 0 | true" holds; nothing when that is not known.
@@ -18,7 +18,7 @@ using Lookup = std::function<std::optional<ConfigValue>(std::string_view)>;
 ///   A & B, !A  both; not
 ///   a < b      and <=, >, >=, =, !=, for numbers; = and != also for 'text'
 ///   a in LIST  a is one of the list's numbers
-///   LIST[a]    its a-th number, counted from 0
+///   LIST[a]    its a-th number or word, counted from 0
 ///   + - * / %  as in C, of whole numbers; what has no exact value is not known
 /// Numbers hold when they are not 0, text when it is not empty. Throws Error "condition '...': cause (at N)" when it
 /// has another form; that does not depend on what words stand for.

@@ -151,10 +151,14 @@ void add_family(WrittenFamily& base, const WrittenFamily& more) {
     for (const auto& [dialect, pad] : more.own.pad) add_entries(base.own.pad[dialect], pad);
     for (const auto& [dialect, entries] : more.own.config) add_config(base.own.config[dialect], entries);
     for (const auto& [dialect, limits] : more.own.limits) add_entries(base.own.limits[dialect], limits);
-    for (const auto& [dialect, keys] : more.own.needed) add_entries(base.own.needed[dialect], keys);
+    for (const auto& [dialect, keys] : more.own.needed) {
+        add_entries(base.own.needed[dialect], keys);
+        std::erase_if(base.own.needed[dialect], [](const auto& entry) { return entry.second.empty(); });
+    }
     if (!more.own.tp_divides.empty()) base.own.tp_divides = more.own.tp_divides;
     for (const auto& [name, dialect] : more.dialects) add_dialect(base.dialects[name], dialect);
     base.own.detect = more.own.detect;
+    base.own.told = more.own.told;
 }
 
 Family build_family(const WrittenFamily& written) {

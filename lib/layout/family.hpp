@@ -78,6 +78,7 @@ struct Limit {
 /// Models that are built alike: the canonical tensors, where their sizes are found, and how each framework names them.
 struct Family {
     std::string name;
+    bool told = false;                                        ///< it counts only where a model_type names it
     std::map<std::string, std::vector<std::string>> detect;   ///< by source of configuration: hf, mcore
     std::map<char, std::map<std::string, std::string>> dims;  ///< factor -> source of configuration -> formula
     std::map<std::string, std::map<char, std::string>> pad;   ///< dialect -> factor -> formula

@@ -206,6 +206,7 @@ WrittenFamily read_family(const toml::table& table) {
     family.name = table["family"].value_or(std::string{});
     if (family.name.empty()) throw failure("line 1: 'family = \"NAME\"' is missing");
     written.fragment = table["fragment"].value_or(false);
+    family.told = table["told"].value_or(false);
     if (const toml::node* node = table.get("extends")) written.extends = texts_of(*node, "extends");
     if (const toml::node* node = table.get("remove")) written.remove = texts_of(*node, "remove");
     if (const toml::node* node = table.get("without")) written.without = texts_of(*node, "without");

@@ -97,6 +97,7 @@ Verdict ask(const Family& family, std::string_view source, const Config& config,
             const std::optional<std::string>& type) {
     if (const auto types = family.detect.find("hf"); types != family.detect.end() && type)
         return std::ranges::find(types->second, *type) != types->second.end() ? Verdict::yes : Verdict::no;
+    if (family.told) return Verdict::no;
     const auto detect = family.detect.find(std::string{source});
     if (detect == family.detect.end()) return Verdict::silent;
     if (source == "mcore" && config.contains("num_layers"))

@@ -16,6 +16,7 @@ DENSE = {**SIZES, "intermediate_size": 40, "max_position_embeddings": 64, "pad_t
 GLU = {**DENSE, "num_key_value_heads": 2, "rms_norm_eps": 1e-5}
 LATENT = {**GLU, "rms_norm_eps": 1e-6, "num_key_value_heads": 4}  # transformers has this epsilon in the norms of latent values
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 6}
 PADDED = ["--set", "make_vocab_size_divisible_by=8"]
 
 # Class, configuration, and the layout in which Megatron's names are tried.
@@ -80,6 +81,35 @@ MEGATRON = {
     ),
 }  # fmt: skip
 
+# The same of newer families, of which fewer layouts are tried.
+NEWER = {
+    "dots1": (
+        "Dots1ForCausalLM",
+        {**GLU, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "solar-open": (
+        "SolarOpenForCausalLM",
+        {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1, "norm_topk_prob": True},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "glm-4.7-flash": (
+        "Glm4MoeLiteForCausalLM",
+        {**LATENT, **EXPERTS, "n_routed_experts": 4, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "glm-4": ("GlmForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}, "tp=2,pp=2"),
+    "seed-oss": ("SeedOssForCausalLM", {**GLU, "head_dim": 8, "attention_dropout": 0.0}, "tp=2,pp=2"),
+    "smollm3": ("SmolLM3ForCausalLM", {**GLU, "no_rope_layer_interval": 2}, "tp=2,pp=2"),
+    "ministral": ("MinistralForCausalLM", {**GLU, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}, "tp=2,pp=2"),
+    "ministral3": ("Ministral3ForCausalLM", {**GLU, "head_dim": 8, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "original_max_position_embeddings": 64, "llama_4_scaling_beta": 0.0}}, "tp=2,pp=2"),
+    "ernie-4.5": ("Ernie4_5ForCausalLM", {**GLU, "head_dim": 8, "use_bias": True}, "tp=2,pp=2"),
+    "gpt-oss": ("GptOssForCausalLM", {**GLU, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 4}, "tp=2,pp=2,dp=2,ep=2"),
+    "olmoe": ("OlmoeForCausalLM", {**GLU, "num_experts": 4, "num_experts_per_tok": 2}, "tp=2,pp=2,dp=2,ep=2"),
+    "starcoder2": ("Starcoder2ForCausalLM", {**DENSE, "num_key_value_heads": 2, "sliding_window": 4}, "tp=2,pp=2"),
+    "stablelm": ("StableLmForCausalLM", {**DENSE, "hidden_size": 32, "num_key_value_heads": 2, "use_qkv_bias": True}, "tp=2,pp=2"),
+}  # fmt: skip
+
 # Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
 KEPT = {
     "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 4, "vocab_size": 101}),
@@ -101,6 +131,27 @@ KEPT = {
     "gemma": ("GemmaForCausalLM", {**GLU, "head_dim": 8}),
     "gemma2": ("Gemma2ForCausalLM", {**GLU, "head_dim": 8}),
     "gemma3": ("Gemma3ForCausalLM", {**GLU, "head_dim": 8}),
+    "olmo": ("OlmoForCausalLM", GLU),
+    "olmo2": ("Olmo2ForCausalLM", GLU),
+    "olmo3": ("Olmo3ForCausalLM", {**GLU, "sliding_window": 4}),
+    "flex-olmo": ("FlexOlmoForCausalLM", {**GLU, "num_experts": 4, "num_experts_per_tok": 2}),
+    "exaone4": ("Exaone4ForCausalLM", {**GLU, "sliding_window": 4}),
+    "glm4-0414": ("Glm4ForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}),
+    "minimax-m2": ("MiniMaxM2ForCausalLM", {**GLU, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "granite": ("GraniteForCausalLM", {**GLU, "embedding_multiplier": 12.0, "logits_scaling": 8.0}),
+    "granite-windows": ("GraniteSWAForCausalLM", {**GLU, "sliding_window": 4}),
+    "granite-moe": ("GraniteMoeForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "granite-moe-shared": ("GraniteMoeSharedForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 28}),
+    "llama4": ("Llama4ForCausalLM", {**GLU, "head_dim": 8, "intermediate_size": 32, "intermediate_size_mlp": 40, "num_local_experts": 4, "interleave_moe_layer_step": 2, "attention_chunk_size": 8}),
+    "cohere": ("CohereForCausalLM", {**GLU, "use_qk_norm": True}),
+    "cohere2": ("Cohere2ForCausalLM", {**GLU, "head_dim": 8, "sliding_window": 4}),
+    "ernie-4.5-moe": ("Ernie4_5_MoeForCausalLM", {**GLU, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32, "moe_num_shared_experts": 1, "use_bias": True}),
+    "phi": ("PhiForCausalLM", {**DENSE, "hidden_size": 32, "num_key_value_heads": 2, "qk_layernorm": True}),
+    "hunyuan": ("HunYuanDenseV1ForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}),
+    "hunyuan-moe": ("HunYuanMoEV1ForCausalLM", {**GLU, "head_dim": 8, "num_experts": 4, "moe_topk": [2] * 4, "num_shared_expert": [1] * 4, "moe_intermediate_size": [40] * 4}),
+    "qwen3-next": ("Qwen3NextForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}),
+    "qwen3.5": ("Qwen3_5ForCausalLM", {**GLU, **DELTA, "head_dim": 8}),
+    "qwen3.5-moe": ("Qwen3_5MoeForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}),
 }  # fmt: skip
 
 
@@ -173,8 +224,10 @@ def _there_and_back(tpx, kind, settings, there_words, scratch, megatron):
     if megatron and not faults:
         next(there.rglob("config.json")).unlink()
         shutil.rmtree(back)
-        faults += _tpx(tpx, "reshard", there, back, "--quiet", "--to", "tp=1", "--format", "safetensors")
+        faults = _tpx(tpx, "reshard", there, back, "--quiet", "--to", "tp=1", "--format", "safetensors")
         faults = faults or _differences(_tensors(back), _tensors(hf))
+    if faults:
+        return faults
     model, before = _load(kind, hf)
     again, after = _load(kind, back)
     faults += before + after
@@ -186,7 +239,7 @@ def _there_and_back(tpx, kind, settings, there_words, scratch, megatron):
 def main(tpx):
     failed = 0
     transformers.logging.set_verbosity_error()
-    for name, (kind, settings, *layout) in {**MEGATRON, **KEPT}.items():
+    for name, (kind, settings, *layout) in {**MEGATRON, **NEWER, **KEPT}.items():
         with tempfile.TemporaryDirectory() as scratch:
             if layout:
                 words = ["--to", layout[0], "--format", "torch_dist", *PADDED]

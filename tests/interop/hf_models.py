@@ -30,10 +30,11 @@ OWN = ("hf_model_type", "sliding_window", "use_parallel_residual", "original_max
 
 # One setting each that no model in transformers follows: Megatron's own words, and how a message says it.
 DEVIATIONS = {
-    "llama": [({"rotary_interleaved": True}, "rotary_interleaved"), ({"layernorm_zero_centered_gamma": True}, "layernorm_zero_centered_gamma"),
+    "llama": [({"layernorm_zero_centered_gamma": True}, "layernorm_zero_centered_gamma"),
               ({"normalization": "LayerNorm"}, "normalization"), ({"position_embedding_type": "none"}, "position_embedding_type"),
-              ({"no_rope_freq": 4}, "no_rope_freq"), ({"softmax_type": "off-by-one"}, "softmax_type"),
+              ({"no_rope_freq": [1, 1, 0, 0]}, "no_rope_freq"), ({"softmax_type": "off-by-one"}, "softmax_type"),
               ({"window_size": (3, 0)}, "window_size"), ({"softmax_scale": 0.3}, "softmax_scale")],
+    "qwen3": [({"rotary_interleaved": True}, "rotary_interleaved"), ({"no_rope_freq": 4}, "no_rope_freq")],
     "qwen3-moe": [({"moe_router_score_function": "sigmoid"}, "moe_router_score_function"), ({"moe_router_topk_scaling_factor": 2.5}, "moe_router_topk_scaling_factor"),
                   ({"moe_router_enable_expert_bias": True}, "moe_router_enable_expert_bias"), ({"moe_router_load_balancing_type": "sinkhorn"}, "sinkhorn")],
     "mixtral": [({"moe_router_pre_softmax": True}, "_norm"), ({"moe_router_topk_scaling_factor": 2.5}, "moe_router_topk_scaling_factor")],
@@ -41,8 +42,12 @@ DEVIATIONS = {
     "gpt2": [({"squared_relu": True}, "squared_relu"), ({"apply_residual_connection_post_layernorm": True}, "apply_residual_connection_post_layernorm")],
 }  # fmt: skip
 
+# One setting each that another model in transformers follows, which is then written.
+FOLLOWED = {"llama": [({"rotary_interleaved": True}, "ernie4_5"), ({"no_rope_freq": 4}, "smollm3")]}
+
 # What Megatron's args do not say as a model of Hugging Face needs it.
-REFUSED = {"mistral-window": ["window_size"], "deepseek-v2": ["moe_router_score_function"]}
+REFUSED = {"mistral-window": ["window_size"], "deepseek-v2": ["moe_router_score_function"], "ministral": ["window_attn_skip_freq"],
+           "starcoder2": ["window_size"], "gpt-oss": ["window_size"], "olmoe": ["q_layernorm"]}  # fmt: skip
 
 # model_type, its smallest configuration, and the settings that add or take away parameters.
 DENSE = {"hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 101, "intermediate_size": 40, "pad_token_id": 0}
@@ -62,6 +67,40 @@ PARAMETERS = [
     ("deepseek_v3", LATENT, [{"first_k_dense_replace": 1, "q_lora_rank": 12}, {"first_k_dense_replace": 4, "q_lora_rank": None}, {"attention_bias": True, "q_lora_rank": 12, "first_k_dense_replace": 2}]),
     ("glm4_moe", {**EXPERTS, **HEAD, "n_routed_experts": 4, "num_nextn_predict_layers": 0}, [{}, {"use_qk_norm": True}, {"attention_bias": True}, {"first_k_dense_replace": 4, "n_shared_experts": 2}]),
     ("gpt2", {"n_layer": 4, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101}, [{}, {"n_inner": 40}, {"tie_word_embeddings": False}]),
+    ("olmo", DENSE, [{}, {"attention_bias": True}]),
+    ("olmo2", DENSE, [{}, {"attention_bias": True}]),
+    ("olmo3", DENSE, [{}]),
+    ("flex_olmo", {**DENSE, "num_experts": 4}, [{}]),
+    ("exaone4", DENSE, [{}]),
+    ("glm", {**DENSE, **HEAD}, [{}, {"attention_bias": False}]),
+    ("glm4", {**DENSE, **HEAD}, [{}, {"attention_bias": False}]),
+    ("minimax_m2", {**DENSE, **HEAD, "num_local_experts": 4}, [{}]),
+    ("granite", DENSE, [{}, {"attention_bias": True, "mlp_bias": True}]),
+    ("granite_swa", {**DENSE, "tie_word_embeddings": True}, [{}]),
+    ("granitemoe", {**DENSE, "num_local_experts": 4}, [{}, {"attention_bias": True}]),
+    ("granitemoeshared", {**DENSE, "num_local_experts": 4, "shared_intermediate_size": 28}, [{}, {"attention_bias": True}]),
+    ("llama4_text", {**DENSE, **HEAD, "intermediate_size_mlp": 36, "num_local_experts": 4}, [{}, {"interleave_moe_layer_step": 2}, {"moe_layers": [0, 3]}, {"attention_bias": True}]),
+    ("cohere", DENSE, [{}, {"use_qk_norm": True, "attention_bias": True}, {"tie_word_embeddings": False}]),
+    ("cohere2", {**DENSE, **HEAD}, [{}, {"attention_bias": True}]),
+    ("phi", DENSE, [{}, {"qk_layernorm": True}]),
+    ("hunyuan_v1_dense", {**DENSE, **HEAD}, [{}, {"attention_bias": True}]),
+    ("hunyuan_v1_moe", {**DENSE, **HEAD, "num_experts": 4, "moe_topk": 2, "num_shared_expert": 1}, [{}, {"attention_bias": True}]),
+    ("qwen3_next", {**EXPERTS, **HEAD, **families.DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28}, [{}, {"mlp_only_layers": [1]}, {"full_attention_interval": 2}, {"attention_bias": True}, {"layer_types": ["full_attention", "linear_attention"] * 2}]),
+    ("qwen3_5_text", {**DENSE, **HEAD, **families.DELTA}, [{}, {"attention_bias": True}]),
+    ("qwen3_5_moe_text", {**EXPERTS, **HEAD, **families.DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28}, [{}]),
+    ("ernie4_5", {**DENSE, **HEAD}, [{}, {"use_bias": True}, {"tie_word_embeddings": False}]),
+    ("ernie4_5_moe", {**DENSE, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32, "moe_num_shared_experts": 1}, [{}, {"use_bias": True}, {"moe_layer_start_index": 0, "moe_layer_end_index": 2, "moe_layer_interval": 1}]),
+    ("seed_oss", {**DENSE, **HEAD}, [{}, {"attention_bias": False, "attention_out_bias": True, "mlp_bias": True}]),
+    ("smollm3", DENSE, [{}, {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False}]),
+    ("ministral", {**DENSE, **HEAD}, [{}]),
+    ("ministral3", {**DENSE, **HEAD}, [{}]),
+    ("dots1", {**EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1}, [{}, {"first_k_dense_replace": 2, "attention_bias": True}]),
+    ("solar_open", {**EXPERTS, **HEAD, "n_routed_experts": 4}, [{}, {"attention_bias": True}]),
+    ("glm4_moe_lite", {**LATENT, "q_lora_rank": 12}, [{}, {"mlp_layer_types": ["sparse", "dense"] * 2}, {"attention_bias": True}]),
+    ("gpt_oss", {**DENSE, **HEAD, "num_local_experts": 4}, [{}]),
+    ("olmoe", {**DENSE, "num_experts": 4}, [{}, {"attention_bias": True}]),
+    ("starcoder2", DENSE, [{}, {"use_bias": False}, {"tie_word_embeddings": False}]),
+    ("stablelm", DENSE, [{}, {"use_qkv_bias": True}]),
     ("gpt_neox", {key: DENSE[key] for key in DENSE if key != "num_key_value_heads"}, [{}, {"attention_bias": False}, {"tie_word_embeddings": True}]),
 ]  # fmt: skip
 
@@ -88,7 +127,7 @@ def logits_of(folder, faults):
 
 def same_model(done, hf, out, refusals=()):
     """Faults: the model in `out` computes what that in `hf` does, or a refusal names one of the words expected."""
-    if done.returncode == 2 and any(word in done.stderr for word in refusals):
+    if done.returncode in (1, 2) and any(word in done.stderr for word in refusals):
         return []
     if done.returncode != 0:
         return [f"exit {done.returncode}: {done.stderr.strip()}"]
@@ -127,7 +166,7 @@ def make_native(args):
 
 
 def megatron(tpx, name, scratch):
-    kind, settings, _ = families.MEGATRON[name]
+    kind, settings, _ = {**families.MEGATRON, **families.NEWER}[name]
     hf, there, out = (Path(scratch, part) for part in ("hf", "there", "out"))
     families._save(kind, settings, hf)
     done = run(tpx, "reshard", hf, there, "--quiet", "--to", "tp=1", "--format", "torch_dist", *families.PADDED)
@@ -141,6 +180,12 @@ def megatron(tpx, name, scratch):
         other = shutil.copytree(there, Path(scratch, "other"))
         with_args(other, lambda args, changes=changes: args.update(changes))
         faults += is_refused(to_hf(tpx, other, out), out, word)
+    for changes, model_type in FOLLOWED.get(name, []):
+        other = shutil.copytree(there, Path(scratch, model_type))
+        with_args(other, lambda args, changes=changes: args.update(changes))
+        done = to_hf(tpx, other, out)
+        found = json.loads((out / "config.json").read_text())["model_type"] if done.returncode == 0 else done.stderr.strip()
+        faults += [] if found == model_type else [f"{changes} should be of {model_type}: {found}"]
     return faults
 
 
@@ -227,7 +272,7 @@ def parameters(tpx, model_type, config, scratch):
 
 def main(tpx):
     transformers.logging.set_verbosity_error()
-    checks = [(f"{name} out of Megatron's own args", megatron, (name,)) for name in families.MEGATRON]
+    checks = [(f"{name} out of Megatron's own args", megatron, (name,)) for name in (*families.MEGATRON, *families.NEWER)]
     checks += [(f"{name} out of torchtitan's names", titan, (name,)) for name in ("llama", "qwen2", "qwen3", "llama-scaled", "mixtral", "qwen3-moe")]
     checks += [(f"names below {prefix}", wrapped, (prefix,)) for prefix in ("module.", "_orig_mod.", "base_model.model.")]
     checks += [("heads that config.json calls tied", tied, ())]

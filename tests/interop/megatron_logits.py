@@ -20,12 +20,13 @@ from torch.distributed.checkpoint import FileSystemReader  # noqa: E402
 
 import load_megatron  # noqa: E402
 import megatron_model  # noqa: E402
-from families import DENSE, EXPERTS, GLU, LATENT, MEGATRON  # noqa: E402
+from families import DENSE, EXPERTS, GLU, LATENT, MEGATRON, NEWER  # noqa: E402
 from megatron.core import dist_checkpointing, parallel_state, tensor_parallel  # noqa: E402
 from megatron.core.dist_checkpointing.dict_utils import nested_values  # noqa: E402
 from megatron.core.dist_checkpointing.mapping import ShardedObject, apply_factories  # noqa: E402
 from ranks import on_ranks  # noqa: E402
 
+transformer_engine_cpu.allow_sinks()
 TOKENS = torch.arange(3, 3 + 24).reshape(2, 12)
 CLOSE = 1e-4  # of logits whose standard deviation is about 1
 
@@ -57,6 +58,9 @@ MORE = {
     "deepseek-v3-dense": ("DeepseekV3ForCausalLM", {**DEEPSEEK, "first_k_dense_replace": 4, "n_group": 1, "topk_group": 1}, "tp=2,pp=2"),
     "glm-4.5-turned": ("Glm4MoeForCausalLM", {**GLM, "partial_rotary_factor": 1.0, "use_qk_norm": False, "routed_scaling_factor": 2.5, "n_group": 2, "topk_group": 1}, "tp=2"),
 }  # fmt: skip
+
+# Whose layers are Megatron Bridge's own.
+BRIDGE = ("olmoe",)
 
 # Biases that Megatron's one switch for all demands are zeros if the user says so.
 ZEROS = {
@@ -194,7 +198,8 @@ def reshard(tpx, source, out, to, form, *more):
 def convert_all(tpx, scratch, only):
     """Converted checkpoints by layout, and what failed."""
     cases, failed = {(1, 1): {}, (2, 2): {}}, {}
-    families = {**MEGATRON, **MORE, **ZEROS, "deepseek-v3-mtp": MEGATRON["deepseek-v3"]}
+    newer = {name: entry for name, entry in NEWER.items() if name not in BRIDGE}
+    families = {**MEGATRON, **MORE, **ZEROS, "deepseek-v3-mtp": MEGATRON["deepseek-v3"], **newer}
     for family, (kind, settings, layout) in families.items():
         if only and family not in only:
             continue
@@ -205,9 +210,10 @@ def convert_all(tpx, scratch, only):
             # Megatron wants as many prediction layers as args say, so config.json does, too.
             layout = "tp=2"
         local = ["--set", "transformer_impl=local"]
-        for form, to, degrees, more in (
+        ways = (
             ("torch_dist", layout, (1, 1), []), ("torch_dist", "tp=1", (1, 1), local), ("megatron", "tp=1", (1, 1), []), ("megatron", "tp=1", (1, 1), local), ("megatron", "tp=2,pp=2", (2, 2), []),
-        ):  # fmt: skip
+        )  # fmt: skip
+        for form, to, degrees, more in ways if family not in NEWER else (ways[0], ways[3] if family == "gpt-oss" else ways[4]):  # biases of experts want etp=1
             if degrees == (2, 2) and settings.get("num_key_value_heads") == 1:
                 continue
             name = f"{family} to {form} {to}{' local' if more else ''}"

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 import load_megatron  # noqa: F401 (its stand-ins for a GPU come first)
 import megatron.core.tensor_parallel.random as random_states
 from megatron.core import parallel_state
+from megatron.core.fusions.fused_bias_geglu import quick_gelu
 from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt import gpt_layer_specs as specs
 from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
@@ -57,13 +58,19 @@ def transformer_config(args, **layout):
     given["bias_activation_fusion"] = args.bias_gelu_fusion and args.add_bias_linear
     if args.swiglu:
         given.update(activation_func=F.silu, gated_linear_unit=True, bias_activation_fusion=args.bias_swiglu_fusion)
+    if args.quick_geglu:
+        given.update(activation_func=quick_gelu, gated_linear_unit=True, bias_activation_fusion=False)
     if args.squared_relu:
         given["activation_func"] = lambda x: F.relu(x) ** 2
     if args.rope_type is None:
         given.pop("rope_type", None)
     elif not args.multi_latent_attention and args.rope_type != "rope":
         raise ValueError(f"Megatron refuses rope_type {args.rope_type} without latent attention")
-    return kind(**{**given, **MACHINE, **layout})
+    config = kind(**{**given, **MACHINE, **layout})
+    for name, value in vars(args).items():
+        if name.startswith("yarn_"):  # no fields, yet the model asks the configuration for them
+            setattr(config, name, value)
+    return config
 
 
 def _layer_spec(args, config):

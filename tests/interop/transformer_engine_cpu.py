@@ -121,8 +121,11 @@ class _GroupedLinear(_Module):
 class _DotProductAttention(_Module):
     """Causal attention over [sequence, batch, head, channel], grouped queries and sliding windows included."""
 
-    def __init__(self, num_attention_heads, kv_channels, num_gqa_groups=None, softmax_scale=None, window_size=None, **_):
+    def __init__(self, num_attention_heads, kv_channels, num_gqa_groups=None, softmax_scale=None, window_size=None,
+                 softmax_type="vanilla", tp_size=1, **_):  # fmt: skip
         super().__init__()
+        if softmax_type == "learnable":
+            self.softmax_offset = _parameter(num_attention_heads // tp_size, dtype=torch.float32)
         channels = kv_channels[0] if isinstance(kv_channels, tuple) else kv_channels
         self.scale = channels**-0.5 if softmax_scale is None else softmax_scale
         self.window = window_size
@@ -136,7 +139,12 @@ class _DotProductAttention(_Module):
         allowed = distance >= 0
         if self.window is not None and self.window[0] >= 0:
             allowed &= distance <= self.window[0]
-        out = scores.masked_fill(~allowed, float("-inf")).softmax(-1) @ value
+        scores = scores.masked_fill(~allowed, float("-inf"))
+        if hasattr(self, "softmax_offset"):  # a score of its own for nothing
+            nothing = self.softmax_offset.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+            out = torch.cat([scores, nothing], -1).softmax(-1)[..., :-1] @ value
+        else:
+            out = scores.softmax(-1) @ value
         return out.permute(2, 0, 1, 3).flatten(2)
 
 
@@ -176,3 +184,11 @@ def install():
         GroupedLinear=_GroupedLinear, DotProductAttention=_DotProductAttention,
     )  # fmt: skip
     _module("transformer_engine", pytorch=pytorch, common=common, __version__="1.12.0")
+
+
+def allow_sinks():
+    """After megatron.core is imported: these modules have attention sinks, as TransformerEngine has since 2.8."""
+    from megatron.core.extensions import transformer_engine as extension
+
+    at_least = extension.is_te_min_version
+    extension.is_te_min_version = lambda version, *more, **others: version == "2.8.0" or at_least(version, *more, **others)

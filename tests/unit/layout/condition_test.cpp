@@ -20,6 +20,7 @@ const Config known{{"l", std::int64_t{5}},
                    {"kind", std::string{"qwen2"}},
                    {"some", std::string{"1,5,9"}},
                    {"none", std::string{}},
+                   {"kinds", std::string{"full,windowed,full"}},
                    {"mask", std::string{"0,0,1,1,0,1"}}};
 
 std::optional<bool> said(std::string_view condition) {
@@ -56,18 +57,22 @@ TEST_CASE("a condition holds, or not, or is not known") {
                                   "!(l in none)",
                                   "missing & no = 0 | yes",
                                   "nothing | yes",
-                                  "mask[l - 2]"}) {
+                                  "mask[l - 2]",
+                                  "kinds[0] = 'full'",
+                                  "kinds[k - 1] = 'full'",
+                                  "kinds[1] != 'full'"}) {
         CAPTURE(condition);
         CHECK(said(condition) == true);
     }
-    for (const char* condition : {"false", "0", "no", "zero", "!yes", "l < k", "k in some", "mask[4]", "missing & no",
-                                  "no & missing", "none", "no | yes", "l in none", "no if yes | yes"}) {
+    for (const char* condition :
+         {"false", "0", "no", "zero", "!yes", "l < k", "k in some", "mask[4]", "missing & no", "no & missing", "none",
+          "no | yes", "l in none", "no if yes | yes", "kinds[1] = 'full'"}) {
         CAPTURE(condition);
         CHECK(said(condition) == false);
     }
     for (const char* condition :
          {"missing", "nothing", "!missing", "missing & yes", "yes if missing", "mask[6]", "l / 2", "l % 0", "kind < 3",
-          "l in kind", "k[0]", "9223372036854775807 + 1", "'a' < 'b'"}) {
+          "l in kind", "k[0]", "kinds[k] = 'full'", "kinds[missing]", "9223372036854775807 + 1", "'a' < 'b'"}) {
         CAPTURE(condition);
         CHECK(said(condition) == std::nullopt);
     }

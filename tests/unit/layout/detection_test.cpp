@@ -32,4 +32,23 @@ TEST_CASE("of conditions that a bar joins one must hold") {
     CHECK(!found({{"qk_layernorm", true}}));
 }
 
+TEST_CASE("a family that must be told counts only where a model_type names it") {
+    const std::vector<Family> families = parse_families(std::array{FamilySource{"shy.toml", R"(
+        family = "shy"
+        detect.hf = ["shy"]
+        told = true
+        [dims]
+        h = { hf = "hidden_size" }
+        [tensors]
+        norm = "h"
+        [dialects.hf]
+        rules = [["norm.weight", "norm"]]
+    )"}});
+    const std::vector<Tensor> tensors{{"norm.weight", DType::f32, Shape(1, 8)}};
+    CHECK(read(tensors, families, {{"model_type", std::string{"shy"}}}).family != nullptr);
+    CHECK(read(tensors, families, {{"hf_model_type", std::string{"shy"}}}).family != nullptr);
+    CHECK(read(tensors, families, {{"model_type", std::string{"other"}}}).family == nullptr);
+    CHECK(read(tensors, families, {}).family == nullptr);
+}
+
 }  // namespace tpx

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <map>
 
 using namespace tpx;
 
@@ -25,6 +26,9 @@ f = { hf = "ffn" }
 [config.hf]
 model_type = "'base'"
 layers = "l"
+[needed.hf]
+eps = "1e-06"
+theta = "10000"
 [tensors]
 norm = "l h"
 up = "l f h ; tp=f"
@@ -70,6 +74,9 @@ TEST_CASE("a family has what it extends, and what it adds, replaces and leaves o
         e = { hf = "experts" }
         [config.hf]
         model_type = "'more'"
+        [needed.hf]
+        eps = ""
+        theta = "500000"
         [tensors]
         w = "l e f h ; ep=e tp=f opt"
         a = "l h ; tp=h@local opt"
@@ -101,6 +108,7 @@ TEST_CASE("a family has what it extends, and what it adds, replaces and leaves o
     const auto& config = more.config.at("hf");
     CHECK(std::ranges::find(config, "model_type", &ConfigEntry::key)->formula == "'more'");
     CHECK(config.size() == 2);
+    CHECK(more.needed.at("hf") == std::map<std::string, std::string>{{"theta", "500000"}});
 }
 
 TEST_CASE("a file may extend the built-in family whose name it takes; fragments are no families") {
