@@ -164,7 +164,7 @@ private:
             std::set<std::pair<Texts, Texts>> found;
             for (std::size_t k = 0; k < a.size(); ++k) found.emplace(texts(*a[k], key), texts(*b[k], key));
             if (found.size() == 1 || !of_a.contains(key) || !of_b.contains(key)) {
-                compare_texts(prefix + "param_groups." + key, key, texts(of_a, key), texts(of_b, key));
+                compare_texts(prefix + "param_groups." + key, key, texts(of_a, key), texts(of_b, key), true);
                 continue;
             }
             // Groups with the same two values are named together.
@@ -209,10 +209,12 @@ private:
         return keys;
     }
 
-    void compare_texts(const std::string& name, const std::string& key, const Texts& a, const Texts& b) {
+    void compare_texts(const std::string& name, const std::string& key, const Texts& a, const Texts& b,
+                       bool lacks_everywhere = false) {
         const bool parameter = by_parameter_ && formats::is_of_parameters(key);
-        // Parameter by parameter, what is absent was compared as what stands for it.
-        if (a.empty() != b.empty() && (parameter || says_nothing(key, a.empty() ? b : a))) return;
+        if (a.empty() != b.empty() && says_nothing(key, a.empty() ? b : a)) return;
+        // A learning rate stands for where a scheduler began. What no group of a side has is compared elsewhere.
+        if (a.empty() != b.empty() && parameter && (key == "initial_lr" || lacks_everywhere)) return;
         if (!a.empty() && !b.empty() && !parameter) compared_.insert(key);
         if (a == b || (parameter && is_reported(key, text_of(a), text_of(b)))) return;
         const char lacking = a.empty() ? 'A' : b.empty() ? 'B' : '\0';
@@ -226,12 +228,13 @@ private:
                                        .lacking = lacking});
     }
 
-    /// Whether the same two values were found to differ of a parameter; betas are two settings there.
+    /// Whether the same two values were found to differ of a parameter, where what one group lacks has a default; betas
+    /// are two settings there.
     bool is_reported(const std::string& key, const std::string& a, const std::string& b) const {
         const std::string word = key == "betas" ? "beta" : key + " of ";
         return std::ranges::any_of(result_.differences, [&](const Comparison::Difference& known) {
             return known.role == "settings" && known.name.starts_with(word) &&
-                   (key == "betas" || (known.a == a && known.b == b));
+                   (key == "betas" || ((a.empty() || known.a == a) && (b.empty() || known.b == b)));
         });
     }
 

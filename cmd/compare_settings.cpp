@@ -57,6 +57,29 @@ std::vector<Setting> stored_settings(const Member& a, std::span<const SettingGro
     return stored;
 }
 
+/// Adds the settings that one side stores and the other does not; the learning rate stands for initial_lr.
+void add_lacking(const Member& a, const Member& b, const SettingGroups& groups, Comparison& result) {
+    if (groups.a.empty() || groups.b.empty()) return;
+    for (const std::string_view key : {"lr", "betas", "eps", "weight_decay"}) {
+        const bool in_a = stores(a, groups.a, key);
+        if (in_a == stores(b, groups.b, key)) continue;
+        std::set<std::string> texts;
+        for (const SettingGroup& group : in_a ? groups.a : groups.b)
+            if (const auto found = group.settings.find(key); found != group.settings.end())
+                texts.insert(found->second.begin(), found->second.end());
+        const std::string text = fmt::format("{}", fmt::join(texts, "; "));
+        const char lacking = in_a ? 'B' : 'A';
+        result.differences.push_back({.role = "settings",
+                                      .name = fmt::format("param_groups.{}", key),
+                                      .canonical = "",
+                                      .a = in_a ? text : "",
+                                      .b = in_a ? "" : text,
+                                      .cause = fmt::format("{} lacks it", lacking),
+                                      .value = true,
+                                      .lacking = lacking});
+    }
+}
+
 /// The settings of one checkpoint by what parameters are compared by.
 class Settings {
 public:
@@ -178,6 +201,7 @@ bool compare_settings(const Member& a, const Member& b, const SettingGroups& gro
     if (several(groups.a) && several(groups.b)) return false;
     const bool known = !of_a.of_parameters().empty() && !of_b.of_parameters().empty();
     if (!known && !groups.a.empty() && !groups.b.empty()) return false;
+    add_lacking(a, b, groups, result);
     const std::vector<Setting> stored = stored_settings(a, groups.a, b, groups.b);
     std::map<std::array<std::string, 3>, Found> found;
     for (const auto& [name, settings] : of_a.of_parameters()) {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -66,6 +67,25 @@ void check_output_files(const PlanOptions& options, const PlanReport& report) {
                         *file};
         if (file == &options.output && size_of_file(*file) > 0 && !formats::is_plan_file(*file))
             throw Error{Exit::usage, "{} {}: exists and is no plan; remove it, or choose another name", option, *file};
+    }
+}
+
+void check_outputs_apart(std::initializer_list<OutputFile> outputs, const ReadRecord& record) {
+    std::map<Id, std::string> used;  // what each file is
+    for (const auto& [path, file] : record.files()) used.emplace(Id{file.device, file.inode}, "overwrite an input");
+    std::map<std::string, std::string> names;
+    for (const OutputFile& output : outputs) {
+        if (output.file.empty()) continue;
+        const std::optional<Id> id = id_of(output.file);
+        const auto known = id ? used.find(*id) : used.end();
+        const std::string name = fs::absolute(output.file).lexically_normal().string();
+        const auto twin = names.find(name);
+        if (known != used.end() || (twin != names.end() && !name.starts_with("/dev/")))
+            throw Error{Exit::usage, "{} {}: would {}; choose another name", output.option, output.file,
+                        known != used.end() ? known->second : twin->second};
+        const std::string what = fmt::format("overwrite the output of {}", output.option);
+        if (id) used.emplace(*id, what);
+        names.emplace(name, what);
     }
 }
 

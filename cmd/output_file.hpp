@@ -2,6 +2,10 @@
 #pragma once
 
 #include "cmd/planning.hpp"
+#include "lib/core/read_record.hpp"
+
+#include <initializer_list>
+#include <string>
 
 namespace tpx::cli {
 
@@ -9,5 +13,15 @@ namespace tpx::cli {
 /// folder, or one that an option names; and for a plan in the place of a file that is no plan. Pipes and devices are
 /// no files. Nothing is changed.
 void check_output_files(const PlanOptions& options, const PlanReport& report);
+
+/// An option that names a file to write, and that name; an empty one is not written.
+struct OutputFile {
+    const char* option;
+    const std::string& file;
+};
+
+/// Throws Error (usage) when one of `outputs` is a file that was read since `record` began, whatever it is called, or
+/// is the same file as another output. Pipes and devices are no files. Nothing is changed.
+void check_outputs_apart(std::initializer_list<OutputFile> outputs, const ReadRecord& record);
 
 }  // namespace tpx::cli

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
@@ -242,9 +243,11 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     if (!is_first_rank()) return;
     if (options.from_log) return print_log_as_csv(options, out);
     Findings found;
+    const ReadRecord record;
     found.model = formats::read_throughput_model(options.model);
     found.prior = formats::belief_before(found.model);
     found.runs = runs_of(options, found.model);
+    check_outputs_apart({{"--output", options.output}}, record);
     const int suggest = whole_number(options.suggest, "--suggest", 0, 1, 100);
     if (!options.hold_out.empty())
         return print_hold_out(found, whole_number(options.hold_out, "--hold-out", 0, 1, 10000), out);

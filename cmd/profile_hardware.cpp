@@ -3,6 +3,7 @@
 
 #include "cmd/hardware_survey.hpp"
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
 #include "cmd/ranks.hpp"
 #include "formats/plan/hosts_file.hpp"
@@ -77,8 +78,10 @@ Exit measure(const mpi::Comm& comm, const ProfileHardwareOptions& options, Outpu
     SurveyOptions survey;
     // What would only be noticed at the end must not cost the time.
     mpi::all_or_none(comm, [&] {
+        const ReadRecord record;
         survey = survey_options(options);
         if (!options.compare.empty()) formats::read_hardware(options.compare);
+        check_outputs_apart({{"--output", options.output}, {"--html", options.html}}, record);
         if (survey.disk && !path_is_directory(survey.folder))
             throw failure("{}: there is no such folder", survey.folder);
         if (comm.rank() != 0) return;
@@ -100,7 +103,11 @@ Exit measure(const mpi::Comm& comm, const ProfileHardwareOptions& options, Outpu
 void run_profile_hardware(const ProfileHardwareOptions& options, Output& out) {
     if (!options.show.empty()) {
         if (!out.speaks()) return;
-        const Exit exit = report(options, formats::read_hardware(options.show), out);
+        const ReadRecord record;
+        const Hardware hardware = formats::read_hardware(options.show);
+        if (!options.compare.empty()) formats::read_hardware(options.compare);
+        check_outputs_apart({{"--output", options.output}, {"--html", options.html}}, record);
+        const Exit exit = report(options, hardware, out);
         if (exit != Exit::success) throw Finished{exit};
         return;
     }

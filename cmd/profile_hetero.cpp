@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
 #include "formats/profile/gpu_profile_file.hpp"
 #include "formats/profile/table.hpp"
@@ -94,7 +95,9 @@ void print_text(const std::vector<GpuProfile>& profiles, const HeteroAssignment&
 
 void run_profile_hetero(const ProfileHeteroOptions& options, Output& out) {
     if (!is_first_rank()) return;
+    const ReadRecord record;
     const std::vector<GpuProfile> profiles = profiles_of(options);
+    check_outputs_apart({{"--output", options.output}}, record);
     const int batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
     double communication = 0;
     if (!options.communication.empty()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/curve_chart.hpp"
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
@@ -143,7 +144,9 @@ void predict_curve(const ProfilePredictOptions& options, const Job& job, Output&
 
 void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     if (!is_first_rank()) return;
+    const ReadRecord record;
     const formats::ThroughputModel model = formats::read_throughput_model(options.model);
+    check_outputs_apart({{"--svg", options.svg}, {"--html", options.html}}, record);
     const Job job = job_of(options, model, out);
     if (!options.curve.empty()) return predict_curve(options, job, out);
     for (const auto& [option, value] :

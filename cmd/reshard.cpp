@@ -67,23 +67,25 @@ void check_archives(const mpi::Comm& comm, const ReshardOptions& options) {
         throw mpi::AgreedError{failure("{} ({})", damaged[0], counted(damaged.size(), "damaged archive"))};
 }
 
+/// Reads the digests that were recorded for the source, before `record` of what is read is sealed: all ranks must have
+/// the same ones, and they must not change.
+void read_recorded(const ReshardOptions& options, ReshardJob& job) {
+    const std::string file = name_of_file(options.checkpoint);
+    job.recorded = formats::read_digests(job.opened.source.checkpoint.catalogue, file);
+    if (!job.recorded) return;
+    // What is dropped is checked nevertheless: the digests are of all.
+    if (!options.drop.empty()) job.whole = open_checkpoint(options.checkpoint, options);
+    const Catalogue& catalogue = (job.whole ? *job.whole : job.opened).source.checkpoint.catalogue;
+    job.recorded_files = formats::files_as_tensors(catalogue, file, *job.recorded);
+}
+
 /// Digests that were recorded for the source must still hold: nobody wants damage carried over.
-void check_record(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job, const ExecOptions& exec) {
-    std::optional<formats::RecordedDigests> record;
-    std::string file;
-    mpi::all_or_none(comm, [&] {
-        file = name_of_file(options.checkpoint);
-        record = formats::read_digests(job.opened.source.checkpoint.catalogue, file);
-    });
-    if (!record) return;
-    // What is dropped is checked nevertheless: the record is of all.
-    Opened whole;
-    if (!options.drop.empty()) mpi::all_or_none(comm, [&] { whole = open_checkpoint(options.checkpoint, options); });
-    formats::Source& source = options.drop.empty() ? job.opened.source : whole.source;
-    Catalogue files;
-    mpi::all_or_none(comm, [&] { files = formats::files_as_tensors(source.checkpoint.catalogue, file); });
+void check_record(const mpi::Comm& comm, ReshardJob& job, const ExecOptions& exec) {
+    if (!job.recorded) return;
+    formats::Source& source = (job.whole ? *job.whole : job.opened).source;
     const Digested now = digest_all(comm, source, exec);
-    const std::vector<std::string> differences = compare_with_record(comm, files, now, *record, exec);
+    const std::vector<std::string> differences =
+        compare_with_record(comm, job.recorded_files, now, *job.recorded, exec);
     if (differences.empty()) return;
     throw mpi::AgreedError{failure("{}: {} ({} differences from {})",
                                    job.opened.source.checkpoint.catalogue.directory.string(), differences[0],
@@ -169,11 +171,11 @@ std::string text_of(const ReshardOptions& options, const ReshardJob& job) {
     const auto flag = [](bool given, std::string_view name) { return given ? fmt::format(" --{}", name) : ""; };
     return fmt::format(
         "output {}, layout {}, format {}, dialect '{}', dtype '{}', drop '{}', memory {}, shard size {}, "
-        "options{}{}{}{}{}",
+        "hardware '{}', options{}{}{}{}{}",
         options.output, to_string(job.target.layout), formats::name(job.target.format), job.target.dialect,
-        options.dtype, options.drop, size(options.memory), size(options.shard_size), flag(options.force, "force"),
-        flag(options.verify, "verify"), flag(options.dry_run, "dry-run"), flag(options.allow_missing, "allow-missing"),
-        flag(options.masters, "masters"));
+        options.dtype, options.drop, size(options.memory), size(options.shard_size), options.hardware,
+        flag(options.force, "force"), flag(options.verify, "verify"), flag(options.dry_run, "dry-run"),
+        flag(options.allow_missing, "allow-missing"), flag(options.masters, "masters"));
 }
 
 /// All that is read, so that no output takes its place.
@@ -200,9 +202,8 @@ void limit_modes(const mpi::Comm& comm, const ReshardOptions& options, const Res
     ::umask(::umask(0777) | static_cast<mode_t>(std::stoul(bits)));
 }
 
-PartialDirectory make_partial(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
-                              const ReadRecord& record) {
-    auto replaceable = std::make_shared<formats::Replaceable>(sources_of(options, job, record), job.conversion.draft);
+PartialDirectory make_partial(const mpi::Comm& comm, const ReshardOptions& options,
+                              const std::shared_ptr<formats::Replaceable>& replaceable) {
     return {
         comm,
         {.out = options.output,
@@ -243,7 +244,10 @@ void or_discard(const mpi::Comm& comm, PartialDirectory& partial, Body&& body) {
 /// Opens the checkpoint and plans the job, the same on all ranks.
 ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, ReadRecord& record) {
     ReshardJob job;
-    mpi::all_or_none(comm, [&] { job = prepare(options); });
+    mpi::all_or_none(comm, [&] {
+        job = prepare(options);
+        if (!options.dry_run) read_recorded(options, job);
+    });
     record.seal();
     require_same(comm, claims_of_job(text_of(options, job), record, job.opened.source, job.conversion, job.moves));
     if (job.conversion.dropped_copies.empty()) return job;
@@ -259,7 +263,7 @@ void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job,
           const std::filesystem::path& directory, const StopSignals& signals, Output& out, Done& done) {
     ExecOptions exec{.cancelled = &signals.signal()};
     if (options.memory) exec.memory = buffers_within(comm, *options.memory);
-    check_record(comm, options, job, exec);
+    check_record(comm, job, exec);
     done.report = move(comm, job, directory, exec, out);
     if (options.verify)
         done.verified = check_written(comm, job.conversion, job.opened.source.checkpoint.catalogue,
@@ -278,6 +282,11 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Output& out) {
     mpi::all_or_none(comm, [&] {
         if (!options.hardware.empty()) job.rates = formats::read_hosts(options.hardware);
     });
+    const auto replaceable =
+        std::make_shared<formats::Replaceable>(sources_of(options, job, record), job.conversion.draft);
+    mpi::all_or_none(comm, [&] {
+        if (comm.rank() == 0) replaceable->check_place(options.output);
+    });
     if (options.dry_run) {
         report(job, given, std::nullopt, out);
         return Exit::success;
@@ -285,7 +294,7 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Output& out) {
     const StopSignals signals;
     if (options.verify) check_archives(comm, options);
     limit_modes(comm, options, job, record);
-    PartialDirectory partial = make_partial(comm, options, job, record);
+    PartialDirectory partial = make_partial(comm, options, replaceable);
     for (const std::string& note : partial.notes()) out.note("{}", note);
     Done done{.said = partial.notes()};
     Published published;

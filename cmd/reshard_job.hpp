@@ -4,10 +4,12 @@
 #include "cmd/commands.hpp"
 #include "cmd/reading.hpp"
 #include "formats/conversion.hpp"
+#include "formats/digests_file.hpp"
 #include "lib/change/hosts.hpp"
 #include "lib/change/moves.hpp"
 #include "lib/core/file.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace tpx::cli {
@@ -18,8 +20,11 @@ struct ReshardJob {
     formats::Target target;
     formats::Conversion conversion;
     Moves moves;
-    Fd zeros;                 ///< what stands in for missing pieces, if that was asked for
-    std::vector<Host> rates;  ///< of hosts, as --hardware says
+    Fd zeros;                                          ///< what stands in for missing pieces, if that was asked for
+    std::vector<Host> rates;                           ///< of hosts, as --hardware says
+    std::optional<formats::RecordedDigests> recorded;  ///< of the source, if verify --write recorded any
+    std::optional<Opened> whole;                       ///< with --drop and digests: the source with what is dropped
+    Catalogue recorded_files;                          ///< the source's files that these digests are of
 };
 
 /// The job that `options` ask for, or that their plan file describes. Nothing is written. Throws Error "CKPT: cause"

@@ -2,6 +2,7 @@
 #include "cmd/simulate.hpp"
 
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
 #include "cmd/progress.hpp"
 #include "formats/trace/cluster_file.hpp"
@@ -150,7 +151,13 @@ void run_simulate(const SimulateOptions& options, Output& out) {
         throw Error{Exit::usage, "TRACE and --generate exclude each other"};
     const std::vector<const PolicyInfo*> chosen = policies_of(options.policies);
     if (!options.sweep.empty()) return run_sweep(options, chosen, out);
+    const ReadRecord record;
     const Setup setup = setup_of(options, out);
+    check_outputs_apart({{"--write-trace", options.write_trace},
+                         {"--jobs", options.jobs},
+                         {"--timeline", options.timeline},
+                         {"--report", options.report}},
+                        record);
     const std::vector<TraceJob>& jobs = setup.trace.jobs;
     if (!options.write_trace.empty()) write_file(options.write_trace, trace_csv(jobs, setup.cluster));
     std::vector<Played> played;

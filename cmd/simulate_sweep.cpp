@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/html_page.hpp"
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
 #include "cmd/progress.hpp"
 #include "cmd/simulate.hpp"
@@ -160,7 +161,9 @@ void run_sweep(const SimulateOptions& options, std::span<const PolicyInfo* const
                                       {&options.timeline, "--timeline"},
                                       {&options.write_trace, "--write-trace"}})
         if (!value->empty()) throw Error{Exit::usage, "{} and --sweep exclude each other", name};
+    const ReadRecord record;
     std::vector<Point> points = points_of(options, out);
+    check_outputs_apart({{"--report", options.report}}, record);
     play_all(points, chosen, out);
     const ordered_json json = to_json(options, points);
     if (!options.report.empty()) {

@@ -57,6 +57,29 @@ std::filesystem::path folder_of(const Catalogue& catalogue) {
     return catalogue.directory.empty() ? "." : catalogue.directory;
 }
 
+/// The files of the catalogue, `file`, and without one all other regular files of the folder but records of digests.
+std::set<std::filesystem::path> all_files(const Catalogue& catalogue, const std::string& file) {
+    std::set<std::filesystem::path> paths = files_of(catalogue, file);
+    const std::filesystem::path folder = folder_of(catalogue);
+    if (!file.empty()) return paths;
+    for (const std::string& name : list_directory(folder))
+        if (!is_record(name) && path_is_file(folder / name)) paths.insert(name);
+    return paths;
+}
+
+Catalogue as_tensors(const Catalogue& catalogue, const std::set<std::filesystem::path>& paths) {
+    Catalogue files{.directory = catalogue.directory};
+    for (const auto& path : paths) {
+        const auto number = static_cast<std::uint32_t>(files.files.size());
+        const std::uint64_t size = size_of_file(catalogue.directory / path);
+        files.files.push_back({path, size});
+        files.tensors.push_back({path.string(), DType::u8, {static_cast<Index>(size)}});
+        files.pieces.push_back(
+            {.tensor = number, .file = number, .box = {{0, static_cast<Index>(size)}}, .strides = {1}});
+    }
+    return files;
+}
+
 }  // namespace
 
 std::filesystem::path digests_path(const std::filesystem::path& directory, const std::string& file) {
@@ -99,22 +122,15 @@ std::vector<std::string> dangling_links(const Catalogue& catalogue) {
 }
 
 Catalogue files_as_tensors(const Catalogue& catalogue, const std::string& file) {
-    std::set<std::filesystem::path> paths = files_of(catalogue, file);
-    const std::filesystem::path folder = folder_of(catalogue);
-    if (file.empty()) {
-        for (const std::string& name : list_directory(folder))
-            if (!is_record(name) && path_is_file(folder / name)) paths.insert(name);
-    }
-    Catalogue files{.directory = catalogue.directory};
-    for (const auto& path : paths) {
-        const auto number = static_cast<std::uint32_t>(files.files.size());
-        const std::uint64_t size = size_of_file(catalogue.directory / path);
-        files.files.push_back({path, size});
-        files.tensors.push_back({path.string(), DType::u8, {static_cast<Index>(size)}});
-        files.pieces.push_back(
-            {.tensor = number, .file = number, .box = {{0, static_cast<Index>(size)}}, .strides = {1}});
-    }
-    return files;
+    return as_tensors(catalogue, all_files(catalogue, file));
+}
+
+Catalogue files_as_tensors(const Catalogue& catalogue, const std::string& file, const RecordedDigests& digests) {
+    std::set<std::filesystem::path> recorded;
+    for (const auto& entry : digests.files) recorded.insert(entry.path);
+    std::set<std::filesystem::path> paths = all_files(catalogue, file);
+    std::erase_if(paths, [&](const auto& path) { return !recorded.contains(path); });
+    return as_tensors(catalogue, paths);
 }
 
 }  // namespace tpx::formats

@@ -52,6 +52,9 @@ void write_digests(const std::filesystem::path& path, const RecordedDigests& dig
 /// regular files of its folder as well.
 Catalogue files_as_tensors(const Catalogue& catalogue, const std::string& file = "");
 
+/// The same for those of these files that `digests` has.
+Catalogue files_as_tensors(const Catalogue& catalogue, const std::string& file, const RecordedDigests& digests);
+
 /// Links in the folder of a checkpoint that lead nowhere.
 std::vector<std::string> dangling_links(const Catalogue& catalogue);
 

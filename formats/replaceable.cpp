@@ -125,18 +125,39 @@ void Replaceable::check(const fs::path& occupant) {
     approved_ = std::move(entries);
 }
 
-void Replaceable::check_apart(const fs::path& occupant) const {
+void Replaceable::check_place(const fs::path& out) const {
+    if (path_exists(out)) {
+        try {
+            return check_paths(out);
+        } catch (const Error& reason) {
+            throw failure("{}: exists, and --force cannot replace it: {}", out.string(), reason.what());
+        }
+    }
+    const fs::path parent = out.has_parent_path() ? out.parent_path() : fs::path{"."};
+    if (!path_is_directory(parent)) return;  // the error names it where OUT is made
+    const std::vector<Id> above = ids_upwards(parent);
+    for (const fs::path& source : sources_)
+        if (path_is_directory(source) && contains(above, id_of(source)))
+            throw failure("{}: is inside the input {}; choose an output path outside it", out.string(),
+                          source.string());
+}
+
+void Replaceable::check_paths(const fs::path& occupant) const {
     const std::vector<Id> above = ids_upwards(occupant);
-    std::set<Id> sources;
     for (const fs::path& source : sources_) {
         const std::vector<Id> around = ids_upwards(source);
         if (around.front() == above.front()) throw failure("it is the input {}", source.string());
         if (contains(around, above.front())) throw failure("it contains the input {}", source.string());
         if (path_is_directory(source) && contains(above, around.front()))
             throw failure("it is inside the input {}", source.string());
-        sources.insert(around.front());
     }
+}
+
+void Replaceable::check_apart(const fs::path& occupant) const {
+    check_paths(occupant);
     if (!path_is_directory(occupant)) return;
+    std::set<Id> sources;
+    for (const fs::path& source : sources_) sources.insert(id_of(source));
     // A bind mount or a hard link is found by neither of the paths.
     for (const Entry& entry : list(occupant))
         if (sources.contains(entry.id)) throw failure("it contains the input '{}'", entry.path.string());

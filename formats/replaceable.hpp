@@ -25,6 +25,10 @@ public:
     /// contain either.
     void check(const std::filesystem::path& occupant);
 
+    /// Throws Error "OUT: cause" when `out` would lie in a folder that is read, whether it exists or not, and when it
+    /// is a source or contains one. Reads no folder, so that even a large one is refused at once.
+    void check_place(const std::filesystem::path& out) const;
+
 private:
     using Id = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
     struct Entry {
@@ -37,6 +41,7 @@ private:
     };
 
     void check_apart(const std::filesystem::path& occupant) const;
+    void check_paths(const std::filesystem::path& occupant) const;
     void check_file(const std::filesystem::path& occupant) const;
     void check_entries(const std::filesystem::path& folder, const std::vector<Entry>& entries) const;
     static std::vector<Entry> list(const std::filesystem::path& folder);

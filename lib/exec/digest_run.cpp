@@ -84,14 +84,18 @@ private:
     SourceFiles files_;
 };
 
+// The tensors as their digests are taken; empty where none is cast, as a copy of a million of them takes 100 MB.
 std::vector<Tensor> cast_tensors(std::span<const Tensor> tensors, std::span<const DType> dtypes) {
-    std::vector<Tensor> result{tensors.begin(), tensors.end()};
-    for (std::size_t t = 0; t < result.size(); ++t) {
-        Tensor& tensor = result[t];
-        if (itemsize(tensor.dtype) == 0)
-            throw failure("tensor '{}': elements of {} are no whole bytes", tensor.name, name(tensor.dtype));
-        if (can_cast(tensor.dtype, dtypes[t])) tensor.dtype = dtypes[t];
+    bool same = true;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        if (itemsize(tensors[t].dtype) == 0)
+            throw failure("tensor '{}': elements of {} are no whole bytes", tensors[t].name, name(tensors[t].dtype));
+        same = same && tensors[t].dtype == dtypes[t];
     }
+    if (same) return {};
+    std::vector<Tensor> result{tensors.begin(), tensors.end()};
+    for (std::size_t t = 0; t < result.size(); ++t)
+        if (can_cast(result[t].dtype, dtypes[t])) result[t].dtype = dtypes[t];
     return result;
 }
 
@@ -139,13 +143,14 @@ std::vector<Digest> digests_as(const mpi::Comm& comm, const Side& side, std::spa
     std::vector<std::uint64_t> crcs(side.pieces.size());
     std::vector<std::unique_ptr<Reader>> readers;
     Fitted fitted;
+    moves.reserve(side.pieces.size());
     for (std::uint32_t k = 0; k < side.pieces.size(); ++k) moves.push_back({k, k, side.pieces[k].box});
     mpi::all_or_none(comm, [&] {
         tensors = cast_tensors(side.tensors, dtypes);
         check_lengths(comm, side, std::vector<bool>(side.pieces.size(), true), files);
         fitted = fit(options, files);
     });
-    const Job job{moves, side, {tensors, side.pieces}, files, crcs};
+    const Job job{moves, side, {tensors.empty() ? side.tensors : tensors, side.pieces}, files, crcs};
     mpi::all_or_none(comm, [&] {
         for (int k = 0; k < fitted.options.threads; ++k)
             readers.push_back(std::make_unique<Reader>(job, fitted.memory));

@@ -13,8 +13,15 @@ struct Tiler::Group {
     Box box;
     Strides least;  // over all pieces that take part
     Strides most;
-    std::pair<std::uint32_t, std::uint64_t> begin;  // the first byte that is read: file and offset
-    bool decoded = false;                           // piece by piece
+    bool decoded = false;  // piece by piece
+};
+
+// Which moves each tensor has, and in which order tensors are read. Of a million tensors, this and one Group at a time
+// take far less memory than all groups.
+struct Tiler::Order {
+    std::vector<std::uint32_t> first;    // by tensor, and one more: its first place in `moves`
+    std::vector<std::uint32_t> moves;    // by tensor; none that is empty
+    std::vector<std::uint32_t> tensors;  // that have moves, by the first byte that is read: file and offset
 };
 
 // Where a box is cut in two.
@@ -58,33 +65,45 @@ Tiler::Tiler(const Moves& moves, const Side& source, const Side& target, const T
 
 void Tiler::for_each(int rank, int ranks, const std::function<bool(Tile&&)>& visit) const {
     Walk walk{rank, ranks, std::max<std::uint64_t>(bytes_, 1), 0, visit};
-    for (const Group& group : groups()) {
+    const Order order = order_of_moves();
+    for (const std::uint32_t tensor : order.tensors) {
+        const auto first = order.moves.begin() + order.first[tensor];
+        const auto last = order.moves.begin() + order.first[tensor + 1];
+        const Group group = group_of({first, last});
         if (!cut(walk, group, group.box, group.moves)) return;
     }
 }
 
-std::vector<Tiler::Group> Tiler::groups() const {
-    std::vector<std::vector<std::uint32_t>> moves(target_.tensors.size());
+Tiler::Order Tiler::order_of_moves() const {
+    Order order;
+    order.first.resize(target_.tensors.size() + 1);
+    const auto is_wanted = [&](std::uint32_t k) { return !tpx::empty(moves_[k].box); };
+    for (std::uint32_t k = 0; k < moves_.size(); ++k) order.first[target_of(k).tensor + 1] += is_wanted(k);
+    std::partial_sum(order.first.begin(), order.first.end(), order.first.begin());
+    order.moves.resize(order.first.back());
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> begins(target_.tensors.size());
+    std::vector<std::uint32_t> filled(target_.tensors.size());
     for (std::uint32_t k = 0; k < moves_.size(); ++k) {
-        if (!empty(moves_[k].box)) moves[target_of(k).tensor].push_back(k);
+        if (!is_wanted(k)) continue;
+        const std::uint32_t tensor = target_of(k).tensor;
+        const std::pair begin{source_of(k).file, source_of(k).offset};
+        begins[tensor] = filled[tensor] == 0 ? begin : std::min(begins[tensor], begin);
+        order.moves[order.first[tensor] + filled[tensor]++] = k;
     }
-    std::vector<Group> groups;
-    for (auto& of_tensor : moves) {
-        if (!of_tensor.empty()) groups.push_back(group_of(std::move(of_tensor)));
-    }
-    std::ranges::stable_sort(groups, {}, &Group::begin);
-    return groups;
+    for (std::uint32_t tensor = 0; tensor < filled.size(); ++tensor)
+        if (filled[tensor] > 0) order.tensors.push_back(tensor);
+    std::ranges::stable_sort(order.tensors, {}, [&](std::uint32_t tensor) { return begins[tensor]; });
+    return order;
 }
 
 Tiler::Group Tiler::group_of(std::vector<std::uint32_t> moves) const {
     const Move& first = moves_[moves.front()];
     const Piece& piece = source_of(moves.front());
-    Group group{{}, first.box, piece.strides, piece.strides, {piece.file, piece.offset}};
+    Group group{{}, first.box, piece.strides, piece.strides};
     for (std::uint32_t move : moves) {
         const Piece& source = source_of(move);
         const Piece& target = target_of(move);
         group.box = bounding(group.box, moves_[move].box);
-        group.begin = std::min(group.begin, {source.file, source.offset});
         group.decoded = group.decoded || (source.file < limits_.decoded.size() && limits_.decoded[source.file]);
         for (int k = 0; k < group.box.size(); ++k) {
             group.least[k] = std::min({group.least[k], source.strides[k], target.strides[k]});

@@ -55,7 +55,8 @@ private:
     struct Group;
     struct Walk;
 
-    std::vector<Group> groups() const;
+    struct Order;
+    Order order_of_moves() const;
     Group group_of(std::vector<std::uint32_t> moves) const;
     bool cut(Walk& walk, const Group& group, const Box& box, const std::vector<std::uint32_t>& moves) const;
     struct Place;

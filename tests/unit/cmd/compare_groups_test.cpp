@@ -91,3 +91,19 @@ TEST_CASE("a setting that one side lacks is listed") {
     CHECK(found.differences[0].lacking == 'B');
     CHECK(found.differences[0].name == "param_groups.betas");
 }
+
+TEST_CASE("a setting that one of several groups lacks is a difference, also of its usual value") {
+    const auto groups = [](std::vector<std::pair<std::string, std::string>> second) {
+        second.emplace_back("params", "[1]");
+        return std::vector{group("optimizer", "0", {{"eps", "1e-08"}, {"lr", "0.1"}, {"params", "[0]"}}),
+                           group("optimizer", "1", std::move(second))};
+    };
+    const auto whole = groups({{"eps", "1e-08"}, {"lr", "0.1"}});
+    for (const bool by_parameter : {false, true}) {
+        const cli::Comparison lacking = compare(whole, groups({{"lr", "0.1"}}), by_parameter);
+        REQUIRE(lacking.differences.size() == 1);
+        CHECK(lacking.differences[0].name == "param_groups.1.eps");
+        CHECK(lacking.differences[0].lacking == 'B');
+    }
+    CHECK(compare(whole, groups({{"eps", "1e-08"}, {"lr", "0.1"}, {"initial_lr", "0.1"}}), true).equal());
+}
