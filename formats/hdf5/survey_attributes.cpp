@@ -50,7 +50,7 @@ bool read_content(hid_t attribute, std::size_t count, AttributeValue& value) {
             if (H5Tget_class(type.get()) == H5T_ENUM) {
                 // Enumerations convert to nothing but themselves; h5py's bool is one.
                 std::vector<std::int8_t> bytes(count);
-                if (H5Tget_size(type.get()) != 1 || H5Aread(attribute, type.get(), bytes.data()) < 0) return false;
+                if (H5Aread(attribute, type.get(), bytes.data()) < 0) return false;
                 std::ranges::copy(bytes, value.integers.begin());
                 return true;
             }
@@ -70,8 +70,9 @@ AttributeValue::Kind kind_of(hid_t attribute) {
         case H5T_STRING:
             return AttributeValue::Kind::texts;
         case H5T_INTEGER:
-        case H5T_ENUM:
             return AttributeValue::Kind::integers;
+        case H5T_ENUM:
+            return H5Tget_size(type.get()) == 1 ? AttributeValue::Kind::integers : AttributeValue::Kind::other;
         case H5T_FLOAT:
             return AttributeValue::Kind::reals;
         default:
@@ -79,22 +80,25 @@ AttributeValue::Kind kind_of(hid_t attribute) {
     }
 }
 
-AttributeValue read_attribute(hid_t attribute, const char* name) {
-    AttributeValue value{.name = name, .kind = kind_of(attribute)};
+/// False when its content cannot be read; content that has no place in an AttributeValue makes it one of kind other.
+bool read_attribute(hid_t attribute, AttributeValue& value) {
+    value.kind = kind_of(attribute);
     const Space space{H5Aget_space(attribute)};
     const hssize_t count = H5Sget_simple_extent_npoints(space.get());
     const int axes = H5Sget_simple_extent_ndims(space.get());
     value.is_list = axes == 1;
     const bool can_be_kept = count >= 0 && count <= static_cast<hssize_t>(most_items) && axes <= 1;
-    if (can_be_kept && (count == 0 || read_content(attribute, static_cast<std::size_t>(count), value))) return value;
-    value = {.name = name, .kind = AttributeValue::Kind::other};
-    return value;
+    if (!can_be_kept) value.kind = AttributeValue::Kind::other;
+    if (value.kind == AttributeValue::Kind::other || count == 0) return true;
+    return read_content(attribute, static_cast<std::size_t>(count), value);
 }
 
 herr_t add_attribute(hid_t object, const char* name, const H5A_info_t*, void* list) {
     const Attribute attribute{H5Aopen(object, name, H5P_DEFAULT)};
     if (!attribute) return -1;
-    static_cast<Attributes*>(list)->push_back(read_attribute(attribute.get(), name));
+    AttributeValue value{.name = name};
+    if (!read_attribute(attribute.get(), value)) return -1;
+    static_cast<Attributes*>(list)->push_back(std::move(value));
     return 0;
 }
 

@@ -216,8 +216,9 @@ Published PartialDirectory::commit_as(const std::string& file) {
         } else if (!old.empty()) {
             remove_old(old, result);
         }
-        if (!file.empty() && ::rmdir(path_.c_str()) != 0 && result.fault.empty())
-            result.fault = fmt::format("{0}: {1}; remove {0}", path_.string(), std::strerror(errno));
+        if (!file.empty() && ::rmdir(path_.c_str()) != 0)
+            result.fault += fmt::format("{0}{1}: {2}; remove {1}", result.fault.empty() ? "" : "; ", path_.string(),
+                                        std::strerror(errno));
     }
     mpi::broadcast(comm_, result.fault);
     return result;

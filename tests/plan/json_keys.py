@@ -12,9 +12,9 @@ def keys(value):
             yield from keys(item)
     if isinstance(value, dict):
         for key, item in value.items():
-            # The keys below roles are the names of roles.
+            # The keys below these are data: names of roles, numbers of copies.
             yield key
-            yield from keys(list(item.values()) if key == "roles" else item)
+            yield from keys(list(item.values()) if key in ("roles", "bytes_by_copies") else item)
 
 
 page = open(sys.argv[1]).read()

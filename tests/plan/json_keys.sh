@@ -19,6 +19,7 @@ print() {
 }
 print "$ckpt" --to tp=4 --hosts 4x1 --state-in memory
 print --model gpt3-1.3b --from tp=4 --to tp=4,dp=2 --hosts 2x4
+print --model gpt3-1.3b --from tp=4 --to tp=4,dp=2 --hosts 2x4 --survive
 print "$ckpt" --to tp=4 --hosts 4x1 --state-in memory --list
 print --model mixtral-8x22b --from tp=2,ep=4,dp=4 --to tp=2,ep=2,dp=2 --hosts 4x2 --list
 print "$ckpt" --check "$scratch/change.plan"
