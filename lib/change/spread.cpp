@@ -75,6 +75,13 @@ struct Amount {
     auto key() const { return std::tuple{holders, needers, recut}; }
 };
 
+/// What of one layer and one expert the same owners have.
+struct Profile {
+    Owners at;
+    std::uint32_t tensor = 0;
+    std::uint64_t elements = 0;
+};
+
 /// Adds up what has the same key; `items` become sorted by it, and name the lowest tensor.
 template <class Item, class Key>
 void add_up(std::vector<Item>& items, Key key) {
@@ -89,6 +96,38 @@ void add_up(std::vector<Item>& items, Key key) {
     items.resize(kept);
 }
 
+/// Sets of ranks as sets of their groups, which get numbers when they are first asked for.
+class GroupSets {
+public:
+    GroupSets(const RankSets& ranks, std::span<const std::int32_t> group_of) : ranks_{ranks}, group_of_{group_of} {}
+
+    std::uint32_t number(std::uint32_t ranks) {
+        if (ranks >= numbers_.size()) numbers_.resize(ranks_.size(), no_set);
+        if (numbers_[ranks] == no_set) numbers_[ranks] = add(ranks_[ranks]);
+        return numbers_[ranks];
+    }
+    RankSets take() { return std::move(sets_); }
+
+private:
+    static constexpr std::uint32_t no_set = ~0u;
+
+    std::uint32_t add(std::span<const std::int32_t> ranks) {
+        std::vector<std::int32_t> groups;
+        for (std::int32_t rank : ranks) {
+            const std::int32_t group = group_of_[rank];
+            if (group >= 0 && (groups.empty() || groups.back() != group)) groups.push_back(group);
+        }
+        std::ranges::sort(groups);
+        groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+        return sets_.add(groups);
+    }
+
+    const RankSets& ranks_;
+    std::span<const std::int32_t> group_of_;
+    RankSets sets_;
+    std::vector<std::uint32_t> numbers_;  // of each set of ranks
+};
+
 class Spread {
 public:
     Spread(const ModelState& model, const Layout& from, const Layout& to)
@@ -99,11 +138,15 @@ public:
         result_.new_ranks = to.ranks();
         for (const StateRole& role : model.roles) result_.roles.push_back(role.name);
         for (const TensorClass& kind : model.classes) result_.tensors.push_back(kind.name);
-        for (const RoleGroup& group : groups_) add_parcels(group);
     }
 
-    Parcels take() { return std::move(result_); }
+    Parcels take() {
+        for (const RoleGroup& group : groups_) add_parcels(group);
+        return std::move(result_);
+    }
     void cells(const std::function<void(const Cell&)>& visit);
+    Parcels take_groups(const RankGroups& groups);
+    HeldBytes held(std::span<const std::int32_t> group_of_rank, std::size_t groups);
 
 private:
     /// The two sides of one grid, for one group of roles.
@@ -121,7 +164,15 @@ private:
     void add_role(std::uint32_t role);
     std::vector<std::vector<SharedCut>> axes(const TensorClass& kind, const RoleGroup& group) const;
     Pair& pair(const RoleGroup& group, bool experts);
-    void add_amounts(const Alike& alike, const RoleGroup& group, std::vector<Amount>& amounts);
+    std::vector<Profile> profiles(const Alike& alike, const RoleGroup& group) const;
+    template <class Visit>
+    void for_each_amount(const Alike& alike, const RoleGroup& group, std::span<const Profile> profiles, Visit visit);
+    std::uint64_t bytes_of_element(const RoleGroup& group) const;
+    std::vector<std::uint64_t> elements_held(const Alike& alike, const RoleGroup& group) const;
+    template <class Visit>
+    void for_each_held(const Alike& alike, const RoleGroup& group, int stage, Visit visit);
+    void add_held(const Alike& alike, const RoleGroup& group, int stage, std::span<const StagePair* const> pairs,
+                  std::span<const std::int32_t> group_of_rank, HeldBytes& held);
     void add_parcels(const RoleGroup& group);
     void class_cells(Cell& cell, const Alike& alike, std::size_t group, const std::function<void(const Cell&)>& visit);
 
@@ -185,12 +236,8 @@ Spread::Pair& Spread::pair(const RoleGroup& group, bool experts) {
     return pairs_.emplace(key, std::move(made)).first->second;
 }
 
-void Spread::add_amounts(const Alike& alike, const RoleGroup& group, std::vector<Amount>& amounts) {
-    struct Profile {
-        Owners at;
-        std::uint32_t tensor;
-        std::uint64_t elements;
-    };
+/// The boxes of all classes of `alike` by who has them, of one layer and one expert.
+std::vector<Profile> Spread::profiles(const Alike& alike, const RoleGroup& group) const {
     std::vector<Profile> profiles;
     for (std::uint32_t number : alike.classes) {
         for_each_meeting(axes(model_.classes[number], group), {}, [&](const Meeting& at) {
@@ -198,13 +245,19 @@ void Spread::add_amounts(const Alike& alike, const RoleGroup& group, std::vector
         });
     }
     add_up(profiles, [](const Profile& profile) { return profile.at; });
+    return profiles;
+}
+
+template <class Visit>
+void Spread::for_each_amount(const Alike& alike, const RoleGroup& group, std::span<const Profile> profiles,
+                             Visit visit) {
     Pair& digits = pair(group, alike.experts);
     for (const StagePair& stages : alike.stages) {
         for (const SharedCut& block : alike.blocks) {
             const std::uint64_t tensors = stages.count() * static_cast<std::uint64_t>(block.interval.size());
             for (const Profile& profile : profiles) {
                 const auto [holders, needers] = digits.sets(stages, block, profile.at);
-                amounts.push_back({holders, needers, profile.at.recut, profile.tensor, profile.elements * tensors});
+                visit(Amount{holders, needers, profile.at.recut, profile.tensor, profile.elements * tensors});
             }
         }
     }
@@ -212,7 +265,8 @@ void Spread::add_amounts(const Alike& alike, const RoleGroup& group, std::vector
 
 void Spread::add_parcels(const RoleGroup& group) {
     std::vector<Amount> amounts;
-    for (const Alike& alike : alike_) add_amounts(alike, group, amounts);
+    for (const Alike& alike : alike_)
+        for_each_amount(alike, group, profiles(alike, group), [&](const Amount& amount) { amounts.push_back(amount); });
     add_up(amounts, [](const Amount& amount) { return amount.key(); });
     first_parcel_.push_back(static_cast<std::uint32_t>(result_.parcels.size()));
     for (const Amount& amount : amounts) {
@@ -256,6 +310,7 @@ void Spread::class_cells(Cell& cell, const Alike& alike, std::size_t number,
 }
 
 void Spread::cells(const std::function<void(const Cell&)>& visit) {
+    for (const RoleGroup& group : groups_) add_parcels(group);
     used_.assign(result_.parcels.size(), 0);
     for (std::size_t group = 0; group < groups_.size(); ++group) {
         for (const Alike& alike : alike_) {
@@ -264,6 +319,120 @@ void Spread::cells(const std::function<void(const Cell&)>& visit) {
                 class_cells(cell, alike, group, visit);
             }
         }
+    }
+}
+
+std::uint64_t Spread::bytes_of_element(const RoleGroup& group) const {
+    std::uint64_t bytes = 0;
+    for (std::uint32_t role : group.roles) bytes += static_cast<std::uint64_t>(itemsize(model_.roles[role].dtype));
+    return bytes;
+}
+
+Parcels Spread::take_groups(const RankGroups& groups) {
+    GroupSets holders{result_.holders, groups.old_ranks};
+    GroupSets needers{result_.needers, groups.new_ranks};
+    std::vector<Amount> amounts;
+    for (const RoleGroup& group : groups_) {
+        const std::uint64_t bytes = bytes_of_element(group);
+        for (const Alike& alike : alike_) {
+            for_each_amount(alike, group, profiles(alike, group), [&](Amount amount) {
+                amount = {holders.number(amount.holders), needers.number(amount.needers), false, amount.tensor,
+                          amount.elements * bytes};
+                if (!amounts.empty() && amounts.back().key() == amount.key())
+                    amounts.back().elements += amount.elements;
+                else
+                    amounts.push_back(amount);
+            });
+        }
+    }
+    add_up(amounts, [](const Amount& amount) { return amount.key(); });
+    std::uint32_t element = 8;
+    for (const StateRole& role : model_.roles)
+        element = std::min(element, static_cast<std::uint32_t>(itemsize(role.dtype)));
+    for (const Amount& each : amounts)
+        result_.parcels.push_back({each.holders, each.needers, 0, each.tensor, false, each.elements, element});
+    result_.roles = {"all"};
+    result_.holders = holders.take();
+    result_.needers = needers.take();
+    return std::move(result_);
+}
+
+/// The elements of one layer and one expert that the new layout gives to a tensor-parallel part and a shard, of all
+/// classes of `alike`: at (part + 1) * (shards + 1) + shard + 1, where -1 stands for all of them.
+std::vector<std::uint64_t> Spread::elements_held(const Alike& alike, const RoleGroup& group) const {
+    const Grid& grid = to_.grid(alike.experts);
+    const int count = shards(grid, group.to);
+    std::vector<std::uint64_t> held(std::size_t(grid.parts + 1) * (count + 1), 0);
+    std::vector<AxisCut> boxes;  // by their owners; the interval begins at 0 and ends at their volume
+    std::vector<AxisCut> more;
+    for (std::uint32_t number : alike.classes) {
+        boxes.assign(1, {{0, 1}, -1, -1});
+        for (const Cuts& cuts : cuts_of(model_.classes[number], grid.parts, count, to_.layout.fsdp_dim)) {
+            more.clear();
+            for (const AxisCut& box : boxes) {
+                for (const AxisCut& cut : cuts)
+                    more.push_back({{0, box.interval.end * cut.interval.size()},
+                                    std::max(box.part, cut.part),
+                                    std::max(box.shard, cut.shard)});
+            }
+            boxes.swap(more);
+        }
+        for (const AxisCut& box : boxes)
+            held[std::size_t(box.part + 1) * (count + 1) + box.shard + 1] +=
+                static_cast<std::uint64_t>(box.interval.end);
+    }
+    return held;
+}
+
+/// Calls `visit` for each set of new ranks on `stage` and the bytes that it holds of one layer.
+template <class Visit>
+void Spread::for_each_held(const Alike& alike, const RoleGroup& group, int stage, Visit visit) {
+    const std::vector<std::uint64_t> elements = elements_held(alike, group);
+    const auto columns = static_cast<std::size_t>(shards(to_.grid(alike.experts), group.to)) + 1;
+    const int blocks = alike.experts ? to_.layout.ep : 1;
+    const auto experts = static_cast<std::uint64_t>(alike.blocks.back().interval.end) / blocks;
+    Digits& digits = pair(group, alike.experts).to;
+    for (int block = 0; block < blocks; ++block) {
+        for (std::size_t at = 0; at < elements.size(); ++at) {
+            if (elements[at] == 0) continue;
+            const std::uint32_t set =
+                digits.set(stage, block, static_cast<int>(at / columns) - 1, static_cast<int>(at % columns) - 1);
+            visit(set, elements[at] * experts * bytes_of_element(group));
+        }
+    }
+}
+
+HeldBytes Spread::held(std::span<const std::int32_t> group_of_rank, std::size_t groups) {
+    HeldBytes held{std::vector<std::uint64_t>(group_of_rank.size(), 0), {}};
+    held.groups.assign(groups, std::vector<std::uint64_t>(static_cast<std::size_t>(from_.layout.pp) + 1, 0));
+    for (const RoleGroup& group : groups_) {
+        for (const Alike& alike : alike_) {
+            std::map<int, std::vector<const StagePair*>> stages;  // by the new one
+            for (const StagePair& pair : alike.stages) stages[pair.to].push_back(&pair);
+            for (const auto& [stage, pairs] : stages) add_held(alike, group, stage, pairs, group_of_rank, held);
+        }
+    }
+    return held;
+}
+
+void Spread::add_held(const Alike& alike, const RoleGroup& group, int stage, std::span<const StagePair* const> pairs,
+                      std::span<const std::int32_t> group_of_rank, HeldBytes& held) {
+    std::uint64_t layers = 0;
+    for (const StagePair* pair : pairs) layers += pair->count();
+    std::vector<std::uint64_t> of_layer(held.groups.size(), 0);  // what groups hold of one layer
+    std::vector<std::size_t> counted(held.groups.size(), 0);     // the set that was counted last
+    std::size_t sets = 0;
+    for_each_held(alike, group, stage, [&](std::uint32_t set, std::uint64_t bytes) {
+        ++sets;
+        for (std::int32_t rank : result_.needers[set]) {
+            held.ranks[rank] += bytes * layers;
+            const std::int32_t of = group_of_rank[rank];
+            if (of >= 0 && std::exchange(counted[of], sets) != sets) of_layer[of] += bytes;
+        }
+    });
+    for (std::size_t of = 0; of < of_layer.size(); ++of) {
+        if (of_layer[of] == 0) continue;
+        for (const StagePair* pair : pairs) held.groups[of][pair->from] += of_layer[of] * pair->count();
     }
 }
 
@@ -283,6 +452,15 @@ std::vector<std::uint64_t> held_bytes(const ModelState& model, const Layout& lay
         for (std::int32_t rank : parcels.needers[parcel.needers]) held[rank] += parcel.bytes;
     }
     return held;
+}
+
+Parcels spread_groups(const ModelState& model, const Layout& from, const Layout& to, const RankGroups& groups) {
+    return Spread{model, from, to}.take_groups(groups);
+}
+
+HeldBytes held_bytes(const ModelState& model, const Layout& layout, const Layout& other,
+                     std::span<const std::int32_t> group_of_rank, std::size_t groups) {
+    return Spread{model, other, layout}.held(group_of_rank, groups);
 }
 
 }  // namespace tpx
