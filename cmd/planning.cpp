@@ -21,13 +21,6 @@
 namespace tpx::cli {
 namespace {
 
-StateIn given_state(const PlanOptions& options) {
-    if (options.state == "memory") return StateIn::memory;
-    if (options.state == "shared") return StateIn::shared;
-    if (options.state == "stores" || !options.stores.empty()) return StateIn::stores;
-    return options.model.empty() ? StateIn::shared : StateIn::memory;
-}
-
 // The pieces of the source by the hosts whose stores have their files: a host counts as one old rank.
 std::vector<Piece> store_holdings(const std::vector<std::vector<std::uint32_t>>& hosts_of_files,
                                   const formats::Conversion& conversion) {
@@ -91,13 +84,16 @@ std::vector<std::uint64_t> bytes_by_rank(std::span<const Tensor> tensors, std::s
 void place_and_relocate(Planned& planned, bool pin, bool storage) {
     planned.placement = place(planned.parcels, planned.hosts, planned.seats, pin);
     check_device_memory(planned.hosts, planned.placement, planned.held_after);
-    planned.relocation = relocate(planned.parcels, planned.hosts, planned.seats, planned.placement, planned.state,
-                                  storage, planned.window);
+    planned.relocation = planned.in_rounds ? relocate(planned.parcels, planned.hosts, planned.seats, planned.placement,
+                                                      planned.state, storage, planned.window)
+                                           : relocate_without_rounds(planned.parcels, planned.hosts, planned.seats,
+                                                                     planned.placement, planned.state, storage);
 }
 
 // Fills `checkpoint` with what `options` make of the checkpoint at `path`.
-void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path) {
-    change.opened = open_checkpoint(path, options);
+void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path,
+                        const Opened* opened) {
+    change.opened = opened != nullptr ? *opened : open_checkpoint(path, options);
     change.target = given_target(options, options, change.opened.source);
     change.conversion = reading(path, [&] { return convert(change.opened.source, change.target); });
     const formats::Conversion& conversion = change.conversion;
@@ -124,8 +120,9 @@ void seat_stores(Planned& planned) {
         planned.seats.push_back(planned.hosts[h].lost ? Seat{} : Seat{h, -1});
 }
 
-Planned plan_checkpoint(const PlanOptions& options) {
+Planned plan_checkpoint(const PlanOptions& options, const Opened* opened = nullptr) {
     Planned planned{.checkpoint = std::make_unique<CheckpointChange>(), .state = given_state(options)};
+    planned.in_rounds = opened == nullptr;
     planned.window = options.window.value_or(default_window);
     CheckpointChange& change = *planned.checkpoint;
     std::optional<formats::MergedStores> merged;
@@ -137,7 +134,7 @@ Planned plan_checkpoint(const PlanOptions& options) {
     const std::filesystem::path root = merged ? merged->folder() : std::filesystem::path{options.checkpoint};
     {
         const ReadRecord record;
-        convert_checkpoint(change, options, root);
+        convert_checkpoint(change, options, root, opened);
         if (!options.stores.empty()) check_stores(change, options, planned.hosts, root, record);
     }
     const formats::Source& source = change.opened.source;
@@ -175,6 +172,13 @@ Planned plan_checkpoint(const PlanOptions& options) {
 
 }  // namespace
 
+StateIn given_state(const PlanOptions& options) {
+    if (options.state == "memory") return StateIn::memory;
+    if (options.state == "shared") return StateIn::shared;
+    if (options.state == "stores" || !options.stores.empty()) return StateIn::stores;
+    return options.model.empty() ? StateIn::shared : StateIn::memory;
+}
+
 ModelState given_model(const PlanOptions& options) {
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
     const std::vector<Family> families = formats::load_families(files);
@@ -190,7 +194,7 @@ void plan_model(Planned& planned, const ModelState& model, const Layout& from, c
     planned.from = from;
     planned.to = to;
     planned.parcels = spread(model, from, to);
-    planned.held_before = held_bytes(model, from);
+    if (planned.in_rounds) planned.held_before = held_bytes(model, from);
     planned.held_after = held_bytes(model, to);
     place_and_relocate(planned, pin, planned.state == StateIn::shared);
     const bool is_mixed = planned.relocation.total.storage > 0;
@@ -206,6 +210,8 @@ void plan_model(Planned& planned, const ModelState& model, const Layout& from, c
     planned.prediction = predict(planned.hosts, planned.relocation.hosts,
                                  planned.state == StateIn::stores ? RankMemory::host : RankMemory::device);
 }
+
+Planned make_unscheduled(const PlanOptions& options, const Opened& opened) { return plan_checkpoint(options, &opened); }
 
 Planned make_planned(const PlanOptions& options) {
     if (options.model.empty()) {

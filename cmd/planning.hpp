@@ -40,6 +40,7 @@ struct Planned {
     std::vector<Seat> seats;  ///< of the old ranks
     StateIn state = StateIn::shared;
     std::uint64_t window = default_window;  ///< see Relocation
+    bool in_rounds = true;                  ///< whether `relocation` has a schedule, which takes most of the time
     Parcels parcels;
     Placement placement;
     Relocation relocation;
@@ -52,8 +53,14 @@ struct Planned {
 /// Plans what `options` ask. Throws Error (usage) for a request that cannot be, Error (no) when no plan can exist.
 Planned make_planned(const PlanOptions& options);
 
+/// Plans the change of a checkpoint that is open already, without rounds; `opened` is what `options` name.
+Planned make_unscheduled(const PlanOptions& options, const Opened& opened);
+
 /// Plans `model` from one layout to another on hosts that are known; `planned` has `hosts`, `seats` and `state`.
 void plan_model(Planned& planned, const ModelState& model, const Layout& from, const Layout& to, bool pin);
+
+/// Where `options` say that state lies, or where it does by default.
+StateIn given_state(const PlanOptions& options);
 
 /// The description of the model that `options` name.
 ModelState given_model(const PlanOptions& options);
