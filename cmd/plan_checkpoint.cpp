@@ -77,8 +77,9 @@ std::vector<std::uint64_t> bytes_by_rank(std::span<const Tensor> tensors, std::s
 }
 
 // Fills `checkpoint` with what `options` make of the checkpoint at `path`.
-void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path) {
-    change.opened = open_checkpoint(path, options);
+void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path,
+                        const Opened* opened) {
+    change.opened = opened != nullptr ? *opened : open_checkpoint(path, options);
     change.target = given_target(options, options, change.opened.source);
     change.conversion = reading(path, [&] { return convert(change.opened.source, change.target); });
     const formats::Conversion& conversion = change.conversion;
@@ -132,11 +133,12 @@ Place place_of_ranks(const PlanOptions& options, PlanReport& report) {
 
 // Opens the checkpoint, or the union of the stores, and plans its conversion; gives the folder that was read.
 std::filesystem::path read_checkpoint(CheckpointChange& files, const PlanOptions& options,
-                                      std::optional<formats::MergedStores>& merged, std::span<const Host> hosts) {
+                                      std::optional<formats::MergedStores>& merged, std::span<const Host> hosts,
+                                      const Opened* opened) {
     const std::filesystem::path root = merged ? merged->folder() : std::filesystem::path{options.checkpoint};
     const auto read = [&] {
         const ReadRecord record;
-        convert_checkpoint(files, options, root);
+        convert_checkpoint(files, options, root, opened);
         if (!options.stores.empty()) check_stores(files, options, hosts, root, record);
     };
     merged ? merged->in_stores(read) : read();
@@ -147,7 +149,7 @@ std::filesystem::path read_checkpoint(CheckpointChange& files, const PlanOptions
 
 }  // namespace
 
-PlanReport plan_checkpoint(const PlanOptions& options) {
+PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened) {
     PlanReport report{.checkpoint = std::make_unique<CheckpointChange>()};
     CheckpointChange& files = *report.checkpoint;
     std::optional<formats::MergedStores> merged;
@@ -157,7 +159,7 @@ PlanReport plan_checkpoint(const PlanOptions& options) {
         hosts = given_hosts(options, 1);
         if (options.checkpoint.empty()) merged.emplace(options.stores, hosts);
     }
-    const std::filesystem::path root = read_checkpoint(files, options, merged, hosts);
+    const std::filesystem::path root = read_checkpoint(files, options, merged, hosts, opened);
     const formats::Conversion& conversion = files.conversion;
     report.to = files.target.layout;
     Place at = options.stores.empty() ? place_of_ranks(options, report)
@@ -171,6 +173,7 @@ PlanReport plan_checkpoint(const PlanOptions& options) {
                                  files.roles_of_tensors, files.roles, old_ranks, report.to.ranks());
     ChangeOptions change = change_options(options);
     change.may_read = !merged && change.state != StateIn::memory;
+    change.in_rounds = opened == nullptr;
     change.stored = {files.certificate.bytes_read, files.certificate.bytes_written};
     change.held_before = bytes_by_rank(conversion.source_tensors, files.held, old_ranks);
     change.held_after = bytes_by_rank(conversion.target_tensors, files.needed, report.to.ranks());

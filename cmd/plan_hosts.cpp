@@ -5,7 +5,6 @@
 #include "formats/plan/host_names.hpp"
 #include "formats/plan/hosts_file.hpp"
 #include "formats/plan/rank_map.hpp"
-#include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
 
@@ -80,9 +79,9 @@ void check_device_memory(const std::vector<Host>& hosts, const Placement& placem
         for (std::int32_t rank = block.begin; rank < block.end; ++rank) {
             const auto bytes = static_cast<double>(needed[rank]);
             if (bytes > *host.device_memory)
-                throw Error{Exit::no,  "rank {} needs {}, a device of host '{}' holds {}",
-                            rank,      format_bytes(bytes),
-                            host.name, format_bytes(*host.device_memory)};
+                throw MemoryError{needed[rank], "rank {} needs {}, a device of host '{}' holds {}",
+                                  rank,         format_bytes(bytes),
+                                  host.name,    format_bytes(*host.device_memory)};
         }
     }
 }

@@ -14,13 +14,6 @@
 namespace tpx::cli {
 namespace {
 
-StateIn given_state(const PlanOptions& options) {
-    if (options.state == "memory") return StateIn::memory;
-    if (options.state == "shared") return StateIn::shared;
-    if (options.state == "stores" || !options.stores.empty()) return StateIn::stores;
-    return options.model.empty() ? StateIn::shared : StateIn::memory;
-}
-
 void note_peak(PlanReport& report) {
     const PeakMemory& peak = *report.change.peak;
     const Host& host = report.change.hosts[peak.host];
@@ -65,6 +58,13 @@ PlanReport plan_given_model(const PlanOptions& options) {
 
 }  // namespace
 
+StateIn given_state(const PlanOptions& options) {
+    if (options.state == "memory") return StateIn::memory;
+    if (options.state == "shared") return StateIn::shared;
+    if (options.state == "stores" || !options.stores.empty()) return StateIn::stores;
+    return options.model.empty() ? StateIn::shared : StateIn::memory;
+}
+
 ModelState given_model(const PlanOptions& options) {
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
     const std::vector<Family> families = formats::load_families(files);
@@ -101,12 +101,13 @@ void complete(PlanReport& report, const PlanOptions& options, Parcels parcels, s
 }
 
 void plan_model(PlanReport& report, const ModelState& model, const Layout& from, const Layout& to,
-                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options) {
+                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds) {
     report.model = options.derive_weights ? without_weights(report, model, to) : model;
     report.from = from;
     report.to = to;
     ChangeOptions change = change_options(options);
     change.may_read = change.state == StateIn::shared;
+    change.in_rounds = in_rounds;
     if (options.derive_weights) change.held_before = held_bytes(model, from);
     if (options.derive_weights) change.held_after = held_bytes(model, to);
     complete(report, options, spread(*report.model, from, to), std::move(hosts), std::move(seats), std::move(change));

@@ -45,12 +45,16 @@ struct PlanReport {
 /// Plans what `options` ask. Throws Error (usage) for a request that cannot be, Error (no) when no plan can exist.
 PlanReport make_plan_report(const PlanOptions& options);
 
-/// The same for a checkpoint, or for the union of node-local stores.
-PlanReport plan_checkpoint(const PlanOptions& options);
+/// The same for a checkpoint, or for the union of node-local stores. With `opened`, which is the checkpoint that
+/// `options` name, transfers are not ordered.
+PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened = nullptr);
 
 /// Fills `report` for `model` from one layout to another, with old ranks on `seats`.
 void plan_model(PlanReport& report, const ModelState& model, const Layout& from, const Layout& to,
-                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options);
+                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds = true);
+
+/// Where `options` say that the current state is, or where it is by default.
+StateIn given_state(const PlanOptions& options);
 
 /// How `options` want the change to be made; may_read is left to the caller.
 ChangeOptions change_options(const PlanOptions& options);

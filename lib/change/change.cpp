@@ -56,10 +56,12 @@ Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<Seat> o
     change.held_before = options.held_before.empty() ? bytes_before(change.parcels) : std::move(options.held_before);
     change.held_after = options.held_after.empty() ? bytes_after(change.parcels) : std::move(options.held_after);
     change.placement = place(change.parcels, change.hosts, change.old_ranks, options.pinned);
-    change.relocation = relocate(change.parcels, change.hosts, change.old_ranks, change.placement, change.state,
-                                 options.may_read, options.window);
+    change.relocation = options.in_rounds ? relocate(change.parcels, change.hosts, change.old_ranks, change.placement,
+                                                     change.state, options.may_read, options.window)
+                                          : relocate_without_rounds(change.parcels, change.hosts, change.old_ranks,
+                                                                    change.placement, change.state, options.may_read);
     change.prediction = prediction_of(change, options.stored);
-    if (change.state == StateIn::memory) change.peak = fullest_device(change);
+    if (change.state == StateIn::memory && options.in_rounds) change.peak = fullest_device(change);
     return change;
 }
 

@@ -20,9 +20,11 @@ struct StorageBytes {
 /// How a change is to be made.
 struct ChangeOptions {
     StateIn state = StateIn::memory;
-    bool pinned = false;                     ///< new ranks are placed on the hosts in order
-    bool may_read = false;                   ///< what no host holds is read from shared storage
-    std::uint64_t window = default_window;   ///< see Relocation
+    bool pinned = false;                    ///< new ranks are placed on the hosts in order
+    bool may_read = false;                  ///< what no host holds is read from shared storage
+    std::uint64_t window = default_window;  ///< see Relocation
+    bool in_rounds = true;  ///< if not, transfers are chosen but not ordered, which takes most of the time, nor is the
+                            ///< peak of memory found
     std::optional<StorageBytes> stored;      ///< given for state that goes through shared storage file by file
     std::vector<std::uint64_t> held_before;  ///< see Change; empty: bytes_before()
     std::vector<std::uint64_t> held_after;   ///< see Change; empty: bytes_after()

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace tpx {
@@ -22,9 +21,13 @@ public:
     std::uint32_t size() const { return static_cast<std::uint32_t>(begins_.size() - 1); }
 
 private:
+    std::uint32_t& slot(std::uint64_t hash, std::span<const std::int32_t> ranks);
+    void grow();
+
     std::vector<std::int32_t> ranks_;
     std::vector<std::uint64_t> begins_{0};
-    std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;  // by hash of the ranks
+    std::vector<std::uint64_t> hashes_;  // of each set
+    std::vector<std::uint32_t> slots_;   // numbers of sets + 1, each at its hash or where room is next; 0: free
 };
 
 /// State of which every byte is held by the same old ranks and needed by the same new ranks: what plans are made of.

@@ -253,6 +253,10 @@ void Placing::place_ranks(const Block& block, std::span<const Gain> gains) {
 
 }  // namespace
 
+std::vector<Block> blocks_in_order(std::span<const Host> hosts, int ranks) {
+    return cut_blocks(hosts, takers(hosts), ranks);
+}
+
 Placement place(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, bool pinned) {
     require_countable(parcels);
     return Placing{parcels, hosts, old_ranks, pinned}.run();

@@ -43,6 +43,10 @@ struct Placement {
     bool pinned = false;         ///< the order was given, nothing was chosen and prices are 0
 };
 
+/// The blocks of `ranks` new ranks, each on the host for which it was cut: the given order, before anything is chosen.
+/// Throws Error (usage) when the ranks do not fit on the hosts.
+std::vector<Block> blocks_in_order(std::span<const Host> hosts, int ranks);
+
 /// The best placement; among equally good ones one in which the host that receives longest, by the rate of its NIC, is
 /// done first (where NICs differ; among up to 2^20 pairs of block and host), or one that leaves most blocks where the
 /// given order puts them (where NICs are alike). Ranks go to the devices of their host so that most bytes are there

@@ -39,7 +39,7 @@ public:
 
     void require_holders() const;
 
-    Relocation run() {
+    Relocation run(bool in_rounds) {
         for (const Parcel& parcel : parcels_.parcels) {
             count_ranks(parcel);
             count_hosts(parcel);
@@ -50,13 +50,8 @@ public:
         }
         Transfers transfers = choose_transfers(parcels_, hosts_, where_, state_, send_rates());
         result_.sending = std::move(transfers.sending);
-        Schedule scheduled = schedule(std::move(transfers), parcels_, hosts_.size(), window_);
-        result_.transfers = std::move(scheduled.transfers);
-        result_.rounds = scheduled.rounds;
-        result_.staging = std::move(scheduled.staging);
         result_.window = window_;
-        for (const Transfer& transfer : result_.transfers) count(transfer);
-        result_.seconds_in_step = seconds_in_step();
+        in_rounds ? add_rounds(std::move(transfers)) : count(transfers);
         for (Bytes& role : result_.roles) {
             role.same_host = role.needed - role.kept - role.local - role.other_host - role.storage;
             result_.total += role;
@@ -68,6 +63,8 @@ private:
     void count_ranks(const Parcel& parcel);
     void count_hosts(const Parcel& parcel);
     void count(const Transfer& transfer);
+    void count(const Transfers& transfers);
+    void add_rounds(Transfers transfers);
     std::vector<SendRate> send_rates() const;
     double seconds_in_step() const;
 
@@ -161,6 +158,25 @@ void Relocating::count(const Transfer& transfer) {
     if (state_ == StateIn::stores && !transfer.forwards && !reads_anyway) from.disk_read += bytes;
 }
 
+void Relocating::count(const Transfers& transfers) {
+    for (const Transfer& transfer : transfers.direct) count(transfer);
+    for (const Stream& stream : transfers.streams) {
+        for (const Hop& hop : stream.hops) {
+            for (const ByteRange& range : stream.ranges)
+                count({range.parcel, hop.from, hop.to, range.begin, range.end, 0, hop.depth > 0});
+        }
+    }
+}
+
+void Relocating::add_rounds(Transfers transfers) {
+    Schedule scheduled = schedule(std::move(transfers), parcels_, hosts_.size(), window_);
+    result_.transfers = std::move(scheduled.transfers);
+    result_.rounds = scheduled.rounds;
+    result_.staging = std::move(scheduled.staging);
+    for (const Transfer& transfer : result_.transfers) count(transfer);
+    result_.seconds_in_step = seconds_in_step();
+}
+
 double Relocating::seconds_in_step() const {
     std::vector<std::uint64_t> sent(hosts_.size());
     const auto nic = [&](std::uint32_t host) { return hosts_[host].nic.value_or(default_rates.nic); };
@@ -191,7 +207,14 @@ Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::sp
                     const Placement& placement, StateIn state, bool storage, std::uint64_t window) {
     Relocating relocating{parcels, hosts, old_ranks, placement, state, window};
     if (!storage) relocating.require_holders();
-    return relocating.run();
+    return relocating.run(true);
+}
+
+Relocation relocate_without_rounds(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                                   const Placement& placement, StateIn state, bool storage) {
+    Relocating relocating{parcels, hosts, old_ranks, placement, state, default_window};
+    if (!storage) relocating.require_holders();
+    return relocating.run(false);
 }
 
 }  // namespace tpx

@@ -78,4 +78,8 @@ inline constexpr std::uint64_t default_window = std::uint64_t{1} << 30;
 Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
                     const Placement& placement, StateIn state, bool storage, std::uint64_t window = default_window);
 
+/// The same without a schedule, which takes most of the time: `transfers` and `staging` are empty, no rounds are made.
+Relocation relocate_without_rounds(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                                   const Placement& placement, StateIn state, bool storage);
+
 }  // namespace tpx

@@ -89,6 +89,45 @@ void set_box(Cell& cell, const Box& box, bool experts) {
     for (int axis = experts ? 1 : 0; axis < box.size(); ++axis) cell.box.push_back(box[axis]);
 }
 
+/// What of one layer the same owners hold before and after.
+struct Profile {
+    Owners at;
+    std::uint32_t tensor = 0;
+    std::uint64_t elements = 0;
+};
+
+/// Sets of ranks as sets of their groups, which get numbers when they are first asked for.
+class GroupSets {
+public:
+    GroupSets(const RankSets& ranks, std::span<const std::int32_t> group_of) : ranks_{ranks}, group_of_{group_of} {}
+
+    std::uint32_t number(std::uint32_t ranks) {
+        if (ranks >= numbers_.size()) numbers_.resize(ranks_.size(), no_set);
+        if (numbers_[ranks] == no_set) numbers_[ranks] = add(ranks_[ranks]);
+        return numbers_[ranks];
+    }
+    RankSets take() { return std::move(sets_); }
+
+private:
+    static constexpr std::uint32_t no_set = ~0u;
+
+    std::uint32_t add(std::span<const std::int32_t> ranks) {
+        std::vector<std::int32_t> groups;
+        for (std::int32_t rank : ranks) {
+            const std::int32_t group = group_of_[rank];
+            if (group >= 0 && (groups.empty() || groups.back() != group)) groups.push_back(group);
+        }
+        std::ranges::sort(groups);
+        groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+        return sets_.add(groups);
+    }
+
+    const RankSets& ranks_;
+    std::span<const std::int32_t> group_of_;
+    RankSets sets_;
+    std::vector<std::uint32_t> numbers_;  // of each set of ranks
+};
+
 class Spread {
 public:
     Spread(const ModelState& model, const Layout& from, const Layout& to)
@@ -99,11 +138,15 @@ public:
         result_.new_ranks = to.ranks();
         for (const StateRole& role : model.roles) result_.roles.push_back(role.name);
         for (const TensorClass& kind : model.classes) result_.tensors.push_back(kind.name);
-        for (const RoleGroup& group : groups_) add_parcels(group);
     }
 
-    Parcels take() { return std::move(result_); }
+    Parcels take() {
+        for (const RoleGroup& group : groups_) add_parcels(group);
+        return std::move(result_);
+    }
     void cells(const std::function<void(const Cell&)>& visit);
+    Parcels take_groups(const RankGroups& groups);
+    HeldBytes held(std::span<const std::int32_t> group_of_rank, std::size_t groups);
 
 private:
     /// The sets of ranks on either side, for one group of roles and one of the grids.
@@ -123,7 +166,14 @@ private:
     void add_role(std::uint32_t role);
     std::vector<std::vector<SharedCut>> axes(const TensorClass& kind, const RoleGroup& group) const;
     Sets& sets(const RoleGroup& group, bool experts);
-    void add_overlaps(const Alike& alike, const RoleGroup& group, std::vector<Overlap>& overlaps);
+    std::vector<Profile> profiles(const Alike& alike, const RoleGroup& group) const;
+    template <class Visit>
+    void for_each_overlap(const Alike& alike, const RoleGroup& group, std::span<const Profile> profiles, Visit visit);
+    std::uint64_t bytes_of_element(const RoleGroup& group) const;
+    template <class Visit>
+    void for_each_held(const Alike& alike, const RoleGroup& group, int stage, Visit visit);
+    void add_held(const Alike& alike, const RoleGroup& group, int stage, std::span<const StagePair* const> pairs,
+                  std::span<const std::int32_t> group_of_rank, HeldBytes& held);
     void add_parcels(const RoleGroup& group);
     void class_cells(Cell& cell, const Alike& alike, std::size_t group, const std::function<void(const Cell&)>& visit);
 
@@ -198,12 +248,8 @@ Spread::Sets& Spread::sets(const RoleGroup& group, bool experts) {
     return sets_.emplace(key, std::move(made)).first->second;
 }
 
-void Spread::add_overlaps(const Alike& alike, const RoleGroup& group, std::vector<Overlap>& overlaps) {
-    struct Profile {
-        Owners at;
-        std::uint32_t tensor;
-        std::uint64_t elements;
-    };
+/// The boxes of all classes of `alike` by who holds them, of one layer.
+std::vector<Profile> Spread::profiles(const Alike& alike, const RoleGroup& group) const {
     std::vector<Profile> profiles;
     for (std::uint32_t number : alike.classes) {
         for_each_meeting(axes(model_.classes[number], group), {}, [&](const Meeting& at) {
@@ -211,18 +257,26 @@ void Spread::add_overlaps(const Alike& alike, const RoleGroup& group, std::vecto
         });
     }
     add_up(profiles, [](const Profile& profile) { return profile.at; });
+    return profiles;
+}
+
+template <class Visit>
+void Spread::for_each_overlap(const Alike& alike, const RoleGroup& group, std::span<const Profile> profiles,
+                              Visit visit) {
     Sets& numbered = sets(group, alike.experts);
     for (const StagePair& stages : alike.stages) {
         for (const Profile& profile : profiles) {
             const auto [holders, needers] = numbered.numbers(stages, profile.at);
-            overlaps.push_back({holders, needers, profile.at.recut, profile.tensor, profile.elements * stages.count()});
+            visit(Overlap{holders, needers, profile.at.recut, profile.tensor, profile.elements * stages.count()});
         }
     }
 }
 
 void Spread::add_parcels(const RoleGroup& group) {
     std::vector<Overlap> overlaps;
-    for (const Alike& alike : alike_) add_overlaps(alike, group, overlaps);
+    for (const Alike& alike : alike_)
+        for_each_overlap(alike, group, profiles(alike, group),
+                         [&](const Overlap& overlap) { overlaps.push_back(overlap); });
     add_up(overlaps, [](const Overlap& overlap) { return overlap.key(); });
     first_parcel_.push_back(static_cast<std::uint32_t>(result_.parcels.size()));
     for (const Overlap& overlap : overlaps) {
@@ -262,6 +316,7 @@ void Spread::class_cells(Cell& cell, const Alike& alike, std::size_t number,
 }
 
 void Spread::cells(const std::function<void(const Cell&)>& visit) {
+    for (const RoleGroup& group : groups_) add_parcels(group);
     used_.assign(result_.parcels.size(), 0);
     for (std::size_t group = 0; group < groups_.size(); ++group) {
         for (const Alike& alike : alike_) {
@@ -269,6 +324,102 @@ void Spread::cells(const std::function<void(const Cell&)>& visit) {
                 Cell cell{.tensor_class = number};
                 class_cells(cell, alike, group, visit);
             }
+        }
+    }
+}
+
+std::uint64_t Spread::bytes_of_element(const RoleGroup& group) const {
+    std::uint64_t bytes = 0;
+    for (std::uint32_t role : group.roles) bytes += static_cast<std::uint64_t>(itemsize(model_.roles[role].dtype));
+    return bytes;
+}
+
+Parcels Spread::take_groups(const RankGroups& groups) {
+    GroupSets holders{result_.holders, groups.old_ranks};
+    GroupSets needers{result_.needers, groups.new_ranks};
+    std::vector<Overlap> overlaps;
+    for (const RoleGroup& group : groups_) {
+        const std::uint64_t bytes = bytes_of_element(group);
+        for (const Alike& alike : alike_) {
+            for_each_overlap(alike, group, profiles(alike, group), [&](Overlap overlap) {
+                overlap = {holders.number(overlap.holders), needers.number(overlap.needers), false, overlap.tensor,
+                           overlap.elements * bytes};
+                if (!overlaps.empty() && overlaps.back().key() == overlap.key())
+                    overlaps.back().elements += overlap.elements;
+                else
+                    overlaps.push_back(overlap);
+            });
+        }
+    }
+    add_up(overlaps, [](const Overlap& overlap) { return overlap.key(); });
+    std::uint32_t element = 8;
+    for (const StateRole& role : model_.roles)
+        element = std::min(element, static_cast<std::uint32_t>(itemsize(role.dtype)));
+    for (const Overlap& each : overlaps)
+        result_.parcels.push_back({each.holders, each.needers, 0, each.tensor, false, each.elements, element});
+    result_.roles = {"all"};
+    result_.holders = holders.take();
+    result_.needers = needers.take();
+    return std::move(result_);
+}
+
+/// Calls `visit` for each set of new ranks on `stage` and the bytes that it holds of one layer of all classes of
+/// `alike`.
+template <class Visit>
+void Spread::for_each_held(const Alike& alike, const RoleGroup& group, int stage, Visit visit) {
+    const Grid grid = grid_of(to_.layout(), alike.experts);
+    const auto parts = static_cast<std::size_t>(grid.part.size) + 1;
+    const auto shards = static_cast<std::size_t>(grid.shards(group.to)) + 1;
+    std::vector<std::uint64_t> held((static_cast<std::size_t>(grid.block.size) + 1) * parts * shards, 0);
+    for (std::uint32_t number : alike.classes) {
+        for (const Shard& shard : to_.shards(form_of(model_.classes[number]), group.to)) {
+            const auto at = [](int coordinate) { return static_cast<std::size_t>(coordinate + 1); };
+            held[(at(shard.owner.block) * parts + at(shard.owner.part)) * shards + at(shard.owner.shard)] +=
+                static_cast<std::uint64_t>(volume(shard.box));
+        }
+    }
+    OwnerSets& needers = sets(group, alike.experts).to;
+    for (std::size_t at = 0; at < held.size(); ++at) {
+        if (held[at] == 0) continue;
+        const Owner owner{stage, static_cast<int>(at / shards / parts) - 1, static_cast<int>(at / shards % parts) - 1,
+                          static_cast<int>(at % shards) - 1};
+        visit(needers.number(owner), held[at] * bytes_of_element(group));
+    }
+}
+
+HeldBytes Spread::held(std::span<const std::int32_t> group_of_rank, std::size_t groups) {
+    HeldBytes held{std::vector<std::uint64_t>(group_of_rank.size(), 0), {}};
+    held.groups.assign(groups, std::vector<std::uint64_t>(static_cast<std::size_t>(from_.layout().pp) + 1, 0));
+    for (const RoleGroup& group : groups_) {
+        for (const Alike& alike : alike_) {
+            std::map<int, std::vector<const StagePair*>> stages;  // by the new one
+            for (const StagePair& pair : alike.stages) stages[pair.to].push_back(&pair);
+            for (const auto& [stage, pairs] : stages) add_held(alike, group, stage, pairs, group_of_rank, held);
+        }
+    }
+    return held;
+}
+
+void Spread::add_held(const Alike& alike, const RoleGroup& group, int stage, std::span<const StagePair* const> pairs,
+                      std::span<const std::int32_t> group_of_rank, HeldBytes& held) {
+    std::uint64_t layers = 0;
+    for (const StagePair* pair : pairs) layers += pair->count();
+    std::vector<std::uint64_t> of_layer(held.groups.size(), 0);  // what groups hold of one layer
+    std::vector<std::size_t> counted(held.groups.size(), 0);     // the set that was counted last
+    std::size_t sets = 0;
+    for_each_held(alike, group, stage, [&](std::uint32_t set, std::uint64_t bytes) {
+        ++sets;
+        for (std::int32_t rank : result_.needers[set]) {
+            held.ranks[rank] += bytes * layers;
+            const std::int32_t of = group_of_rank[rank];
+            if (of >= 0 && std::exchange(counted[of], sets) != sets) of_layer[of] += bytes;
+        }
+    });
+    for (std::size_t of = 0; of < of_layer.size(); ++of) {
+        if (of_layer[of] == 0) continue;
+        for (const StagePair* pair : pairs) {
+            const int from = pair->from == Owner::both_ends ? from_.layout().pp : pair->from;
+            held.groups[of][static_cast<std::size_t>(from)] += of_layer[of] * pair->count();
         }
     }
 }
@@ -289,6 +440,15 @@ std::vector<std::uint64_t> held_bytes(const ModelState& model, const Layout& lay
         for (std::int32_t rank : parcels.needers[parcel.needers]) held[rank] += parcel.bytes;
     }
     return held;
+}
+
+Parcels spread_groups(const ModelState& model, const Layout& from, const Layout& to, const RankGroups& groups) {
+    return Spread{model, from, to}.take_groups(groups);
+}
+
+HeldBytes held_bytes(const ModelState& model, const Layout& layout, const Layout& other,
+                     std::span<const std::int32_t> group_of_rank, std::size_t groups) {
+    return Spread{model, other, layout}.held(group_of_rank, groups);
 }
 
 }  // namespace tpx

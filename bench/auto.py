@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""auto.py [--tpx TPX] [--repeats N] [--write]
+
+Seconds and memory of `tpx plan --to auto`, which compares every layout that a quarter fewer devices can have. For the
+layouts that it lists, the bytes between hosts are compared with those of a plan for each.
+"""
+import argparse
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from timing import machine
+
+HERE = Path(__file__).resolve().parent
+CASES = [
+    ("deepseek-v3", "tp=8,pp=16,dp=16,ep=64,etp=1,zero=1,last=1", 256, 1536),
+    ("moe-1t", "tp=8,pp=16,dp=128,ep=64,etp=1,zero=1,last=1", 2048, 12288),
+]
+
+
+def measure(command):
+    """Seconds, seconds of processors, and the peak of resident memory in MiB, of a command."""
+    started = time.perf_counter()
+    pid = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)}: exit {os.waitstatus_to_exitcode(status)}")
+    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def result(command):
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def check(base, found):
+    """A plan for each of the first layouts says what the list says."""
+    for row in found["candidates"]:
+        plan = result([*base, "--to", row["layout"], "--json", "-q"])
+        total = plan["total"]
+        if total["other_host"] + total["storage"] != row["between_hosts"] or total["same_host"] != row["same_host"] or plan["seconds"] != row["seconds"]:
+            raise SystemExit(f"{row['layout']}: {total} in the plan, {row} in the list")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[1])
+    parser.add_argument("--tpx", default=HERE.parent / "build/release/cmd/tpx")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
+    options = parser.parse_args()
+    text = [machine(HERE), "", "| model | from | hosts | devices | layouts | wall, s | processors, s | memory, MiB |", "|---|---|---|---|---|---|---|---|"]
+    for model, old, hosts, devices in CASES:
+        base = [str(options.tpx), "plan", "--model", model, "--from", old, "--hosts", f"{hosts}x8"]
+        command = [*base, "--to", "auto", "--devices", str(devices), "--json", "-q"]
+        runs = [measure(command) for _ in range(options.repeats)]
+        found = result(command)
+        check(base, found)
+        layouts = len(found["candidates"]) + len(found["others"]) + found["left_out"]["layouts"]
+        wall, processors, memory = min(runs)[0], min(run[1] for run in runs), max(run[2] for run in runs)
+        text.append(f"| {model} | {old} | {hosts:,} | {devices:,} | {layouts} | {wall:.2f} | {processors:.2f} | {memory:.0f} |")
+        print(text[-1], flush=True)
+    print("\n".join(text))
+    if options.write:
+        import results
+
+        results.put("plan: every layout", "\n".join(text))
+
+
+if __name__ == "__main__":
+    main()

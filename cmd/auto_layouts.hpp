@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/commands.hpp"
+#include "lib/change/load.hpp"
+#include "lib/layout/layout.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// A layout that could be reached.
+struct ReachableLayout {
+    /// What a plan for it says.
+    struct Costs {
+        Bytes total;
+        std::uint64_t busiest_host = 0;  ///< the most that one host sends or receives
+        double seconds = 0;              ///< an estimate where rates are assumed
+    };
+    Layout layout;
+    double step = 0;             ///< seconds of a training step, predicted
+    std::uint64_t crossing = 0;  ///< bytes between hosts
+    bool is_exact = false;       ///< otherwise `crossing` is what it is at least
+    std::optional<Costs> costs;  ///< of the layouts that come first
+};
+
+/// What `--to auto` finds.
+struct ComparedLayouts {
+    Layout from;
+    int ranks = 1;
+    std::vector<ReachableLayout> layouts;  ///< best first; those with costs come before all others
+    std::size_t too_large = 0;             ///< layouts that were left out: devices cannot hold the state of a rank
+    std::uint64_t smallest_too_large =
+        0;                             ///< bytes of the fullest rank of that of them where these are fewest; 0: unknown
+    double device_memory = 0;          ///< of the largest device
+    bool is_memory_known = false;      ///< else `device_memory` is more than any known device has
+    std::vector<std::string> assumed;  ///< for step times that no fit says
+};
+
+/// How many layouts are compared in all details.
+inline constexpr std::size_t most_compared = 20;
+
+/// Compares the layouts that `options` allow. By bytes between hosts, or by step time where a fit is given; with
+/// --pareto only those that no other one beats in both. Throws Error (usage, no) when there is none.
+ComparedLayouts compare_layouts(const PlanOptions& options);
+
+}  // namespace tpx::cli

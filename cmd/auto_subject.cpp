@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/auto_subject.hpp"
+
+#include "cmd/cli.hpp"
+#include "cmd/plan_hosts.hpp"
+#include "cmd/planning.hpp"
+#include "formats/profile/throughput_file.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/candidates.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace tpx::cli {
+namespace {
+
+int positive(const std::string& text, const char* option, int otherwise) {
+    if (text.empty()) return otherwise;
+    int number = 0;
+    const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (code != std::errc{} || stop != text.data() + text.size() || number < 1)
+        throw Error{Exit::usage, "{}: '{}' is not a positive whole number", option, text};
+    return number;
+}
+
+// What a step takes depends on these numbers of a checkpoint's model; sizes that are not known are guessed from others.
+ModelSize size_of(const formats::Source& source, const AutoSubject& subject, double sequence) {
+    const auto known = [&](char factor, double otherwise) {
+        return static_cast<double>(source.reading.dims[factor].value_or(static_cast<Index>(otherwise)));
+    };
+    ModelSize size{.name = "checkpoint", .layers = subject.layers, .sequence = sequence};
+    const auto& tensors = source.checkpoint.catalogue.tensors;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        const Meaning& meaning = source.reading.meanings[t];
+        if (meaning.role == "weight" && meaning.kind != Meaning::Kind::extra)
+            size.parameters += static_cast<double>(volume(tensors[t].shape));
+    }
+    size.hidden = known('h', std::sqrt(size.parameters / 12 / subject.layers));
+    size.heads = std::max(1.0, size.hidden / 128);
+    size.vocabulary = known('v', 0);
+    return size;
+}
+
+void add_model(AutoSubject& subject, const PlanOptions& options, double sequence) {
+    if (!options.checkpoint.empty()) throw Error{Exit::usage, "CKPT and --model exclude each other"};
+    if (options.from.empty()) throw Error{Exit::usage, "--model needs --from LAYOUT"};
+    subject.model = given_model(options);
+    subject.from = given_layout(options.from);
+    subject.layers = subject.model->layers;
+    for (const TensorClass& each : subject.model->classes)
+        subject.experts = std::max(subject.experts, static_cast<int>(each.experts));
+    subject.size = tpx::size_of(*subject.model, sequence, subject.model->experts_per_token);
+}
+
+void add_checkpoint(AutoSubject& subject, const PlanOptions& options, double sequence) {
+    subject.opened = open_checkpoint(options.checkpoint, options);
+    const formats::Source& source = subject.opened->source;
+    subject.from = options.from.empty() ? source.layout.value_or(Layout{}) : given_layout(options.from);
+    subject.cut_by_family = source.reading.family != nullptr;
+    if (subject.cut_by_family) subject.layers = layers(source.reading, source.checkpoint.catalogue.tensors);
+    subject.experts = static_cast<int>(source.reading.dims['e'].value_or(0));
+    subject.size = size_of(source, subject, sequence);
+}
+
+// Takes over what was fitted to runs of the model.
+void add_fit(AutoSubject& subject, const PlanOptions& options) {
+    if (options.throughput.empty()) return;
+    const formats::ThroughputModel model = formats::read_throughput_model(options.throughput);
+    if (!model.parameters)
+        throw Error{Exit::usage, "{}: has no fitted parameters; tpx profile fit writes them", options.throughput};
+    subject.fitted = model.parameters;
+    subject.size = model.size;
+}
+
+void add_hosts(AutoSubject& subject, const PlanOptions& options) {
+    subject.hosts = given_hosts(options, subject.from.ranks());
+    int devices = 0;
+    for (const Host& host : subject.hosts) devices += host.lost || host.spare ? 0 : host.gpus;
+    subject.ranks = positive(options.devices, "--devices", devices);
+    if (subject.ranks > subject.from.ranks()) subject.hosts = given_hosts(options, subject.ranks);
+}
+
+}  // namespace
+
+AutoSubject auto_subject(const PlanOptions& options) {
+    const double sequence = positive(options.sequence, "--sequence", 4096);
+    AutoSubject subject;
+    subject.batch = positive(options.batch, "--batch", 512);
+    options.model.empty() ? add_checkpoint(subject, options, sequence) : add_model(subject, options, sequence);
+    add_fit(subject, options);
+    add_hosts(subject, options);
+    return subject;
+}
+
+std::vector<Layout> possible_layouts(const AutoSubject& subject) {
+    CandidateLimits limits{
+        .ranks = subject.ranks, .layers = subject.layers, .experts = subject.experts, .like = subject.from};
+    limits.most_tp = 1;
+    for (const Host& host : subject.hosts) limits.most_tp = std::max(limits.most_tp, host.gpus);
+    if (!subject.cut_by_family) limits.most_tp = limits.layers = 1;
+    return candidates(limits);
+}
+
+}  // namespace tpx::cli

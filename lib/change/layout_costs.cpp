@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/layout_costs.hpp"
+
+#include "lib/change/seats.hpp"
+#include "lib/change/spread.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+// A block of ranks brings into its host what it needs and the host does not hold. Whatever host that is, it holds of
+// the layers of each old stage no more than it holds, and saves no more than the block needs: a bound that needs no
+// look at which elements these are, and that spares the comparison of most layouts.
+
+namespace tpx {
+namespace {
+
+using Numbers = std::vector<std::int32_t>;
+
+// Of each new rank, what `number` says of its block, which it gets with the block's position.
+template <class Number>
+Numbers by_block(std::span<const Block> blocks, Number number) {
+    Numbers result;
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+        result.resize(static_cast<std::size_t>(blocks[b].end), number(blocks[b], static_cast<std::int32_t>(b)));
+    return result;
+}
+
+}  // namespace
+
+LayoutCosts::LayoutCosts(const ModelState& model, const Layout& from, std::span<const Host> hosts,
+                         std::span<const Seat> old_ranks)
+    : model_{model}, from_{from}, hosts_{hosts}, old_ranks_{old_ranks} {
+    const Numbers on = seat_hosts(hosts, old_ranks, from.ranks());
+    Numbers first(hosts.size(), -1);
+    for (std::int32_t rank = 0; rank < std::ssize(on); ++rank) {
+        if (on[rank] >= 0 && first[on[rank]] < 0) first[on[rank]] = rank;
+        first_on_host_.push_back(on[rank] < 0 ? -1 : first[on[rank]]);
+    }
+    held_ = held_bytes(model, from, from, on, hosts.size()).groups;
+    std::ranges::sort(held_);
+    held_.erase(std::unique(held_.begin(), held_.end()), held_.end());
+}
+
+// The most that a host spares a block that needs so much of each old stage.
+std::uint64_t LayoutCosts::kept_at_most(std::span<const std::uint64_t> needed) const {
+    std::uint64_t most = 0;
+    for (const std::vector<std::uint64_t>& held : held_) {
+        std::uint64_t kept = 0;
+        for (std::size_t stage = 0; stage < held.size(); ++stage) kept += std::min(held[stage], needed[stage]);
+        most = std::max(most, kept);
+    }
+    return most;
+}
+
+LayoutCosts::Bounds LayoutCosts::bounds(const Layout& to) const {
+    const std::vector<Block> blocks = blocks_in_order(hosts_, to.ranks());
+    const Numbers block_of = by_block(blocks, [](const Block&, std::int32_t number) { return number; });
+    const HeldBytes held = held_bytes(model_, to, from_, block_of, blocks.size());
+    Bounds bounds{std::ranges::max(held.ranks), 0};
+    for (const std::vector<std::uint64_t>& needed : held.groups)
+        bounds.least_crossing += std::accumulate(needed.begin(), needed.end(), std::uint64_t{0}) - kept_at_most(needed);
+    return bounds;
+}
+
+Parcels LayoutCosts::amounts(const Layout& to) const {
+    const std::vector<Block> blocks = blocks_in_order(hosts_, to.ranks());
+    const Numbers first_of_block = by_block(blocks, [](const Block& block, std::int32_t) { return block.begin; });
+    return spread_groups(model_, from_, to, {first_on_host_, first_of_block});
+}
+
+std::uint64_t LayoutCosts::least_crossing(const Parcels& amounts) const {
+    constexpr std::size_t most_pairs = 1 << 16;  // what more pairs share is not counted
+    std::vector<std::vector<const Parcel*>> of_block(static_cast<std::size_t>(amounts.new_ranks));
+    for (const Parcel& parcel : amounts.parcels) {
+        const auto needers = amounts.needers[parcel.needers];
+        if (needers.size() * amounts.holders[parcel.holders].size() > most_pairs) continue;
+        for (std::int32_t block : needers) of_block[block].push_back(&parcel);
+    }
+    std::vector<std::uint64_t> there(static_cast<std::size_t>(amounts.old_ranks), 0);  // of a block's needs, by host
+    std::uint64_t sum = 0;
+    for (const std::vector<const Parcel*>& parcels : of_block) {
+        std::uint64_t needed = 0;
+        std::uint64_t most = 0;
+        for (const Parcel* parcel : parcels) {
+            needed += parcel->bytes;
+            for (std::int32_t host : amounts.holders[parcel->holders])
+                most = std::max(most, there[host] += parcel->bytes);
+        }
+        for (const Parcel* parcel : parcels) {
+            for (std::int32_t host : amounts.holders[parcel->holders]) there[host] = 0;
+        }
+        sum += needed - most;
+    }
+    return sum;
+}
+
+std::uint64_t LayoutCosts::crossing(const Parcels& amounts, bool pinned) const {
+    return place(amounts, hosts_, old_ranks_, pinned).crossing;
+}
+
+}  // namespace tpx
