@@ -107,8 +107,8 @@ void add_plan_hosts(Command& command, PlanOptions& options) {
     command.option("--ranks-on", &options.ranks_on, "FILE", "Hosts of the current ranks, one rank or range per line")
         .file()
         .details(
-            "FILE contains lines such as '0-7 n0', or is an Open MPI rankfile or a SLURM_HOSTFILE. By default, the "
-            "current ranks fill the hosts in order, except for spare hosts.");
+            "FILE contains lines such as '0-7 n0', or was written by --rank-map, or is an Open MPI rankfile or a "
+            "SLURM_HOSTFILE. By default, the current ranks fill the hosts in order, except for spare hosts.");
     command
         .option("--stores", &options.stores, "PATTERN",
                 "Path of each host's local checkpoint; {host} is replaced, as in /local/{host}/ckpt")
@@ -169,11 +169,17 @@ void add_plan_results(Command& command, PlanOptions& options) {
         .file()
         .details("The file is HDF5, as described in tpx-plan(5).");
     command.option("--report", &options.report, "FILE", "Write an HTML page to FILE").file();
-    command.option("--rankfile", &options.rankfile, "FILE", "Write the new ranks' hosts for mpirun --rankfile").file();
-    command.option("--hostfile", &options.hostfile, "FILE", "Write the new ranks' hosts for mpirun --hostfile").file();
-    command.option("--slurm-hostfile", &options.slurm_hostfile, "FILE", "Write the new ranks' hosts for SLURM_HOSTFILE")
+    command
+        .option("--launch", &options.launch, "FILE",
+                "Write a script that starts the new ranks with torchrun, srun or mpirun")
         .file()
-        .details("For srun --distribution=arbitrary.");
+        .details(
+            "sh FILE torchrun|srun|mpirun [OPTIONS] -- PROGRAM starts each rank on its host and device. It sets "
+            "CUDA_VISIBLE_DEVICES, LOCAL_RANK and the other variables of torchrun.");
+    command
+        .option("--rank-map", &options.rank_map, "FILE",
+                "Write the host and device of each new rank, for --ranks-on of the next change")
+        .file();
     command.flag("--list", &options.list,
                  "List the parts of tensors to copy, one per line, with ranks, and files or hosts, at both ends");
     command.group("Checking a plan");

@@ -50,9 +50,8 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string output;
     std::string check;
     std::string report;
-    std::string rankfile;
-    std::string hostfile;
-    std::string slurm_hostfile;
+    std::string launch;
+    std::string rank_map;
     std::string devices;
     std::string batch;
     std::string sequence;

@@ -56,9 +56,8 @@ bool is_read(const fs::path& output, const PlanOptions& options, const PlanRepor
 
 void check_output_files(const PlanOptions& options, const PlanReport& report) {
     const std::pair<const char*, const std::string*> files[] = {{"--output", &options.output},
-                                                                {"--rankfile", &options.rankfile},
-                                                                {"--hostfile", &options.hostfile},
-                                                                {"--slurm-hostfile", &options.slurm_hostfile},
+                                                                {"--launch", &options.launch},
+                                                                {"--rank-map", &options.rank_map},
                                                                 {"--report", &options.report}};
     for (const auto& [option, file] : files) {
         if (!id_of(*file)) continue;

@@ -6,6 +6,7 @@
 #include "cmd/plan_report.hpp"
 #include "cmd/planning.hpp"
 #include "cmd/report/report.hpp"
+#include "formats/plan/launch_script.hpp"
 #include "formats/plan/rank_map.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -13,8 +14,7 @@
 
 namespace tpx::cli {
 bool asks_for_files(const PlanOptions& options) {
-    for (const std::string* file :
-         {&options.output, &options.rankfile, &options.hostfile, &options.slurm_hostfile, &options.report})
+    for (const std::string* file : {&options.output, &options.launch, &options.rank_map, &options.report})
         if (!file->empty()) return true;
     return false;
 }
@@ -25,9 +25,10 @@ void write_plan_files(const PlanOptions& options, const PlanReport& report) {
     };
     check_output_files(options, report);
     if (!options.output.empty()) write_plan(report, options.output);
-    write(options.rankfile, formats::rankfile(report.change.hosts, report.change.placement));
-    write(options.hostfile, formats::hostfile(report.change.hosts, report.change.placement));
-    write(options.slurm_hostfile, formats::slurm_hostfile(report.change.hosts, report.change.placement));
+    if (!options.launch.empty())
+        write(options.launch,
+              formats::launch_script(report.change.hosts, report.change.placement, to_string(report.to)));
+    write(options.rank_map, formats::rank_map(report.change.hosts, report.change.placement));
     if (!options.report.empty()) write_file(options.report, html_report(plan_json(report)));
 }
 

@@ -74,7 +74,7 @@ private:
     std::size_t line_ = 0;
 };
 
-// "n0", "0-7 n0 [2]", "rank 0=n0 slot=2".
+// "n0", "0-7 n0 [2]", "rank 0=n0 slot=2", where Open MPI's slots are cores.
 Entry Map::parse(std::span<const std::string_view> words) const {
     if (words.size() == 1) return {next_, next_, words[0], std::nullopt};
     std::string_view ranks = words[0];
@@ -85,7 +85,7 @@ Entry Map::parse(std::span<const std::string_view> words) const {
         if (equals == words[1].npos || !device.starts_with("slot=")) throw mistake("'rank N=HOST slot=S' was expected");
         ranks = words[1].substr(0, equals);
         host = words[1].substr(equals + 1);
-        device.remove_prefix(5);
+        device = {};
     }
     const auto first = number(ranks.substr(0, ranks.find('-')));
     const auto last = ranks.find('-') == ranks.npos ? first : number(ranks.substr(ranks.find('-') + 1));
@@ -159,28 +159,13 @@ std::vector<Seat> seats_in_order(std::span<const Host> hosts, int ranks) {
     return seats;
 }
 
-std::string rankfile(std::span<const Host> hosts, const Placement& placement) {
+std::string rank_map(std::span<const Host> hosts, const Placement& placement) {
     const std::vector<std::int32_t> firsts = first_devices(hosts);
     std::string text;
     for (const Block& block : placement.blocks) {
         for (std::int32_t rank = block.begin; rank < block.end; ++rank)
-            text += fmt::format("rank {}={} slot={}\n", rank, hosts[block.host].name,
-                                placement.devices[rank] - firsts[block.host]);
-    }
-    return text;
-}
-
-std::string hostfile(std::span<const Host> hosts, const Placement& placement) {
-    std::string text;
-    for (const Block& block : placement.blocks)
-        text += fmt::format("{} slots={}\n", hosts[block.host].name, block.end - block.begin);
-    return text;
-}
-
-std::string slurm_hostfile(std::span<const Host> hosts, const Placement& placement) {
-    std::string text;
-    for (const Block& block : placement.blocks) {
-        for (std::int32_t rank = block.begin; rank < block.end; ++rank) text += hosts[block.host].name + "\n";
+            text +=
+                fmt::format("{} {} {}\n", rank, hosts[block.host].name, placement.devices[rank] - firsts[block.host]);
     }
     return text;
 }

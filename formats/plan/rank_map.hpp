@@ -10,24 +10,19 @@
 
 namespace tpx::formats {
 
-/// Where each of `ranks` old ranks is, as `text` says, in one of three forms: a rankfile of Open MPI ("rank 3=n0
-/// slot=2"), lines "RANKS HOST [DEVICE]" such as "0-7 n0" (blank lines and # comments allowed), or one host a line in
-/// the order of the ranks, as SLURM_HOSTFILE is. Without a device, ranks take those of their host in order. Ranks of
-/// lost hosts have no seat. Throws Error (usage) "FILE:LINE: ..." for a host that is not among `hosts`, a rank that is
-/// missing, beyond `ranks` or named twice, and a device that is taken or that the host lacks.
+/// Where each of `ranks` old ranks is according to `text`, in one of three forms: lines "RANKS HOST [DEVICE]" such as
+/// "0-7 n0" (blank lines and # comments allowed), an Open MPI rankfile ("rank 3=n0 slot=2"; slots are cores and are
+/// ignored), or one host a line in the order of the ranks, as in a SLURM_HOSTFILE. Without a device, ranks take those
+/// of their host in order. Ranks of lost hosts have no seat. Throws Error (usage) "FILE:LINE: ..." for a host that is
+/// not among `hosts`, a rank that is missing, beyond `ranks` or named twice, and a device that is taken or that the
+/// host lacks.
 std::vector<Seat> parse_rank_map(std::string_view text, std::string_view file, std::span<const Host> hosts, int ranks);
 
 /// The seats of `ranks` old ranks that filled the hosts in order; spare hosts had none, and those of lost hosts are
 /// nowhere. Throws Error (usage) when they do not fit.
 std::vector<Seat> seats_in_order(std::span<const Host> hosts, int ranks);
 
-/// A rankfile for Open MPI's `mpirun --rankfile`; slots are the devices of a host.
-std::string rankfile(std::span<const Host> hosts, const Placement& placement);
-
-/// A hostfile for `mpirun --hostfile`: each host in the order of its ranks, with their number.
-std::string hostfile(std::span<const Host> hosts, const Placement& placement);
-
-/// One host a line, in the order of the ranks: what SLURM_HOSTFILE names for `srun --distribution=arbitrary`.
-std::string slurm_hostfile(std::span<const Host> hosts, const Placement& placement);
+/// The host and device of each new rank, as lines "RANK HOST DEVICE" that parse_rank_map reads.
+std::string rank_map(std::span<const Host> hosts, const Placement& placement);
 
 }  // namespace tpx::formats

@@ -12,6 +12,7 @@ export PATH TERM LC_ALL HOME
 # shellcheck source=scripts/mpi-env.sh
 . "$testdata/../scripts/mpi-env.sh"
 unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID
+unset CUDA_VISIBLE_DEVICES MASTER_ADDR MASTER_PORT TPX_HOST SLURMD_NODENAME
 
 # The transcript without what it expects.
 awk '

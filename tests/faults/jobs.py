@@ -58,7 +58,7 @@ JOBS = [
     Job("plan-again", {"src": "llama-small/megatron-tp2pp2"}, "plan src --to tp=4 -o out", "out",
         setup=("plan src --to tp=1 -o out",)),
     Job("plan-model", {}, "plan --model gpt3-6.7b --from tp=4,pp=2 --to dp=8 --hosts 2x4 -o out", "out"),
-    Job("plan-rankfile", {}, "plan --model gpt3-6.7b --from tp=4,pp=2 --to dp=8 --hosts 2x4 --rankfile out", "out"),
+    Job("plan-launch", {}, "plan --model gpt3-6.7b --from tp=4,pp=2 --to dp=8 --hosts 2x4 --launch out", "out"),
     Job("plan-report", {}, "plan --model gpt3-6.7b --from tp=4,pp=2 --to dp=8 --hosts 2x4 --report out", "out"),
     Job("plan-check", {"src": "plan/model.plan"}, "plan --check src"),
     Job("plan-run", {"src": "llama-small/megatron-tp2pp2"}, "reshard src out --plan change", "out",

@@ -50,3 +50,26 @@ TEST_CASE("the hosts of a Slurm job") {
     CHECK_THROWS_AS(in_job({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", "8(x2)"}}), Error);
     CHECK_THROWS_AS(in_job({{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "8(xa)"}}), Error);
 }
+
+TEST_CASE("GPUs of a Slurm job come before its tasks") {
+    const auto devices = [](std::map<std::string, std::string> variables) {
+        variables.insert({{"SLURM_JOB_NODELIST", "n[1-4]"}, {"SLURM_TASKS_PER_NODE", "1(x4)"}});
+        const std::vector<Host> hosts = in_job(std::move(variables));
+        CHECK(hosts.size() == 4);
+        for (const Host& host : hosts) CHECK(host.gpus == hosts.front().gpus);
+        return hosts.front().gpus;
+    };
+    CHECK(devices({{"SLURM_GPUS_PER_NODE", "8"}}) == 8);
+    CHECK(devices({{"SLURM_GPUS_PER_NODE", "a100:8"}}) == 8);
+    CHECK(devices({{"SLURM_GPUS_PER_NODE", "a100:4,v100:2"}}) == 6);
+    CHECK(devices({{"SLURM_GPUS_ON_NODE", "gpu:4"}}) == 4);
+    CHECK(devices({{"SLURM_GPUS_PER_NODE", "8"}, {"SLURM_GPUS_ON_NODE", "4"}}) == 8);
+    CHECK(devices({{"SLURM_JOB_GPUS", "0,1,2,3"}}) == 4);
+    CHECK(devices({{"SLURM_JOB_GPUS", "0-7"}}) == 8);
+    CHECK(devices({{"SLURM_GPUS_ON_NODE", "4"}, {"SLURM_GPUS", "a100:16"}}) == 4);
+    CHECK(devices({}) == 1);
+    CHECK_THROWS_AS(devices({{"SLURM_GPUS_ON_NODE", "4"}, {"SLURM_GPUS", "14"}}), Error);
+    CHECK_THROWS_AS(devices({{"SLURM_GPUS_PER_NODE", "a100:"}}), Error);
+    CHECK_THROWS_AS(devices({{"SLURM_GPUS_PER_NODE", ""}}), Error);
+    CHECK_THROWS_AS(devices({{"SLURM_JOB_GPUS", "0,x"}}), Error);
+}

@@ -53,14 +53,18 @@ TEST_CASE("ranks of lost hosts have no seat, spare hosts had no ranks") {
     CHECK_THROWS_AS(formats::seats_in_order(hosts, 5), Error);
 }
 
-TEST_CASE("what launchers are given reads back as the same seats") {
+TEST_CASE("a rank map reads back as the same seats") {
     const std::vector<Host> hosts = uniform_hosts(2, 2);
     const Placement placement{.devices = {3, 2, 0, 1},
                               .blocks = {{.begin = 0, .end = 2, .host = 1}, {.begin = 2, .end = 4, .host = 0}}};
     const std::vector<Seat> seats{{1, 3}, {1, 2}, {0, 0}, {0, 1}};
-    CHECK(parse_rank_map(formats::rankfile(hosts, placement), "f", hosts, 4) == seats);
-    CHECK(formats::hostfile(hosts, placement) == "host1 slots=2\nhost0 slots=2\n");
-    const auto by_host = parse_rank_map(formats::slurm_hostfile(hosts, placement), "f", hosts, 4);
-    CHECK(by_host[0].host == 1);
-    CHECK(by_host[2].host == 0);
+    CHECK(formats::rank_map(hosts, placement) == "0 host1 1\n1 host1 0\n2 host0 0\n3 host0 1\n");
+    CHECK(parse_rank_map(formats::rank_map(hosts, placement), "f", hosts, 4) == seats);
+}
+
+TEST_CASE("the slots of a rankfile are cores, not devices") {
+    const std::vector<Host> hosts = uniform_hosts(2, 2);
+    const std::string text =
+        "rank 0=host1 slot=0-15\nrank 1=host1 slot=16-31\nrank 2=host0 slot=0:*\nrank 3=host0 slot=9\n";
+    CHECK(parse_rank_map(text, "f", hosts, 4) == std::vector<Seat>{{1, 2}, {1, 3}, {0, 0}, {0, 1}});
 }
