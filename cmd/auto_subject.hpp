@@ -29,7 +29,7 @@ struct AutoSubject {
     int ranks = 1;  ///< that the new layout has
 };
 
-/// The model or checkpoint of `options`, which is opened once, with the hosts.
+/// The model or checkpoint of `options`, whose metadata is read once, with the hosts.
 AutoSubject auto_subject(const PlanOptions& options);
 
 /// Every layout that fills the ranks; whether it fits the tensors was not looked at.
