@@ -61,6 +61,7 @@ def main():
         wall, processors, memory = min(runs)[0], min(run[1] for run in runs), max(run[2] for run in runs)
         text.append(f"| {model} | {old} | {hosts:,} | {devices:,} | {layouts} | {wall:.2f} | {processors:.2f} | {memory:.0f} |")
         print(text[-1], flush=True)
+    text[0] += f", load {os.getloadavg()[0]:.0f} at the end"
     print("\n".join(text))
     if options.write:
         import results

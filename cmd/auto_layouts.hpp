@@ -32,11 +32,12 @@ struct ComparedLayouts {
     Layout from;
     int ranks = 1;
     std::vector<ReachableLayout> layouts;  ///< best first; those with costs come before all others
+    std::size_t split = 0;                 ///< layouts that were left out: no host holds a TP group
     std::size_t too_large = 0;             ///< layouts that were left out: devices cannot hold the state of a rank
     std::uint64_t smallest_too_large =
         0;                             ///< bytes of the fullest rank of that of them where these are fewest; 0: unknown
     double device_memory = 0;          ///< of the largest device
-    bool is_memory_known = false;      ///< else `device_memory` is more than any known device has
+    bool is_memory_known = false;      ///< else `device_memory` is assumed for some hosts, as large as devices are
     std::vector<std::string> assumed;  ///< for step times that no fit says
 };
 

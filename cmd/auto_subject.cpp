@@ -4,25 +4,19 @@
 #include "cmd/cli.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "cmd/planning.hpp"
+#include "cmd/positive.hpp"
+#include "formats/canonical_pieces.hpp"
 #include "formats/profile/throughput_file.hpp"
+#include "lib/change/cut_blocks.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/unexpected.hpp"
 #include "lib/layout/candidates.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace tpx::cli {
 namespace {
-
-int positive(const std::string& text, const char* option, int otherwise) {
-    if (text.empty()) return otherwise;
-    int number = 0;
-    const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (code != std::errc{} || stop != text.data() + text.size() || number < 1)
-        throw Error{Exit::usage, "{}: '{}' is not a positive whole number", option, text};
-    return number;
-}
 
 // What a step takes depends on these numbers of a checkpoint's model; sizes that are not known are guessed from others.
 ModelSize size_of(const formats::Source& source, const AutoSubject& subject, double sequence) {
@@ -55,7 +49,8 @@ void add_model(AutoSubject& subject, const PlanOptions& options, double sequence
 
 void add_checkpoint(AutoSubject& subject, const PlanOptions& options, double sequence) {
     subject.opened = open_checkpoint(options.checkpoint, options);
-    const formats::Source& source = subject.opened->source;
+    formats::Source& source = subject.opened->source;
+    reading(options.checkpoint, [&] { formats::locate_all(source.checkpoint); });
     subject.from = options.from.empty() ? source.layout.value_or(Layout{}) : given_layout(options.from);
     subject.cut_by_family = source.reading.family != nullptr;
     if (subject.cut_by_family) subject.layers = layers(source.reading, source.checkpoint.catalogue.tensors);
@@ -76,7 +71,7 @@ void add_fit(AutoSubject& subject, const PlanOptions& options) {
 void add_hosts(AutoSubject& subject, const PlanOptions& options) {
     subject.hosts = given_hosts(options, subject.from.ranks());
     int devices = 0;
-    for (const Host& host : subject.hosts) devices += host.lost || host.spare ? 0 : host.gpus;
+    for (const Host& host : subject.hosts) devices += host.spare ? 0 : free_devices(host);
     subject.ranks = positive(options.devices, "--devices", devices);
     if (subject.ranks > subject.from.ranks()) subject.hosts = given_hosts(options, subject.ranks);
 }
@@ -93,13 +88,18 @@ AutoSubject auto_subject(const PlanOptions& options) {
     return subject;
 }
 
-std::vector<Layout> possible_layouts(const AutoSubject& subject) {
+PossibleLayouts possible_layouts(const AutoSubject& subject) {
     CandidateLimits limits{
         .ranks = subject.ranks, .layers = subject.layers, .experts = subject.experts, .like = subject.from};
-    limits.most_tp = 1;
+    limits.most_tp = subject.from.tp;
     for (const Host& host : subject.hosts) limits.most_tp = std::max(limits.most_tp, host.gpus);
     if (!subject.cut_by_family) limits.most_tp = limits.layers = 1;
-    return candidates(limits);
+    PossibleLayouts found{.layouts = candidates(limits)};
+    found.split = std::erase_if(found.layouts, [&](const Layout& layout) {
+        const int group = tp_span(layout);
+        return !split_groups(cut_blocks(subject.hosts, subject.ranks, group), group).empty();
+    });
+    return found;
 }
 
 }  // namespace tpx::cli

@@ -29,10 +29,17 @@ struct AutoSubject {
     int ranks = 1;  ///< that the new layout has
 };
 
-/// The model or checkpoint of `options`, whose metadata is read once, with the hosts.
+/// The model or checkpoint of `options` with the hosts. The checkpoint's metadata is read and its pieces are located,
+/// so that no file need be opened for each layout.
 AutoSubject auto_subject(const PlanOptions& options);
 
-/// Every layout that fills the ranks; whether it fits the tensors was not looked at.
-std::vector<Layout> possible_layouts(const AutoSubject& subject);
+struct PossibleLayouts {
+    std::vector<Layout> layouts;
+    std::size_t split = 0;  ///< layouts that were left out: some TP group would be on several hosts
+};
+
+/// Every layout that fills the ranks and keeps TP groups on one host; whether it fits the tensors was not looked at.
+/// Throws Error (usage) when the hosts have too few devices.
+PossibleLayouts possible_layouts(const AutoSubject& subject);
 
 }  // namespace tpx::cli

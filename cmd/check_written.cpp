@@ -23,7 +23,7 @@ namespace tpx::cli {
 namespace {
 
 /// Bytes of a new file that are no tensor's.
-struct Run {
+struct CheckRun {
     const std::filesystem::path& file;
     std::uint64_t offset;
     std::uint64_t length;
@@ -31,7 +31,7 @@ struct Run {
 
 /// Throws Error when `run` does not hold what `expected(begin, bytes)` gives piece by piece.
 template <class Expected>
-void check_run(const Run& run, Expected&& expected) {
+void check_run(const CheckRun& run, Expected&& expected) {
     constexpr std::uint64_t chunk = std::uint64_t{1} << 20;
     const Fd fd = open_file(run.file, O_RDONLY);
     for (std::uint64_t done = 0; done < run.length; done += chunk) {
@@ -123,7 +123,7 @@ std::uint64_t check_metadata(const mpi::Comm& comm, const Draft& draft, std::spa
     for (const Draft::Fixed& fixed : composed(draft)) {
         bytes += fixed.bytes.size();
         if (!is_mine()) continue;
-        const Run run{files[fixed.file].path, fixed.offset, fixed.bytes.size()};
+        const CheckRun run{files[fixed.file].path, fixed.offset, fixed.bytes.size()};
         const std::string wanted = with_late(fixed, late, run.file);
         check_run(run, [&](std::uint64_t begin, std::size_t size) { return wanted.substr(begin, size); });
     }

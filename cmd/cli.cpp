@@ -11,11 +11,6 @@
 namespace tpx::cli {
 namespace {
 
-template <class... Args>
-Error usage(fmt::format_string<Args...> format, Args&&... args) {
-    return Error{Exit::usage, format, std::forward<Args>(args)...};
-}
-
 std::vector<std::string> split_at_commas(const std::vector<std::string>& texts) {
     std::vector<std::string> words;
     for (const std::string& text : texts) {
@@ -82,11 +77,11 @@ Option& Option::details(std::string_view text) {
 void Option::store(const std::vector<std::string>& given) const {
     if (given.empty()) return;
     const std::vector<std::string> values = completes_ == Completes::list ? split_at_commas(given) : given;
-    if (values.size() > 1 && takes_value() && !repeats()) throw usage("{}: given more than once", name());
+    if (values.size() > 1 && takes_value() && !repeats()) throw usage_error("{}: given more than once", name());
     for (const std::string& value : values) {
-        if (value.empty() && takes_value()) throw usage("{}: the value is empty", name());
+        if (value.empty() && takes_value()) throw usage_error("{}: the value is empty", name());
         if (!choices_.empty() && std::ranges::find(choices_, value) == choices_.end())
-            throw usage("{}: '{}' is not {}{}", name(), value, one_of(choices_), did_you_mean(value, choices_));
+            throw usage_error("{}: '{}' is not {}{}", name(), value, one_of(choices_), did_you_mean(value, choices_));
     }
     if (auto* const* on = std::get_if<bool*>(&target_)) **on = true;
     if (auto* const* text = std::get_if<std::string*>(&target_)) **text = values.front();
@@ -140,8 +135,8 @@ Command& Command::find_subcommand(std::string_view word) {
         names.push_back(command->name().substr(name_.size() + 1));
         if (names.back() == word) return *command;
     }
-    if (word.empty()) throw usage("command missing; use {}", one_of(names));
-    throw usage("unknown command '{}'{}", word, did_you_mean(word, names));
+    if (word.empty()) throw usage_error("command missing; use {}", one_of(names));
+    throw usage_error("unknown command '{}'{}", word, did_you_mean(word, names));
 }
 
 const Option* Command::find(std::string_view name) const {
@@ -158,7 +153,7 @@ Command& Cli::find(std::string_view name) {
         if (command.name() == name) return command;
         names.push_back(command.name());
     }
-    throw usage("unknown command '{}'{}", name, did_you_mean(name, names));
+    throw usage_error("unknown command '{}'{}", name, did_you_mean(name, names));
 }
 
 std::string_view version() { return version_text; }

@@ -36,6 +36,7 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string model;
     std::string roles;
     std::string from;
+    std::vector<std::string> via;
     std::string hosts;
     std::string hardware;
     std::string ranks_on;
@@ -45,7 +46,11 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string nic;
     std::string disk;
     std::optional<std::uint64_t> gpu_memory;
+    std::string objective;
+    std::string placement;
     std::string state;
+    std::string iteration;
+    std::string storage_iteration;
     std::optional<std::uint64_t> window;
     std::string output;
     std::string check;
@@ -65,7 +70,15 @@ struct PlanOptions : ReadOptions, TargetOptions {
     bool pareto = false;
 };
 
-struct ReshardOptions : ReadOptions, TargetOptions {
+/// What a process may use, and how long it waits for others.
+struct LimitOptions {
+    std::optional<std::uint64_t> memory;
+    std::string threads;
+    std::string patience;
+    std::string io_ranks;
+};
+
+struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
     std::string checkpoint;
     std::string output;
     std::string plan;
@@ -73,19 +86,21 @@ struct ReshardOptions : ReadOptions, TargetOptions {
     std::string drop;
     bool masters = false;
     std::string dtype;
-    std::optional<std::uint64_t> memory;
     std::optional<std::uint64_t> shard_size;
     bool dry_run = false;
     bool force = false;
     bool verify = false;
     bool allow_missing = false;
+    bool restart = false;
+    bool clean = false;
+    bool stages = false;
+    std::string trace;
 };
 
-struct VerifyOptions : ReadOptions {
+struct VerifyOptions : ReadOptions, LimitOptions {
     std::string first;
     std::string second;
     std::vector<std::string> ignore;
-    std::optional<std::uint64_t> memory;
     bool weights_only = false;
     bool write = false;
     bool masters = false;
@@ -97,6 +112,12 @@ void run_inspect(const InspectOptions& options, Output& out);
 void run_plan(const PlanOptions& options, Output& out);
 void run_reshard(const ReshardOptions& options, Output& out);
 void run_verify(const VerifyOptions& options, Output& out);
+
+/// Describe one command each.
+void add_inspect(Cli& cli);
+void add_plan(Cli& cli);
+void add_reshard(Cli& cli);
+void add_verify(Cli& cli);
 
 /// Describes every command of tpx.
 void add_commands(Cli& cli);

@@ -6,6 +6,7 @@
 #include "cmd/compare_names.hpp"
 #include "cmd/compare_values.hpp"
 #include "cmd/ignored_roles.hpp"
+#include "formats/deepspeed/missing_weights.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/difference.hpp"
 
@@ -60,6 +61,8 @@ public:
             if (!only_masters_.contains(name) && !is_beside_weight(b_, number, name)) missing(b_, a_, number, name);
         }
         for (const auto& [name, master] : only_masters_) compare_rounded(name);
+        add_lost_weights(a_, b_);
+        add_lost_weights(b_, a_);
         add_damage();
         compare_blocks(comm_, a_, b_, options_.exec, result_);
         add_notes();
@@ -112,9 +115,9 @@ private:
 
     void differ(const Member& member, std::size_t tensor, const std::string& a, const std::string& b, std::string cause,
                 char lacking = 0) {
-        const std::string& stored = member.digested.canonical.stored_names[tensor];
+        const std::string& stored = member.digested.canonical.stored_name(tensor);
         const std::string& canonical = member.digested.canonical.tensors[tensor].name;
-        result_.differences.push_back({.role = member.digested.canonical.roles[tensor],
+        result_.differences.push_back({.role = std::string{member.digested.canonical.roles[tensor]},
                                        .name = stored,
                                        .canonical = is_part(member, tensor) ? canonical : "",
                                        .a = a,
@@ -128,15 +131,14 @@ private:
     static bool is_part(const Member& member, std::size_t tensor) {
         const formats::Canonical& canonical = member.digested.canonical;
         const auto same = [&](std::size_t other) {
-            return other < canonical.stored_names.size() &&
-                   canonical.stored_names[other] == canonical.stored_names[tensor];
+            return other < canonical.stored.size() && canonical.stored[other] == canonical.stored[tensor];
         };
         return same(tensor + 1) || (tensor > 0 && same(tensor - 1));
     }
 
     void missing(const Member& has, const Member& lacks, std::size_t number, const std::string& name) {
-        const std::string& role = has.digested.canonical.roles[number];
-        const std::string& stored = has.digested.canonical.stored_names[number];
+        const std::string role{has.digested.canonical.roles[number]};
+        const std::string& stored = has.digested.canonical.stored_name(number);
         if (role == "copy") return judge_copy(has, number, name);
         if (names_of_masters_.contains(name) || has_blocks(lacks, stored)) return;
         const std::string tie = tied_to(*has.source, name);
@@ -170,29 +172,38 @@ private:
 
     /// A second copy of a tensor, which the other side lacks, must be what it is a copy of.
     void judge_copy(const Member& has, std::size_t number, const std::string& name) {
-        const std::size_t original = has.numbers.at(name.substr(0, name.find(formats::copy_mark)));
+        const std::size_t original = has.numbers.at(std::string{formats::original_name(name)});
         ++result_.compared;
         if (has.digested.digests[number] == has.digested.digests[original]) return;
-        const std::string& stored = has.digested.canonical.stored_names[number];
+        const std::string& stored = has.digested.canonical.stored_name(number);
         const bool in_a = &has == &a_;
-        differ(
-            has, number, in_a ? stored : "", in_a ? "" : stored,
-            fmt::format("is not what '{}' is, which it is a copy of", has.digested.canonical.stored_names[original]));
+        differ(has, number, in_a ? stored : "", in_a ? "" : stored,
+               fmt::format("is not what '{}' is, which it is a copy of", has.digested.canonical.stored_name(original)));
     }
 
     /// Which weights are compared as masters, before anything is: both sides' in full precision, or one side's with
-    /// what the other's round to where that has nothing else.
+    /// what the other's round to where its format stores nothing else.
     void pair_masters() {
         for (const auto& [half, full] : {std::pair{&a_, &b_}, std::pair{&b_, &a_}}) {
             for (const auto& [name, number] : full->numbers) {
                 if (full->digested.canonical.roles[number] != "weight") continue;
                 const std::string master = master_of(name, *half);
                 const bool both = half->numbers.contains(name);
-                if (master.empty() || (both && (options_.cast || !is_rounded(name, *half, *full)))) continue;
+                const bool paired = both ? !options_.cast && is_rounded(name, *half, *full)
+                                         : formats::stores_masters_only(half->source->checkpoint);
+                if (master.empty() || !paired) continue;
                 (both ? masters_ : only_masters_).emplace(name, master);
                 if (!full->roles.contains("master")) names_of_masters_.insert(master);
             }
         }
+    }
+
+    /// Adds the weights that `member` should store and does not, while the other side stores masters only.
+    void add_lost_weights(const Member& member, const Member& other) {
+        const char side = &member == &a_ ? 'A' : 'B';
+        for (const std::string& master : masters_without_weight(member, other))
+            differ(member, member.numbers.at(master), side == 'A' ? "" : master, side == 'B' ? "" : master,
+                   fmt::format("{} lacks its weight", side), side);
     }
 
     /// Weight `name`, of which one side has the master only, must be what that rounds to.
@@ -206,8 +217,8 @@ private:
         const Tensor& full = lacks.digested.canonical.tensors[master];
         ++result_.compared;
         result_.bytes += has.digested.digests[weight].bytes;
-        const std::string& stored = has.digested.canonical.stored_names[weight];
-        const std::string& other = lacks.digested.canonical.stored_names[master];
+        const std::string& stored = has.digested.canonical.stored_name(weight);
+        const std::string& other = lacks.digested.canonical.stored_name(master);
         const auto fault = [&](std::string cause) {
             differ(has, weight, in_a ? stored : other, in_a ? other : stored, std::move(cause));
         };
@@ -231,8 +242,8 @@ private:
     void compare_tensor(std::size_t a, std::size_t b) {
         const Tensor& first = a_.digested.canonical.tensors[a];
         const Tensor& second = b_.digested.canonical.tensors[b];
-        const std::string& stored = a_.digested.canonical.stored_names[a];
-        const std::string& other = b_.digested.canonical.stored_names[b];
+        const std::string& stored = a_.digested.canonical.stored_name(a);
+        const std::string& other = b_.digested.canonical.stored_name(b);
         ++result_.compared;
         result_.bytes += a_.digested.digests[a].bytes;
         if (first.shape != second.shape)
@@ -253,8 +264,8 @@ private:
     }
 
     /// The index in the stored tensor.
-    static std::string at(const Member& member, std::size_t tensor, const Difference& difference) {
-        const Tuple<Index> index = stored_index(member.digested.canonical.parts[tensor], difference.index);
+    std::string at(const Member& member, std::size_t tensor, const Difference& difference) {
+        const Tuple<Index> index = finder_.stored_index(member.digested.canonical, tensor, difference.index);
         return fmt::format("[{}]", fmt::join(index.begin(), index.end(), ", "));
     }
 
@@ -263,42 +274,17 @@ private:
     Member b_;
     const CompareOptions& options_;
     Comparison result_;
+    formats::PartFinder finder_;
     std::map<std::string, std::string> masters_;       // that weights are compared with, by the weights' names
     std::map<std::string, std::string> only_masters_;  // the same, of weights that one side does not have
     std::set<std::string> names_of_masters_;           // that nothing else is compared with
     std::uint64_t redundant_ = 0;                      // masters that are weights of the other side
 };
 
-/// From then on tensors are nothing but their names.
-void forget_meanings(formats::Source& source) {
-    source.reading = {.meanings = std::vector<Meaning>(source.reading.meanings.size())};
-    source.checkpoint.roles.clear();
-    source.checkpoint.parameters.clear();
-}
-
-std::set<std::string_view> names_of(const formats::Source& source) {
-    std::set<std::string_view> names;
-    for (const Tensor& tensor : source.checkpoint.catalogue.tensors) names.insert(tensor.name);
-    return names;
-}
-
 }  // namespace
 
 Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b, const CompareOptions& options) {
-    if (!a.reading.complete) adopt_dims(a, b);
-    if (!b.reading.complete) adopt_dims(b, a);
-    // Names of different frameworks can be told apart only part by part, and that takes all sizes.
-    if (a.reading.complete != b.reading.complete || !a.reading.complete) {
-        const bool same_names = (a.reading.dialect == nullptr) == (b.reading.dialect == nullptr) &&
-                                (!a.reading.dialect || a.reading.dialect->name == b.reading.dialect->name);
-        if (!same_names && names_of(a) != names_of(b))
-            throw mpi::AgreedError{failure(
-                "A and B use different names, and neither tells the model's dimensions; give them with --config")};
-        for (formats::Source* source : {&a, &b}) {
-            source->reading.complete = false;
-            if (!same_names) forget_meanings(*source);
-        }
-    }
+    make_names_comparable(a, b);
     const auto left_out = [&](const std::string& role) { return is_ignored(role, options); };
     return Comparer{comm, read_member(comm, a, left_out, options.exec), read_member(comm, b, left_out, options.exec),
                     options}

@@ -30,9 +30,9 @@ OneTensor bytes_of(const Member& member, std::size_t number) {
 /// The dtype of the canonical tensor that is stored as `name` without blocks; empty when there is none.
 std::string plain_dtype(const Member& member, const std::string& stored) {
     const formats::Canonical& canonical = member.digested.canonical;
-    const auto found = std::ranges::find(canonical.stored_names, stored);
-    if (found == canonical.stored_names.end()) return "";
-    return std::string{name(canonical.tensors[static_cast<std::size_t>(found - canonical.stored_names.begin())].dtype)};
+    for (std::size_t t = 0; t < canonical.tensors.size(); ++t)
+        if (canonical.stored_name(t) == stored) return std::string{name(canonical.tensors[t].dtype)};
+    return "";
 }
 
 void differ(const std::string& tensor, std::string cause, char lacking, Comparison& result) {

@@ -60,11 +60,13 @@ std::map<std::string, Groups> by_optimizer(std::span<const SettingGroup> groups)
     return result;
 }
 
-/// All settings of a group but the parameters, for groups that name them differently.
+/// All settings of a group but the parameters and the step, for groups that name them differently: some formats store
+/// steps elsewhere.
 std::string contents(const SettingGroup& group) {
     std::string text;
     for (const auto& [key, texts] : group.settings)
-        if (key != "params" && !says_nothing(key, texts)) text += fmt::format("{}={}\n", key, text_of(normal(texts)));
+        if (key != "params" && key != "step" && !says_nothing(key, texts))
+            text += fmt::format("{}={}\n", key, text_of(normal(texts)));
     return text;
 }
 
@@ -106,7 +108,7 @@ Groups pointers(const std::map<std::string, SettingGroup>& groups) {
 
 class GroupComparer {
 public:
-    GroupComparer(bool by_parameter, Comparison& result) : by_parameter_{by_parameter}, result_{result} {}
+    GroupComparer(const GroupEntries& entries, Comparison& result) : entries_{entries}, result_{result} {}
 
     void run(std::span<const SettingGroup> a, std::span<const SettingGroup> b) {
         const auto of_a = by_optimizer(a);
@@ -159,6 +161,7 @@ private:
 
     /// Key by key: what one side lacks altogether, or has otherwise in the same way in every group, is one difference.
     void compare_pairs(const std::string& prefix, const Groups& a, const Groups& b, bool same) {
+        if (entries_.step) compare_group_steps(prefix, a, b);
         const Settings of_a = united(a), of_b = united(b);
         for (const std::string& key : keys_of(of_a, of_b, same)) {
             std::set<std::pair<Texts, Texts>> found;
@@ -168,13 +171,35 @@ private:
                 continue;
             }
             // Groups with the same two values are named together.
-            for (const auto& [first, second] : found) {
-                std::vector<std::string> names;
-                for (std::size_t k = 0; k < a.size(); ++k)
-                    if (texts(*a[k], key) == first && texts(*b[k], key) == second) names.push_back(a[k]->group);
-                const std::string more = names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "";
-                compare_texts(fmt::format("{}param_groups.{}.{}{}", prefix, names[0], key, more), key, first, second);
-            }
+            for (const auto& [first, second] : found)
+                compare_texts(name_of_groups(prefix, key, a, b, {first, second}), key, first, second);
+        }
+    }
+
+    /// Entry `key` of the groups that have these texts in A and in B: "param_groups.0.lr and 2 more".
+    static std::string name_of_groups(const std::string& prefix, const std::string& key, const Groups& a,
+                                      const Groups& b, const std::pair<Texts, Texts>& both) {
+        std::vector<std::string> names;
+        for (std::size_t k = 0; k < a.size(); ++k)
+            if (texts(*a[k], key) == both.first && texts(*b[k], key) == both.second) names.push_back(a[k]->group);
+        const std::string more = names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "";
+        return fmt::format("{}param_groups.{}.{}{}", prefix, names[0], key, more);
+    }
+
+    /// Adds the groups that lack a step, or have that of another group. Where one side has no steps in its groups, or
+    /// other ones, compare_steps() reports it.
+    void compare_group_steps(const std::string& prefix, const Groups& a, const Groups& b) {
+        const Texts of_a = texts(united(a), "step"), of_b = texts(united(b), "step");
+        if (of_a.empty() || of_b.empty()) return;
+        std::map<std::pair<Texts, Texts>, std::size_t> found;  // and the first groups that have them
+        for (std::size_t k = 0; k < a.size(); ++k)
+            found.emplace(std::pair{texts(*a[k], "step"), texts(*b[k], "step")}, k);
+        for (const auto& [both, k] : found) {
+            const auto& [first, second] = both;
+            const bool lacking = first.empty() || second.empty();
+            if (first == second || (!lacking && of_a != of_b)) continue;
+            add_difference("step", name_of_groups(prefix, "step", a, b, both), as_stored(*a[k], "step"),
+                           as_stored(*b[k], "step"));
         }
     }
 
@@ -190,6 +215,12 @@ private:
     }
     static Texts texts(const SettingGroup& group, const std::string& key) { return texts(group.settings, key); }
 
+    /// Texts that were not made comparable.
+    static Texts as_stored(const SettingGroup& group, std::string_view key) {
+        const auto found = group.settings.find(key);
+        return found == group.settings.end() ? Texts{} : found->second;
+    }
+
     static Settings united(const Groups& groups) {
         Settings result;
         for (const SettingGroup* group : groups)
@@ -203,22 +234,27 @@ private:
         for (const Settings* side : {&a, &b})
             for (const auto& [key, texts] : *side) {
                 const bool of_parameters = formats::is_of_parameters(key);
+                if (key == "step" || !entries_.settings) continue;
                 if (!of_parameters && formats::is_bookkeeping("param_groups.0." + key)) continue;
-                if (same || !by_parameter_ || !of_parameters) keys.insert(key);
+                if (same || !entries_.by_parameter || !of_parameters) keys.insert(key);
             }
         return keys;
     }
 
     void compare_texts(const std::string& name, const std::string& key, const Texts& a, const Texts& b,
                        bool lacks_everywhere = false) {
-        const bool parameter = by_parameter_ && formats::is_of_parameters(key);
+        const bool parameter = entries_.by_parameter && formats::is_of_parameters(key);
         if (a.empty() != b.empty() && says_nothing(key, a.empty() ? b : a)) return;
         // A learning rate stands for where a scheduler began. What no group of a side has is compared elsewhere.
         if (a.empty() != b.empty() && parameter && (key == "initial_lr" || lacks_everywhere)) return;
         if (!a.empty() && !b.empty() && !parameter) compared_.insert(key);
         if (a == b || (parameter && is_reported(key, text_of(a), text_of(b)))) return;
+        add_difference("settings", name, a, b);
+    }
+
+    void add_difference(const std::string& role, const std::string& name, const Texts& a, const Texts& b) {
         const char lacking = a.empty() ? 'A' : b.empty() ? 'B' : '\0';
-        result_.differences.push_back({.role = "settings",
+        result_.differences.push_back({.role = role,
                                        .name = name,
                                        .canonical = "",
                                        .a = text_of(a),
@@ -238,7 +274,7 @@ private:
         });
     }
 
-    bool by_parameter_;
+    GroupEntries entries_;
     Comparison& result_;
     bool several_ = false;            // optimizers
     std::set<std::string> compared_;  // keys
@@ -246,9 +282,9 @@ private:
 
 }  // namespace
 
-void compare_groups(std::span<const SettingGroup> a, std::span<const SettingGroup> b, bool by_parameter,
+void compare_groups(std::span<const SettingGroup> a, std::span<const SettingGroup> b, const GroupEntries& entries,
                     Comparison& result) {
-    if (!a.empty() && !b.empty()) GroupComparer{by_parameter, result}.run(a, b);
+    if (!a.empty() && !b.empty()) GroupComparer{entries, result}.run(a, b);
 }
 
 }  // namespace tpx::cli

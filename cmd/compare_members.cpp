@@ -3,11 +3,11 @@
 
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <unordered_map>
 
 namespace tpx::cli {
 namespace {
@@ -17,17 +17,12 @@ namespace {
 /// tells of the parameter, and the role, which formats spell in their ways.
 class Names {
 public:
-    explicit Names(const formats::Source& source) : source_{source} {
-        if (source.reading.complete) return;
-        const auto& tensors = source.checkpoint.catalogue.tensors;
-        for (std::size_t t = 0; t < tensors.size(); ++t) stored_.emplace(tensors[t].name, t);
-    }
+    explicit Names(const formats::Source& source) : source_{source} {}
 
     std::string operator()(const formats::Canonical& canonical, std::size_t t) const {
-        const auto stored = stored_.find(canonical.stored_names[t]);
-        if (stored == stored_.end()) return canonical.tensors[t].name;
-        const Meaning& meaning = source_.reading.meanings[stored->second];
-        if (meaning.kind == Meaning::Kind::unknown) return of_unknown(stored->second);
+        if (source_.reading.complete) return canonical.tensors[t].name;
+        const Meaning& meaning = source_.reading.meanings[canonical.stored[t]];
+        if (meaning.kind == Meaning::Kind::unknown) return of_unknown(canonical.stored[t]);
         if (meaning.kind != Meaning::Kind::parameter) return canonical.tensors[t].name;
         return fmt::format("{} {}", meaning.role, meaning.rule->name.name(meaning.indices, false));
     }
@@ -46,7 +41,6 @@ private:
     }
 
     const formats::Source& source_;
-    std::unordered_map<std::string_view, std::size_t> stored_;
 };
 
 }  // namespace
@@ -58,8 +52,7 @@ Member read_member(const mpi::Comm& comm, formats::Source& source,
     // Before digests are taken: that locates payloads, and with them where archives begin is lost.
     mpi::all_or_none(comm, [&] {
         if (comm.rank() == 0 && !left_out("settings"))
-            in_context([&] { return source.checkpoint.catalogue.directory.string(); },
-                       [&] { member.adam = formats::adam_of(source); });
+            in_path(source.checkpoint.catalogue.directory.string(), [&] { member.adam = formats::adam_of(source); });
     });
     member.digested = digest_all(comm, source, options, [&](const std::string& role) {
         const bool out = left_out(role);
@@ -72,7 +65,7 @@ Member read_member(const mpi::Comm& comm, formats::Source& source,
         // Should two be called alike, the second keeps the name that nothing else has.
         if (!member.numbers.emplace(names(member.digested.canonical, t), t).second)
             member.numbers.emplace(member.digested.canonical.tensors[t].name, t);
-        member.roles.insert(member.digested.canonical.roles[t]);
+        member.roles.emplace(member.digested.canonical.roles[t]);
     }
     return member;
 }

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/compare_names.hpp"
 
+#include "formats/deepspeed/missing_weights.hpp"
+#include "lib/core/error.hpp"
+#include "lib/exec/mpi.hpp"
+
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
 #include <string_view>
 
 namespace tpx::cli {
@@ -13,7 +19,7 @@ namespace {
 std::map<std::string, std::string> unmatched(const Member& member, const Member& other) {
     std::map<std::string, std::string> found;
     for (const auto& [name, number] : member.numbers) {
-        const auto [at, is_new] = found.emplace(member.digested.canonical.stored_names[number], name);
+        const auto [at, is_new] = found.emplace(member.digested.canonical.stored_name(number), name);
         if (!is_new) at->second.clear();
     }
     std::erase_if(found,
@@ -21,19 +27,49 @@ std::map<std::string, std::string> unmatched(const Member& member, const Member&
     return found;
 }
 
-const std::string& role_of(const Member& member, const std::string& name) {
+std::string_view role_of(const Member& member, const std::string& name) {
     return member.digested.canonical.roles[member.numbers.at(name)];
 }
 
 /// Whether a tensor of `role` is Adam's state of a known parameter. Every other tensor may have its role only because
 /// nothing says what it is.
-bool is_known(const std::string& role) { return role != "state" && role != "extra" && role != "weight"; }
+bool is_known(std::string_view role) { return role != "state" && role != "extra" && role != "weight"; }
 
 /// Whether tensors of these roles may be one. State that both sides understand is told apart by its parameters: in
 /// files, numbers may stand for these.
-bool may_be_one(const std::string& a, const std::string& b) { return !is_known(a) || !is_known(b); }
+bool may_be_one(std::string_view a, std::string_view b) { return !is_known(a) || !is_known(b); }
+
+/// From then on tensors are nothing but their names.
+void forget_meanings(formats::Source& source) {
+    source.reading = {.meanings = std::vector<Meaning>(source.reading.meanings.size())};
+    source.checkpoint.roles.clear();
+    source.checkpoint.parameters.clear();
+}
+
+std::set<std::string_view> names_of(const formats::Source& source) {
+    std::set<std::string_view> names;
+    for (const Tensor& tensor : source.checkpoint.catalogue.tensors) names.insert(tensor.name);
+    return names;
+}
 
 }  // namespace
+
+void make_names_comparable(formats::Source& a, formats::Source& b) {
+    if (!a.reading.complete) adopt_dims(a, b);
+    if (!b.reading.complete) adopt_dims(b, a);
+    // Names of different frameworks can be told apart only part by part, and that takes all sizes.
+    if (a.reading.complete != b.reading.complete || !a.reading.complete) {
+        const bool same_names = (a.reading.dialect == nullptr) == (b.reading.dialect == nullptr) &&
+                                (!a.reading.dialect || a.reading.dialect->name == b.reading.dialect->name);
+        if (!same_names && names_of(a) != names_of(b))
+            throw mpi::AgreedError{failure(
+                "A and B use different names, and neither tells the model's dimensions; give them with --config")};
+        for (formats::Source* source : {&a, &b}) {
+            source->reading.complete = false;
+            if (!same_names) forget_meanings(*source);
+        }
+    }
+}
 
 std::vector<std::string> weights_of_master(const std::string& name) {
     if (name.starts_with("master.")) return {name.substr(std::string_view{"master."}.size())};
@@ -51,6 +87,19 @@ std::string master_of(const std::string& name, const Member& member) {
         master = fmt::format("master {}", kept == shared.end() ? parameter : kept->second);
     }
     return member.numbers.contains(master) ? master : "";
+}
+
+std::vector<std::string> masters_without_weight(const Member& member, const Member& other) {
+    if (formats::stores_masters_only(member.source->checkpoint) || !member.roles.contains("weight")) return {};
+    std::vector<std::string> masters;
+    for (const auto& [name, number] : member.numbers) {
+        if (member.digested.canonical.roles[number] != "master" || !other.numbers.contains(name)) continue;
+        const auto stored = [&](const std::string& weight) {
+            return member.numbers.contains(weight) || other.numbers.contains(weight);
+        };
+        if (std::ranges::none_of(weights_of_master(name), stored)) masters.push_back(name);
+    }
+    return masters;
 }
 
 bool is_rounded(const std::string& name, const Member& half, const Member& full) {

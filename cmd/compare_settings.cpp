@@ -13,7 +13,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <unordered_map>
 
 namespace tpx::cli {
 namespace {
@@ -86,14 +85,11 @@ public:
     explicit Settings(const Member& member) : adam_{member.adam} {
         if (!adam_) return;
         const auto& tensors = member.source->checkpoint.catalogue.tensors;
-        std::unordered_map<std::string_view, std::size_t> stored;
-        for (std::size_t t = 0; t < tensors.size(); ++t) stored.emplace(tensors[t].name, t);
         for (const auto& [name, number] : member.numbers) {
             if (member.digested.canonical.roles[number] != "exp_avg") continue;
-            const auto found = stored.find(member.digested.canonical.stored_names[number]);
-            if (found == stored.end()) continue;
-            const int axes = formats::own_axes(member.source->reading, tensors, found->second);
-            of_parameters_.emplace(name, &adam_->of(tensors[found->second].name, axes));
+            const std::uint32_t stored = member.digested.canonical.stored[number];
+            const int axes = formats::own_axes(member.source->reading, tensors, stored);
+            of_parameters_.emplace(name, &adam_->of(tensors[stored].name, axes));
         }
     }
 

@@ -6,6 +6,7 @@
 #include "formats/values/training_values.hpp"
 #include "formats/values/value_paths.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
 
 #include <algorithm>
 #include <map>
@@ -17,14 +18,11 @@
 namespace tpx::cli {
 namespace {
 
-using Json = nlohmann::json;
-using Difference = Comparison::Difference;
-
 /// The values of a checkpoint by what they are compared by.
-struct Side {
+struct Values {
     using Key = std::pair<std::string, std::string>;  // role and path
 
-    Side(const formats::TrainingValues& all, formats::Format of) : format{of} {
+    Values(const formats::TrainingValues& all, formats::Format of) : format{of} {
         for (const formats::TrainingValue& value : all.values) {
             values[{value.role, value.path}][value.place] = value.text;
             roles.insert(value.role);
@@ -42,17 +40,17 @@ struct Side {
 
 class ValueComparer {
 public:
-    ValueComparer(const Side& a, const Side& b, const std::function<bool(const std::string&)>& ignored,
+    ValueComparer(const Values& a, const Values& b, const std::function<bool(const std::string&)>& ignored,
                   bool other_layout, Comparison& result)
         : a_{a}, b_{b}, ignored_{ignored}, other_layout_{other_layout}, result_{result} {}
 
     void run() {
         note_descriptions();
         note_keras();
-        std::set<Side::Key> keys;
-        for (const Side* side : {&a_, &b_})
+        std::set<Values::Key> keys;
+        for (const Values* side : {&a_, &b_})
             for (const auto& [key, texts] : side->values) keys.insert(key);
-        for (const Side::Key& key : keys) {
+        for (const Values::Key& key : keys) {
             if (key.first == "step") continue;  // compared with tensors of steps
             if (is_of_groups(key) && !ignored_(key.first)) continue;
             const auto a = a_.values.find(key);
@@ -85,14 +83,14 @@ private:
     }
 
     /// Whether `key` is compared group by group.
-    bool is_of_groups(const Side::Key& key) const {
+    bool is_of_groups(const Values::Key& key) const {
         return key.first == "settings" && key.second.starts_with("param_groups.") && a_.has_groups && b_.has_groups;
     }
 
     /// Keras stores the model's configuration in archives and in its older files, and has no place for it in files of
     /// weights.
     void note_keras() {
-        const auto is_keras = [](const Side& side) {
+        const auto is_keras = [](const Values& side) {
             return side.format == formats::Format::keras || side.format == formats::Format::keras_legacy;
         };
         if (!is_keras(a_) || !is_keras(b_) || a_.keys.contains("config") == b_.keys.contains("config")) return;
@@ -104,10 +102,10 @@ private:
                         a_.keys.contains("config") ? 'A' : 'B'));
     }
 
-    void lacks(const Side::Key& key, const std::map<std::string, std::string>& texts, char lacking) {
+    void lacks(const Values::Key& key, const std::map<std::string, std::string>& texts, char lacking) {
         const auto says_nothing = [&](const auto& entry) { return formats::is_default(key.second, entry.second); };
         if (std::ranges::all_of(texts, says_nothing)) return;
-        const Side& other = lacking == 'A' ? a_ : b_;
+        const Values& other = lacking == 'A' ? a_ : b_;
         const std::string& text = texts.begin()->second;
         const std::string first = key.second.substr(0, key.second.find('.'));
         if (first == not_compared_) return;
@@ -125,7 +123,7 @@ private:
                                        .absent = absent});
     }
 
-    void compare_places(const Side::Key& key, const std::map<std::string, std::string>& a,
+    void compare_places(const Values::Key& key, const std::map<std::string, std::string>& a,
                         const std::map<std::string, std::string>& b) {
         for (const auto& [place, text] : a) {
             const auto other = b.find(place);
@@ -184,8 +182,8 @@ private:
                            rest);
     }
 
-    const Side& a_;
-    const Side& b_;
+    const Values& a_;
+    const Values& b_;
     const std::function<bool(const std::string&)>& ignored_;
     bool other_layout_;
     Comparison& result_;
@@ -193,29 +191,31 @@ private:
     std::map<std::string, Unmatched> unmatched_;  // by role
 };
 
-Json to_json(const Difference& d) {
+nlohmann::json difference_json(const Comparison::Difference& d) {
     return {d.role, d.name, d.canonical, d.a, d.b, d.cause, d.value, static_cast<int>(d.lacking), d.absent};
 }
 
-Difference from_json(const Json& json) {
+Comparison::Difference from_json(const nlohmann::json& json) {
     return {json[0], json[1], json[2], json[3], json[4], json[5], json[6], static_cast<char>(json[7].get<int>()),
             json[8]};
 }
 
 std::string encode(const Comparison& found) {
-    Json json{{"values", found.values}, {"ignored", found.ignored}, {"notes", found.notes}};
-    for (const Difference& d : found.differences) json["differences"].push_back(to_json(d));
-    for (const Difference& d : found.not_compared) json["not_compared"].push_back(to_json(d));
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    nlohmann::json json{{"values", found.values}, {"ignored", found.ignored}, {"notes", found.notes}};
+    for (const Comparison::Difference& d : found.differences) json["differences"].push_back(difference_json(d));
+    for (const Comparison::Difference& d : found.not_compared) json["not_compared"].push_back(difference_json(d));
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void decode(const std::string& text, Comparison& result) {
-    const Json json = Json::parse(text);
+    const nlohmann::json json = nlohmann::json::parse(text);
     result.values += json["values"].get<std::uint64_t>();
     for (const auto& [key, count] : json["ignored"].items()) result.ignored[key] += count.get<std::uint64_t>();
-    for (const Json& note : json["notes"]) result.notes.push_back(note);
-    for (const Json& d : json.value("differences", Json::array())) result.differences.push_back(from_json(d));
-    for (const Json& d : json.value("not_compared", Json::array())) result.not_compared.push_back(from_json(d));
+    for (const nlohmann::json& note : json["notes"]) result.notes.push_back(note);
+    for (const nlohmann::json& d : json.value("differences", nlohmann::json::array()))
+        result.differences.push_back(from_json(d));
+    for (const nlohmann::json& d : json.value("not_compared", nlohmann::json::array()))
+        result.not_compared.push_back(from_json(d));
 }
 
 /// Whether both layouts are known, and their ranks have other parts of the model.
@@ -228,8 +228,7 @@ bool have_other_layouts(const Member& a, const Member& b) {
 
 formats::TrainingValues values_of(const Member& member) {
     const formats::Checkpoint& checkpoint = member.source->checkpoint;
-    return in_context([&] { return checkpoint.catalogue.directory.string(); },
-                      [&] { return formats::training_values(checkpoint); });
+    return in_path(checkpoint.catalogue.directory.string(), [&] { return formats::training_values(checkpoint); });
 }
 
 }  // namespace
@@ -243,13 +242,12 @@ void compare_values(const mpi::Comm& comm, const Member& a, const Member& b,
         Comparison mine;
         const formats::TrainingValues of_a = values_of(a);
         const formats::TrainingValues of_b = values_of(b);
-        const Side side_a{of_a, a.source->checkpoint.format};
-        const Side side_b{of_b, b.source->checkpoint.format};
+        const Values side_a{of_a, a.source->checkpoint.format};
+        const Values side_b{of_b, b.source->checkpoint.format};
         ValueComparer{side_a, side_b, ignored, have_other_layouts(a, b), mine}.run();
-        if (!ignored("settings")) {
-            const bool by_parameter = compare_settings(a, b, {of_a.groups, of_b.groups}, mine);
-            compare_groups(of_a.groups, of_b.groups, by_parameter, mine);
-        }
+        GroupEntries entries{.settings = !ignored("settings"), .step = !ignored("step")};
+        if (entries.settings) entries.by_parameter = compare_settings(a, b, {of_a.groups, of_b.groups}, mine);
+        if (entries.settings || entries.step) compare_groups(of_a.groups, of_b.groups, entries, mine);
         for (const auto* all : {&of_a, &of_b}) {
             std::vector<std::string> lines = all->unread;
             if (!all->unplaced.empty()) lines.push_back(all->unplaced);
@@ -262,17 +260,17 @@ void compare_values(const mpi::Comm& comm, const Member& a, const Member& b,
                                              .cause = fmt::format("cannot be read in {}", all == &of_a ? 'A' : 'B'),
                                              .value = true});
         }
-        const auto texts = [](const Side& side) {
+        const auto texts = [](const Values& side) {
             const auto step = side.values.find({"step", "step"});
             return step == side.values.end() ? std::string{} : step->second.begin()->second;
         };
-        steps = Json{texts(side_a), texts(side_b)}.dump();
+        steps = nlohmann::json{texts(side_a), texts(side_b)}.dump();
         found = encode(mine);
     });
     mpi::broadcast(comm, found);
     mpi::broadcast(comm, steps);
     decode(found, result);
-    const Json told = Json::parse(steps);
+    const nlohmann::json told = nlohmann::json::parse(steps);
     if (ignored("step"))
         result.ignored["step"] += told[0] == "" && told[1] == "" ? 0 : 1;
     else

@@ -12,14 +12,18 @@
 namespace tpx::cli {
 namespace {
 
-constexpr double width = 720, height = 400, left = 64, right = 16, top = 24, bottom = 48;
+constexpr double page_width = 720, page_height = 400, left = 64, right = 16, top = 24, bottom = 48;
 
 // Where GPUs and samples a second lie on the drawing.
 struct Scales {
     double first, last, most;
 
-    double x(double gpus) const { return left + (width - left - right) * (gpus - first) / std::max(1.0, last - first); }
-    double y(double throughput) const { return height - bottom - (height - top - bottom) * throughput / most; }
+    double x(double gpus) const {
+        return left + (page_width - left - right) * (gpus - first) / std::max(1.0, last - first);
+    }
+    double y(double throughput) const {
+        return page_height - bottom - (page_height - top - bottom) * throughput / most;
+    }
 };
 
 // A round step with which `range` has four to nine marks.
@@ -37,15 +41,15 @@ std::string axes(const Scales& at) {
         svg += fmt::format(
             "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
             "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.4g}</text>\n",
-            left, width - right, at.y(value), at.y(value), left - 8, at.y(value) + 4, value);
+            left, page_width - right, at.y(value), at.y(value), left - 8, at.y(value) + 4, value);
     const double gpus = std::max(1.0, std::ceil((at.last - at.first) / 12));
     for (double value = at.first; value <= at.last; value += gpus)
         svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:g}</text>\n", at.x(value),
-                           height - bottom + 18, value);
+                           page_height - bottom + 18, value);
     return svg + fmt::format(
                      "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">GPUs</text>\n"
                      "<text x=\"{:.1f}\" y=\"14\">samples a second</text>\n",
-                     (left + width - right) / 2, height - 10, left - 48);
+                     (left + page_width - right) / 2, page_height - 10, left - 48);
 }
 
 std::string style() {
@@ -73,7 +77,7 @@ std::string curve_svg(const Job& job, std::span<const CurvePoint> curve) {
     return fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\" role=\"img\">\n"
         "<title>Throughput over GPUs</title>\n{}{}<path class=\"most\" d=\"{}\"/>\n{}</svg>\n",
-        width, height, width, height, style(), axes(at), path, points);
+        page_width, page_height, page_width, page_height, style(), axes(at), path, points);
 }
 
 std::string curve_html(const Job& job, std::span<const CurvePoint> curve) {

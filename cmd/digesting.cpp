@@ -5,6 +5,7 @@
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/in_path.hpp"
 #include "lib/exec/digest_run.hpp"
 #include "lib/exec/source_files.hpp"
 
@@ -14,25 +15,40 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <unordered_map>
 
 namespace tpx::cli {
 namespace {
 
-/// A digest over the names, dtypes, shapes and digests of all tensors but second copies, in the order of their names.
+/// For each tensor, whether it is a copy that equals its original, so that a checkpoint without it has the same state.
+std::vector<bool> equal_copies(const Digested& digested) {
+    const formats::Canonical& canonical = digested.canonical;
+    std::vector<bool> equal(canonical.tensors.size());
+    std::unordered_map<std::string_view, std::size_t> originals;
+    for (std::size_t t = 0; t < equal.size(); ++t)
+        if (canonical.roles[t] == "copy")
+            originals.emplace(formats::original_name(canonical.tensors[t].name), equal.size());
+    for (std::size_t t = 0; t < equal.size() && !originals.empty(); ++t)
+        if (const auto found = originals.find(canonical.tensors[t].name); found != originals.end()) found->second = t;
+    for (std::size_t t = 0; t < equal.size(); ++t) {
+        if (canonical.roles[t] != "copy") continue;
+        const std::size_t original = originals.at(formats::original_name(canonical.tensors[t].name));
+        equal[t] = original < equal.size() && digested.digests[t] == digested.digests[original] &&
+                   canonical.tensors[t].dtype == canonical.tensors[original].dtype &&
+                   canonical.tensors[t].shape == canonical.tensors[original].shape;
+    }
+    return equal;
+}
+
+/// A digest over the names, dtypes, shapes and digests of all tensors but extras and copies that equal their originals,
+/// in the order of their names.
 std::string state_digest(const Digested& digested) {
     std::vector<std::size_t> order(digested.digests.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::erase_if(order, [&](std::size_t t) {
-        return digested.canonical.roles[t] == "extra" || digested.canonical.roles[t] == "copy";
-    });
+    const std::vector<bool> is_equal_copy = equal_copies(digested);
+    std::erase_if(order, [&](std::size_t t) { return digested.canonical.roles[t] == "extra" || is_equal_copy[t]; });
     std::ranges::sort(order, {},
                       [&](std::size_t t) -> const std::string& { return digested.canonical.tensors[t].name; });
-    std::string text;
-    for (std::size_t t : order) {
-        const Tensor& tensor = digested.canonical.tensors[t];
-        text += fmt::format("{} {} {} {}\n", tensor.name, name(tensor.dtype), to_string(tensor.shape),
-                            to_string(digested.digests[t]));
-    }
     std::vector<std::string> quantised;
     for (std::size_t q = 0; q < digested.quantised.size(); ++q) {
         const formats::Quantised& tensor = digested.quantised[q];
@@ -40,10 +56,23 @@ std::string state_digest(const Digested& digested) {
                                         to_string(digested.blocks[q])));
     }
     std::ranges::sort(quantised);
-    for (const std::string& line : quantised) text += line;
+    const auto for_each_line = [&](auto&& visit) {
+        for (std::size_t t : order) {
+            const Tensor& tensor = digested.canonical.tensors[t];
+            visit(fmt::format("{} {} {} {}\n", tensor.name, name(tensor.dtype), to_string(tensor.shape),
+                              to_string(digested.digests[t])));
+        }
+        for (const std::string& line : quantised) visit(line);
+    };
+    // Of a million tensors, all lines together would take 100 MB.
+    Index length = 0, begin = 0;
+    for_each_line([&](const std::string& line) { length += static_cast<Index>(line.size()); });
     Digest digest;
-    const Index length = static_cast<Index>(text.size());
-    add(digest, Shape{length}, 1, Box{{0, length}}, std::as_bytes(std::span{text}).data());
+    for_each_line([&](const std::string& line) {
+        const Index end = begin + static_cast<Index>(line.size());
+        add(digest, Shape{length}, 1, Box{{begin, end}}, std::as_bytes(std::span{line}).data());
+        begin = end;
+    });
     return to_string(digest);
 }
 
@@ -51,21 +80,21 @@ std::string state_digest(const Digested& digested) {
 void keep_roles(formats::Canonical& canonical, const std::function<bool(const std::string& role)>& wanted) {
     constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
     std::vector<std::uint32_t> numbers(canonical.tensors.size(), nowhere);
-    formats::Canonical kept;
+    std::uint32_t kept = 0;
     for (std::size_t t = 0; t < canonical.tensors.size(); ++t) {
-        if (!wanted(canonical.roles[t])) continue;
-        numbers[t] = static_cast<std::uint32_t>(kept.tensors.size());
-        kept.tensors.push_back(std::move(canonical.tensors[t]));
-        kept.stored_names.push_back(std::move(canonical.stored_names[t]));
-        kept.parts.push_back(std::move(canonical.parts[t]));
-        kept.roles.push_back(std::move(canonical.roles[t]));
+        if (!wanted(std::string{canonical.roles[t]})) continue;
+        if (kept != t) canonical.tensors[kept] = std::move(canonical.tensors[t]);
+        canonical.stored[kept] = canonical.stored[t];
+        canonical.within[kept] = canonical.within[t];
+        canonical.roles[kept] = canonical.roles[t];
+        numbers[t] = kept++;
     }
-    for (Piece& piece : canonical.pieces) {
-        if (numbers[piece.tensor] == nowhere) continue;
-        piece.tensor = numbers[piece.tensor];
-        kept.pieces.push_back(std::move(piece));
-    }
-    canonical = std::move(kept);
+    canonical.tensors.resize(kept);
+    canonical.stored.resize(kept);
+    canonical.within.resize(kept);
+    canonical.roles.resize(kept);
+    std::erase_if(canonical.pieces, [&](const Piece& piece) { return numbers[piece.tensor] == nowhere; });
+    for (Piece& piece : canonical.pieces) piece.tensor = numbers[piece.tensor];
 }
 
 /// The lines of all ranks, on every rank.
@@ -82,13 +111,25 @@ std::vector<std::string> lines_of_all(const mpi::Comm& comm, const std::vector<s
 
 }  // namespace
 
+std::vector<std::string> notes_of_copies(const Digested& digested) {
+    const std::vector<bool> is_equal_copy = equal_copies(digested);
+    std::vector<std::string> notes;
+    for (std::size_t t = 0; t < is_equal_copy.size(); ++t) {
+        const formats::Canonical& canonical = digested.canonical;
+        if (canonical.roles[t] == "copy" && !is_equal_copy[t])
+            notes.push_back(fmt::format("tensor '{}': differs from '{}', of which it should be a copy",
+                                        canonical.stored_name(t), formats::original_name(canonical.tensors[t].name)));
+    }
+    return notes;
+}
+
 std::vector<DigestedTensor> all_tensors(const Digested& digested) {
     std::vector<DigestedTensor> all;
     const formats::Canonical& canonical = digested.canonical;
     for (std::size_t t = 0; t < digested.digests.size(); ++t) {
         const Tensor& tensor = canonical.tensors[t];
-        all.push_back({tensor.name, canonical.stored_names[t], std::string{name(tensor.dtype)}, tensor.shape,
-                       canonical.roles[t], digested.digests[t]});
+        all.push_back({tensor.name, canonical.stored_name(t), std::string{name(tensor.dtype)}, tensor.shape,
+                       std::string{canonical.roles[t]}, digested.digests[t]});
     }
     for (std::size_t q = 0; q < digested.quantised.size(); ++q) {
         const formats::Quantised& tensor = digested.quantised[q];
@@ -114,11 +155,10 @@ Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOp
     Digested digested;
     const Catalogue& catalogue = source.checkpoint.catalogue;
     mpi::all_or_none(comm, [&] {
-        in_context([&] { return catalogue.directory.string(); },
-                   [&] {
-                       check_whole(catalogue);
-                       digested.canonical = canonical(source);
-                   });
+        in_path(catalogue.directory.string(), [&] {
+            check_whole(catalogue);
+            digested.canonical = canonical(source);
+        });
         if (wanted) keep_roles(digested.canonical, wanted);
     });
     digested.digests = digests(comm, digested.canonical.side(), formats::paths(catalogue), options);

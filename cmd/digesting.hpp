@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/conversion.hpp"
+#include "formats/canonical.hpp"
 #include "formats/digests_file.hpp"
 #include "lib/core/digest.hpp"
 #include "lib/exec/mpi.hpp"
@@ -20,7 +20,8 @@ struct Digested {
     std::vector<Digest> digests;                ///< one a tensor
     std::vector<formats::Quantised> quantised;  ///< tensors that are not canonical, because only their blocks are known
     std::vector<Digest> blocks;                 ///< of the bytes of each
-    std::string state;  ///< of all tensors that are no extras: equal for equal states in whatever layout
+    /// Of all tensors except extras and copies that equal their originals: equal for equal states in whatever layout.
+    std::string state;
 };
 
 /// A tensor as it is listed and recorded.
@@ -32,6 +33,9 @@ struct DigestedTensor {
     std::string role;
     Digest digest;
 };
+
+/// A line for each tensor that should be a copy of another one, but differs from it.
+std::vector<std::string> notes_of_copies(const Digested& digested);
 
 /// All tensors of `digested`: the canonical ones, then the quantized ones.
 std::vector<DigestedTensor> all_tensors(const Digested& digested);

@@ -5,12 +5,10 @@
 #include "cmd/output.hpp"
 #include "cmd/progress.hpp"
 #include "formats/profile/hardware_file.hpp"
+#include "lib/core/host_name.hpp"
 #include "lib/exec/topology.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -65,12 +63,6 @@ private:
     Visits visits_;
 };
 
-std::string host_name() {
-    std::array<char, 256> name{};
-    gethostname(name.data(), name.size() - 1);
-    return plain_host_name(name.data());
-}
-
 std::string switch_of(const std::string& host, const std::vector<Host>& known) {
     if (known.empty())
         return slurm_switch(std::getenv("SLURM_TOPOLOGY_ADDR"), std::getenv("SLURM_TOPOLOGY_ADDR_PATTERN"));
@@ -82,7 +74,7 @@ std::string switch_of(const std::string& host, const std::vector<Host>& known) {
 
 Survey::Survey(const mpi::Comm& comm, const SurveyOptions& options, Output& out)
     : comm_{comm}, options_{options}, out_{out}, topology_{find_topology()} {
-    RankPlace mine{.host = host_name(), .switch_group = {}, .socket = topology_.own_socket, .gpu = {}};
+    RankPlace mine{.host = plain_host_name(host_name()), .switch_group = {}, .socket = topology_.own_socket, .gpu = {}};
     mine.switch_group = switch_of(mine.host, options.hosts);
     if (options.gpus) cuda_ = find_cuda_gpus();
     places_ = gather_places(comm, mine);

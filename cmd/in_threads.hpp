@@ -1,41 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/in_threads.hpp"
+
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
-#include <exception>
-#include <mutex>
 #include <thread>
-#include <vector>
 
 namespace tpx::cli {
 
-/// Calls `work` with 0 up to `count` - 1, each once, from up to `most` threads, but no more than there are cores.
-/// Rethrows the first exception when all threads are done; work that was not begun by then is left out.
+/// As tpx::in_threads, but from no more threads than there are cores.
 template <class Work>
 void in_threads(std::size_t count, std::size_t most, const Work& work) {
-    std::atomic<std::size_t> next{0};
-    std::mutex mutex;
-    std::exception_ptr error;
-    const auto run = [&] {
-        for (std::size_t i = next++; i < count; i = next++) {
-            try {
-                work(i);
-            } catch (...) {
-                const std::lock_guard lock{mutex};
-                if (!error) error = std::current_exception();
-                next = count;
-            }
-        }
-    };
-    {
-        const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-        std::vector<std::jthread> threads;
-        for (std::size_t t = 1; t < std::min({cores, most, count}); ++t) threads.emplace_back(run);
-        run();
-    }
-    if (error) std::rethrow_exception(error);
+    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    tpx::in_threads(count, std::min(cores, most), work);
 }
 
 }  // namespace tpx::cli

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/commands.hpp"
 #include "cmd/output.hpp"
+#include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
 #include "cmd/state.hpp"
+#include "cmd/unfinished_output.hpp"
+#include "formats/canonical.hpp"
 #include "formats/holding.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
@@ -214,6 +217,10 @@ void print_where(formats::Source& source, const std::string& wanted, Output& out
 
 void run_inspect(const InspectOptions& options, Output& out) {
     if (!is_first_rank()) return;
+    if (print_unfinished(options.checkpoint, out)) {
+        out.finish();
+        throw Finished{Exit::no};
+    }
     Opened opened = open_checkpoint(options.checkpoint, options);
     if (!options.where.empty()) return print_where(opened.source, options.where, out);
     if (options.state) return print_state(opened.source.checkpoint, formats::read_state(opened.source.checkpoint), out);

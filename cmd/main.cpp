@@ -71,6 +71,7 @@ void run_command(Command& command, Words words) {
     command.parse(words);
     Command& chosen = command.chosen();
     if (chosen.help()) return print(help(chosen));
+    set_command(chosen.name());
     Output out{chosen.json(), chosen.quiet()};
     chosen(out);
     out.finish();

@@ -4,6 +4,7 @@
 #include "formats/optimizer_pairs.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
 #include "lib/exec/kernel.hpp"
 #include "lib/exec/slabs.hpp"
 #include "lib/exec/state_check.hpp"
@@ -23,7 +24,7 @@ constexpr std::uint64_t few = 16;
 constexpr std::uint64_t some = 4;
 
 /// What is read for one role of a parameter.
-struct Job {
+struct RoleCheck {
     StateCheck check;
     std::string role;
 };
@@ -37,21 +38,20 @@ public:
         const Catalogue& catalogue = source_.checkpoint.catalogue;
         formats::OptimizerPairs pairs;
         mpi::all_or_none(comm_, [&] {
-            in_context([&] { return catalogue.directory.string(); },
-                       [&] {
-                           check_whole(catalogue);
-                           canonical_ = canonical(source_);
-                           pairs = pair_states(source_, canonical_);
-                       });
+            in_path(catalogue.directory.string(), [&] {
+                check_whole(catalogue);
+                canonical_ = canonical(source_);
+                pairs = pair_states(source_, canonical_);
+            });
         });
         report_.faults = std::move(pairs.faults);
         report_.misfits = report_.faults.size();
         report_.parameters = pairs.parameters.size();
         if (pairs.parameters.empty()) report_.faults.push_back("there is no optimizer state");
         note_stateless(pairs.stateless);
-        std::vector<Job> jobs = jobs_of(pairs);
+        std::vector<RoleCheck> jobs = jobs_of(pairs);
         std::vector<StateCheck> checks;
-        for (const Job& job : jobs) checks.push_back(job.check);
+        for (const RoleCheck& job : jobs) checks.push_back(job.check);
         const auto facts = check_states(comm_, canonical_.side(), formats::paths(catalogue), checks, options_);
         for (std::size_t k = 0; k < jobs.size(); ++k) judge(jobs[k], facts[k]);
         judge_steps(pairs.steps);
@@ -69,13 +69,13 @@ public:
 private:
     static bool is_number(const Tensor& tensor) { return can_cast(tensor.dtype, DType::f64); }
 
-    std::vector<Job> jobs_of(const formats::OptimizerPairs& pairs) {
-        std::vector<Job> jobs;
+    std::vector<RoleCheck> jobs_of(const formats::OptimizerPairs& pairs) {
+        std::vector<RoleCheck> jobs;
         for (const formats::StateOfParameter& parameter : pairs.parameters) {
             for (const auto& [role, t] : parameter.states) {
                 const Tensor& state = canonical_.tensors[t];
                 if (!is_number(state)) continue;
-                Job job{{.tensor = t, .weight = {}, .squares = role == "exp_avg_sq"}, role};
+                RoleCheck job{{.tensor = t, .weight = {}, .squares = role == "exp_avg_sq"}, role};
                 const bool beside = role == "master" && parameter.weight >= 0;
                 if (beside) {
                     const auto w = static_cast<std::uint32_t>(parameter.weight);
@@ -88,7 +88,7 @@ private:
         return jobs;
     }
 
-    void judge(const Job& job, const StateFacts& facts) {
+    void judge(const RoleCheck& job, const StateFacts& facts) {
         if (job.role == "step") {
             steps_[facts.largest].push_back(job.check.tensor);
             return;
@@ -108,16 +108,16 @@ private:
         }
         fault(job, facts,
               fmt::format("{} of {} elements do not round to the weight '{}'", facts.misses, facts.elements,
-                          canonical_.stored_names[*job.check.weight]));
+                          canonical_.stored_name(*job.check.weight)));
     }
 
-    void fault(const Job& job, const StateFacts& facts, const std::string& cause) {
+    void fault(const RoleCheck& job, const StateFacts& facts, const std::string& cause) {
         const Tensor& tensor = canonical_.tensors[job.check.tensor];
-        const Part& part = canonical_.parts[job.check.tensor];
-        const Tuple<Index> index = stored_index(part, index_of(tensor.shape, facts.first));
+        const Tuple<Index> index =
+            finder_.stored_index(canonical_, job.check.tensor, index_of(tensor.shape, facts.first));
         const std::string against = facts.misses > 0 ? fmt::format(" against {:.6g}", facts.weight) : "";
         report_.faults.push_back(fmt::format("tensor '{}': {}, first at [{}]: {:.6g}{}",
-                                             canonical_.stored_names[job.check.tensor], cause,
+                                             canonical_.stored_name(job.check.tensor), cause,
                                              fmt::join(index.begin(), index.end(), ", "), facts.value, against));
         ++report_.misfits;
     }
@@ -140,7 +140,7 @@ private:
             if (step == most) continue;
             for (std::uint32_t t : step->second)
                 report_.faults.push_back(fmt::format("tensor '{}': is at step {}, {} others at {}",
-                                                     canonical_.stored_names[t], step->first, most->second.size(),
+                                                     canonical_.stored_name(t), step->first, most->second.size(),
                                                      most->first));
             report_.misfits += step->second.size();
         }
@@ -150,6 +150,7 @@ private:
     formats::Source& source_;
     const ExecOptions& options_;
     formats::Canonical canonical_;
+    formats::PartFinder finder_;
     MastersReport report_;
     std::map<double, std::vector<std::uint32_t>> steps_;  // tensors by the step that they tell
     std::uint64_t near_ = 0;

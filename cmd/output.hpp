@@ -46,7 +46,7 @@ public:
 
     /// Says "tpx: note: ..." on standard error, unless the user wants quiet.
     template <class... Args>
-    void note(fmt::format_string<Args...> format, Args&&... args) {
+    void note(fmt::format_string<Args...> format, Args&&... args) const {
         if (speaks_ && !quiet_) say("note: ", fmt::format(format, std::forward<Args>(args)...));
     }
 

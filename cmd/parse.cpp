@@ -15,11 +15,6 @@ namespace {
 
 using Given = std::map<const Option*, std::vector<std::string>>;
 
-template <class... Args>
-Error usage(fmt::format_string<Args...> format, Args&&... args) {
-    return Error{Exit::usage, format, std::forward<Args>(args)...};
-}
-
 // Which values the words give to which option; what CLI11 cannot place stays in `app.remaining()`.
 Given split(const Command& command, CLI::App& app, std::span<const std::string> words) {
     Given given;
@@ -48,11 +43,11 @@ void check_values(const Command& command, std::span<const std::string> words) {
         const Option* option = command.find(word.substr(0, equals));
         if (!option || option->positional()) continue;
         if (equals != word.npos) {
-            if (!option->takes_value()) throw usage("{}: takes no value", option->name());
+            if (!option->takes_value()) throw usage_error("{}: takes no value", option->name());
         } else if (option->takes_value()) {
             const Option* next = i + 1 < words.size() ? command.find(words[i + 1]) : nullptr;
             if (i + 1 == words.size() || (next && !next->positional()))
-                throw usage("{}: the value {} is missing", option->name(), option->value());
+                throw usage_error("{}: the value {} is missing", option->name(), option->value());
             ++i;
         }
     }
@@ -65,10 +60,10 @@ void refuse_strangers(const Command& command, const std::vector<std::string>& st
     for (const std::string& word : strangers) {
         if (!word.starts_with('-') || word == "-" || word == "--") continue;
         const std::string name = word.substr(0, word.find('='));
-        throw usage("unknown option '{}'{}", name, did_you_mean(name, names));
+        throw usage_error("unknown option '{}'{}", name, did_you_mean(name, names));
     }
     for (const std::string& word : strangers)
-        if (word != "--") throw usage("unexpected argument '{}'", word);
+        if (word != "--") throw usage_error("unexpected argument '{}'", word);
 }
 
 void check_presence(const Command& command, const Given& given) {
@@ -80,13 +75,14 @@ void check_presence(const Command& command, const Given& given) {
         if (!option.is_required() || is_given(option.name()) || std::ranges::any_of(option.unless(), is_given))
             continue;
         const std::string wanted = option.positional() ? option.name() : option.name() + " " + option.value();
-        throw usage("{} is missing",
-                    option.unless().empty() ? wanted : fmt::format("{} (or {})", wanted, one_of(option.unless())));
+        throw usage_error("{} is missing", option.unless().empty()
+                                               ? wanted
+                                               : fmt::format("{} (or {})", wanted, one_of(option.unless())));
     }
     for (const std::vector<std::string>& names : command.exclusions()) {
         std::vector<std::string> found;
         std::ranges::copy_if(names, std::back_inserter(found), is_given);
-        if (found.size() > 1) throw usage("{} and {} exclude each other", found[0], found[1]);
+        if (found.size() > 1) throw usage_error("{} and {} exclude each other", found[0], found[1]);
     }
 }
 
@@ -110,7 +106,7 @@ void Command::parse(std::span<const std::string> words) {
     try {
         given = split(*this, app, words);
     } catch (const CLI::ParseError& mistake) {
-        throw usage("{}", mistake.what());
+        throw usage_error("{}", mistake.what());
     }
     refuse_strangers(*this, app.remaining());
     check_presence(*this, given);

@@ -4,6 +4,7 @@
 #include "cmd/output_file.hpp"
 #include "cmd/plan_auto.hpp"
 #include "cmd/plan_report.hpp"
+#include "cmd/plan_sequence.hpp"
 #include "cmd/planning.hpp"
 #include "cmd/report/report.hpp"
 #include "formats/plan/launch_script.hpp"
@@ -36,6 +37,8 @@ void run_plan(const PlanOptions& options, Output& out) {
     if (!is_first_rank()) return;
     if (!options.check.empty()) return check_plan(options, out);
     if (options.full || !options.sample.empty()) throw Error{Exit::usage, "--full and --check-ranks are for --check"};
+    check_placement_options(options);
+    if (!options.via.empty()) return plan_sequence(options, out);
     if (options.to == "auto") return plan_auto(options, out);
     if (options.pareto || !options.devices.empty() || !options.batch.empty() || !options.sequence.empty() ||
         !options.throughput.empty())

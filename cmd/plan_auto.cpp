@@ -21,7 +21,7 @@ nlohmann::ordered_json costs_json(const ReachableLayout& row) {
             {"seconds", costs.seconds},        {"step_seconds", row.step}};
 }
 
-nlohmann::ordered_json to_json(const ComparedLayouts& found, const PlanOptions& options) {
+nlohmann::ordered_json auto_json(const ComparedLayouts& found, const PlanOptions& options) {
     auto first = nlohmann::ordered_json::array();
     auto others = nlohmann::ordered_json::array();
     for (const ReachableLayout& row : found.layouts) {
@@ -37,28 +37,31 @@ nlohmann::ordered_json to_json(const ComparedLayouts& found, const PlanOptions& 
     json["assumed"] = found.assumed;
     json["left_out"] = {{"layouts", found.too_large}, {"device_memory", found.device_memory}};
     json["left_out"]["is_memory_known"] = found.is_memory_known;
+    json["left_out"]["split_tp_groups"] = found.split;
     json["candidates"] = std::move(first);
     json["others"] = std::move(others);
     return json;
 }
 
 // What is copied inside hosts takes a time that is not known.
-std::string time_of(const ReachableLayout::Costs& costs) {
+std::string layout_time(const ReachableLayout::Costs& costs) {
     const bool is_known = costs.seconds > 0 || costs.total.same_host + costs.total.local == 0;
     return is_known ? format_seconds(costs.seconds) : "unknown";
 }
 
 void print_notes(const ComparedLayouts& found, const PlanOptions& options, Output& out) {
-    const std::string left_out =
-        fmt::format("{} layout{} left out", found.too_large, found.too_large == 1 ? " is" : "s are");
+    const auto left_out = [](std::size_t count) {
+        return fmt::format("{} layout{} left out", count, count == 1 ? " is" : "s are");
+    };
     const std::string memory = format_bytes(found.device_memory);
+    if (found.split > 0) out.note("{}: a TP group would be split over hosts", left_out(found.split));
     if (found.too_large > 0 && found.is_memory_known)
-        out.note("{}: devices, of up to {}, cannot hold the state of their ranks", left_out, memory);
-    else if (found.too_large > 0)
+        out.note("{}: devices, of up to {}, cannot hold the state of their ranks", left_out(found.too_large), memory);
+    if (!found.is_memory_known)
         out.note(
-            "{}: the state of a rank needs more than {}, more than any known device has; --gpu-memory says what "
-            "devices have",
-            left_out, memory);
+            "device memory is unknown: only layouts that need more than {} per device, as much as any device on sale "
+            "has, are left out ({}); set --gpu-memory",
+            memory, found.too_large);
     if (options.throughput.empty())
         out.note("step times are estimates that are not fitted to measured steps: {}; --throughput gives a fit",
                  fmt::join(found.assumed, ", "));
@@ -67,15 +70,14 @@ void print_notes(const ComparedLayouts& found, const PlanOptions& options, Outpu
 }
 
 void print(const ComparedLayouts& found, Output& out) {
-    const auto size = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
     out.result("{:>13} {:>12} {:>10} {:>9} {:>9}  {}\n", "between hosts", "busiest host", "same host", "time", "step",
                "layout");
     std::size_t lines = 0;
     for (const ReachableLayout& row : found.layouts) {
         if (!row.costs || lines == most_compared) break;
-        out.result("{:>13} {:>12} {:>10} {:>9} {:>9}  {}\n", size(row.crossing), size(row.costs->busiest_host),
-                   size(row.costs->total.same_host), time_of(*row.costs), format_seconds(row.step),
-                   to_string(row.layout));
+        out.result("{:>13} {:>12} {:>10} {:>9} {:>9}  {}\n", format_size(row.crossing),
+                   format_size(row.costs->busiest_host), format_size(row.costs->total.same_host),
+                   layout_time(*row.costs), format_seconds(row.step), to_string(row.layout));
         ++lines;
     }
     if (found.layouts.size() > lines) out.note("{} more with --json", found.layouts.size() - lines);
@@ -92,7 +94,7 @@ void plan_auto(const PlanOptions& options, Output& out) {
         best.to = to_string(found.layouts.front().layout);
         write_plan_files(options, make_plan_report(best));
     }
-    if (out.json()) return out.object("tpx.plan-auto/2", to_json(found, options));
+    if (out.json()) return out.object("tpx.plan-auto/2", auto_json(found, options));
     print(found, out);
 }
 

@@ -9,6 +9,7 @@
 #include "formats/stores_check.hpp"
 #include "lib/change/piece_parcels.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
 #include "lib/core/unexpected.hpp"
 
 #include <algorithm>
@@ -76,19 +77,32 @@ std::vector<std::uint64_t> bytes_by_rank(std::span<const Tensor> tensors, std::s
     return bytes;
 }
 
+// Errors in options, such as a layout that cannot be, are not the file's.
+formats::Conversion converted(CheckpointChange& change, const std::filesystem::path& path) {
+    try {
+        return reading(path, [&] { return convert(change.opened.source, change.target); });
+    } catch (const Error& error) {
+        if (error.exit() == Exit::usage) throw;
+        return in_path(path.string(), [&]() -> formats::Conversion { throw; });
+    }
+}
+
 // Fills `checkpoint` with what `options` make of the checkpoint at `path`.
 void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path,
                         const Opened* opened) {
     change.opened = opened != nullptr ? *opened : open_checkpoint(path, options);
     change.target = given_target(options, options, change.opened.source);
-    change.conversion = reading(path, [&] { return convert(change.opened.source, change.target); });
+    change.conversion = converted(change, path);
     const formats::Conversion& conversion = change.conversion;
-    in_context([&] { return path.string(); },
-               [&] { check_copies({}, conversion, change.opened.source.checkpoint.catalogue, {}); });
-    change.moves = make_moves(conversion.source_side(), conversion.target_side());
-    change.certificate = certify(conversion.source_side(), conversion.target_side(), change.moves);
-    if (!change.certificate.holds()) throw failure("the plan is wrong, please report it: {}", change.certificate.fault);
-    change.needed = formats::needed_pieces(change.opened.source, conversion, change.target);
+    in_path(path.string(), [&] {
+        if (!change.opened.copies_are_equal)
+            check_copies({}, conversion, change.opened.source.checkpoint.catalogue, {});
+        change.moves = make_moves(conversion.source_side(), conversion.target_side());
+        change.certificate = certify(conversion.source_side(), conversion.target_side(), change.moves);
+        if (!change.certificate.holds())
+            throw failure("the plan is wrong, please report it: {}", change.certificate.fault);
+        change.needed = formats::needed_pieces(change.opened.source, conversion, change.target);
+    });
 }
 
 // The stores must hold parts of one checkpoint: files of equal names and sizes are no proof of it.
@@ -99,6 +113,35 @@ void check_stores(CheckpointChange& change, const PlanOptions& options, std::spa
     if (sampled > 0)
         change.conversion.notes.push_back(fmt::format(
             "{} files of more than 16 MiB that several stores have were compared by size and samples", sampled));
+}
+
+std::optional<std::uint64_t> recorded_iteration(const formats::Source& source) {
+    const std::optional<std::int64_t> iteration = source.checkpoint.iteration;
+    return iteration && *iteration >= 0 ? std::optional{static_cast<std::uint64_t>(*iteration)} : std::nullopt;
+}
+
+// The iteration of the checkpoint on shared storage: what it records must be what was given.
+std::optional<std::uint64_t> storage_iteration(const PlanOptions& options, const formats::Source& source) {
+    const auto given = given_iteration(options.storage_iteration, "--storage-iteration");
+    const auto recorded = recorded_iteration(source);
+    if (given && recorded && given != recorded)
+        throw failure("{}: records iteration {}, not {} (--storage-iteration)",
+                      source.checkpoint.catalogue.directory.string(), *recorded, *given);
+    return recorded ? recorded : given;
+}
+
+// The stores hold the iteration that the checkpoint records, as check_one_checkpoint() found.
+void set_iterations(std::vector<Host>& hosts, const std::vector<std::vector<std::uint32_t>>& hosts_of_files,
+                    std::optional<std::uint64_t> recorded) {
+    if (!recorded) return;
+    for (const std::vector<std::uint32_t>& holders : hosts_of_files) {
+        for (std::uint32_t host : holders) {
+            if (hosts[host].iteration.value_or(*recorded) != *recorded)
+                throw failure("the store of host '{}' records iteration {}, not {}", hosts[host].name, *recorded,
+                              *hosts[host].iteration);
+            hosts[host].iteration = recorded;
+        }
+    }
 }
 
 // Where the change of a checkpoint takes place.
@@ -114,6 +157,7 @@ Place place_of_stores(const PlanOptions& options, std::vector<Host> hosts, PlanR
     report.from = options.from.empty() ? source.layout : old_layout(options, source);
     const auto holders = formats::hosts_of_files(options.stores, hosts, root, source.checkpoint.catalogue);
     files.held = store_holdings(holders, files.conversion);
+    set_iterations(hosts, holders, recorded_iteration(source));
     std::vector<Seat> seats;
     for (std::int32_t h = 0; h < std::ssize(hosts); ++h) seats.push_back(hosts[h].lost ? Seat{} : Seat{h, -1});
     return {std::move(hosts), std::move(seats)};
@@ -174,6 +218,7 @@ PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened) {
     ChangeOptions change = change_options(options);
     change.may_read = !merged && change.state != StateIn::memory;
     change.in_rounds = opened == nullptr;
+    change.storage_iteration = storage_iteration(options, files.opened.source);
     change.stored = {files.certificate.bytes_read, files.certificate.bytes_written};
     change.held_before = bytes_by_rank(conversion.source_tensors, files.held, old_ranks);
     change.held_after = bytes_by_rank(conversion.target_tensors, files.needed, report.to.ranks());

@@ -59,9 +59,31 @@ Json check_json(const PlanOptions& options, const formats::CheckedPlan& plan) {
         json["placements"] = plan.hosts->placements;
         json["between_hosts"] = plan.hosts->crossing;
         json["sending_seconds"] = plan.hosts->seconds;
-        json["pinned"] = plan.hosts->pinned;
+        json["pinned"] = plan.hosts->placed_for != 0;
+        json["placed_for"] = placed_for_word(plan.content.hosts->placement.placed_for);
+        if (plan.hosts->placed_for == 4) json["group_bound"] = plan.hosts->group_bound;
+        json["group"] = plan.hosts->group;
     }
     return json;
+}
+
+std::string checked_placement(PlacedFor placed_for, const PlanCheck& check) {
+    switch (placed_for) {
+        case PlacedFor::bytes:
+            return fmt::format("no placement of blocks is better, by {} pairs of block and host", check.placements);
+        case PlacedFor::order:
+            return "ranks are on the hosts in order";
+        case PlacedFor::sequence:
+            return "ranks are where a sequence of changes needs them (--via), which was not compared with other "
+                   "placements";
+        case PlacedFor::time:
+            return "ranks are where the change is fastest (--objective time), which was not compared with other "
+                   "placements";
+        case PlacedFor::groups:
+            break;
+    }
+    return fmt::format("no placement of whole TP groups sends less than {}, by {} pairs of group and host",
+                       format_bytes(static_cast<double>(check.group_bound)), check.placements);
 }
 
 void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, Output& out) {
@@ -77,10 +99,7 @@ void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, O
         out.result("  {} cells name every element of the parcels, each once\n", plan.hosts->cells);
     out.result("  {} transfers bring {} into hosts, each byte once, and hosts forward only what they have\n",
                plan.hosts->transfers, size(plan.hosts->crossing));
-    out.result("  {}\n", plan.hosts->pinned
-                             ? "ranks are where --pin put them"
-                             : fmt::format("no placement of blocks is better, by {} pairs of block and host",
-                                           plan.hosts->placements));
+    out.result("  {}\n", checked_placement(plan.content.hosts->placement.placed_for, *plan.hosts));
     if (plan.hosts->seconds > 0)
         out.result("  no choice of senders is done in less than {}, by the rates in the file\n",
                    format_seconds(plan.hosts->seconds));

@@ -9,20 +9,43 @@
 #include "lib/core/units.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace tpx::cli {
 namespace {
 
-void mark(std::vector<Host>& hosts, const std::string& names, const char* option, bool Host::*mark) {
+Host& host_called(std::vector<Host>& hosts, std::string_view name, const char* option) {
+    const auto host = std::ranges::find(hosts, name, &Host::name);
+    if (host != hosts.end()) return *host;
+    std::vector<std::string> known;
+    for (const Host& each : hosts) known.push_back(each.name);
+    throw Error{Exit::usage, "{}: no host is called '{}'{}", option, name, did_you_mean(std::string{name}, known)};
+}
+
+void lose_device(Host& host, std::string_view text) {
+    int device = -1;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), device);
+    if (code != std::errc{} || end != text.data() + text.size() || device < 0 || device >= host.gpus)
+        throw Error{Exit::usage, "--lost: '{}:{}' is not a device; host '{}' has devices 0 to {}",
+                    host.name,   text,
+                    host.name,   host.gpus - 1};
+    const auto at = std::ranges::lower_bound(host.lost_devices, device);
+    if (at == host.lost_devices.end() || *at != device) host.lost_devices.insert(at, device);
+}
+
+// "n3" loses a host, "n3:2" its device 2.
+void mark_lost(std::vector<Host>& hosts, const std::string& names) {
     for (const std::string& name : formats::expand_host_names(names)) {
-        const auto host = std::ranges::find(hosts, name, &Host::name);
-        if (host == hosts.end()) {
-            std::vector<std::string> known;
-            for (const Host& each : hosts) known.push_back(each.name);
-            throw Error{Exit::usage, "{}: no host is called '{}'{}", option, name, did_you_mean(name, known)};
-        }
-        (*host).*mark = true;
+        const std::size_t colon = name.rfind(':');
+        if (colon == name.npos || std::ranges::find(hosts, name, &Host::name) != hosts.end())
+            host_called(hosts, name, "--lost").lost = true;
+        else
+            lose_device(host_called(hosts, name.substr(0, colon), "--lost"), std::string_view{name}.substr(colon + 1));
     }
+}
+
+void mark_spare(std::vector<Host>& hosts, const std::string& names) {
+    for (const std::string& name : formats::expand_host_names(names)) host_called(hosts, name, "--spare").spare = true;
 }
 
 double given_rate(const std::string& text, const char* option) {
@@ -30,6 +53,13 @@ double given_rate(const std::string& text, const char* option) {
         return parse_rate(text);
     } catch (const Error& error) {
         throw Error{Exit::usage, "{}: {}", option, error.what()};
+    }
+}
+
+void set_iterations(std::vector<Host>& hosts, const PlanOptions& options) {
+    const std::optional<std::uint64_t> iteration = given_iteration(options.iteration, "--iteration");
+    for (Host& host : hosts) {
+        if (!host.iteration) host.iteration = iteration;
     }
 }
 
@@ -45,7 +75,25 @@ void set_rates(std::vector<Host>& hosts, const PlanOptions& options) {
     }
 }
 
+// State in memory goes with its device; what is in the store of the host stays.
+void leave_lost_devices(std::vector<Seat>& seats, const std::vector<Host>& hosts, StateIn state) {
+    const std::vector<std::int32_t> firsts = first_devices(hosts);
+    for (Seat& seat : seats) {
+        if (seat.host < 0 || seat.device < 0 || !is_lost(hosts[seat.host], seat.device - firsts[seat.host])) continue;
+        seat = state == StateIn::stores ? Seat{seat.host, -1} : Seat{};
+    }
+}
+
 }  // namespace
+
+std::optional<std::uint64_t> given_iteration(const std::string& text, const char* option) {
+    if (text.empty()) return std::nullopt;
+    std::int64_t number = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (code != std::errc{} || end != text.data() + text.size() || number < 0)
+        throw Error{Exit::usage, "{}: '{}' is not an iteration, a whole number from 0", option, text};
+    return static_cast<std::uint64_t>(number);
+}
 
 std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {
     std::vector<Host> known;
@@ -55,8 +103,9 @@ std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {
                                                      : uniform_hosts(1, ranks);
     fill_rates(hosts, known);
     set_rates(hosts, options);
-    mark(hosts, options.lost, "--lost", &Host::lost);
-    mark(hosts, options.spare, "--spare", &Host::spare);
+    set_iterations(hosts, options);
+    mark_lost(hosts, options.lost);
+    mark_spare(hosts, options.spare);
     for (const Host& host : hosts) {
         if (host.lost && host.spare)
             throw Error{Exit::usage, "host '{}' cannot be lost and spare at the same time", host.name};
@@ -65,10 +114,14 @@ std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {
     return hosts;
 }
 
-std::vector<Seat> given_seats(const PlanOptions& options, const std::vector<Host>& hosts, int ranks) {
+std::vector<Seat> given_seats(const PlanOptions& options, const std::vector<Host>& hosts, int ranks, StateIn state) {
     constexpr std::uint64_t longest_map = std::uint64_t{64} << 20;
-    if (options.ranks_on.empty()) return formats::seats_in_order(hosts, ranks);
-    return formats::parse_rank_map(read_file(options.ranks_on, longest_map), options.ranks_on, hosts, ranks);
+    std::vector<Seat> seats =
+        options.ranks_on.empty()
+            ? formats::seats_in_order(hosts, ranks)
+            : formats::parse_rank_map(read_file(options.ranks_on, longest_map), options.ranks_on, hosts, ranks);
+    leave_lost_devices(seats, hosts, state);
+    return seats;
 }
 
 void check_device_memory(const std::vector<Host>& hosts, const Placement& placement,

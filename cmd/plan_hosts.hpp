@@ -3,20 +3,28 @@
 
 #include "cmd/commands.hpp"
 #include "lib/change/placement.hpp"
+#include "lib/change/relocation.hpp"
 #include "lib/core/error.hpp"
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace tpx::cli {
 
-/// The hosts of --hosts, with the rates of --hardware, and with --lost and --spare applied; without --hosts those of
+/// The hosts of --hosts, with the rates of --hardware and with --iteration, --lost and --spare applied; without --hosts
+/// those of
 /// --hardware, without both one host with `ranks` devices. Throws Error (usage) for names that are not among them.
 std::vector<Host> given_hosts(const PlanOptions& options, int ranks);
 
-/// Where the old ranks are: as --ranks-on says, or in the order of the hosts.
-std::vector<Seat> given_seats(const PlanOptions& options, const std::vector<Host>& hosts, int ranks);
+/// The iteration that `option` gives as `text`; nothing if it is empty. Throws Error (usage).
+std::optional<std::uint64_t> given_iteration(const std::string& text, const char* option);
+
+/// Where the old ranks are: as --ranks-on says, or in the order of the hosts. Ranks on lost devices are nowhere, or in
+/// the store of their host if that has the state.
+std::vector<Seat> given_seats(const PlanOptions& options, const std::vector<Host>& hosts, int ranks, StateIn state);
 
 /// A device cannot hold what a new rank needs.
 class MemoryError : public Error {

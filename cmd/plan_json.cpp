@@ -10,13 +10,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const Bytes& bytes) {
+Json bytes_json(const Bytes& bytes) {
     return {{"needed", bytes.needed},         {"kept", bytes.kept},
             {"local", bytes.local},           {"same_host", bytes.same_host},
             {"other_host", bytes.other_host}, {"storage", bytes.storage}};
 }
 
-Json layout_json(const std::optional<Layout>& layout) { return layout ? cli::to_json(*layout) : Json(nullptr); }
+Json layout_json(const std::optional<Layout>& layout) { return layout ? to_json(*layout) : Json(nullptr); }
 
 Json side_json(formats::Format format, const Reading& reading, const std::optional<Layout>& layout) {
     return {{"format", formats::name(format)},
@@ -53,6 +53,7 @@ Json hosts_json(const PlanReport& report) {
                         {"switch", host.switch_group},
                         {"lost", host.lost},
                         {"spare", host.spare},
+                        {"lost_devices", host.lost_devices},
                         {"nic_in", load.nic_in},
                         {"nic_out", load.nic_out},
                         {"disk_read", load.disk_read},
@@ -95,25 +96,6 @@ Json flows_json(const PlanReport& report) {
     return list;
 }
 
-Json certificate_json(const PlanReport& report) {
-    const Relocation& relocation = report.change.relocation;
-    Json json{
-        {"between_hosts", relocation.total.other_host + relocation.total.storage},
-        {"between_hosts_bound", relocation.bound},
-        {"minimal", relocation.meets_bound()},
-        {"minimal_for", report.change.placement.pinned ? "this order of ranks" : "blocks of ranks"},
-        {"placement", report.change.placement.pinned ? "pinned" : "optimal"},
-        {"sending",
-         {{"hosts", Json::array()}, {"bytes", relocation.sending.bytes}, {"seconds", relocation.sending.seconds}}}};
-    for (std::uint32_t host : relocation.sending.hosts)
-        json["sending"]["hosts"].push_back(report.change.hosts[host].name);
-    if (report.checkpoint) {
-        json["covered"] = report.checkpoint->certificate.holds();
-        json["elements"] = report.checkpoint->certificate.elements;
-    }
-    return json;
-}
-
 Json resources_json(std::span<const ResourceBound> resources) {
     Json list = Json::array();
     for (const ResourceBound& bound : resources)
@@ -145,11 +127,12 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
     Json json = Json::object();
     add_subject(json, report);
     json["state"] = name_of(report.change.state);
+    json["sources"] = sources_json(report);
     json["parcels"] = report.change.parcels.parcels.size();
-    json["total"] = to_json(report.change.relocation.total);
+    json["total"] = bytes_json(report.change.relocation.total);
     json["roles"] = Json::object();
     for (std::size_t r = 0; r < report.change.parcels.roles.size(); ++r)
-        json["roles"][report.change.parcels.roles[r]] = to_json(report.change.relocation.roles[r]);
+        json["roles"][report.change.parcels.roles[r]] = bytes_json(report.change.relocation.roles[r]);
     json["hosts"] = hosts_json(report);
     json["old_ranks"] = old_seats_json(report, firsts);
     json["new_ranks"] = new_seats_json(report, firsts);

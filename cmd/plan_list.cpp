@@ -205,14 +205,18 @@ std::vector<PieceCell> cells_of(const CheckpointChange& change, const Parcels& p
                          change.roles_of_tensors, change.roles, parcels.old_ranks, parcels.new_ranks);
 }
 
-void list_moves(const PlanReport& report, Output& out) {
-    if (!out.json()) return report.checkpoint ? list_boxes(*report.checkpoint, out) : list_transfers(report, out);
+nlohmann::ordered_json list_json(const PlanReport& report) {
     Json json = Json::object();
     if (report.checkpoint) json["moves"] = moves_json(*report.checkpoint);
     json["hosts"] = Json::array();
     for (const Host& host : report.change.hosts) json["hosts"].push_back(host.name);
     json["transfers"] = transfers_json(report);
-    out.object("tpx.plan-list/1", json);
+    return json;
+}
+
+void list_moves(const PlanReport& report, Output& out) {
+    if (out.json()) return out.object("tpx.plan-list/1", list_json(report));
+    report.checkpoint ? list_boxes(*report.checkpoint, out) : list_transfers(report, out);
 }
 
 }  // namespace tpx::cli

@@ -7,12 +7,14 @@
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 
+#include <fmt/ranges.h>
+
 namespace tpx::cli {
 namespace {
 
-class Comparing {
+class RequestCheck {
 public:
-    Comparing(const PlanOptions& options, const formats::PlanFile& plan) : options_{options}, plan_{plan} {}
+    RequestCheck(const PlanOptions& options, const formats::PlanFile& plan) : options_{options}, plan_{plan} {}
 
     void run() const {
         compare_layout("--from", options_.from, plan_.from);
@@ -55,30 +57,43 @@ private:
     }
 
     void compare_hosts(const Change& stored) const;
+    void compare_placement(PlacedFor stored) const;
     void compare_host(const Host& stored, const Host& given) const;
+    void compare_sources(const Change& stored) const;
 
     const PlanOptions& options_;
     const formats::PlanFile& plan_;
 };
 
-void Comparing::compare_hosts(const Change& stored) const {
+void RequestCheck::compare_hosts(const Change& stored) const {
     const int old_ranks = static_cast<int>(stored.old_ranks.size());
     if (names_hosts()) {
         const std::vector<Host> given = given_hosts(options_, std::max(old_ranks, stored.parcels.new_ranks));
         require_equal("the number of hosts", stored.hosts.size(), given.size());
         for (std::size_t h = 0; h < given.size(); ++h) compare_host(stored.hosts[h], given[h]);
     }
-    if (!options_.ranks_on.empty() && given_seats(options_, stored.hosts, old_ranks) != stored.old_ranks)
+    if (!options_.ranks_on.empty() && given_seats(options_, stored.hosts, old_ranks, stored.state) != stored.old_ranks)
         throw Error{Exit::no, "{}: was made for another request: --ranks-on put ranks elsewhere", options_.check};
     const auto name_of = [](StateIn state) {
         return state == StateIn::memory ? "memory" : state == StateIn::stores ? "stores" : "shared";
     };
     if (!options_.state.empty()) require_equal("--state-in", std::string{name_of(stored.state)}, options_.state);
-    if (options_.pin) require_equal("--pin", stored.placement.pinned, true);
+    compare_placement(stored.placement.placed_for);
+    compare_sources(stored);
     if (options_.window) require_equal("--staging", stored.relocation.window, *options_.window);
 }
 
-void Comparing::compare_host(const Host& stored, const Host& given) const {
+// A placement that is the fastest one found may be proven to have the fewest bytes, too.
+void RequestCheck::compare_placement(PlacedFor stored) const {
+    if (options_.pin) require_equal("--pin", stored == PlacedFor::order, true);
+    if (options_.objective == "bytes" && stored == PlacedFor::time)
+        require_equal("--objective", std::string{"time"}, options_.objective);
+    if (!options_.placement.empty())
+        require_equal("--placement", std::string{stored == PlacedFor::groups ? "groups" : "blocks"},
+                      options_.placement);
+}
+
+void RequestCheck::compare_host(const Host& stored, const Host& given) const {
     const auto what = [&](const char* key) { return fmt::format("{} of host '{}'", key, given.name); };
     require_equal("a host", stored.name, given.name);
     require_equal(what("gpus"), stored.gpus, given.gpus);
@@ -90,10 +105,21 @@ void Comparing::compare_host(const Host& stored, const Host& given) const {
     require_equal(what("rails"), stored.rails, given.rails);
     require_equal(what("lost"), stored.lost, given.lost);
     require_equal(what("spare"), stored.spare, given.spare);
+    require_equal(what("lost devices"), fmt::format("{}", stored.lost_devices), fmt::format("{}", given.lost_devices));
+}
+
+void RequestCheck::compare_sources(const Change& stored) const {
+    const auto on_hosts = given_iteration(options_.iteration, "--iteration");
+    const auto in_storage = given_iteration(options_.storage_iteration, "--storage-iteration");
+    for (const StateSource& source : stored.sources) {
+        const bool is_storage = source.host == from_storage;
+        const auto given = is_storage ? in_storage : on_hosts;
+        if (given) require_equal(is_storage ? "--storage-iteration" : "--iteration", *source.iteration, *given);
+    }
 }
 
 }  // namespace
 
-void check_request(const PlanOptions& options, const formats::PlanFile& plan) { Comparing{options, plan}.run(); }
+void check_request(const PlanOptions& options, const formats::PlanFile& plan) { RequestCheck{options, plan}.run(); }
 
 }  // namespace tpx::cli

@@ -7,8 +7,6 @@
 namespace tpx::cli {
 namespace {
 
-std::string size(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
-
 std::string ranks_of(const Layout& layout) {
     return fmt::format("{} ({} rank{})", to_string(layout), layout.ranks(), layout.ranks() == 1 ? "" : "s");
 }
@@ -29,8 +27,9 @@ void print_subject(const PlanReport& report, Output& out) {
     out.result("from   {}\n", spoken_side(source.checkpoint.format, source.reading, report.from));
     out.result("to     {}\n",
                spoken_side(change.target.format, change.conversion.expressed.reading, change.target.layout));
-    out.result("read   {} in {} moves, write {} in {} pieces and {} files\n", size(change.certificate.bytes_read),
-               change.certificate.moves, size(change.certificate.bytes_written), change.conversion.draft.pieces.size(),
+    out.result("read   {} in {} moves, write {} in {} pieces and {} files\n",
+               format_size(change.certificate.bytes_read), change.certificate.moves,
+               format_size(change.certificate.bytes_written), change.conversion.draft.pieces.size(),
                change.conversion.draft.files.size());
 }
 
@@ -40,9 +39,9 @@ void print_roles(const PlanReport& report, Output& out) {
     out.result("\n{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}{}\n", "role", "needed", "kept", "local", "same host",
                "other host", reads ? "    storage" : "");
     const auto row = [&](const std::string& role, const Bytes& bytes) {
-        out.result("{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}{}\n", role, size(bytes.needed), size(bytes.kept),
-                   size(bytes.local), size(bytes.same_host), size(bytes.other_host),
-                   reads ? fmt::format(" {:>10}", size(bytes.storage)) : "");
+        out.result("{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}{}\n", role, format_size(bytes.needed),
+                   format_size(bytes.kept), format_size(bytes.local), format_size(bytes.same_host),
+                   format_size(bytes.other_host), reads ? fmt::format(" {:>10}", format_size(bytes.storage)) : "");
     };
     for (std::size_t r = 0; r < report.change.parcels.roles.size(); ++r)
         row(report.change.parcels.roles[r], relocation.roles[r]);
@@ -56,8 +55,8 @@ void print_busiest(const PlanReport& report, const char* what, std::uint64_t Loa
     if (busiest == loads.end() || (*busiest).*load == 0) return;
     std::uint64_t sum = 0;
     for (const Load& each : loads) sum += each.*load;
-    out.result("{:<6} {} by {}, {} by all\n", what, size((*busiest).*load),
-               report.change.hosts[static_cast<std::size_t>(busiest - loads.begin())].name, size(sum));
+    out.result("{:<6} {} by {}, {} by all\n", what, format_size((*busiest).*load),
+               report.change.hosts[static_cast<std::size_t>(busiest - loads.begin())].name, format_size(sum));
 }
 
 void print_loads(const PlanReport& report, Output& out) {
@@ -74,33 +73,12 @@ void print_schedule(const PlanReport& report, Output& out) {
     if (relocation.rounds == 0) return;
     out.result("rounds {}, about {} one after the other; a host keeps at most {} of a window of {}\n",
                relocation.rounds, format_seconds(relocation.seconds_in_step),
-               size(*std::ranges::max_element(relocation.staging)), size(relocation.window));
-}
-
-std::string placement_words(const PlanReport& report) {
-    if (report.change.hosts.size() < 2) return "";
-    if (report.change.placement.pinned) return "; ranks are where --pin puts them";
-    std::size_t moved = 0;
-    std::uint32_t next = 0;
-    for (const Block& block : report.change.placement.blocks) moved += block.host != next++;
-    if (moved == 0) return "; ranks are on the hosts in order";
-    return fmt::format("; {} of {} blocks of ranks are not on the host that comes next in order (--json)", moved,
-                       report.change.placement.blocks.size());
-}
-
-void print_proof(const PlanReport& report, Output& out) {
-    const Relocation& relocation = report.change.relocation;
-    const std::string reads =
-        relocation.total.storage > 0 ? fmt::format(" and {} from storage", size(relocation.total.storage)) : "";
-    out.result("\nproof  {}{} between hosts{}, the least possible {}{}\n",
-               report.checkpoint ? "every element written has one source; " : "", size(relocation.total.other_host),
-               reads, report.change.placement.pinned ? "for this order of ranks" : "for blocks of ranks",
-               placement_words(report));
+               format_size(*std::ranges::max_element(relocation.staging)), format_size(relocation.window));
 }
 
 std::string resource_words(const PlanReport& report, const ResourceBound& resource) {
     return fmt::format("{} {} on {}, {} at {}{}", format_seconds(resource.seconds), resource.resource,
-                       report.change.hosts[resource.host].name, size(resource.bytes), format_rate(resource.rate),
+                       report.change.hosts[resource.host].name, format_size(resource.bytes), format_rate(resource.rate),
                        resource.assumed ? " (assumed)" : "");
 }
 
@@ -144,13 +122,14 @@ void print_time(const PlanReport& report, Output& out) {
     }
     if (uncounted.copies + uncounted.links > 0)
         out.result("       not counted: {} copied inside devices, {} between devices of a host\n",
-                   size(uncounted.copies), size(uncounted.links));
+                   format_size(uncounted.copies), format_size(uncounted.links));
 }
 
 }  // namespace
 
 void print_plan(const PlanReport& report, Output& out) {
     print_subject(report, out);
+    print_sources(report, out);
     print_roles(report, out);
     print_loads(report, out);
     print_schedule(report, out);

@@ -2,6 +2,7 @@
 #include "cmd/planning.hpp"
 
 #include "cmd/cli.hpp"
+#include "cmd/group_notes.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "formats/model_file.hpp"
 #include "formats/rules/rules.hpp"
@@ -20,8 +21,7 @@ void note_peak(PlanReport& report) {
     if (!host.device_memory || static_cast<double>(peak.peak()) <= *host.device_memory) return;
     report.notes.push_back(fmt::format(
         "old and new state do not fit together: device {} of host '{}' would hold {}, it has {}; go through storage, "
-        "or "
-        "change in two steps",
+        "or change in steps (--via)",
         peak.device, host.name, format_bytes(static_cast<double>(peak.peak())), format_bytes(*host.device_memory)));
 }
 
@@ -42,11 +42,7 @@ ModelState without_weights(PlanReport& report, ModelState model, const Layout& t
 }
 
 PlanReport plan_given_model(const PlanOptions& options) {
-    if (!options.checkpoint.empty()) throw Error{Exit::usage, "CKPT and --model exclude each other"};
-    if (!options.stores.empty()) throw Error{Exit::usage, "--stores and --model exclude each other"};
-    if (options.from.empty()) throw Error{Exit::usage, "--model needs --from LAYOUT"};
-    if (!options.format.empty() || !options.dialect.empty())
-        throw Error{Exit::usage, "--format and --dialect are for checkpoints, not for --model"};
+    check_model_request(options);
     const Layout from = given_layout(options.from);
     const Layout to = given_layout(options.to);
     PlanReport report;
@@ -57,6 +53,14 @@ PlanReport plan_given_model(const PlanOptions& options) {
 }
 
 }  // namespace
+
+void check_model_request(const PlanOptions& options) {
+    if (!options.checkpoint.empty()) throw Error{Exit::usage, "CKPT and --model exclude each other"};
+    if (!options.stores.empty()) throw Error{Exit::usage, "--stores and --model exclude each other"};
+    if (options.from.empty()) throw Error{Exit::usage, "--model needs --from LAYOUT"};
+    if (!options.format.empty() || !options.dialect.empty())
+        throw Error{Exit::usage, "--format and --dialect are for checkpoints, not for --model"};
+}
 
 StateIn given_state(const PlanOptions& options) {
     if (options.state == "memory") return StateIn::memory;
@@ -76,7 +80,12 @@ ModelState given_model(const PlanOptions& options) {
 }
 
 ChangeOptions change_options(const PlanOptions& options) {
-    return {.state = given_state(options), .pinned = options.pin, .window = options.window.value_or(default_window)};
+    return {.state = given_state(options),
+            .pinned = options.pin,
+            .objective = options.objective == "time" ? Objective::time : Objective::bytes,
+            .placement_class = options.placement == "groups" ? PlacementClass::groups : PlacementClass::blocks,
+            .window = options.window.value_or(default_window),
+            .storage_iteration = given_iteration(options.storage_iteration, "--storage-iteration")};
 }
 
 std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
@@ -84,7 +93,7 @@ std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vect
     int devices = 0;
     for (const Host& host : hosts) devices += host.spare ? 0 : host.gpus;
     if (given_state(options) != StateIn::shared || !options.ranks_on.empty() || ranks <= devices)
-        return given_seats(options, hosts, ranks);
+        return given_seats(options, hosts, ranks, given_state(options));
     notes.push_back(fmt::format(
         "the {} old ranks do not fit on the {} devices of these hosts: all state is read from shared storage", ranks,
         devices));
@@ -93,29 +102,49 @@ std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vect
 
 void complete(PlanReport& report, const PlanOptions& options, Parcels parcels, std::vector<Host> hosts,
               std::vector<Seat> seats, ChangeOptions change) {
+    change.group = tp_span(report.to);
     report.change = make_change(std::move(parcels), std::move(hosts), std::move(seats), std::move(change));
     check_device_memory(report.change.hosts, report.change.placement, report.change.held_after);
     if (report.change.peak) note_peak(report);
+    note_groups(report);
     if (options.survive)
         report.survival = survival_of(report.change.parcels, report.change.hosts, report.change.placement);
 }
 
 void plan_model(PlanReport& report, const ModelState& model, const Layout& from, const Layout& to,
-                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds) {
+                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds,
+                std::optional<Placement> placement) {
     report.model = options.derive_weights ? without_weights(report, model, to) : model;
     report.from = from;
     report.to = to;
     ChangeOptions change = change_options(options);
     change.may_read = change.state == StateIn::shared;
     change.in_rounds = in_rounds;
+    change.placement = std::move(placement);
     if (options.derive_weights) change.held_before = held_bytes(model, from);
     if (options.derive_weights) change.held_after = held_bytes(model, to);
     complete(report, options, spread(*report.model, from, to), std::move(hosts), std::move(seats), std::move(change));
-    if (!report.change.is_mixed()) return;
+    const bool are_known =
+        std::ranges::all_of(report.change.sources, [](const StateSource& s) { return s.iteration.has_value(); });
+    if (!report.change.is_mixed() || are_known) return;
     report.notes.push_back(fmt::format(
         "{} are on no host any more and are read from shared storage, the rest is taken from the memory of hosts: "
-        "they belong together only if the checkpoint on storage is of the iteration that is in memory",
+        "they belong together only if the checkpoint on storage is of the iteration that is in memory, which "
+        "--iteration and --storage-iteration check",
         format_bytes(static_cast<double>(report.change.relocation.total.storage))));
+}
+
+// The choices of a placement that exclude each other.
+void check_placement_options(const PlanOptions& options) {
+    const bool for_time = options.objective == "time";
+    const bool in_groups = options.placement == "groups";
+    const char* option = in_groups ? "--placement groups" : "--objective time";
+    if (for_time && in_groups)
+        throw Error{Exit::usage, "--placement groups looks for the fewest bytes, so it excludes --objective time"};
+    if ((for_time || in_groups) && options.pin)
+        throw Error{Exit::usage, "--pin places ranks in order, so it excludes {}", option};
+    if ((for_time || in_groups) && (!options.via.empty() || options.to == "auto"))
+        throw Error{Exit::usage, "{} is for a single change, without --via and --to auto", option};
 }
 
 PlanReport make_plan_report(const PlanOptions& options) {

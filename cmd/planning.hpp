@@ -31,6 +31,12 @@ struct CheckpointChange {
     Certificate certificate;
 };
 
+/// Bytes between hosts with TP groups on any hosts.
+struct FreeGroups {
+    std::uint64_t crossing = 0;  ///< of the placement that was found
+    std::uint64_t bound = 0;     ///< of every placement
+};
+
 /// What `tpx plan` reports, lists and writes.
 struct PlanReport {
     std::unique_ptr<CheckpointChange> checkpoint;  ///< set exactly when `model` is not
@@ -39,7 +45,11 @@ struct PlanReport {
     Layout to;
     Change change;
     std::optional<Survival> survival;  ///< if it was asked for
-    std::vector<std::string> notes;    ///< what a user should know; those of a checkpoint's conversion aside
+    /// Bytes that would come into hosts if blocks filled hosts, where that splits TP groups that are whole now.
+    std::optional<std::uint64_t> crossing_if_split;
+    /// What placing TP groups freely would send, if that was looked for.
+    std::optional<FreeGroups> free_groups;
+    std::vector<std::string> notes;  ///< what a user should know; those of a checkpoint's conversion aside
 };
 
 /// Plans what `options` ask. Throws Error (usage) for a request that cannot be, Error (no) when no plan can exist.
@@ -49,9 +59,17 @@ PlanReport make_plan_report(const PlanOptions& options);
 /// `options` name, transfers are not ordered.
 PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened = nullptr);
 
-/// Fills `report` for `model` from one layout to another, with old ranks on `seats`.
+/// Throws Error (usage) for --objective and --placement that are not possible together or with other options.
+void check_placement_options(const PlanOptions& options);
+
+/// Fills `report` for `model` from one layout to another, with old ranks on `seats`, and new ranks as `placement` says
+/// or where they are placed best.
 void plan_model(PlanReport& report, const ModelState& model, const Layout& from, const Layout& to,
-                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds = true);
+                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds = true,
+                std::optional<Placement> placement = std::nullopt);
+
+/// Throws Error (usage) if `options`, which name a model, also have what is only for checkpoints, or lack --from.
+void check_model_request(const PlanOptions& options);
 
 /// Where `options` say that the current state is, or where it is by default.
 StateIn given_state(const PlanOptions& options);

@@ -194,7 +194,7 @@ ordered_json suggestions_json(const Findings& found) {
     return list;
 }
 
-ordered_json to_json(const Findings& found) {
+ordered_json fit_json(const Findings& found) {
     const formats::ThroughputModel& model = found.model;
     ordered_json parameters;
     for (int i = 0; i < parameter_count; ++i) {
@@ -266,7 +266,7 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
         add_suggestions(found, again.belief, suggest);
     }
     if (!options.output.empty()) write_file(options.output, formats::throughput_model_text(found.model));
-    out.json() ? out.object("tpx.profile.fit/1", to_json(found)) : print_text(found, options.runs, out);
+    out.json() ? out.object("tpx.profile.fit/1", fit_json(found)) : print_text(found, options.runs, out);
 }
 
 }  // namespace tpx::cli

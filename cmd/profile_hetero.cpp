@@ -50,7 +50,7 @@ std::vector<GpuProfile> profiles_of(const ProfileHeteroOptions& options) {
     return profiles;
 }
 
-ordered_json to_json(const std::vector<GpuProfile>& profiles, const HeteroAssignment& assignment) {
+ordered_json hetero_json(const std::vector<GpuProfile>& profiles, const HeteroAssignment& assignment) {
     ordered_json json{
         {"batch", assignment.batch}, {"seconds", assignment.seconds}, {"throughput", assignment.throughput()}};
     for (const WorkShare& share : assignment.shares)
@@ -115,8 +115,8 @@ void run_profile_hetero(const ProfileHeteroOptions& options, Output& out) {
     const auto alone = assign_one_kind(profiles, batch, communication);
     if (!options.output.empty()) write_file(options.output, formats::assignment_text(profiles, *best));
     if (!out.json()) return print_text(profiles, *best, alone, out);
-    ordered_json json = to_json(profiles, *best);
-    json["one_kind"] = alone ? to_json(profiles, *alone) : ordered_json(nullptr);
+    ordered_json json = hetero_json(profiles, *best);
+    json["one_kind"] = alone ? hetero_json(profiles, *alone) : ordered_json(nullptr);
     out.object("tpx.profile.hetero/1", json);
 }
 

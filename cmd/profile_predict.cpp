@@ -22,19 +22,19 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Part {
+struct StepPart {
     std::string_view name;
     double StepTime::*seconds;
 };
-constexpr std::array<Part, 9> parts{{{"forward", &StepTime::forward},
-                                     {"recompute", &StepTime::recompute},
-                                     {"backward", &StepTime::backward},
-                                     {"gradients", &StepTime::gradients},
-                                     {"tensor", &StepTime::tensor},
-                                     {"pipeline", &StepTime::pipeline},
-                                     {"optimizer", &StepTime::optimizer},
-                                     {"offload", &StepTime::offload},
-                                     {"constant", &StepTime::constant}}};
+constexpr std::array<StepPart, 9> step_parts{{{"forward", &StepTime::forward},
+                                              {"recompute", &StepTime::recompute},
+                                              {"backward", &StepTime::backward},
+                                              {"gradients", &StepTime::gradients},
+                                              {"tensor", &StepTime::tensor},
+                                              {"pipeline", &StepTime::pipeline},
+                                              {"optimizer", &StepTime::optimizer},
+                                              {"offload", &StepTime::offload},
+                                              {"constant", &StepTime::constant}}};
 
 struct MemoryPart {
     std::string_view name;
@@ -55,12 +55,12 @@ Job job_of(const ProfilePredictOptions& options, const formats::ThroughputModel&
     return job;
 }
 
-ordered_json to_json(const Job& job, const Judged& judged) {
+ordered_json prediction_json(const Job& job, const Judged& judged) {
     ordered_json json{{"plan", to_string(judged.plan)},
                       {"seconds", judged.time.total()},
                       {"throughput", judged.throughput(job.batch)},
                       {"fits", judged.fits}};
-    for (const Part& part : parts) json["parts"][std::string{part.name}] = judged.time.*part.seconds;
+    for (const StepPart& part : step_parts) json["parts"][std::string{part.name}] = judged.time.*part.seconds;
     for (const MemoryPart& part : memory_parts) json["memory"][std::string{part.name}] = judged.memory.*part.bytes;
     json["memory"]["gpu"] = judged.memory.total();
     json["memory"]["host"] = judged.memory.host;
@@ -71,7 +71,7 @@ void predict_plan(const Job& job, const Judged& judged, const Allocation& alloca
     const std::string obstacle = tpx::obstacle(job, judged.plan);
     if (judged.plan.dp > job.batch) throw Error{Exit::usage, "{}: {}", to_string(judged.plan), obstacle};
     if (out.json()) {
-        ordered_json json = to_json(job, judged);
+        ordered_json json = prediction_json(job, judged);
         json["placement"] = allocation.gpus;
         json["batch"] = job.batch;
         if (!obstacle.empty()) json["obstacle"] = obstacle;
@@ -82,7 +82,7 @@ void predict_plan(const Job& job, const Judged& judged, const Allocation& alloca
                formats::placement_text(allocation.gpus), job.batch);
     out.result("time     {} a step, {:.4g} samples/s\n", format_seconds(judged.time.total()),
                judged.throughput(job.batch));
-    for (const Part& part : parts)
+    for (const StepPart& part : step_parts)
         if (judged.time.*part.seconds > 0)
             out.result("  {:<12} {:>10} {:>5.1f} %\n", part.name, format_seconds(judged.time.*part.seconds),
                        100 * judged.time.*part.seconds / judged.time.total());
@@ -102,7 +102,7 @@ void predict_best(const Job& job, const Allocation& allocation, int count, Outpu
     const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(count)));
     if (out.json()) {
         ordered_json plans = ordered_json::array();
-        for (const Judged& judged : shown) plans.push_back(to_json(job, judged));
+        for (const Judged& judged : shown) plans.push_back(prediction_json(job, judged));
         return out.object(
             "tpx.profile.best/1",
             {{"placement", allocation.gpus}, {"batch", job.batch}, {"feasible", ranked.size()}, {"plans", plans}});

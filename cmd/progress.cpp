@@ -16,6 +16,11 @@ std::size_t terminal_width() {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+std::chrono::milliseconds interval(bool on_terminal) {
+    using namespace std::chrono_literals;
+    return on_terminal ? 100ms : 60s;
+}
+
 }  // namespace
 
 std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
@@ -35,15 +40,18 @@ std::string progress_line(std::string_view what, std::uint64_t done, std::uint64
 }
 
 Progress::Progress(const Output& out, std::string_view what, std::uint64_t total, Counted counted)
-    : what_{what}, total_{total}, counted_{counted}, shown_{out.speaks() && !out.quiet() && isatty(STDERR_FILENO)} {}
+    : what_{what}, total_{total}, counted_{counted}, out_{out}, on_terminal_{isatty(STDERR_FILENO) != 0} {
+    next_ = start_ + interval(on_terminal_);
+}
 
-void Progress::update(std::uint64_t done) {
-    if (!shown_) return;
+void Progress::update(std::uint64_t done, std::string_view slowest) {
     const Clock::time_point now = Clock::now();
-    if (now < next_) return;
-    next_ = now + std::chrono::milliseconds{100};
+    if (now < next_ || !out_.speaks() || out_.quiet()) return;
+    next_ = now + interval(on_terminal_);
     std::string line =
         progress_line(what_, done, total_, std::chrono::duration<double>(now - start_).count(), counted_);
+    if (!slowest.empty()) line += fmt::format(", slowest stage: {}", slowest);
+    if (!on_terminal_) return out_.note("{}", line);
     line.resize(std::min(line.size(), terminal_width() - 1));  // a line that wraps cannot be erased
     std::fputs(("\r\x1b[K" + line).c_str(), stderr);
     std::fflush(stderr);

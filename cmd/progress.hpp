@@ -18,8 +18,8 @@ enum class Counted { bytes, jobs, steps };
 std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
                           Counted counted = Counted::bytes);
 
-/// One line on the terminal's last row that says how far a job is; nothing where standard error is no terminal.
-/// Belongs to one thread. The line is gone when this object is.
+/// Says how far a job is: on a terminal in its last row, where the line is gone when this object is; elsewhere, as
+/// under mpirun and srun, in a note each minute. Belongs to one thread.
 class Progress {
 public:
     Progress(const Output& out, std::string_view what, std::uint64_t total, Counted counted = Counted::bytes);
@@ -27,8 +27,9 @@ public:
     Progress& operator=(const Progress&) = delete;
     ~Progress();
 
-    /// What is done so far; draws ten times a second at most, so it may be called as often as one likes.
-    void update(std::uint64_t done);
+    /// What is done so far, and the stage that takes longest, if there are several; draws ten times a second at most,
+    /// so it may be called as often as one likes.
+    void update(std::uint64_t done, std::string_view slowest = {});
 
     /// Names what is done from now on.
     void rename(std::string_view what) { what_ = what; }
@@ -40,8 +41,9 @@ private:
     std::uint64_t total_;
     Counted counted_;
     Clock::time_point start_ = Clock::now();
-    Clock::time_point next_ = start_;
-    bool shown_;
+    Clock::time_point next_;
+    const Output& out_;
+    bool on_terminal_;
     bool drawn_ = false;
 };
 

@@ -2,14 +2,82 @@
 #include "cmd/ranks.hpp"
 
 #include "cmd/output.hpp"
+#include "cmd/positive.hpp"
+#include "lib/core/host_name.hpp"
+#include "lib/exec/agreement.hpp"
 #include "lib/exec/session.hpp"
 
+#include <sstream>
+#include <string>
+
 namespace tpx::cli {
+namespace {
+
+std::string& command() {
+    static std::string name;
+    return name;
+}
+
+// Whether fewer than `most` ranks on this host have a lower number than this one. Collective.
+bool is_among_first(const mpi::Comm& comm, int most) {
+    std::string names;
+    for (const std::string& name : mpi::gather(comm, host_name())) names += name + '\n';
+    mpi::broadcast(comm, names);
+    std::istringstream lines{names};
+    int before = 0;
+    std::string name;
+    for (int rank = 0; rank < comm.rank() && std::getline(lines, name); ++rank) before += name == host_name();
+    return before < most;
+}
+
+}  // namespace
+
+void set_command(std::string_view name) { command() = name; }
 
 void in_ranks(const std::function<Exit(const mpi::Comm&)>& body) {
+    // Ranks of different commands would wait for each other forever.
+    const auto checked = [&](const mpi::Comm& comm) {
+        require_same(comm, {{"the command", fmt::format("tpx {}", command()), {}}});
+        return body(comm);
+    };
     const Exit exit = mpi::with_ranks(
-        body, [](std::string_view message) { fmt::print(stderr, "tpx: {}\n", printable(message, "")); });
+        checked, [](std::string_view message) { fmt::print(stderr, "tpx: {}\n", printable(message, "")); });
     if (exit != Exit::success) throw Finished{exit};
+}
+
+Patience::Patience(const mpi::Comm& comm, const std::string& option) : comm_{comm} {
+    int seconds = 0;
+    mpi::all_or_none(comm, [&] { seconds = positive(option, "--patience", 60); });
+    guard_.emplace(comm, std::chrono::seconds{seconds}, [this](const std::string& what) { end_job(what); });
+}
+
+void Patience::end_job(const std::string& what) const {
+    const std::string rank = comm_.size() > 1 ? fmt::format("rank {}: ", comm_.rank()) : "";
+    fmt::print(stderr, "tpx: {}\n", printable(fmt::format("{}{} (--patience){}", rank, what, text_), ""));
+    std::fflush(stderr);
+    mpi::end_job(exit_);
+}
+
+Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::function<Exit(Patience&)>& body) {
+    Patience patience{comm, option};
+    Exit exit = Exit::success;
+    try {
+        exit = body(patience);
+    } catch (const mpi::AgreedError&) {
+        mpi::barrier(comm);
+        throw;
+    }
+    mpi::barrier(comm);
+    return exit;
+}
+
+void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec) {
+    int io_ranks = comm.size();
+    mpi::all_or_none(comm, [&] {
+        exec.threads = positive(options.threads, "--threads", exec.threads);
+        io_ranks = positive(options.io_ranks, "--io-ranks", io_ranks);
+    });
+    exec.takes_part = is_among_first(comm, io_ranks);
 }
 
 }  // namespace tpx::cli

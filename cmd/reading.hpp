@@ -19,6 +19,7 @@ namespace tpx::cli {
 struct Opened {
     std::shared_ptr<const std::vector<Family>> families;
     formats::Source source;
+    bool copies_are_equal = false;  ///< tensors that conversions drop as copies were compared with the kept ones
 };
 
 /// Opens `path` with the rules and the configuration of `options`, which wins over `config`.

@@ -2,25 +2,32 @@
 #include "cmd/check_copies.hpp"
 #include "cmd/check_written.hpp"
 #include "cmd/commands.hpp"
-#include "cmd/digesting.hpp"
+#include "cmd/memory_bound.hpp"
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/output_mode.hpp"
+#include "cmd/positive.hpp"
 #include "cmd/progress.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
+#include "cmd/reshard_checks.hpp"
 #include "cmd/reshard_job.hpp"
+#include "cmd/reshard_output.hpp"
+#include "cmd/reshard_report.hpp"
 #include "cmd/same_job.hpp"
 #include "cmd/storage_bound.hpp"
 #include "cmd/stored_plan.hpp"
+#include "cmd/trace_file.hpp"
+#include "cmd/version.hpp"
 #include "formats/plan/hosts_file.hpp"
 #include "formats/replaceable.hpp"
 #include "formats/torch/open.hpp"
-#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/fingerprint.hpp"
+#include "lib/core/in_path.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/unfinished.hpp"
-#include "lib/core/units.hpp"
-#include "lib/exec/digest_run.hpp"
+#include "lib/core/write_file.hpp"
 #include "lib/exec/draft_files.hpp"
 #include "lib/exec/execute.hpp"
 #include "lib/exec/publish.hpp"
@@ -36,18 +43,6 @@
 namespace tpx::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-/// What was done, and the least time that it takes, where the rates of the hosts are known.
-struct Done {
-    Report report;
-    double seconds = 0;
-    std::optional<ResourceBound> bound;
-    bool durable = true;
-    std::vector<std::string> said;  ///< notes that were printed before the work began
-    std::optional<Verified> verified;
-};
-
 /// The files of an output that is not finished.
 std::vector<SourceFile> draft_files(const Draft& draft, const std::filesystem::path& directory) {
     std::vector<SourceFile> files;
@@ -55,114 +50,49 @@ std::vector<SourceFile> draft_files(const Draft& draft, const std::filesystem::p
     return files;
 }
 
-/// The CRC-32s of the source's archives must hold; read before anything is written, and only when asked for, as it
-/// takes another pass over the files.
-void check_archives(const mpi::Comm& comm, const ReshardOptions& options) {
-    Opened opened;
-    mpi::all_or_none(comm, [&] { opened = open_checkpoint(options.checkpoint, options); });
+/// What this process may use.
+ExecOptions limits_of(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job) {
     ExecOptions exec;
-    if (options.memory) exec.memory = buffers_within(comm, *options.memory);
-    const std::vector<std::string> damaged = damaged_archives(comm, opened.source, exec);
-    if (!damaged.empty())
-        throw mpi::AgreedError{failure("{} ({})", damaged[0], counted(damaged.size(), "damaged archive"))};
-}
-
-/// Reads the digests that were recorded for the source, before `record` of what is read is sealed: all ranks must have
-/// the same ones, and they must not change.
-void read_recorded(const ReshardOptions& options, ReshardJob& job) {
-    const std::string file = name_of_file(options.checkpoint);
-    job.recorded = formats::read_digests(job.opened.source.checkpoint.catalogue, file);
-    if (!job.recorded) return;
-    // What is dropped is checked nevertheless: the digests are of all.
-    if (!options.drop.empty()) job.whole = open_checkpoint(options.checkpoint, options);
-    const Catalogue& catalogue = (job.whole ? *job.whole : job.opened).source.checkpoint.catalogue;
-    job.recorded_files = formats::files_as_tensors(catalogue, file, *job.recorded);
-}
-
-/// Digests that were recorded for the source must still hold: nobody wants damage carried over.
-void check_record(const mpi::Comm& comm, ReshardJob& job, const ExecOptions& exec) {
-    if (!job.recorded) return;
-    formats::Source& source = (job.whole ? *job.whole : job.opened).source;
-    const Digested now = digest_all(comm, source, exec);
-    const std::vector<std::string> differences =
-        compare_with_record(comm, job.recorded_files, now, *job.recorded, exec);
-    if (differences.empty()) return;
-    throw mpi::AgreedError{failure("{}: {} ({} differences from {})",
-                                   job.opened.source.checkpoint.catalogue.directory.string(), differences[0],
-                                   differences.size(), formats::digests_file_name)};
-}
-
-/// Opens the source and what was written anew, and compares the values beside their tensors.
-void check_written_values(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
-                          const std::filesystem::path& directory, Verified& verified) {
-    Opened source;
-    Opened output;
-    mpi::all_or_none(comm, [&] {
-        if (comm.rank() != 0) return;
-        source = open_checkpoint(options.checkpoint, options);
-        const ReadUnfinished output_so_far{directory};
-        output =
-            open_checkpoint(is_torch(job.target.format) ? directory / formats::draft_file_name : directory, options);
-    });
-    check_values(comm, source.source.checkpoint, output.source.checkpoint, verified);
-}
-
-void report(const ReshardJob& job, const ReshardOptions& options, const std::optional<Done>& done, Output& out) {
-    const Draft& draft = job.conversion.draft;
-    std::uint64_t written = 0;
-    for (const FileEntry& file : draft.files) written += file.size;
-    for (const std::string& note : job.conversion.notes) out.note("{}", note);
-    if (out.json()) {
-        Json json{{"source", options.checkpoint},
-                  {"output", options.output},
-                  {"format", formats::name(job.target.format)},
-                  {"layout", to_json(job.target.layout)},
-                  {"tensors", draft.tensors.size()},
-                  {"pieces", draft.pieces.size()},
-                  {"files", draft.files.size()},
-                  {"bytes", written},
-                  {"written", done.has_value()},
-                  {"notes", job.conversion.notes}};
-        if (done) {
-            json["notes"] = done->said;
-            for (const std::string& note : job.conversion.notes) json["notes"].push_back(note);
-            json["durable"] = done->durable;
-            json["bytes_read"] = done->report.bytes_read;
-            json["bytes_written"] = done->report.bytes_written;
-            json["seconds"] = done->seconds;
-            if (done->verified) json["verified"] = to_json(*done->verified);
-            if (done->bound)
-                json["bound"] = {{"seconds", done->bound->seconds},
-                                 {"resource", done->bound->resource},
-                                 {"efficiency", done->bound->seconds / std::max(done->seconds, 1e-9)}};
-        }
-        return out.object("tpx.reshard/1", json);
-    }
-    out.result("{}: {}, {} ({}), {} in {} and {}, {}\n", options.output, formats::name(job.target.format),
-               to_string(job.target.layout), counted(job.target.layout.ranks(), "rank"),
-               counted(draft.tensors.size(), "tensor"), counted(draft.pieces.size(), "piece"),
-               counted(draft.files.size(), "file"), format_bytes(static_cast<double>(written)));
-    if (!done) return out.result("nothing was written (--dry-run)\n");
-    out.result("read {} and wrote {} in {}, {}\n", format_bytes(static_cast<double>(done->report.bytes_read)),
-               format_bytes(static_cast<double>(done->report.bytes_written)), format_seconds(done->seconds),
-               format_rate(static_cast<double>(done->report.bytes_written) / std::max(done->seconds, 1e-9)));
-    if (done->verified) out.result("{}\n", to_text(*done->verified));
-    if (done->bound)
-        out.result("at least {}: {} at {}{}; that is {:.0f} % of the time taken\n",
-                   format_seconds(done->bound->seconds), done->bound->resource, format_rate(done->bound->rate),
-                   done->bound->assumed ? ", assumed" : "", 100 * done->bound->seconds / std::max(done->seconds, 1e-9));
+    if (options.memory) exec = limits_within(comm, *options.memory, metadata_of(job.conversion, job.moves));
+    set_workers(comm, options, exec);
+    return exec;
 }
 
 Report move(const mpi::Comm& comm, const ReshardJob& job, const std::filesystem::path& directory, ExecOptions exec,
             Output& out) {
     std::optional<Progress> progress;
-    exec.progress = [&](std::uint64_t done, std::uint64_t total) {
+    exec.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view slowest) {
         if (!progress) progress.emplace(out, "reshard", total);
-        progress->update(done);
+        progress->update(done, slowest);
     };
     const formats::Conversion& conversion = job.conversion;
     return execute(comm, job.moves, conversion.source_side(), formats::paths(job.opened.source.checkpoint.catalogue),
                    conversion.target_side(), conversion.draft, directory, exec);
+}
+
+/// A stretch of time of the main thread, for --trace.
+class Phase {
+public:
+    Phase(Trace& trace, std::string_view name) : trace_{trace}, name_{name} {}
+    ~Phase() { trace_.add(0, name_, begin_, Trace::Clock::now()); }
+    Phase(const Phase&) = delete;
+    Phase& operator=(const Phase&) = delete;
+
+private:
+    Trace& trace_;
+    std::string_view name_;
+    Trace::Clock::time_point begin_ = Trace::Clock::now();
+};
+
+/// Of a run that has failed; that it cannot be written is only a note then.
+void write_trace(const mpi::Comm& comm, const ReshardOptions& options, const Trace& trace, const Output& out) {
+    if (options.trace.empty()) return;
+    const std::string text = trace_json(comm, trace);
+    try {
+        if (comm.rank() == 0) write_file(options.trace, text);
+    } catch (const Error& error) {
+        out.note("{}", error.what());
+    }
 }
 
 /// The options, in a text that differs where two runs would do different things.
@@ -171,11 +101,12 @@ std::string text_of(const ReshardOptions& options, const ReshardJob& job) {
     const auto flag = [](bool given, std::string_view name) { return given ? fmt::format(" --{}", name) : ""; };
     return fmt::format(
         "output {}, layout {}, format {}, dialect '{}', dtype '{}', drop '{}', memory {}, shard size {}, "
-        "hardware '{}', options{}{}{}{}{}",
+        "hardware '{}', trace '{}', threads '{}', io ranks '{}', patience '{}', options{}{}{}{}{}{}{}",
         options.output, to_string(job.target.layout), formats::name(job.target.format), job.target.dialect,
-        options.dtype, options.drop, size(options.memory), size(options.shard_size), options.hardware,
+        options.dtype, options.drop, size(options.memory), size(options.shard_size), options.hardware, options.trace,
+        options.threads, options.io_ranks, options.patience, flag(options.restart, "restart"),
         flag(options.force, "force"), flag(options.verify, "verify"), flag(options.dry_run, "dry-run"),
-        flag(options.allow_missing, "allow-missing"), flag(options.masters, "masters"));
+        flag(options.allow_missing, "allow-missing"), flag(options.masters, "masters"), flag(options.stages, "stages"));
 }
 
 /// All that is read, so that no output takes its place.
@@ -202,22 +133,12 @@ void limit_modes(const mpi::Comm& comm, const ReshardOptions& options, const Res
     ::umask(::umask(0777) | static_cast<mode_t>(std::stoul(bits)));
 }
 
-PartialDirectory make_partial(const mpi::Comm& comm, const ReshardOptions& options,
-                              const std::shared_ptr<formats::Replaceable>& replaceable) {
-    return {
-        comm,
-        {.out = options.output,
-         .force = options.force,
-         .check_replaceable = [replaceable](const std::filesystem::path& occupant) { replaceable->check(occupant); },
-         .source = options.checkpoint}};
-}
-
 /// Runs `body` on rank 0; an error in it ends all ranks with a status and words that say that the output is there.
 template <class Body>
 void after_commit(const mpi::Comm& comm, const std::string& output, Body&& body) {
     std::string fault;
     try {
-        if (comm.rank() == 0) body();
+        if (comm.rank() == 0) mpi::run_watched(body);
     } catch (const std::exception& error) {
         fault = error.what();
     }
@@ -226,45 +147,64 @@ void after_commit(const mpi::Comm& comm, const std::string& output, Body&& body)
         throw mpi::AgreedError{Error{exit_after_commit, "{}; {} is complete and in place", fault, output}};
 }
 
-/// Runs `body`, which fills and names the output; where it fails and the unfinished folder cannot be removed, the error
-/// names that as well.
-template <class Body>
-void or_discard(const mpi::Comm& comm, PartialDirectory& partial, Body&& body) {
-    try {
-        body();
-    } catch (const mpi::AgreedError& error) {
-        std::string fault = comm.rank() == 0 ? partial.discard() : "";
-        mpi::broadcast(comm, fault);
-        if (fault.empty()) throw;
-        throw mpi::AgreedError{Error{error.exit(), "{}; {} is left, as it cannot be removed: {}", error.what(),
-                                     partial.path().string(), fault}};
+/// What the output is made of and by which program, the same on all ranks. Options are left out: those that matter show
+/// in what is written.
+std::uint64_t request_digest(const mpi::Comm& comm, std::span<const Claim> claims, const ReadRecord& record,
+                             const std::filesystem::path& source) {
+    Fingerprint print;
+    print.add(digest_of(claims.subspan(1)));
+    print.add(std::string_view{version_text});
+    print.add(path_exists(source) ? real_path(source).string() : source.string());
+    // Times of modification can be set, and some file systems know none.
+    for (const auto& [path, file] : record.files()) {
+        if (path.native().starts_with("/proc/")) continue;  // zeros for missing parts
+        print.add(file.inode);
+        print.add(static_cast<std::uint64_t>(file.changed));
     }
+    std::string digest = std::to_string(print.value());
+    mpi::broadcast(comm, digest);
+    return std::stoull(digest);
 }
 
 /// Opens the checkpoint and plans the job, the same on all ranks.
-ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, ReadRecord& record) {
+ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, ReadRecord& record, Trace& trace) {
+    const Phase phase{trace, "open and plan"};
     ReshardJob job;
     mpi::all_or_none(comm, [&] {
         job = prepare(options);
         if (!options.dry_run) read_recorded(options, job);
     });
     record.seal();
-    require_same(comm, claims_of_job(text_of(options, job), record, job.opened.source, job.conversion, job.moves));
+    const std::vector<Claim> claims =
+        claims_of_job(text_of(options, job), record, job.opened.source, job.conversion, job.moves);
+    require_same(comm, claims);
+    job.request = request_digest(comm, claims, record, options.checkpoint);
     if (job.conversion.dropped_copies.empty()) return job;
-    ExecOptions exec;
-    if (options.memory) exec.memory = buffers_within(comm, *options.memory);
-    in_context([&] { return options.checkpoint; },
-               [&] { check_copies(comm, job.conversion, job.opened.source.checkpoint.catalogue, exec); });
+    const ExecOptions exec = limits_of(comm, options, job);
+    in_path(options.checkpoint,
+            [&] { check_copies(comm, job.conversion, job.opened.source.checkpoint.catalogue, exec); });
     return job;
 }
 
 /// Writes the output beside its final place, all of it, and checks that what it was made of is what it was.
 void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job, const ReadRecord& record,
-          const std::filesystem::path& directory, const StopSignals& signals, Output& out, Done& done) {
-    ExecOptions exec{.cancelled = &signals.signal()};
-    if (options.memory) exec.memory = buffers_within(comm, *options.memory);
-    check_record(comm, job, exec);
-    done.report = move(comm, job, directory, exec, out);
+          const PartialDirectory& partial, const StopSignals& signals, Patience& patience, Trace& trace, Output& out,
+          ReshardDone& done) {
+    const std::filesystem::path& directory = partial.path();
+    ExecOptions exec = limits_of(comm, options, job);
+    exec.cancelled = &signals.signal();
+    exec.trace = options.trace.empty() ? nullptr : &trace;
+    exec.journal = JournalPlace{directory, job.request, partial.attempt()};
+    patience.set_end(fmt::format("; {} is kept; run the same command to continue", directory.string()));
+    {
+        const Phase phase{trace, "check recorded digests"};
+        check_record(comm, job, exec);
+    }
+    {
+        const Phase phase{trace, "move"};
+        done.report = move(comm, job, directory, exec, out);
+    }
+    const Phase phase{trace, "check and rename"};
     if (options.verify)
         done.verified = check_written(comm, job.conversion, job.opened.source.checkpoint.catalogue,
                                       draft_files(job.conversion.draft, directory), exec);
@@ -273,42 +213,52 @@ void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job,
     if (options.verify) check_written_values(comm, options, job, directory, *done.verified);
 }
 
-Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Output& out) {
+Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patience, Output& out) {
     const auto start = std::chrono::steady_clock::now();
+    Trace trace;
     ReadRecord record;
     ReshardOptions options = given;
     mpi::all_or_none(comm, [&] { options.checkpoint = path_without_links(given.checkpoint); });
-    ReshardJob job = agreed_job(comm, options, record);
+    ReshardJob job = agreed_job(comm, options, record, trace);
     mpi::all_or_none(comm, [&] {
         if (!options.hardware.empty()) job.rates = formats::read_hosts(options.hardware);
     });
     const auto replaceable =
         std::make_shared<formats::Replaceable>(sources_of(options, job, record), job.conversion.draft);
     mpi::all_or_none(comm, [&] {
-        if (comm.rank() == 0) replaceable->check_place(options.output);
+        if (comm.rank() != 0) return;
+        replaceable->check_place(options.output);
+        check_outputs_apart({{"--trace", options.trace}}, record);
+        if (!options.trace.empty()) check_writable(options.trace);
     });
     if (options.dry_run) {
         report(job, given, std::nullopt, out);
         return Exit::success;
     }
     const StopSignals signals;
-    if (options.verify) check_archives(comm, options);
+    if (options.verify) check_archives(comm, options, limits_of(comm, options, job));
     limit_modes(comm, options, job, record);
-    PartialDirectory partial = make_partial(comm, options, replaceable);
+    PartialDirectory partial = make_partial(comm, options, job, replaceable);
     for (const std::string& note : partial.notes()) out.note("{}", note);
-    Done done{.said = partial.notes()};
+    ReshardDone done{.said = partial.notes()};
     Published published;
-    or_discard(comm, partial, [&] {
-        fill(comm, options, job, record, partial.path(), signals, out, done);
-        if (!job.rates.empty()) {
-            const Prediction least = storage_bound(comm, job.rates, done.report.bytes_read, done.report.bytes_written);
-            done.bound = least.resources[least.binding];
-        }
+    try {
+        fill(comm, options, job, record, partial, signals, patience, trace, out, done);
+        if (!job.rates.empty())
+            done.least = storage_bound(comm, job.rates, done.report.bytes_read, done.report.bytes_written);
+        const Phase phase{trace, "commit"};
+        // From here on, the output may be in place.
+        patience.set_end(fmt::format("; if {} exists, it is complete", options.output), exit_after_commit);
         published = is_torch(job.target.format) ? partial.commit_file(formats::draft_file_name) : partial.commit();
-    });
+    } catch (const mpi::AgreedError& error) {
+        write_trace(comm, options, trace, out);
+        leave_or_discard(comm, partial, error);
+    }
     done.durable = published.durable;
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const std::string events = options.trace.empty() ? "" : trace_json(comm, trace);
     after_commit(comm, options.output, [&] {
+        if (!options.trace.empty()) write_file(options.trace, events);
         report(job, given, done, out);
         out.finish();
     });
@@ -319,10 +269,13 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Output& out) {
 }  // namespace
 
 void run_reshard(const ReshardOptions& options, Output& out) {
+    if (options.clean) return is_first_rank() ? clean(options.output, out) : void();
     in_ranks([&](const mpi::Comm& comm) {
-        const Exit exit = reshard(comm, options, out);
-        out.finish();
-        return exit;
+        return with_patience(comm, options.patience, [&](Patience& patience) {
+            const Exit exit = reshard(comm, options, patience, out);
+            out.finish();
+            return exit;
+        });
     });
 }
 

@@ -8,6 +8,7 @@
 #include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
 #include "lib/core/unexpected.hpp"
 #include "lib/exec/kernel.hpp"
 
@@ -42,7 +43,7 @@ void plan_job(ReshardJob& job, bool allow_missing) {
 /// Runs `body`; whatever exception leaves it names the file at `path`.
 template <class Body>
 void with_path(const std::filesystem::path& path, Body&& body) {
-    reading(path, [&] { in_context([&] { return path.string(); }, std::forward<Body>(body)); });
+    reading(path, [&] { in_path(path.string(), std::forward<Body>(body)); });
 }
 
 /// The job that a plan file describes, with the moves that it holds.

@@ -20,6 +20,7 @@ struct ReshardJob {
     formats::Target target;
     formats::Conversion conversion;
     Moves moves;
+    std::uint64_t request = 0;                         ///< digest of the source, the output and the moves
     Fd zeros;                                          ///< what stands in for missing pieces, if that was asked for
     std::vector<Host> rates;                           ///< of hosts, as --hardware says
     std::optional<formats::RecordedDigests> recorded;  ///< of the source, if verify --write recorded any

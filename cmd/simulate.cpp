@@ -88,7 +88,7 @@ double gpu_hours(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
     return hours;
 }
 
-ordered_json to_json(const SimulateOptions& options, const Setup& setup, const std::vector<Played>& played) {
+ordered_json simulation_json(const SimulateOptions& options, const Setup& setup, const std::vector<Played>& played) {
     const auto& [cluster, speeds, trace, rules] = setup;
     ordered_json json{{"trace", trace_name(options)},
                       {"format", trace.format},
@@ -167,7 +167,7 @@ void run_simulate(const SimulateOptions& options, Output& out) {
     }
     if (!options.jobs.empty()) write_file(options.jobs, jobs_csv(played, jobs));
     if (!options.timeline.empty()) write_file(options.timeline, timeline_json(played, jobs, setup.cluster));
-    const ordered_json json = to_json(options, setup, played);
+    const ordered_json json = simulation_json(options, setup, played);
     if (!options.report.empty()) write_file(options.report, simulation_report(json, played, jobs, setup.cluster));
     if (out.json()) return out.object("tpx.simulate/1", json);
     out.result("{}, {:.4g} GPU-hours requested, on {} of {}\n\n{}", counted(jobs.size(), "job"),

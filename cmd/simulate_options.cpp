@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/shared_options.hpp"
 #include "cmd/simulate.hpp"
 
 #include <memory>
@@ -23,14 +24,9 @@ void add_costs(Command& command, SimulateOptions& options) {
         .option("--models", &options.models, "FILE",
                 "Size and layout of each job's state, for --reconfig plan or checkpoint; see tpx-trace(5)")
         .file();
-    command
-        .option("--hardware", &options.hardware, "FILE",
-                "Transfer rates, for --reconfig plan or checkpoint (written by tpx profile hardware)")
-        .file()
-        .details(
-            "Each host has the rates of the host with the same name in FILE, otherwise those of the first host in "
-            "FILE. "
-            "Without FILE, the rates are those that tpx plan assumes.");
+    add_hardware_option(command, options.hardware,
+                        "Transfer rates, for --reconfig plan or checkpoint (written by tpx profile hardware)",
+                        "Without FILE, the rates are those that tpx plan assumes.");
     command
         .option("--restart", &options.restart, "S",
                 "With --reconfig plan or checkpoint: seconds from the end of the transfer to the next step")

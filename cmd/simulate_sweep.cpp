@@ -122,7 +122,7 @@ void play_all(std::vector<Point>& points, std::span<const PolicyInfo* const> cho
         if (failure) std::rethrow_exception(failure);
 }
 
-ordered_json to_json(const SimulateOptions& options, const std::vector<Point>& points) {
+ordered_json sweep_json(const SimulateOptions& options, const std::vector<Point>& points) {
     ordered_json json{{"trace", trace_name(options)}, {"key", options.sweep.substr(0, options.sweep.find('='))}};
     for (const Point& point : points) {
         ordered_json one{{"value", point.value}, {"jobs", point.setup.trace.jobs.size()}};
@@ -165,7 +165,7 @@ void run_sweep(const SimulateOptions& options, std::span<const PolicyInfo* const
     std::vector<Point> points = points_of(options, out);
     check_outputs_apart({{"--report", options.report}}, record);
     play_all(points, chosen, out);
-    const ordered_json json = to_json(options, points);
+    const ordered_json json = sweep_json(options, points);
     if (!options.report.empty()) {
         const HtmlPage page{.title = "tpx simulate",
                             .body = "sweep.html",

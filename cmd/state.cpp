@@ -80,25 +80,25 @@ Json leaf_json(const Node& node) {
     }
 }
 
-Json to_json(const Node& node);
+Json node_json(const Node& node);
 
 Json mapping_json(const Node& node) {
     Json json = Json::object();
     if (!node.type.empty()) json["$class"] = node.type;
     if (node.plain_keys) {
-        for (const auto& [key, child] : node.children) json[key] = to_json(child);
+        for (const auto& [key, child] : node.children) json[key] = node_json(child);
         return json;
     }
     json["$pairs"] = Json::array();
-    for (const auto& [key, child] : node.children) json["$pairs"].push_back(Json::array({key, to_json(child)}));
+    for (const auto& [key, child] : node.children) json["$pairs"].push_back(Json::array({key, node_json(child)}));
     return json;
 }
 
-Json to_json(const Node& node) {
+Json node_json(const Node& node) {
     if (node.is_leaf()) return leaf_json(node);
     if (node.kind == Kind::mapping) return mapping_json(node);
     Json list = Json::array();
-    for (const auto& child : node.children) list.push_back(to_json(child.node));
+    for (const auto& child : node.children) list.push_back(node_json(child.node));
     const bool plain = node.type.empty() || node.type == "tuple" || node.type == "torch.Size";
     return plain ? list : Json{{"$class", node.type}, {"$items", list}};
 }
@@ -108,7 +108,7 @@ void print_json(const formats::Checkpoint& checkpoint, const std::vector<formats
     for (const formats::StateItem& item : items) {
         Json json{{"file", item.file}, {"name", item.name}};
         if (!item.unlike.empty()) json["unlike"] = item.unlike;
-        json["value"] = to_json(item.node);
+        json["value"] = node_json(item.node);
         list.push_back(std::move(json));
     }
     out.object("tpx.state/1", {{"checkpoint", checkpoint.catalogue.directory.string()},

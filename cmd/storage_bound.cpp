@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/storage_bound.hpp"
 
-#include <unistd.h>
+#include "lib/core/host_name.hpp"
 
-#include <array>
 #include <set>
 #include <sstream>
 
@@ -11,10 +10,8 @@ namespace tpx::cli {
 
 Prediction storage_bound(const mpi::Comm& comm, const std::vector<Host>& known, std::uint64_t read,
                          std::uint64_t written) {
-    std::array<char, 256> own{};
-    gethostname(own.data(), own.size() - 1);
     std::string all;
-    for (const std::string& name : mpi::gather(comm, own.data())) all += name + "\n";
+    for (const std::string& name : mpi::gather(comm, host_name())) all += name + "\n";
     mpi::broadcast(comm, all);
     std::istringstream lines{all};
     std::set<std::string> names;

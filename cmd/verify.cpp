@@ -10,6 +10,8 @@
 #include "lib/core/units.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
@@ -18,6 +20,9 @@ namespace tpx::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Memory for each tensor in tables of names, in which tensors are paired, in bytes.
+constexpr std::uint64_t for_pairs = 500;
 
 Json masters_json(const MastersReport& report) {
     return {{"parameters", report.parameters},
@@ -47,7 +52,8 @@ Exit verify_masters(const mpi::Comm& comm, const VerifyOptions& options, Output&
     for (const std::string& path : {options.first, options.second}) {
         if (path.empty()) continue;
         AgreedSource opened{comm, path, options};
-        const MastersReport report = check_masters(comm, opened.source(), read_limits(comm, options));
+        const MastersReport report =
+            check_masters(comm, opened.source(), read_limits(comm, options, std::array{&opened.source()}, for_pairs));
         opened.check_unchanged(comm);
         fit &= report.faults.empty();
         for (const std::string& note : report.notes) out.note("{}: {}", path, note);
@@ -179,7 +185,7 @@ Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     const CompareOptions how{.cast = options.dtype,
                              .weights_only = options.weights_only,
                              .ignored = {options.ignore.begin(), options.ignore.end()},
-                             .exec = read_limits(comm, options)};
+                             .exec = read_limits(comm, options, std::array{&a.source(), &b.source()}, for_pairs)};
     const Comparison comparison = compare(comm, a.source(), b.source(), how);
     for (const AgreedSource* source : {&a, &b}) source->check_unchanged(comm);
     print_comparison(options, comparison, masters, out);
@@ -190,16 +196,18 @@ Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out
 
 void run_verify(const VerifyOptions& options, Output& out) {
     in_ranks([&](const mpi::Comm& comm) {
-        require_same_options(comm, options);
-        Exit exit = Exit::success;
-        Json masters;
-        if (options.masters) exit = verify_masters(comm, options, out, masters);
-        if (!options.second.empty())
-            exit = std::max(exit, verify_two(comm, options, out, masters));
-        else if (!options.masters)
-            exit = verify_one(comm, options, out);
-        out.finish();
-        return exit;
+        return with_patience(comm, options.patience, [&](Patience&) {
+            require_same_options(comm, options);
+            Exit exit = Exit::success;
+            Json masters;
+            if (options.masters) exit = verify_masters(comm, options, out, masters);
+            if (!options.second.empty())
+                exit = std::max(exit, verify_two(comm, options, out, masters));
+            else if (!options.masters)
+                exit = verify_one(comm, options, out);
+            out.finish();
+            return exit;
+        });
     });
 }
 

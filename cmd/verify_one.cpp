@@ -3,8 +3,13 @@
 
 #include "cmd/agreed_source.hpp"
 #include "cmd/digesting.hpp"
+#include "cmd/memory_bound.hpp"
+#include "cmd/positive.hpp"
+#include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
 #include "formats/missing_parts.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>
@@ -52,7 +57,7 @@ void print_tensors(const Digested& digested, Output& out) {
 }
 
 /// What was found of one checkpoint.
-struct Findings {
+struct FileFindings {
     Digested digested;
     std::vector<std::string> differences;  ///< damage, and what is not as recorded
     std::vector<std::string> missing;      ///< parts of the model that are not stored
@@ -67,25 +72,32 @@ struct Findings {
 };
 
 /// The files of a checkpoint, and the digests that were recorded for them.
-struct Place {
+struct StoredPlace {
     std::filesystem::path path;  ///< of the record
     Catalogue files;
     std::vector<std::string> dangling;  ///< links without a file
     std::optional<formats::RecordedDigests> record;
 };
 
-Place place_of(AgreedSource& opened, const VerifyOptions& options) {
+StoredPlace place_of(AgreedSource& opened, const VerifyOptions& options) {
     const Catalogue& catalogue = opened.source().checkpoint.catalogue;
     const std::string file = name_of_file(opened.path());
-    Place place{.path = formats::digests_path(catalogue.directory, file),
-                .files = formats::files_as_tensors(catalogue, file)};
+    StoredPlace place{.path = formats::digests_path(catalogue.directory, file),
+                      .files = formats::files_as_tensors(catalogue, file)};
     if (file.empty()) place.dangling = formats::dangling_links(catalogue);
     if (!options.write) place.record = formats::read_digests(catalogue, file);
     return place;
 }
 
+/// What the tables of tensors that are printed, recorded or compared with a record take for each tensor, in bytes.
+std::uint64_t memory_of_lists(const VerifyOptions& options, const StoredPlace& place, const Output& out) {
+    constexpr std::uint64_t listed = 350, in_json = 2000, recorded = 800, written = 2000;
+    return (options.tensors ? listed : 0) + (out.json() ? in_json : 0) + (place.record ? recorded : 0) +
+           (options.write ? written : 0);
+}
+
 /// Adds a line for each file that cannot be opened, which is then not compared with the record.
-void list_unreadable(const mpi::Comm& comm, Place& place, std::vector<std::string>& lines) {
+void list_unreadable(const mpi::Comm& comm, StoredPlace& place, std::vector<std::string>& lines) {
     for (const std::string& name : place.dangling)
         lines.push_back(fmt::format("file '{}': is a link without a file", name));
     const std::map<std::string, std::string> unreadable = unreadable_files(comm, place.files);
@@ -107,7 +119,7 @@ void list_unreadable(const mpi::Comm& comm, Place& place, std::vector<std::strin
     place.files = std::move(rest);
 }
 
-void report(const VerifyOptions& options, const Findings& found, Output& out) {
+void report(const VerifyOptions& options, const FileFindings& found, Output& out) {
     const std::size_t tensors = found.digested.digests.size() + found.digested.blocks.size();
     const std::string_view verdict = found.verdict(options.write);
     if (out.json())
@@ -129,23 +141,34 @@ void report(const VerifyOptions& options, const Findings& found, Output& out) {
 
 }  // namespace
 
-ExecOptions read_limits(const mpi::Comm& comm, const VerifyOptions& options) {
+ExecOptions read_limits(const mpi::Comm& comm, const VerifyOptions& options,
+                        std::span<const formats::Source* const> sources, std::uint64_t more) {
     ExecOptions exec;
-    if (options.memory) exec.memory = buffers_within(comm, *options.memory);
+    if (options.memory) {
+        MetadataSize size;
+        mpi::all_or_none(comm, [&] {
+            for (const formats::Source* source : sources)
+                in_path(source->checkpoint.catalogue.directory.string(), [&] { size += metadata_of(*source, more); });
+        });
+        exec = limits_within(comm, *options.memory, size);
+    }
+    set_workers(comm, options, exec);
     return exec;
 }
 
 /// Records and comparisons with records do not depend on what --config adds.
 Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out) {
-    Place place;
+    StoredPlace place;
     std::optional<Opened> plain;
     AgreedSource agreed{comm, options.first, options, [&](AgreedSource& opened) {
                             place = place_of(opened, options);
                             if (!options.config.empty() || !options.settings.empty())
                                 plain = open_checkpoint(opened.path(), {.rules = options.rules});
                         }};
-    Findings found{.recorded = place.record.has_value()};
-    const ExecOptions exec = read_limits(comm, options);
+    FileFindings found{.recorded = place.record.has_value()};
+    std::vector<const formats::Source*> sources{&agreed.source()};
+    if (plain) sources.push_back(&plain->source);
+    const ExecOptions exec = read_limits(comm, options, sources, memory_of_lists(options, place, out));
     found.differences = damaged_archives(comm, agreed.source(), exec);
     list_unreadable(comm, place, found.differences);
     found.digested = digest_all(comm, agreed.source(), exec);
@@ -163,6 +186,7 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     mpi::all_or_none(comm, [&] {
         if (writes && comm.rank() == 0) formats::write_digests(place.path, fresh);
     });
+    for (const std::string& note : notes_of_copies(found.digested)) out.note("{}", note);
     report(options, found, out);
     return found.good() ? Exit::success : Exit::no;
 }

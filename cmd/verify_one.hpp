@@ -3,13 +3,20 @@
 
 #include "cmd/commands.hpp"
 #include "cmd/output.hpp"
+#include "formats/conversion.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
 
+#include <cstdint>
+#include <span>
+
 namespace tpx::cli {
 
-/// What --memory leaves for buffers beside what is allocated by now. Collective.
-ExecOptions read_limits(const mpi::Comm& comm, const VerifyOptions& options);
+/// The limits for reading `sources`, which are all that is open, within --memory. `more` is the memory that the command
+/// needs for each canonical tensor beside what reading takes, in bytes. Throws an mpi::AgreedError that names a limit
+/// that would do if the metadata do not fit. Collective.
+ExecOptions read_limits(const mpi::Comm& comm, const VerifyOptions& options,
+                        std::span<const formats::Source* const> sources, std::uint64_t more);
 
 /// Whether one checkpoint can be read, has all parts of its model, and is what the digests recorded beside it say;
 /// with --write, records these. Collective.

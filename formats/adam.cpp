@@ -77,7 +77,7 @@ std::int64_t step_in(const torch::Archive& archive) {
 }
 
 /// Sets the steps of `adam` from the step tensors of a DCP checkpoint.
-void read_steps(const Source& source, Adam& adam) {
+void read_dcp_steps(const Source& source, Adam& adam) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
     bool first = true;
     for (std::size_t p = 0; p < catalogue.pieces.size(); ++p) {
@@ -165,7 +165,7 @@ std::optional<Adam> of_objects(const Source& source) {
         for (const std::string& param : group.params)
             adam.own[fmt::format("{}.state.{}.exp_avg", group.root, param)] = of_groups.at(group.prefix);
     if (adam.own.empty()) return std::nullopt;
-    read_steps(source, adam);
+    read_dcp_steps(source, adam);
     return adam;
 }
 

@@ -43,6 +43,12 @@ bool stays_inside(const fs::path& path, const fs::path& directory) {
 
 namespace {
 
+/// Whether tensors of the checkpoint lie below its folder `name`, or, in DCP's "sharded", the same ones once more.
+bool holds_weights(const std::string& name, const Checkpoint& checkpoint) {
+    return name == "sharded" || std::ranges::any_of(checkpoint.catalogue.files,
+                                                    [&](const FileEntry& file) { return *file.path.begin() == name; });
+}
+
 /// Not size_of_file(), which says that the checkpoint is made of the file (ReadRecord): any file may lie beside it.
 std::uint64_t length_of(const fs::path& path) {
     struct stat status {};
@@ -50,9 +56,11 @@ std::uint64_t length_of(const fs::path& path) {
     return static_cast<std::uint64_t>(status.st_size);
 }
 
-/// Why a file or a link that leads nowhere cannot be carried over; empty when it can.
+/// Why an entry cannot be carried over; empty when it can.
 std::string obstacle(const fs::path& path, PathKind kind, const fs::path& directory) {
     if (kind == PathKind::absent) return "a link that leads nowhere";
+    if (kind == PathKind::other) return "not a regular file";
+    if (kind == PathKind::directory) return "a folder";
     if (!stays_inside(path, directory)) return "a link that leads out of the checkpoint";
     const std::uint64_t size = length_of(path);
     if (size <= largest_companion) return {};
@@ -69,7 +77,7 @@ void find_companions(const fs::path& directory, Checkpoint& checkpoint, std::ini
         const fs::path path = directory / name;
         if (no_companion(name) || std::ranges::find(own, name) != own.end()) continue;
         const PathKind kind = path_kind(path);
-        if (kind == PathKind::directory || kind == PathKind::other) continue;
+        if (kind == PathKind::directory && (own.size() > 0 || holds_weights(name, checkpoint))) continue;
         if (kind == PathKind::absent && !entry_exists(path)) continue;  // removed meanwhile
         const std::string cause = obstacle(path, kind, directory);
         if (cause.empty())

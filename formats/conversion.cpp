@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
 
+#include "formats/canonical_pieces.hpp"
 #include "formats/companions.hpp"
 #include "formats/config_file.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
@@ -18,13 +19,16 @@
 #include "formats/megatron/model_check.hpp"
 #include "formats/megatron/stages.hpp"
 #include "formats/megatron/unpack.hpp"
+#include "formats/missing_parts.hpp"
 #include "formats/model_choice.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
 #include "formats/target_names.hpp"
 #include "formats/target_states.hpp"
 #include "formats/unknown_tensors.hpp"
+#include "formats/unscaled.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
 #include "lib/layout/shard_map.hpp"
 
 #include <algorithm>
@@ -205,13 +209,11 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
         // What args tell of how the checkpoint was written is known; to set it concerns what will be.
         if (!is_of_writing(key) || !merged.contains(key)) merged[key] = value;
     }
-    in_context([&] { return path.string(); },
-               [&] {
-                   if (source.checkpoint.rank_files) put_together(source.checkpoint, families, merged);
-                   if (source.checkpoint.format == Format::torch_dist)
-                       unpack_optimizer(source.checkpoint, families, merged);
-                   source.reading = read_by_names(source.checkpoint, families, merged);
-               });
+    in_path(path.string(), [&] {
+        if (source.checkpoint.rank_files) put_together(source.checkpoint, families, merged);
+        if (source.checkpoint.format == Format::torch_dist) unpack_optimizer(source.checkpoint, families, merged);
+        source.reading = read_by_names(source.checkpoint, families, merged);
+    });
     note_unknown(source);
     source.layout = source.checkpoint.layout;
     if (!source.layout) {
@@ -244,11 +246,13 @@ Conversion convert(Source& source, const Target& given) {
     const bool own_cuts = is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format);
     check_deepspeed(source, target);
     check_excluded(source, target, out.notes);
+    check_whole_model(source, target);
     if (dialect)
         dialect = (out.dialect = std::make_shared<const Dialect>(with_roles_of(target.format, *dialect))).get();
     if (!own_cuts && (source.reading.family || !same_cuts)) check_layout(source.reading, target.layout);
     check_states(source, target, dialect);
     check_dtype(source, target);
+    if (!own_cuts) check_unscaled(source, target, dialect);
     if (!own_cuts) check_unknown(source, target, out.notes);
     const auto made = needs_weights(source, target) ? add_missing_weights(source) : std::map<std::string, DType>{};
     if (!own_cuts && dialect && !made.empty() && !target.dtype) target.dtype = made.begin()->second;

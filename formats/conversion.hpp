@@ -14,6 +14,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tpx::formats {
@@ -75,22 +77,6 @@ struct Conversion {
 /// Plans the conversion of `source`, whose payloads are located by this call. Throws Error (exit 2) when the target
 /// layout cannot be, Error (exit 1) when the target cannot hold the source's weights.
 Conversion convert(Source& source, const Target& target);
-
-/// Stands in the canonical name of a second copy between that of the original and the stored name.
-inline constexpr const char* copy_mark = " as ";
-
-/// The canonical tensors of a checkpoint and the pieces that hold them; what verify compares. `names` gives for each
-/// the stored name. Payloads are located by this call.
-struct Canonical {
-    std::vector<Tensor> tensors;
-    std::vector<Piece> pieces;
-    std::vector<std::string> stored_names;
-    std::vector<Part> parts;         ///< where each stands in the stored tensor
-    std::vector<std::string> roles;  ///< "weight", "exp_avg", ..., "extra", "copy" of another of these tensors
-
-    Side side() const { return {tensors, pieces}; }
-};
-Canonical canonical(Source& source);
 
 /// Takes over from `other` the sizes that `source`'s own configuration lacks, if both are of one family.
 void adopt_dims(Source& source, const Source& other);

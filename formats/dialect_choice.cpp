@@ -4,6 +4,8 @@
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 
+#include <algorithm>
+
 namespace tpx::formats {
 namespace {
 
@@ -36,6 +38,16 @@ bool is_wrapped(const Source& source) {
         if (checkpoint.roles[t] == "weight" && checkpoint.parameters[t] != checkpoint.catalogue.tensors[t].name)
             return true;
     return false;
+}
+
+/// Whether the configuration has a model_type that a family goes by.
+bool names_known_model(const Source& source) {
+    const auto type = source.reading.config.find("model_type");
+    const auto* text = type == source.reading.config.end() ? nullptr : std::get_if<std::string>(&type->second);
+    return text != nullptr && std::ranges::any_of(source.families, [&](const Family& family) {
+               const auto types = family.detect.find("hf");
+               return types != family.detect.end() && std::ranges::find(types->second, *text) != types->second.end();
+           });
 }
 
 }  // namespace
@@ -72,6 +84,10 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
             "cannot convert to {} names: sizes are unknown ({}); pass --config config.json, or --set KEY=N for each; "
             "--dialect keep leaves the names as they are",
             wanted, missing_sizes(reading)};
+    // Beside the config.json of that model, transformers would load none of the tensors.
+    if (!reading.family && target.format == Format::safetensors && names_known_model(source))
+        throw failure("cannot convert to {} names: {}; --dialect keep leaves the names as they are", wanted,
+                      reading.why_not);
     notes.push_back(reading.family
                         ? "names are kept: the dimensions that other names need are not known (--config gives them)"
                         : fmt::format("names are kept: {}", reading.why_not));

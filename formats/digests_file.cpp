@@ -6,6 +6,8 @@
 #include "lib/core/path.hpp"
 #include "lib/core/write_file.hpp"
 
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -104,6 +106,20 @@ std::optional<RecordedDigests> read_digests(const Catalogue& catalogue, const st
     return RecordedDigests{.tensors = {}, .files = std::move(digests->files), .has_tensors = false};
 }
 
+namespace {
+
+/// The permissions that all recorded files give: their digests are no less private than they are.
+unsigned common_mode(const std::filesystem::path& folder, const RecordedDigests& digests) {
+    unsigned mode = 0666;
+    for (const auto& file : digests.files) {
+        struct stat status {};
+        if (::stat((folder / file.path).c_str(), &status) == 0) mode &= status.st_mode | 0600;
+    }
+    return mode;
+}
+
+}  // namespace
+
 void write_digests(const std::filesystem::path& path, const RecordedDigests& digests) {
     Json json{{"schema", "tpx.digests/1"}, {"tensors", Json::array()}, {"files", Json::array()}};
     for (const auto& tensor : digests.tensors)
@@ -111,7 +127,7 @@ void write_digests(const std::filesystem::path& path, const RecordedDigests& dig
             {{"name", tensor.name}, {"stored", tensor.stored}, {"dtype", tensor.dtype}, {"digest", tensor.digest}});
     for (const auto& file : digests.files)
         json["files"].push_back({{"path", file.path}, {"size", file.size}, {"digest", file.digest}});
-    write_file_in_checkpoint(path, json.dump(1) + "\n");
+    write_file_in_checkpoint(path, json.dump(1) + "\n", common_mode(path.parent_path(), digests));
 }
 
 std::vector<std::string> dangling_links(const Catalogue& catalogue) {

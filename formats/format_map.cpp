@@ -10,7 +10,7 @@ namespace {
 
 using enum FormatEntry::Written;
 
-constexpr std::array<FormatEntry, 12> entries{{
+constexpr std::array<FormatEntry, 12> format_entries{{
     {Format::safetensors,
      "Hugging Face safetensors, one file or several with an index; DCP's per-rank safetensors; `pytorch_model*.bin` "
      "(read only)",
@@ -37,7 +37,7 @@ std::string_view mark(bool yes) { return yes ? "yes" : ""; }
 
 }  // namespace
 
-std::span<const FormatEntry> format_map() { return entries; }
+std::span<const FormatEntry> format_map() { return format_entries; }
 
 std::string_view text(FormatEntry::Written written) {
     switch (written) {
@@ -57,7 +57,7 @@ std::string format_map_markdown() {
     std::string out =
         "| format | `--format` | read | written | optimizer state | args, schedulers, RNG states | resharded |\n"
         "|---|---|---|---|---|---|---|\n";
-    for (const FormatEntry& entry : entries)
+    for (const FormatEntry& entry : format_entries)
         out += fmt::format("| {} | `{}` | yes | {} | {} | {} | {} |\n", entry.title, name(entry.format),
                            text(entry.written), mark(entry.optimizer), mark(entry.state), mark(entry.resharded));
     return out;

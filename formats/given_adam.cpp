@@ -22,7 +22,7 @@ double number(const Config& settings, const std::string& key, double otherwise) 
 }
 
 /// Sets the steps of `adam` from tensors of one f32. Returns false where there are none.
-bool read_steps(const Source& source, Adam& adam) {
+bool read_step_tensors(const Source& source, Adam& adam) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
     std::optional<std::int64_t> first;
     for (const Piece& piece : catalogue.pieces) {
@@ -70,7 +70,7 @@ std::optional<Adam> given_adam(const Source& source, const Config& settings, std
     all.eps = number(settings, "adam_eps", all.eps);
     adam.vectors = all;
     all.weight_decay = number(settings, "weight_decay", 0);
-    if (!read_steps(source, adam)) guess_step(source, settings, adam, notes);
+    if (!read_step_tensors(source, adam)) guess_step(source, settings, adam, notes);
     return adam;
 }
 

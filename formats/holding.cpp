@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/holding.hpp"
 
+#include "formats/canonical_pieces.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/deepspeed/replicas.hpp"
 #include "formats/factor_groups.hpp"
-#include "formats/join.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"

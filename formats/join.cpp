@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/join.hpp"
 
+#include "formats/canonical.hpp"
+#include "formats/canonical_pieces.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <unordered_map>
 
 namespace tpx::formats {
@@ -25,85 +25,6 @@ public:
 private:
     std::unordered_map<std::string, std::uint32_t> numbers_;
 };
-
-/// Elements smaller than a byte cannot be told apart; as a whole, such a tensor is a row of bytes. Others stay what
-/// they are.
-Tensor in_bytes(const Tensor& tensor) {
-    if (itemsize(tensor.dtype) > 0) return tensor;
-    return {tensor.name, DType::u8, {volume(tensor.shape) * info(tensor.dtype).bits / 8}};
-}
-
-Piece in_bytes(const Tensor& tensor, Piece piece) {
-    if (itemsize(tensor.dtype) > 0) return piece;
-    if (piece.box != whole(tensor.shape))
-        throw failure("tensor '{}': elements of {} bits ({}) cannot be cut", tensor.name, info(tensor.dtype).bits,
-                      name(tensor.dtype));
-    piece.box = whole(in_bytes(tensor).shape);
-    piece.strides = {1};
-    return piece;
-}
-
-/// The parts of a stored tensor by where they stand on its axes of layers and experts, on which each has one place. A
-/// piece holds few of the many that a stack has.
-class PartsByPlace {
-public:
-    PartsByPlace() = default;
-    PartsByPlace(const std::vector<NumberedPart>& parts, int axes) : parts_{&parts} {
-        for (int axis = 0; axis < axes; ++axis) {
-            const bool spread = std::ranges::any_of(parts, [&](const NumberedPart& part) {
-                return axis >= part.part.offset.size() || !part.part.view.empty() ||
-                       std::ranges::find(part.part.axis, axis) != part.part.axis.end();
-            });
-            if (!spread) axes_.push_back(axis);
-        }
-        for (const NumberedPart& part : parts) by_place_[place(part)].push_back(&part);
-    }
-
-    /// Calls `each` for the parts that may lie in `box`, in their order.
-    template <class Each>
-    void for_each_in(const Box& box, Each&& each) const {
-        if (!axes_.empty()) return descend(box, {}, each);
-        for (const NumberedPart& part : *parts_) each(part);
-    }
-
-private:
-    Tuple<Index> place(const NumberedPart& part) const {
-        Tuple<Index> at;
-        for (int axis : axes_) at.push_back(part.part.offset[axis]);
-        return at;
-    }
-
-    template <class Each>
-    void descend(const Box& box, Tuple<Index> at, Each&& each) const {
-        if (at.size() == static_cast<int>(axes_.size())) {
-            const auto found = by_place_.find(at);
-            if (found == by_place_.end()) return;
-            for (const NumberedPart* part : found->second) each(*part);
-            return;
-        }
-        const Interval side = box[axes_[static_cast<std::size_t>(at.size())]];
-        at.push_back(0);
-        for (Index i = side.begin; i < side.end; ++i) {
-            at[at.size() - 1] = i;
-            descend(box, at, each);
-        }
-    }
-
-    const std::vector<NumberedPart>* parts_ = nullptr;
-    std::vector<int> axes_;
-    std::map<Tuple<Index>, std::vector<const NumberedPart*>> by_place_;
-};
-
-/// A second copy that some files hold of a tensor.
-bool is_copy(const Meaning& meaning) { return meaning.kind == Meaning::Kind::parameter && meaning.rule->alias(); }
-
-/// The numbers of all stored tensors, those of copies behind all others.
-std::vector<std::size_t> copies_last(const Reading& reading) {
-    std::vector<std::size_t> order(reading.meanings.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_partition(order, [&](std::size_t t) { return !is_copy(reading.meanings[t]); });
-    return order;
-}
 
 }  // namespace
 
@@ -164,55 +85,6 @@ void join_by_parts(const Source& source, Conversion& out) {
             }
         }
     }
-}
-
-std::vector<Piece> canonical_pieces(std::span<const Tensor> tensors, std::span<const Piece> pieces,
-                                    std::span<const std::vector<NumberedPart>> parts) {
-    std::vector<PartsByPlace> places(tensors.size());
-    for (std::size_t t = 0; t < tensors.size(); ++t) places[t] = PartsByPlace{parts[t], tensors[t].shape.size()};
-    std::vector<Piece> canonical;
-    for (const Piece& stored : pieces) {
-        if (parts[stored.tensor].empty()) continue;
-        const Tensor& tensor = tensors[stored.tensor];
-        const Piece piece = in_bytes(tensor, stored);
-        places[stored.tensor].for_each_in(stored.box, [&](const NumberedPart& part) {
-            cut_out(part.part, piece, part.number, itemsize(in_bytes(tensor).dtype), canonical);
-        });
-    }
-    return canonical;
-}
-
-void locate_all(Checkpoint& checkpoint) {
-    std::vector<std::uint32_t> all(checkpoint.catalogue.pieces.size());
-    std::iota(all.begin(), all.end(), 0u);
-    locate(checkpoint, all);
-}
-
-Canonical canonical(Source& source) {
-    locate_all(source.checkpoint);
-    Canonical out;
-    NameNumbers names;
-    const Catalogue& from = source.checkpoint.catalogue;
-    std::vector<std::vector<NumberedPart>> parts(from.tensors.size());
-    for (std::size_t t : copies_last(source.reading)) {
-        const Meaning& meaning = source.reading.meanings[t];
-        const bool sub_byte = itemsize(from.tensors[t].dtype) == 0;
-        for (Part& part : sub_byte ? std::vector{own_part(in_bytes(from.tensors[t]))}
-                                   : parts_of(source.reading, from.tensors[t], meaning)) {
-            std::uint32_t number = names(part.name);
-            const bool copy = number < out.tensors.size() && is_copy(meaning);
-            if (copy) number = names(part.name += copy_mark + from.tensors[t].name);
-            if (number < out.tensors.size())
-                throw failure("tensor '{}': '{}' is stored twice", from.tensors[t].name, part.name);
-            out.tensors.push_back({part.name, in_bytes(from.tensors[t]).dtype, part.shape});
-            out.stored_names.push_back(from.tensors[t].name);
-            out.parts.push_back(part);
-            out.roles.emplace_back(copy ? "copy" : meaning.kind == Meaning::Kind::extra ? "extra" : meaning.role);
-            parts[t].push_back({std::move(part), number});
-        }
-    }
-    out.pieces = canonical_pieces(from.tensors, from.pieces, parts);
-    return out;
 }
 
 }  // namespace tpx::formats

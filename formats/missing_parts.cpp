@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/missing_parts.hpp"
 
+#include "formats/deepspeed/missing_weights.hpp"
+#include "formats/roles.hpp"
+#include "lib/core/error.hpp"
 #include "lib/layout/occurrences.hpp"
 
 #include <fmt/format.h>
@@ -67,6 +70,7 @@ public:
         if (auto line = absent_layers(layers_, configured.value_or(last), configured.has_value()))
             lines_.push_back(*std::move(line));
         for (const auto& [name, tensor] : family.tensors) check(name, tensor);
+        check_masters();
         return std::move(lines_);
     }
 
@@ -87,6 +91,18 @@ private:
             lines_.push_back(fmt::format("layer{} {}: no tensor '{}' is stored", without.size() == 1 ? "" : "s",
                                          ranges_text(without), name));
         if (tensor.ep != 0) check_experts(name, found->second);
+    }
+
+    /// Which tensors a model has may be left open by its rules; one that has a master has a weight.
+    void check_masters() {
+        if (is_deepspeed(source_.checkpoint.format)) return;  // see lost_weights()
+        const auto& tensors = source_.checkpoint.catalogue.tensors;
+        const Occurrences weights = occurrences_of(source_.reading, tensors, "weight");
+        if (weights.empty()) return;
+        for (const auto& [name, master] : occurrences_of(source_.reading, tensors, "master"))
+            if (!weights.contains(name))
+                lines_.push_back(
+                    fmt::format("tensor '{}': only its master weight '{}' is stored", name, master.stored));
     }
 
     static bool has_layer(const Occurrence& occurrence, Index layer) {
@@ -177,7 +193,20 @@ std::vector<std::string> by_numbers(const Source& source) {
 }  // namespace
 
 std::vector<std::string> missing_parts(const Source& source) {
-    return source.reading.family != nullptr ? FamilyCheck{source}.run() : by_numbers(source);
+    std::vector<std::string> lines = source.reading.family != nullptr ? FamilyCheck{source}.run() : by_numbers(source);
+    for (const std::string& parameter : lost_weights(source.checkpoint))
+        lines.push_back(fmt::format("tensor '{}': only its master weight is stored", parameter));
+    return lines;
+}
+
+void check_whole_model(const Source& source, const Target& target) {
+    if (target.format != Format::safetensors || target.dialect == "keep" || source.reading.family == nullptr) return;
+    // Weights that DeepSpeed's files lack are rounded from their masters.
+    const std::vector<std::string> missing = FamilyCheck{source}.run();
+    if (missing.empty()) return;
+    throw failure(
+        "the model is incomplete: {}{}; restore the missing tensors, or pass --dialect keep to copy the others",
+        missing[0], missing.size() > 1 ? fmt::format(" (and {} more)", missing.size() - 1) : "");
 }
 
 }  // namespace tpx::formats

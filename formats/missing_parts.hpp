@@ -14,4 +14,7 @@ namespace tpx::formats {
 /// large the model is.
 std::vector<std::string> missing_parts(const Source& source);
 
+/// Throws Error when transformers, loading `target`, would invent parameters that the model of `source` lacks.
+void check_whole_model(const Source& source, const Target& target);
+
 }  // namespace tpx::formats

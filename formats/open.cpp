@@ -19,32 +19,32 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::array<std::pair<Format, std::string_view>, 12> names{{{Format::safetensors, "safetensors"},
-                                                                     {Format::dcp, "dcp"},
-                                                                     {Format::torch_dist, "torch_dist"},
-                                                                     {Format::torch, "torch"},
-                                                                     {Format::torch_legacy, "torch-legacy"},
-                                                                     {Format::megatron, "megatron"},
-                                                                     {Format::deepspeed, "deepspeed"},
-                                                                     {Format::universal, "universal"},
-                                                                     {Format::hdf5, "hdf5"},
-                                                                     {Format::keras, "keras"},
-                                                                     {Format::keras_legacy, "keras-legacy"},
-                                                                     {Format::gguf, "gguf"}}};
+constexpr std::array<std::pair<Format, std::string_view>, 12> format_names{{{Format::safetensors, "safetensors"},
+                                                                            {Format::dcp, "dcp"},
+                                                                            {Format::torch_dist, "torch_dist"},
+                                                                            {Format::torch, "torch"},
+                                                                            {Format::torch_legacy, "torch-legacy"},
+                                                                            {Format::megatron, "megatron"},
+                                                                            {Format::deepspeed, "deepspeed"},
+                                                                            {Format::universal, "universal"},
+                                                                            {Format::hdf5, "hdf5"},
+                                                                            {Format::keras, "keras"},
+                                                                            {Format::keras_legacy, "keras-legacy"},
+                                                                            {Format::gguf, "gguf"}}};
 
-constexpr const char* readable =
+constexpr const char* readable_formats =
     "this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and single "
     "torch.save files";
 
 }  // namespace
 
 std::string_view name(Format format) {
-    return std::ranges::find(names, format, &decltype(names)::value_type::first)->second;
+    return std::ranges::find(format_names, format, &decltype(format_names)::value_type::first)->second;
 }
 
 std::optional<Format> format_by_name(std::string_view name) {
-    const auto* found = std::ranges::find(names, name, &decltype(names)::value_type::second);
-    if (found == names.end()) return std::nullopt;
+    const auto* found = std::ranges::find(format_names, name, &decltype(format_names)::value_type::second);
+    if (found == format_names.end()) return std::nullopt;
     return found->first;
 }
 
@@ -55,8 +55,8 @@ Checkpoint open(const std::filesystem::path& path) {
             "{}: not a checkpoint: found none of metadata.json, .metadata, {}, *.safetensors.index.json or "
             "*.safetensors; "
             "{}",
-            path.string(), "latest_checkpointed_iteration.txt", readable);
-    if (!found.format) throw failure("{}: is {}; {}", found.path.string(), found.description, readable);
+            path.string(), "latest_checkpointed_iteration.txt", readable_formats);
+    if (!found.format) throw failure("{}: is {}; {}", found.path.string(), found.description, readable_formats);
     switch (*found.format) {
         case Format::safetensors:
             return open_safetensors(found.path);

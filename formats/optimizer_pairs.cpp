@@ -9,32 +9,26 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
-#include <unordered_map>
 
 namespace tpx::formats {
 namespace {
 
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 /// The parameter that each canonical tensor is, or is state of.
 class Keys {
 public:
-    Keys(const Source& source, const Canonical& canonical) : source_{source}, canonical_{canonical} {
-        const auto& tensors = source.checkpoint.catalogue.tensors;
-        for (std::size_t t = 0; t < tensors.size(); ++t) stored_.emplace(tensors[t].name, t);
-    }
+    Keys(const Source& source, const Canonical& canonical) : source_{source}, canonical_{canonical} {}
 
     std::string operator()(std::size_t t) const {
-        const std::string& role = canonical_.roles[t];
+        const std::string_view role = canonical_.roles[t];
         const std::string& name = canonical_.tensors[t].name;
-        const std::string prefix = role + ".";
+        const std::string prefix = fmt::format("{}.", role);
         const bool weight = role == "weight";
-        const std::size_t stored = stored_.at(canonical_.stored_names[t]);
+        const std::size_t stored = canonical_.stored[t];
         const Meaning& meaning = source_.reading.meanings[stored];
-        if (!source_.checkpoint.roles.empty() && name == canonical_.stored_names[t])
+        if (!source_.checkpoint.roles.empty() && name == canonical_.stored_name(t))
             return std::string{parameter_of(source_.checkpoint, stored)};
         if (!weight && name.starts_with(prefix)) return name.substr(prefix.size());
-        if (meaning.rule == nullptr || name != canonical_.stored_names[t]) return name;
+        if (meaning.rule == nullptr || name != canonical_.stored_name(t)) return name;
         // Not taken apart for want of sizes: a rule and its numbers are a parameter.
         return fmt::format("{} {} {}", fmt::join(meaning.rule->expression.parts, "+"),
                            meaning.indices.layer.value_or(-1), meaning.indices.expert.value_or(-1));
@@ -42,13 +36,12 @@ public:
 
     /// The parameter that the stored tensor of canonical tensor `t` is state of, for checkpoints that tell roles.
     std::string parameter(std::size_t t) const {
-        return std::string{parameter_of(source_.checkpoint, stored_.at(canonical_.stored_names[t]))};
+        return std::string{parameter_of(source_.checkpoint, canonical_.stored[t])};
     }
 
 private:
     const Source& source_;
     const Canonical& canonical_;
-    std::unordered_map<std::string_view, std::size_t> stored_;
 };
 
 /// The steps of the groups of parameters in Megatron's common state.
@@ -91,7 +84,7 @@ public:
     }
 
 private:
-    const std::string& stored(std::size_t t) const { return canonical_.stored_names[t]; }
+    const std::string& stored(std::size_t t) const { return canonical_.stored_name(t); }
 
     /// The name of the parameter, as it is stored, that the stored tensor of `t` is state of.
     std::string parameter_stored(std::size_t t) const {
@@ -116,7 +109,7 @@ private:
         std::map<std::string, std::vector<std::string>> parts;  // by the parameter's stored name
         std::map<std::string, std::uint32_t> steps;
         for (std::size_t t = 0; t < canonical_.tensors.size(); ++t) {
-            const std::string& role = canonical_.roles[t];
+            const std::string role{canonical_.roles[t]};
             if (stored(t).find("optimizer.distributed.") != std::string::npos)
                 throw failure("tensor '{}': optimizer state in buckets that args do not explain", stored(t));
             if (role == "extra" || role == "copy") continue;

@@ -164,7 +164,13 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
         if (backend == "zarr") return {path, {}, zarr};
         if (!backend.empty()) return {path, {}, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
     }
-    if (path_exists(path / ".metadata")) return {path, Format::dcp, "a DCP checkpoint"};
+    if (path_exists(path / ".metadata")) {
+        // Read as DCP, it would lose what common.pt holds: args, counters and the optimizer's settings.
+        if (!path_exists(path / "metadata.json") && path_exists(path / "common.pt"))
+            throw failure("{} is missing, though common.pt shows that this is a torch_dist checkpoint; restore it",
+                          (path / "metadata.json").string());
+        return {path, Format::dcp, "a DCP checkpoint"};
+    }
     if (path_exists(path / "__0.metadata")) return {path, {}, "a DCP checkpoint with a metadata file for each rank"};
     if (may_descend && path_exists(path / tracker)) return recognise_directory(tracked(path), false);
     if (const DeepSpeedStep step = find_deepspeed(path); !step.step.empty()) {

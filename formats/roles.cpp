@@ -103,6 +103,31 @@ Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> fami
 
 namespace {
 
+/// A parameter's name without what torch.compile, FSDP and activation checkpointing put into it at any depth.
+std::string without_wrappers(std::string name) {
+    for (const std::string_view wrapper : {"_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."})
+        for (std::size_t at = name.find(wrapper); at != name.npos; at = name.find(wrapper, at)) {
+            const bool word = at == 0 || name[at - 1] == '.';
+            if (word)
+                name.erase(at, wrapper.size());
+            else
+                ++at;
+        }
+    return name;
+}
+
+/// Removes wrappers from the parameters' names unless two weights would have one name; returns whether any had one.
+bool remove_wrappers(Checkpoint& checkpoint) {
+    std::vector<std::string> names;
+    std::unordered_set<std::string_view> weights;
+    for (const std::string& name : checkpoint.parameters) names.push_back(without_wrappers(name));
+    if (names == checkpoint.parameters) return false;
+    for (std::size_t t = 0; t < names.size(); ++t)
+        if (checkpoint.roles[t] == "weight" && !weights.insert(names[t]).second) return false;
+    checkpoint.parameters = std::move(names);
+    return true;
+}
+
 /// See read_by_names; nothing where no attribute lies above the names that rules know.
 std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<const Family> families,
                                              const Config& config) {
@@ -116,14 +141,19 @@ std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<c
     if (roles.empty()) checkpoint.roles.assign(tensors.size(), "weight");
     if (parameters.empty())
         for (const Tensor& tensor : tensors) checkpoint.parameters.push_back(tensor.name);
+    const auto read_anew = [&]() -> std::optional<Reading> {
+        Reading reading = read_by_roles(checkpoint, families, config);
+        return weights_are_read(checkpoint, reading) ? std::optional{std::move(reading)} : std::nullopt;
+    };
+    if (remove_wrappers(checkpoint))
+        if (auto reading = read_anew()) return reading;
     for (int k = 0; k < most; ++k) {
         const std::string attribute = common_attribute(checkpoint);
         if (attribute.empty()) break;
         for (std::uint32_t t = 0; t < tensors.size(); ++t)
             if (checkpoint.roles[t] != "extra" && checkpoint.parameters[t].starts_with(attribute))
                 checkpoint.parameters[t].erase(0, attribute.size());
-        Reading reading = read_by_roles(checkpoint, families, config);
-        if (weights_are_read(checkpoint, reading)) return reading;
+        if (auto reading = read_anew()) return reading;
     }
     checkpoint.roles = roles;
     checkpoint.parameters = parameters;
@@ -133,6 +163,11 @@ std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<c
 }  // namespace
 
 Reading read_by_names(Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
+    // bitsandbytes packs weights of 4 bits under their own names, with shapes that no configuration explains.
+    const auto packed = std::ranges::find_if(checkpoint.catalogue.tensors, [](const Tensor& tensor) {
+        return tensor.name.find(".weight.quant_state.") != tensor.name.npos;
+    });
+    if (packed != checkpoint.catalogue.tensors.end()) families = {};
     Reading reading = read_by_roles(checkpoint, families, config);
     if (!reading.family && tell_named_roles(checkpoint)) reading = read_by_roles(checkpoint, families, config);
     if (reading.family && reading.unknown.empty()) return reading;

@@ -15,6 +15,9 @@ constexpr bool is_deepspeed(Format format) { return format == Format::deepspeed 
 /// Whether tensors are Megatron's: cut equally, by layer, and named in its dialect.
 constexpr bool is_megatron(Format format) { return format == Format::torch_dist || format == Format::megatron; }
 
+/// Whether optimizers keep a master copy of weights of this type, in f32.
+constexpr bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
 /// The name of the parameter that optimizer state PARAMETER/STATE belongs to.
 std::string_view parameter_of(std::string_view name);
 
@@ -28,7 +31,7 @@ Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> fami
 /// Reads the tensors by their names and whatever else tells what they are. Roles that nothing but names of state tells
 /// are told from then on (tell_named_roles). So are those of a model that was saved as an attribute of another module,
 /// as a LightningModule's is ("model.model.layers.0..."), or within wrappers ("_orig_mod."): where no rules explain all
-/// tensors, names count without what those of all weights begin with, if a family's rules match every weight then.
+/// tensors, names count without wrappers and what all weights' names begin with, if rules match every weight then.
 Reading read_by_names(Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
 
 }  // namespace tpx::formats

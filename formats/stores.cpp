@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 
 namespace tpx::formats {
 namespace {
@@ -26,6 +27,15 @@ fs::path make_folder() {
     return name;
 }
 
+// What a file in which a framework names its latest iteration contains; nothing for other files.
+std::optional<std::string> latest_iteration(const fs::path& inside, const fs::path& file) {
+    constexpr std::uint64_t longest = 4096;
+    if (inside != "latest_checkpointed_iteration.txt" && inside != "latest") return std::nullopt;
+    std::string text = read_file(file, longest);
+    text.erase(text.find_last_not_of(" \t\r\n") + 1);
+    return text;
+}
+
 // Links each regular file below `store` into `folder`, at the same place; how many.
 std::size_t link_files(const fs::path& store, const fs::path& folder) {
     std::size_t count = 0;
@@ -33,6 +43,9 @@ std::size_t link_files(const fs::path& store, const fs::path& folder) {
         const fs::path file = store / inside, link = folder / inside;
         ++count;
         if (entry_exists(link)) {
+            if (const auto here = latest_iteration(inside, file), there = latest_iteration(inside, link); here != there)
+                throw failure("{}: names iteration {}, but {} in another store; the stores hold different iterations",
+                              file.string(), *here, *there);
             const std::uint64_t size = size_of_file(file), other = size_of_file(link);
             if (other != size) throw failure("{}: has {} bytes, but {} in another store", file.string(), size, other);
             continue;

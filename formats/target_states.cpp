@@ -7,6 +7,7 @@
 #include "formats/torch/open.hpp"
 #include "formats/torch/value.hpp"
 #include "lib/core/error.hpp"
+#include "lib/layout/beyond_rules.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/states.hpp"
@@ -128,7 +129,7 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
     const bool half = std::ranges::any_of(source.reading.meanings, [&](const Meaning& meaning) {
         const DType stored = tensors[static_cast<std::size_t>(&meaning - source.reading.meanings.data())].dtype;
         const DType dtype = target.dtype.value_or(stored);
-        return meaning.role == "weight" && (dtype == DType::bf16 || dtype == DType::f16);
+        return meaning.role == "weight" && is_half(dtype);
     });
     if (distributed || half) tags.insert("masters");
     return tags;
@@ -145,11 +146,17 @@ void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
 
 void check_dtype(const Source& source, const Target& target) {
     const auto quantized = [](const auto& entry) { return entry.first.starts_with("quantization_config."); };
-    if (!target.dtype || std::ranges::none_of(source.checkpoint.config, quantized)) return;
-    throw Error{Exit::usage,
-                "--dtype: config.json has a quantization_config; rounding the scales of quantized weights to {} would "
-                "change the model",
-                name(*target.dtype)};
+    if (!target.dtype) return;
+    const auto& tensors = source.checkpoint.catalogue.tensors;
+    const auto found =
+        std::ranges::find_if(tensors, [](const Tensor& tensor) { return is_of_quantized_weights(tensor.name); });
+    if (std::ranges::none_of(source.checkpoint.config, quantized) && found == tensors.end()) return;
+    throw Error{
+        Exit::usage,
+        "--dtype: {}; rounding the scales of quantized weights to {} would change the model; dequantize it first",
+        found == tensors.end() ? "config.json has a quantization_config"
+                               : fmt::format("tensor '{}' belongs to quantized weights", found->name),
+        name(*target.dtype)};
 }
 
 void set_dtypes(Expressed& expressed, const std::map<std::string, DType>& made) {

@@ -27,6 +27,9 @@ Error mistake(const toml::node& node, std::string_view file, fmt::format_string<
 /// The text, not empty, that `node` is. Throws a mistake() when it is none.
 std::string text_of(const toml::node& node, std::string_view file);
 
+/// A TOML string that reads as `text`; bytes that are not UTF-8 become U+FFFD.
+std::string toml_string(std::string_view text);
+
 /// The whole number from `least` to `most` that `node` is. Throws a mistake() when it is none.
 int whole_of(const toml::node& node, std::string_view file, std::int64_t least, std::int64_t most);
 

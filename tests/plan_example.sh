@@ -3,20 +3,8 @@
 # checkpoint, and print what they should. Exit 77: no h5py here.
 set -eu
 cd "$(dirname "$0")/.."
-python=
-for candidate in ${TPX_PYTHON-python3 /usr/bin/python3}; do
-    if "$candidate" -c 'import h5py' 2>/dev/null; then python=$candidate && break; fi
-done
-if [ -z "$python" ]; then
-    echo "skipped: no Python has h5py"
-    exit 77
-fi
-"$python" -c 'import h5py' 2>/dev/null || {
-    echo "skipped: $python has no h5py"
-    exit 77
-}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=tests/plan/with_python.sh
+. tests/plan/with_python.sh
 
 # Example $1 of the page.
 example() {

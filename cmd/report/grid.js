@@ -51,8 +51,14 @@ function glyph(side, rank, fillColour) {
     return picture;
 }
 
-function card(side, slot, axis) {
-    if (slot.rank === undefined) return element("li", {class: "card empty muted small"}, "idle");
+// Whether a device is lost, on its own or with its host.
+function isLost(host, device) {
+    return host >= 0 && (hosts[host].lost || (hosts[host].lost_devices ?? []).includes(device));
+}
+
+function card(side, host, slot, axis) {
+    if (slot.rank === undefined)
+        return element("li", {class: "card empty muted small"}, isLost(host, slot.device) ? "lost" : "idle");
     const index = shadeOf(side, slot.rank, axis);
     const colour = index < 0 ? unknown : palette[index];
     const picture = side.places ? glyph(side, slot.rank, colour) : null;
@@ -74,7 +80,7 @@ function cards(side, axis) {
         const box = element("section", {class: "host", "data-host": tile.host},
             element("h4", {}, title, badges(tile.host)),
             idle ? element("p", {class: "muted small"}, `${plural(tile.slots.length, "device")}, no rank`) :
-                element("ul", {class: "cards"}, tile.slots.map((slot) => card(side, slot, axis))));
+                element("ul", {class: "cards"}, tile.slots.map((slot) => card(side, tile.host, slot, axis))));
         box.addEventListener("pointerenter", () => marked.set(tile.host));
         box.addEventListener("pointerleave", () => marked.set(undefined));
         return box;
@@ -118,7 +124,7 @@ function squarePaths(side, tiles, plan, axis) {
     tiles.forEach((tile, index) => tile.slots.forEach(({rank}, slot) => {
         const corner = plan.square(index, slot);
         if (rank === undefined) {
-            const kind = tile.host >= 0 && hosts[tile.host].lost ? "lost" : "idle";
+            const kind = isLost(tile.host, tile.slots[slot].device) ? "lost" : "idle";
             outline[kind] += square([corner[0] + 0.5, corner[1] + 0.5], plan.cell - 1);
             return;
         }

@@ -14,16 +14,31 @@ function coverageClaim({covered}) {
         ` elements are written, ${covered ? "each" : "not each of them"} from exactly one source.`);
 }
 
-function movementClaim({minimal}) {
+function movementClaim({minimal, placement}) {
+    const compared = placement === "groups" ? "wherever whole TP groups are" : "with ranks where they are";
     return claim(minimal, minimal ? "Least movement" : "More than the bound",
-        bytes("/certificate/between_hosts"), " come into hosts from elsewhere; with ranks where they are, at least ",
+        bytes("/certificate/between_hosts"), ` come into hosts from elsewhere; ${compared}, at least `,
         bytes("/certificate/between_hosts_bound"), " must: what hosts need and do not hold.");
 }
 
-function placementClaim({placement}) {
+const GIVEN_PLACEMENTS = {
+    pinned: "Ranks are where they were pinned; no other placement was compared.",
+    sequence: "Ranks are where a sequence of changes needs them.",
+    groups: "Each TP group is on one host; ranks of a host need not be consecutive.",
+};
+
+function timeClaim({minimal}) {
+    return claim(minimal ? true : null, "Fast placement", "The change takes ", seconds("/certificate/by_time/seconds"),
+        " instead of ", seconds("/certificate/by_time/seconds_of_fewest_bytes"), " with the fewest bytes; ",
+        minimal ? "no placement of blocks is faster." : "none of blocks is faster than ",
+        minimal ? "" : [seconds("/certificate/by_time/seconds_bound"), "."]);
+}
+
+function placementClaim({placement, by_time}) {
     if (hosts.length < 2) return null;
+    if (placement === "time") return timeClaim(by_time);
     if (placement !== "optimal")
-        return claim(null, "Given placement", "Ranks stand where they were pinned; no other placement was compared.");
+        return claim(null, "Given placement", GIVEN_PLACEMENTS[placement]);
     const spare = hosts.some((host) => host.spare) ? " that uses as few spare hosts" : "";
     return claim(true, "Best placement",
         `No other assignment of blocks of ranks to hosts${spare} brings fewer bytes into hosts; dual prices prove it.`);

@@ -71,8 +71,8 @@ function showVerdict() {
         put("verdict", hosts.length > 1 ? "No byte has to leave its host" : "All stays on one host");
     } else {
         const way = total.other_host > 0 ? " cross between hosts" : " come from shared storage";
-        const best = certificate.placement === "optimal";
-        const least = best ? ", the least possible" : ", the least for ranks where they are";
+        const least = {optimal: ", the least possible", groups: ", the least for whole TP groups"}[certificate.placement]
+            ?? ", the least for ranks where they are";
         put("verdict", bytes("/certificate/between_hosts"), way, certificate.minimal ? least : null);
     }
     const kept = total.kept === total.needed ? ["all of it is"] : [bytes("/total/kept"), " are"];

@@ -36,9 +36,9 @@ std::vector<Piece> stored_pieces(const Content& content) {
 }
 
 /// Lays archives and objects back to back into one file for each rank.
-class Layout {
+class FileLayout {
 public:
-    Layout(const Content& content, const std::filesystem::path& folder) : content_{content}, folder_{folder} {
+    FileLayout(const Content& content, const std::filesystem::path& folder) : content_{content}, folder_{folder} {
         draft_.tensors = content.tensors;
         draft_.pieces = stored_pieces(content);
         lengths_.resize(draft_.pieces.size());
@@ -186,7 +186,7 @@ void add_file(Draft& draft, const std::filesystem::path& path, std::string bytes
 
 Draft draft_chunks(const Content& content, const std::filesystem::path& folder, bool planner_data,
                    const NewObjects& objects) {
-    Layout layout{content, folder};
+    FileLayout layout{content, folder};
     layout.place_objects(objects);
     if (planner_data) layout.place_entries(adam_entries(content));
     layout.place_pieces();

@@ -6,6 +6,7 @@
 #include "formats/state/carried.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/tree_copy.hpp"
+#include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 
 #include <fmt/format.h>
@@ -53,6 +54,20 @@ bool holds_tensors(Value value) {
     return false;
 }
 
+/// How many values are named by `root` and all that lies in it: a value counts once for each that names it.
+std::size_t places_in(Value root) {
+    std::vector<Value> waiting{root};
+    std::unordered_set<Value, torch::ValueHash> met;
+    std::size_t places = 0;
+    while (!waiting.empty()) {
+        const Value one = waiting.back();
+        waiting.pop_back();
+        ++places;
+        if (one.is_node() && met.insert(one).second) append_children(one, waiting);
+    }
+    return places;
+}
+
 class Flattener {
 public:
     explicit Flattener(const Content& content) : names_{names_of(content)} {}
@@ -62,6 +77,7 @@ public:
         const std::vector<torch::NamedValue> tensors = archive.tensor_values();
         const bool same = std::ranges::all_of(tensors, [&](const auto& named) { return names_.contains(named.name); });
         if (!is_mapping(archive.root())) return;
+        most_visits_ += most_copies * places_in(archive.root());
         for (const Entry& entry : archive.root().entries()) {
             if (!same && holds_tensors(entry.value)) continue;
             visit({document_.string(name_of(entry.key))}, name_of(entry.key), entry.value);
@@ -77,6 +93,7 @@ public:
                 add_leaf({entry.key}, std::string{entry.key.as_string()}, entry.value);
         for (const Entry& entry : carried.optimizer) {
             if (!with_groups && entry.key.as_string() == "param_groups") continue;
+            most_visits_ += most_copies * places_in(entry.value);
             visit({document_.string("optimizer"), entry.key}, fmt::format("optimizer.{}", entry.key.as_string()),
                   entry.value);
         }
@@ -99,6 +116,9 @@ private:
     using Path = std::vector<Value>;
 
     static constexpr std::size_t deepest = 64;
+    // A value that others share is written once for each of them: 40 dicts that each name the next one four times
+    // would be 4^40 entries.
+    static constexpr std::size_t most_copies = 16;
 
     static std::string name_of(Value key) {
         if (key.is(Kind::string)) return std::string{key.as_string()};
@@ -106,6 +126,9 @@ private:
     }
 
     void visit(const Path& path, const std::string& name, Value value) {
+        if (++visits_ > most_visits_)
+            throw failure("'{}': values share others so often that PyTorch's DCP would need more than {} entries", name,
+                          most_visits_);
         const bool go_on = path.size() < deepest;
         if (names_.contains(name)) {
             path_entries_.push_back({document_.string(name), document_.tuple(path)});
@@ -155,6 +178,8 @@ private:
     std::vector<Entry> path_entries_;
     const torch::Contents* contents_ = nullptr;  // of carried tensors, which are values
     NewObjects objects_;
+    std::size_t visits_ = 0;
+    std::size_t most_visits_ = 10'000;
 };
 
 }  // namespace

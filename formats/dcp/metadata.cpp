@@ -299,7 +299,10 @@ void read_metadata(const std::filesystem::path& directory, Checkpoint& checkpoin
                    std::string{}.swap(bytes);
                    Reader{checkpoint}.read(document.root());
                    const auto planner_data = document.root().attribute("planner_data");
-                   if (planner_data && !planner_data->is_none()) checkpoint.planner_data = kept_copy(*planner_data);
+                   if (!planner_data || planner_data->is_none()) return;
+                   if (!planner_data->is(torch::Kind::dict))
+                       throw failure("planner_data is {} instead of a dict", planner_data->describe());
+                   checkpoint.planner_data = kept_copy(*planner_data);
                });
 }
 

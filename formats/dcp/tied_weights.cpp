@@ -16,12 +16,12 @@ namespace tpx::formats {
 namespace {
 
 /// Tensors of one kind: only such ones can be tied.
-struct Kind {
+struct TensorKind {
     DType dtype = DType::f32;
     Shape shape;
     std::vector<Box> boxes;
 
-    friend auto operator<=>(const Kind&, const Kind&) = default;
+    friend auto operator<=>(const TensorKind&, const TensorKind&) = default;
 };
 
 class Finder {
@@ -33,7 +33,7 @@ public:
         for (const std::uint32_t t : tensors) {
             const Tensor& tensor = checkpoint.catalogue.tensors[t];
             if (tensor.shape.size() < 2 || volume(tensor.shape) == 0) continue;
-            Kind kind{tensor.dtype, tensor.shape, {}};
+            TensorKind kind{tensor.dtype, tensor.shape, {}};
             for (const std::uint32_t p : of_tensor[t]) kind.boxes.push_back(pieces[p].box);
             kinds_[kind].push_back({t, of_tensor[t]});
         }
@@ -72,7 +72,7 @@ private:
         return part;
     }
 
-    void compare(const Kind& kind, const std::vector<Member>& members) {
+    void compare(const TensorKind& kind, const std::vector<Member>& members) {
         const Checkpoint part = located(members);
         const std::size_t count = kind.boxes.size();
         std::map<std::string, std::vector<std::size_t>> alike;  // by what they begin with
@@ -118,7 +118,7 @@ private:
     static constexpr std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
 
     const Checkpoint& whole_;
-    std::map<Kind, std::vector<Member>> kinds_;
+    std::map<TensorKind, std::vector<Member>> kinds_;
     std::map<std::uint32_t, std::uint32_t> repeated_;
 };
 

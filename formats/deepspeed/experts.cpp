@@ -7,19 +7,17 @@
 namespace tpx::formats::deepspeed {
 namespace {
 
-constexpr std::string_view word = ".deepspeed_experts.";
-
 struct ExpertName {
-    std::string_view before;  ///< with the word
+    std::string_view before;  ///< with expert_marker
     Index number = 0;
     std::string_view after;
 };
 
 std::optional<ExpertName> parse(std::string_view name) {
-    const auto at = name.find(word);
+    const auto at = name.find(expert_marker);
     if (at == name.npos) return std::nullopt;
-    ExpertName parsed{.before = name.substr(0, at + word.size())};
-    const std::string_view rest = name.substr(at + word.size());
+    ExpertName parsed{.before = name.substr(0, at + expert_marker.size())};
+    const std::string_view rest = name.substr(at + expert_marker.size());
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), parsed.number);
     if (error != std::errc{} || parsed.number < 0 || parsed.number > (1 << 20)) return std::nullopt;
     parsed.after = rest.substr(static_cast<std::size_t>(end - rest.data()));

@@ -5,7 +5,9 @@
 #include "formats/deepspeed/origin.hpp"
 #include "formats/roles.hpp"
 
+#include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace tpx::formats {
@@ -24,6 +26,16 @@ std::map<std::string, DType> module_dtypes(const deepspeed::Grid& grid) {
                     dtypes.emplace(std::string{key.as_string()}, tensor->dtype);
     }
     return dtypes;
+}
+
+using Parameters = std::set<std::string_view>;
+
+/// The names of the parameters that have a tensor of `role`.
+Parameters parameters_of(const Checkpoint& checkpoint, std::string_view role) {
+    Parameters parameters;
+    for (std::size_t t = 0; t < checkpoint.roles.size(); ++t)
+        if (checkpoint.roles[t] == role) parameters.insert(parameter_of(checkpoint, t));
+    return parameters;
 }
 
 }  // namespace
@@ -63,6 +75,24 @@ std::map<std::string, DType> add_missing_weights(Source& source) {
         dtype = found == dtypes.end() ? deepspeed::training_dtype(grid.models[0]) : found->second;
     }
     return added;
+}
+
+bool stores_masters_only(const Checkpoint& checkpoint) {
+    if (checkpoint.format == Format::deepspeed) return checkpoint.layout && checkpoint.layout->zero == 3;
+    if (checkpoint.format != Format::universal) return false;
+    const Parameters masters = parameters_of(checkpoint, "master");
+    const Parameters weights = parameters_of(checkpoint, "weight");
+    return std::ranges::none_of(masters, [&](std::string_view master) { return weights.contains(master); });
+}
+
+std::vector<std::string> lost_weights(const Checkpoint& checkpoint) {
+    if (!is_deepspeed(checkpoint.format) || stores_masters_only(checkpoint)) return {};
+    const Parameters masters = parameters_of(checkpoint, "master");
+    const Parameters weights = parameters_of(checkpoint, "weight");
+    std::vector<std::string> lost;
+    for (const std::string_view master : masters)
+        if (!weights.contains(master)) lost.emplace_back(master);
+    return lost;
 }
 
 }  // namespace tpx::formats

@@ -5,11 +5,21 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace tpx::formats {
 
 /// Gives a DeepSpeed checkpoint's parameters that exist as master weights only (ZeRO 3, universal ones of pipelines)
 /// tensors of their own over the masters' bytes. Returns their names, and the types in which a module keeps them.
 std::map<std::string, DType> add_missing_weights(Source& source);
+
+/// Whether `checkpoint` was written without the weights of its parameters, which are stored as master weights only: by
+/// ZeRO 3, or as a universal checkpoint that has a weight of none of them. Everywhere else a weight that is missing
+/// beside its master was lost.
+bool stores_masters_only(const Checkpoint& checkpoint);
+
+/// The parameters of a DeepSpeed checkpoint whose weights are missing, although their masters are stored and the format
+/// stores weights, too.
+std::vector<std::string> lost_weights(const Checkpoint& checkpoint);
 
 }  // namespace tpx::formats

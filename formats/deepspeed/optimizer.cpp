@@ -54,15 +54,38 @@ private:
     void compare_settings(const Source& source, const std::filesystem::path& path) {
         const Value optimizer = source.optimizer;
         settings_.add(path, "ds_version", source.archive.root().find("ds_version"));
-        for (const char* key : {"zero_stage", "dynamic_loss_scale", "overflow"})
+        settings_.add_keys(path, "optimizer_state_dict", optimizer);
+        for (const char* key : {"zero_stage", "dynamic_loss_scale", "overflow", "clip_grad"})
             settings_.add(path, key, optimizer.find(key));
         if (const auto scaler = optimizer.find("loss_scaler"); scaler && scaler->is(Kind::object))
             settings_.add(path, "loss_scaler", scaler->as_object().state);
         for (const char* key : {"base_optimizer_state", "optimizer_state_dict"}) {
             const auto inner = optimizer.find(key);
-            const auto groups = inner && inner->is(Kind::dict) ? inner->find("param_groups") : std::nullopt;
-            settings_.add(path, fmt::format("{} of model-parallel rank {}", "param_groups", source.mp), groups);
+            if (inner) compare_inner(path, fmt::format("{} of model-parallel rank {}", key, source.mp), *inner);
         }
+    }
+
+    /// The state of an optimizer is a dict, or, with elastic checkpoints, a list with the states of each group.
+    void compare_inner(const std::filesystem::path& path, const std::string& name, Value inner) {
+        if (inner.is(Kind::list)) {
+            for (std::size_t g = 0; g < inner.items().size(); ++g)
+                compare_states(path, fmt::format("{}[{}]", name, g), inner.items()[g]);
+        }
+        if (!inner.is(Kind::dict)) return;
+        settings_.add_keys(path, name, inner);
+        settings_.add(path, name + ".param_groups", inner.find("param_groups"));
+        const auto state = inner.find("state");
+        if (!state || !state->is(Kind::dict)) return;
+        settings_.add_keys(path, name + ".state", *state);
+        for (const auto& [key, states] : state->entries())
+            if (key.is(Kind::integer)) compare_states(path, fmt::format("{}.state.{}", name, key.as_int()), states);
+    }
+
+    /// Ranks have parts of the same tensors; of numbers, only the step must be the same.
+    void compare_states(const std::filesystem::path& path, const std::string& name, Value states) {
+        if (!states.is(Kind::dict)) return;
+        settings_.add_keys(path, name, states);
+        if (const auto step = states.find("step")) settings_.add(path, name + ".step", *step);
     }
 
     const std::vector<Group>& groups(const Source& source) const { return grid_.models[source.mp].groups; }

@@ -21,7 +21,7 @@ struct StepJob {
     std::vector<Origin> origins;  ///< by old pipeline stage
     Layout layout;                ///< the new one, with its ZeRO stage
     int old_zero = 1;
-    Target target;
+    TargetStep target;
     std::filesystem::path folder;
     StepDraft draft;
 

@@ -61,10 +61,9 @@ struct ExpertPlace {
 };
 
 std::optional<ExpertPlace> expert_place(const std::string& name) {
-    constexpr std::string_view word = ".deepspeed_experts.";
-    const auto at = name.find(word);
+    const auto at = name.find(expert_marker);
     if (at == name.npos) return std::nullopt;
-    const auto begin = at + word.size();
+    const auto begin = at + expert_marker.size();
     const auto end = name.find_first_not_of("0123456789", begin);
     if (end == begin || end == name.npos || end - begin > 7) return std::nullopt;
     return ExpertPlace{name.substr(0, begin), name.substr(end), std::stoll(name.substr(begin, end - begin))};
@@ -72,7 +71,7 @@ std::optional<ExpertPlace> expert_place(const std::string& name) {
 
 }  // namespace
 
-Target::Target(const Grid& grid, const std::vector<Origin>& origins, const Layout& layout, Index unit)
+TargetStep::TargetStep(const Grid& grid, const std::vector<Origin>& origins, const Layout& layout, Index unit)
     : layout_{layout} {
     if (layout_.pp == grid.pp && layout_.stages.empty() && !layout_.first && !layout_.last)
         for (const Origin& origin : origins) {
@@ -90,25 +89,25 @@ Target::Target(const Grid& grid, const std::vector<Origin>& origins, const Layou
         for (TargetGroup& group : groups) spread_experts(group);
 }
 
-const TargetParameter* Target::find(const std::string& name) const {
+const TargetParameter* TargetStep::find(const std::string& name) const {
     const auto found = parameters_.find(name);
     return found == parameters_.end() ? nullptr : &found->second;
 }
 
-Group Target::local_group(const TargetGroup& group, int t) const {
+Group TargetStep::local_group(const TargetGroup& group, int t) const {
     Group result;
     for (const std::string& name : group.names) result.emplace_back(name, parameters_.at(name).locals[t]);
     return result;
 }
 
-int Target::stage_of(const std::string& name) const {
+int TargetStep::stage_of(const std::string& name) const {
     const auto layer = layer_of(name);
     const auto found = layer ? stage_of_layer_.find(*layer) : stage_of_layer_.end();
     return found == stage_of_layer_.end() ? 0 : found->second;
 }
 
 /// Deals the layers of a pipeline out to the new stages. Groups keep the order that a single stage would give them.
-void Target::join_groups(const Grid& grid, const std::vector<Origin>& origins) {
+void TargetStep::join_groups(const Grid& grid, const std::vector<Origin>& origins) {
     stage_layers(grid, origins);
     stages_.resize(static_cast<std::size_t>(layout_.pp));
     for (std::size_t g = 0; g < origins[0].groups.size(); ++g) {
@@ -127,7 +126,7 @@ void Target::join_groups(const Grid& grid, const std::vector<Origin>& origins) {
     }
 }
 
-void Target::stage_layers(const Grid& grid, const std::vector<Origin>& origins) {
+void TargetStep::stage_layers(const Grid& grid, const std::vector<Origin>& origins) {
     const std::map<int, PipelineLayer> layers = pipeline_layers(grid);
     if (layers.empty())
         throw Error{Exit::usage, "layout: pp can change only for the layers of a PipelineModule, which have numbers"};
@@ -154,7 +153,7 @@ void Target::stage_layers(const Grid& grid, const std::vector<Origin>& origins) 
         notes_.emplace_back("modules that layers share (tied_modules) go to the first and the last stage");
 }
 
-void Target::find_rows(const Grid& grid, Index unit) {
+void TargetStep::find_rows(const Grid& grid, Index unit) {
     const auto size = grid.info.vocabulary_size();
     if (!size) return;
     for (const auto& [name, parameter] : grid.parameters) {
@@ -178,7 +177,7 @@ void Target::find_rows(const Grid& grid, Index unit) {
     }
 }
 
-void Target::cut(const Grid& grid, const std::string& name, const Parameter& old) {
+void TargetStep::cut(const Grid& grid, const std::string& name, const Parameter& old) {
     TargetParameter& made = parameters_[name];
     if (layout_.tp == grid.tp && !(grid.info.is_vocabulary(name) && rows_)) {
         made = {old.slicing, old.locals};
@@ -194,7 +193,7 @@ void Target::cut(const Grid& grid, const std::string& name, const Parameter& old
 }
 
 /// Names the experts of one rank of the new number of expert ranks.
-void Target::spread_experts(TargetGroup& group) {
+void TargetStep::spread_experts(TargetGroup& group) {
     const int old = group.expert_ranks;
     std::map<std::string, Index> experts;                      // of each layer, on one old rank
     std::map<std::string, std::vector<std::string>> of_first;  // parameters of each layer's first expert
@@ -222,8 +221,8 @@ void Target::spread_experts(TargetGroup& group) {
 }
 
 /// Adds the parameters, like `of_first`, of what one of `ranks` has of the `all` experts of a layer.
-void Target::add_experts(const std::string& layer, const std::vector<std::string>& of_first, Index all, int ranks,
-                         std::vector<std::string>& names) {
+void TargetStep::add_experts(const std::string& layer, const std::vector<std::string>& of_first, Index all, int ranks,
+                             std::vector<std::string>& names) {
     if (all % ranks != 0)
         throw Error{Exit::usage, "layout: ep={} does not divide the {} experts of '{}'", ranks, all,
                     layer.substr(0, layer.size() - 1)};

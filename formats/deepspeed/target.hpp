@@ -26,11 +26,11 @@ struct TargetGroup {
 };
 
 /// What every rank of a new step has of the parameters of an old one.
-class Target {
+class TargetStep {
 public:
     /// `vocabulary_unit`: what the padded rows of a vocabulary are a multiple of, times tp; 0: what the old ones tell.
     /// Throws Error (exit 2) for layouts that cannot be.
-    Target(const Grid& grid, const std::vector<Origin>& origins, const Layout& layout, Index vocabulary_unit);
+    TargetStep(const Grid& grid, const std::vector<Origin>& origins, const Layout& layout, Index vocabulary_unit);
 
     const Layout& layout() const { return layout_; }
     const std::vector<TargetGroup>& groups(int stage) const { return stages_[stage]; }

@@ -56,14 +56,14 @@ haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t) {
     return place.made != nullptr ? place.made->size() : place.bytes.length;
 }
 
-thread_local PayloadProbe* probe = nullptr;
+thread_local PayloadProbe* active_probe = nullptr;
 
 herr_t read_driver(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t offset, std::size_t size, void* into) {
     const Place& place = opened(file).place;
     const Bytes& bytes = place.bytes;
-    if (probe != nullptr && type == H5FD_MEM_DRAW) {
-        probe->offset = offset;
-        probe->length = size;
+    if (active_probe != nullptr && type == H5FD_MEM_DRAW) {
+        active_probe->offset = offset;
+        active_probe->length = size;
         return 0;
     }
     if (place.made != nullptr) {
@@ -131,9 +131,9 @@ hid_t driver_id() {
 
 }  // namespace
 
-PayloadProbe::PayloadProbe() { probe = this; }
+PayloadProbe::PayloadProbe() { active_probe = this; }
 
-PayloadProbe::~PayloadProbe() { probe = nullptr; }
+PayloadProbe::~PayloadProbe() { active_probe = nullptr; }
 
 File open_bytes(const Bytes& bytes) {
     const Properties access{H5Pcreate(H5P_FILE_ACCESS)};

@@ -6,6 +6,7 @@
 #include "formats/torch/zip.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
 
 #include <fcntl.h>
 
@@ -59,6 +60,29 @@ private:
     Catalogue& catalogue_;
     std::unordered_map<std::string, std::uint32_t> numbers_;
 };
+
+bool is_fill(const FileEntry& file) {
+    return file.coding && file.coding->chunks.size() == 1 && file.coding->chunks[0].length == 0;
+}
+
+/// A file of 2 kB can have a dataset of 2^60 elements that were never written, which would be read for years.
+void check_unwritten(const Catalogue& catalogue) {
+    constexpr std::uint64_t always = std::uint64_t{1} << 30, for_each_byte = 64;
+    std::uint64_t stored = 0;
+    for (const FileEntry& file : catalogue.files) stored += is_fill(file) ? 0 : file.size;
+    double unwritten = 0;
+    for (const Piece& piece : catalogue.pieces) {
+        if (!is_fill(catalogue.files[piece.file])) continue;
+        const Tensor& tensor = catalogue.tensors[piece.tensor];
+        unwritten += static_cast<double>(volume(piece.box)) * itemsize(tensor.dtype);
+        if (unwritten > static_cast<double>(always) + for_each_byte * static_cast<double>(stored))
+            throw failure(
+                "{}: tensor '{}': {} were never written, in a checkpoint of {}; create the dataset with all of its "
+                "data",
+                catalogue.path(piece.file).string(), tensor.name, format_bytes(unwritten),
+                format_bytes(static_cast<double>(stored)));
+    }
+}
 
 }  // namespace
 
@@ -123,6 +147,7 @@ void add_tensors(std::span<const NamedDataset> datasets, Checkpoint& checkpoint)
     const auto is_weight = [](std::string_view role) { return role == "weight"; };
     if (std::ranges::all_of(checkpoint.roles, is_weight)) checkpoint.roles.clear();
     std::ranges::stable_sort(catalogue.pieces, {}, [](const Piece& p) { return std::tie(p.tensor, p.box, p.file); });
+    check_unwritten(catalogue);
     in_context([&] { return catalogue.directory.string(); }, [&] { find_holes(catalogue); });
 }
 

@@ -19,7 +19,7 @@ std::string class_of(const Json& object) {
     return is_text(object, key) ? std::string{keras_own_class(object[key].get<std::string>())} : "";
 }
 
-constexpr int deepest = 500;
+constexpr int deepest_config = 500;
 
 Json old_form(const Json& value, int depth);
 
@@ -36,7 +36,8 @@ Json old_layer(const Json& layer, int depth) {
 }
 
 Json old_form(const Json& value, int depth) {
-    if (depth > deepest) throw failure("the model's configuration is nested more than {} levels deep", deepest);
+    if (depth > deepest_config)
+        throw failure("the model's configuration is nested more than {} levels deep", deepest_config);
     if (value.is_array()) {
         Json old = Json::array();
         for (const Json& item : value) old.push_back(old_form(item, depth + 1));
@@ -58,7 +59,8 @@ Json old_form(const Json& value, int depth) {
 
 /// A loss, a metric or what holds several of them.
 Json old_argument(const Json& value, int depth) {
-    if (depth > deepest) throw failure("what the model was compiled with is nested more than {} levels deep", deepest);
+    if (depth > deepest_config)
+        throw failure("what the model was compiled with is nested more than {} levels deep", deepest_config);
     if (value.is_object() && is_text(value, "class_name") && value.contains("config")) {
         // Functions are known by their names.
         if (value["class_name"] == "function" && value["config"].is_string()) return value["config"];

@@ -15,8 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int deepest = 64;
-
 bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
 bool is_lower(char c) { return std::islower(static_cast<unsigned char>(c)) != 0; }
 
@@ -32,22 +30,17 @@ std::string snake_case(std::string_view name) {
     return out;
 }
 
-std::string text(const json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
-}
-
-class Walker {
+class LayerWalker {
 public:
     std::vector<KerasLayer> layers;
 
     /// `model` has a list of layers.
     void walk(const json& model, const std::string& path, const std::vector<std::string>& names, int depth) {
-        if (depth > deepest) return;
+        if (depth > deepest_layer) return;
         KerasNumbering numbering;
         for (const json& layer : model.at("layers")) {
             if (!is_keras_layer(layer)) continue;
-            const std::string name = numbering.next(text(layer, "class_name"));
+            const std::string name = numbering.next(keras_text(layer, "class_name"));
             add(layer, fmt::format("{}layers/{}", path.empty() ? "" : path + "/", name), names, depth);
         }
     }
@@ -56,11 +49,11 @@ private:
     void add(const json& layer, const std::string& path, std::vector<std::string> names, int depth) {
         const json& config = layer["config"];
         names.push_back(keras_layer_name(layer));
-        const std::string kind = text(layer, "class_name");
+        const std::string kind = keras_text(layer, "class_name");
         // Classes may leave out their layers' names.
         if (names.back().empty()) return;
         layers.push_back({path, names, kind});
-        if (depth > deepest) return;
+        if (depth > deepest_layer) return;
         if (config.contains("layers") && config["layers"].is_array()) return walk(config, path, names, depth + 1);
         const auto inner = config.find("layer");
         if (inner == config.end() || !is_keras_layer(*inner)) return;
@@ -100,6 +93,11 @@ KerasPlace place_in(const KerasLayer& layer, std::span<const std::string> parts)
 
 }  // namespace
 
+std::string keras_text(const json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
 std::string KerasNumbering::next(std::string_view kind) {
     std::string name = snake_case(keras_own_class(kind));
     if (const int again = used_[name]++; again > 0) name += fmt::format("_{}", again);
@@ -112,18 +110,18 @@ std::string_view keras_own_class(std::string_view kind) {
 
 bool is_keras_layer(const json& entry) {
     // The old kind does not tell modules, but no operation is called like a layer that has variables.
-    return entry.is_object() && !text(entry, "class_name").empty() && entry.contains("config") &&
-           entry["config"].is_object() && !text(entry, "module").starts_with("keras.src.ops");
+    return entry.is_object() && !keras_text(entry, "class_name").empty() && entry.contains("config") &&
+           entry["config"].is_object() && !keras_text(entry, "module").starts_with("keras.src.ops");
 }
 
 std::string keras_layer_name(const json& entry) {
-    const std::string name = text(entry["config"], "name");
-    return name.empty() ? text(entry, "name") : name;
+    const std::string name = keras_text(entry["config"], "name");
+    return name.empty() ? keras_text(entry, "name") : name;
 }
 
 json backward_of(const json& layer) {
     json backward = layer;
-    std::string name = text(backward["config"], "name");
+    std::string name = keras_text(backward["config"], "name");
     if (name.starts_with("forward_")) name = name.substr(8);
     backward["config"]["name"] = "backward_" + name;
     return backward;
@@ -134,7 +132,7 @@ std::vector<KerasLayer> keras_layers(std::string_view model_config) {
     if (!model.is_object() || !model.contains("config") || !model["config"].is_object()) return {};
     const json& config = model["config"];
     if (!config.contains("layers") || !config["layers"].is_array()) return {};
-    Walker walker;
+    LayerWalker walker;
     walker.walk(config, "", {}, 0);
     return std::move(walker.layers);
 }

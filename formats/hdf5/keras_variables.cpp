@@ -18,13 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int deepest = 64;
-
-std::string text(const json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
-}
-
 bool holds(const json& object, const char* key, bool otherwise) {
     const auto found = object.find(key);
     return found != object.end() && found->is_boolean() ? found->get<bool>() : otherwise;
@@ -32,9 +25,9 @@ bool holds(const json& object, const char* key, bool otherwise) {
 
 /// The class of a layer; empty when it is none of Keras' own.
 std::string own_class(const json& entry) {
-    const bool is_foreign =
-        entry.contains("module") && text(entry, "module") != "keras" && !text(entry, "module").starts_with("keras.");
-    return is_foreign ? "" : text(entry, "class_name");
+    const bool is_foreign = entry.contains("module") && keras_text(entry, "module") != "keras" &&
+                            !keras_text(entry, "module").starts_with("keras.");
+    return is_foreign ? "" : keras_text(entry, "class_name");
 }
 
 /// "LAYER/vars/0" is of "LAYER", "vars/0" of the model itself.
@@ -43,9 +36,9 @@ std::string layer_of(const std::string& path) {
     return at == path.npos ? "" : path.substr(0, at);
 }
 
-class Walker {
+class VariableWalker {
 public:
-    explicit Walker(const Tree& tree) {
+    explicit VariableWalker(const Tree& tree) {
         for (const GroupFacts& group : tree.groups) {
             if (!group.path.ends_with("/vars")) continue;
             const std::string* name = text_of(group.attributes, "name");
@@ -66,9 +59,10 @@ public:
         KerasNumbering numbering;
         for (const json& entry : model["config"]["layers"]) {
             if (!is_keras_layer(entry)) continue;
-            const std::string path = "layers/" + numbering.next(text(entry, "class_name"));
+            const std::string path = "layers/" + numbering.next(keras_text(entry, "class_name"));
             // Sequential models do not count the layer that stands for their input.
-            if (text(entry, "class_name") == "InputLayer" && text(model, "class_name") == "Sequential") continue;
+            if (keras_text(entry, "class_name") == "InputLayer" && keras_text(model, "class_name") == "Sequential")
+                continue;
             variables_.clear();
             add(entry, path, {}, 0);
             std::ranges::stable_partition(variables_, &KerasVariable::trainable);
@@ -85,12 +79,13 @@ private:
     }
 
     void add(const json& entry, const std::string& path, std::vector<std::string> above, int depth) {
-        if (depth > deepest) throw failure("layers are nested more than {} deep", deepest);
+        if (depth > deepest_layer) throw failure("layers are nested more than {} deep", deepest_layer);
         const json& config = entry["config"];
         const std::string kind = own_class(entry);
         const auto named = names_.find(path);
         above.push_back(name_of(path, entry));
-        visited_[path] = fmt::format("layer '{}' (of class {})", fmt::join(above, "/"), text(entry, "class_name"));
+        visited_[path] =
+            fmt::format("layer '{}' (of class {})", fmt::join(above, "/"), keras_text(entry, "class_name"));
         if (named == names_.end() && must_be_there(entry, kind))
             throw failure(
                 "layer '{}' shares its variables with another model in this one; the old kind keeps them twice, which "
@@ -133,7 +128,7 @@ private:
             KerasNumbering numbering;
             for (const json& entry : config[key]) {
                 if (!is_keras_layer(entry)) continue;
-                const std::string name = numbering.next(text(entry, "class_name"));
+                const std::string name = numbering.next(keras_text(entry, "class_name"));
                 add(entry, fmt::format("{}/{}/{}", path, key, name), names, depth);
             }
         };
@@ -189,8 +184,8 @@ std::vector<KerasVariables> keras_variables(const Tree& tree, std::string_view c
                             model["config"].contains("layers") && model["config"]["layers"].is_array();
     if (!has_layers)
         throw failure("the model is of class {}, whose configuration lists no layers",
-                      model.is_object() ? text(model, "class_name") : "");
-    return Walker{tree}.walk(model);
+                      model.is_object() ? keras_text(model, "class_name") : "");
+    return VariableWalker{tree}.walk(model);
 }
 
 std::vector<std::string> optimizer_names(std::string_view config, std::size_t count,
@@ -199,7 +194,7 @@ std::vector<std::string> optimizer_names(std::string_view config, std::size_t co
     const auto setting = json::json_pointer{"/compile_config/optimizer/config"};
     if (!model.is_object() || !model.contains(setting) || !model[setting].is_object()) return numbered(count);
     const json& settings = model[setting];
-    const auto slots = class_slots(text(model[setting.parent_pointer()], "class_name"));
+    const auto slots = class_slots(keras_text(model[setting.parent_pointer()], "class_name"));
     const bool has_more =
         holds(settings, "use_ema", false) || !settings.value("gradient_accumulation_steps", json{}).is_null();
     std::vector<std::string> names{"iteration", "learning_rate"};

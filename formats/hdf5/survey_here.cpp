@@ -11,7 +11,7 @@ namespace {
 
 // A link takes at least so many bytes of a file, so that this bounds how many names it can have.
 constexpr std::uint64_t least_bytes_of_a_link = 8;
-constexpr std::size_t deepest = 64;
+constexpr std::size_t deepest_group = 64;
 
 class Surveyor {
 public:
@@ -42,7 +42,7 @@ private:
         if (H5Oget_info2(group, &info, H5O_INFO_BASIC) < 0) throw failure("group '{}': HDF5 cannot read it", shown);
         if (std::ranges::find(above_, info.addr) != above_.end())
             throw failure("group '{}': contains itself, as links go in a circle", shown);
-        if (above_.size() == deepest) throw failure("group '{}': is {} groups deep", shown, deepest);
+        if (above_.size() == deepest_group) throw failure("group '{}': is {} groups deep", shown, deepest_group);
         survey.groups.push_back({path, {}});
         std::vector<Link> links;
         hsize_t index = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/fit_masters.hpp"
 
+#include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 
 #include <fmt/format.h>
@@ -13,14 +14,12 @@ namespace tpx::formats::megatron {
 namespace {
 
 constexpr std::string_view moment = "optimizer.state.exp_avg.";
-constexpr std::string_view plain = "optimizer.state.fp32_param.";
-constexpr std::string_view shared_out = "optimizer.state.param.";
-
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+constexpr std::string_view plain_masters = "optimizer.state.fp32_param.";
+constexpr std::string_view distributed_masters = "optimizer.state.param.";
 
 /// The name of the weight that `name` is the master of; empty for other tensors.
 std::string_view weight_of_master(std::string_view name) {
-    for (const std::string_view prefix : {plain, shared_out})
+    for (const std::string_view prefix : {plain_masters, distributed_masters})
         if (name.starts_with(prefix)) return name.substr(prefix.size());
     return {};
 }
@@ -65,8 +64,9 @@ void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dt
         if (!wanted && master != masters.end() && stored == DType::f32) superfluous.insert(master->second);
     }
     for (const std::size_t weight : wanting) {
-        const Tensor copy{fmt::format("{}{}", distributed ? shared_out : plain, expressed.tensors[weight].name),
-                          DType::f32, expressed.tensors[weight].shape};
+        const Tensor copy{
+            fmt::format("{}{}", distributed ? distributed_masters : plain_masters, expressed.tensors[weight].name),
+            DType::f32, expressed.tensors[weight].shape};
         expressed.copies.emplace(copy.name, expressed.tensors[weight].name);
         expressed.tensors.push_back(copy);
         expressed.reading.meanings.push_back(expressed.reading.meanings[weight]);

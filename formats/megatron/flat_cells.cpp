@@ -16,12 +16,12 @@ namespace tpx::formats::megatron {
 namespace {
 
 constexpr std::string_view chain = "chained_";
-constexpr std::string_view states = "optimizer.state.";
+constexpr std::string_view state_prefix = "optimizer.state.";
 
 /// The model's tensor that optimizer tensor "optimizer.state.exp_avg.NAME" is for; empty for others.
 std::string_view parameter_in(std::string_view name) {
-    if (!name.starts_with(states)) return "";
-    name.remove_prefix(states.size());
+    if (!name.starts_with(state_prefix)) return "";
+    name.remove_prefix(state_prefix.size());
     const std::size_t dot = name.find('.');
     return dot == name.npos ? "" : name.substr(dot + 1);
 }
@@ -120,7 +120,7 @@ void drop_chain_prefixes(Checkpoint& checkpoint) {
     for (Tensor& tensor : checkpoint.catalogue.tensors) {
         const std::size_t dot = tensor.name.find('.');
         if (!tensor.name.starts_with(chain) || dot == tensor.name.npos) continue;
-        if (std::string_view{tensor.name}.substr(dot + 1).starts_with(states)) tensor.name.erase(0, dot + 1);
+        if (std::string_view{tensor.name}.substr(dot + 1).starts_with(state_prefix)) tensor.name.erase(0, dot + 1);
     }
     std::set<std::string_view> names;
     for (const Tensor& tensor : checkpoint.catalogue.tensors) {

@@ -16,7 +16,7 @@ using torch::Value;
 constexpr int deepest = 8;
 using Renaming = std::pair<std::string_view, std::string_view>;
 
-constexpr std::array<Renaming, 8> beginnings{{
+constexpr std::array<Renaming, 8> prefix_renamings{{
     {"language_model.embedding.", "embedding."},
     {"language_model.output_layer.", "output_layer."},
     {"language_model.encoder.", "decoder."},
@@ -26,7 +26,7 @@ constexpr std::array<Renaming, 8> beginnings{{
     {"decoder.final_norm.", "decoder.final_layernorm."},
     {"module.", ""},
 }};
-constexpr std::array<Renaming, 10> inner{{
+constexpr std::array<Renaming, 10> layer_renamings{{
     {".self_attention.query_key_value.", ".self_attention.linear_qkv."},
     {".attention.query_key_value.", ".self_attention.linear_qkv."},
     {".self_attention.dense.", ".self_attention.linear_proj."},
@@ -40,11 +40,11 @@ constexpr std::array<Renaming, 10> inner{{
 }};
 
 std::string renamed(std::string name) {
-    for (const auto& [old, now] : beginnings) {
+    for (const auto& [old, now] : prefix_renamings) {
         if (name.starts_with(old)) name.replace(0, old.size(), now);
     }
     if (!name.starts_with("decoder.layers.")) return name;
-    for (const auto& [old, now] : inner) {
+    for (const auto& [old, now] : layer_renamings) {
         if (const std::size_t at = name.find(old); at != name.npos) {
             name.replace(at, old.size(), now);
             break;

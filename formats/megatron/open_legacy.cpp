@@ -52,6 +52,7 @@ void compare_settings(RankSettings& settings, const fs::path& file, torch::Value
     if (const auto args = state.find("args")) {
         const torch::Value attributes = args->is(torch::Kind::object) ? args->as_object().state : *args;
         if (attributes.is(torch::Kind::dict)) {
+            settings.add_keys(file, "args", attributes, is_of_rank);
             for (const auto& [key, value] : attributes.entries())
                 if (key.is(torch::Kind::string) && !is_of_rank(key.as_string()))
                     settings.add(file, fmt::format("args.{}", key.as_string()), value);

@@ -16,15 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view prefix = "mp_rank_";
+constexpr std::string_view directory_prefix = "mp_rank_";
 constexpr int most_ranks = 1 << 20;
 
 /// The numbers of a directory's name; empty when it is not of the form.
 std::vector<int> numbers_of(const fs::path& directory) {
     const std::string name = directory.filename().string();
     std::vector<int> numbers;
-    std::string_view rest = std::string_view{name}.substr(std::min(prefix.size(), name.size()));
-    while (name.starts_with(prefix) && numbers.size() < 3) {
+    std::string_view rest = std::string_view{name}.substr(std::min(directory_prefix.size(), name.size()));
+    while (name.starts_with(directory_prefix) && numbers.size() < 3) {
         int number = -1;
         const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
         if (error != std::errc{} || number < 0 || number >= most_ranks) return {};
@@ -89,7 +89,7 @@ ExpertPlace expert_place(const Layout& layout, int rank) {
 }
 
 std::string directory_name(const Layout& layout, const RankDirectory& at) {
-    std::string name = fmt::format("{}{:02}", prefix, at.tp);
+    std::string name = fmt::format("{}{:02}", directory_prefix, at.tp);
     if (layout.pp > 1) name += fmt::format("_{:03}", at.pp);
     if (layout.ep > 1) name += fmt::format("_{:03}", at.ep);
     return name;
@@ -100,7 +100,7 @@ std::string directory_name(const Layout& layout, const RankDirectory& at) {
 std::vector<fs::path> find_rank_directories(const fs::path& iteration) {
     std::vector<fs::path> found;
     for (const std::string& name : list_directory(iteration)) {
-        if (!name.starts_with(prefix)) continue;
+        if (!name.starts_with(directory_prefix)) continue;
         if (numbers_of(iteration / name).empty())
             throw failure("{}: no name of the form mp_rank_TT, mp_rank_TT_PPP or mp_rank_TT_PPP_EEE",
                           (iteration / name).string());

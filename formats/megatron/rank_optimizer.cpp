@@ -2,6 +2,7 @@
 #include "formats/megatron/rank_optimizer.hpp"
 
 #include "formats/megatron/buffers.hpp"
+#include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 
@@ -45,8 +46,6 @@ torch::StoredTensor tensor_in(const torch::Archive& archive, Value value, const 
         throw failure("{}: its elements cannot be moved as they are", what);
     return *found;
 }
-
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 /// Reads one optimizer's state of model_optim_rng.pt.
 class PlainReader {

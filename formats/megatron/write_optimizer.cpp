@@ -3,6 +3,7 @@
 #include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/rank_writer.hpp"
 #include "formats/megatron/stage_buffers.hpp"
+#include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 
@@ -18,8 +19,6 @@ using torch::Entry;
 using torch::Value;
 
 using Parameters = std::vector<const RankParameter*>;
-
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 bool of_experts(const RankParameter& parameter) { return parameter.name.find("mlp.experts.") != std::string::npos; }
 

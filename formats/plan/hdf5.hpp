@@ -69,6 +69,7 @@ public:
     std::string attribute_text(const char* name) const;
     std::uint64_t attribute_number(const char* name) const;
     double attribute_real(const char* name) const;
+    bool has_attribute(const char* name) const;
     bool has_group(const char* name) const;
 
     std::vector<std::string> texts(const char* name) const;

@@ -116,6 +116,8 @@ double Reader::attribute_real(const char* name) const {
     return number;
 }
 
+bool Reader::has_attribute(const char* name) const { return H5Aexists(file_.get(), name) > 0; }
+
 bool Reader::has_group(const char* name) const {
     return is_plain_path(file_.get(), name) && Group{H5Gopen2(file_.get(), name, H5P_DEFAULT)};
 }

@@ -9,6 +9,7 @@
 #include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -132,6 +133,13 @@ int count_of(const toml::node& value, std::string_view key, std::string_view fil
     return static_cast<int>(*count);
 }
 
+std::uint64_t iteration_of(const toml::node& value, std::string_view key, std::string_view file) {
+    const auto iteration = value.value_exact<std::int64_t>();
+    if (!iteration || *iteration < 0)
+        throw mistake(file, value.source().begin.line, "{}: a whole number that is not negative was expected", key);
+    return static_cast<std::uint64_t>(*iteration);
+}
+
 std::string text_of(const toml::node& value, std::string_view key, std::string_view file) {
     const auto text = value.value_exact<std::string>();
     if (!text) throw mistake(file, value.source().begin.line, "{}: text was expected", key);
@@ -142,6 +150,24 @@ bool truth_of(const toml::node& value, std::string_view key, std::string_view fi
     const auto truth = value.value_exact<bool>();
     if (!truth) throw mistake(file, value.source().begin.line, "{}: true or false was expected", key);
     return *truth;
+}
+
+// Different numbers from 0, ascending.
+std::vector<int> numbers_of(const toml::node& value, std::string_view key, std::string_view file) {
+    const auto refuse = [&] {
+        return mistake(file, value.source().begin.line, "{}: a list of devices such as [0, 5] was expected", key);
+    };
+    const toml::array* list = value.as_array();
+    if (!list) throw refuse();
+    std::vector<int> numbers;
+    for (const toml::node& entry : *list) {
+        const auto number = entry.value_exact<std::int64_t>();
+        if (!number || *number < 0 || *number >= most_gpus) throw refuse();
+        numbers.push_back(static_cast<int>(*number));
+    }
+    std::ranges::sort(numbers);
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    return numbers;
 }
 
 double size_of(const toml::node& value, std::string_view key, std::string_view file) {
@@ -169,14 +195,18 @@ void set(Host& host, std::string_view key, const toml::node& value, std::string_
         host.rails = count_of(value, key, file);
     else if (key == "device_memory")
         host.device_memory = size_of(value, key, file);
+    else if (key == "iteration")
+        host.iteration = iteration_of(value, key, file);
     else if (key == "lost")
         host.lost = truth_of(value, key, file);
+    else if (key == "lost_devices")
+        host.lost_devices = numbers_of(value, key, file);
     else if (key == "spare")
         host.spare = truth_of(value, key, file);
     else
         throw mistake(file, value.source().begin.line,
                       "unknown key '{}'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_copy, "
-                      "device_link, device_memory, lost and spare are known",
+                      "device_link, device_memory, iteration, lost, lost_devices and spare are known",
                       key);
 }
 
@@ -195,6 +225,9 @@ std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
             if (!table) throw mistake(file, line, "hosts: a table was expected");
             Host host;
             for (const auto& [name, field] : *table) set(host, name, field, file);
+            if (!host.lost_devices.empty() && host.lost_devices.back() >= host.gpus)
+                throw mistake(file, line, "lost_devices: host '{}' has no device {}, its devices are 0 to {}",
+                              host.name, host.lost_devices.back(), host.gpus - 1);
             if (host.name.find_first_of("[,") == host.name.npos) {
                 hosts.add(std::move(host), line);
                 continue;

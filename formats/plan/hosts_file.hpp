@@ -15,10 +15,10 @@ std::vector<Host> read_hosts(std::string_view argument);
 
 /// The hosts of a file's `text`. It is either TOML, one `[[hosts]]` table each with `name` ("n[0-7]" is eight hosts),
 /// `gpus` (1 when left out), the rates `nic`, `disk_read`, `disk_write`, `memory` (bytes per second, or text such as
-/// "25 GB/s"), `device_memory` (bytes, or text such as "80GB"), `switch`, `rails`, `lost` and `spare`; or a hostfile as
-/// mpirun reads it, one host a line: "node0 slots=8", "node0:8" or "node0". Throws Error (usage) "FILE:LINE: ..." for
-/// anything else, for a host named twice, when there is no host, and for a rate that cannot be right. What `tpx profile
-/// hardware` keeps under [measured] is passed over.
+/// "25 GB/s"), `device_memory` (bytes, or text such as "80GB"), `switch`, `rails`, `lost`, `lost_devices` (numbers from
+/// 0) and `spare`; or a hostfile as mpirun reads it, one host a line: "node0 slots=8", "node0:8" or "node0". Throws
+/// Error (usage) "FILE:LINE: ..." for anything else, for a host named twice, when there is no host, and for a rate that
+/// cannot be right. What `tpx profile hardware` keeps under [measured] is passed over.
 std::vector<Host> parse_hosts(std::string_view text, std::string_view file);
 
 /// Whether `text` is TOML: by the name of its file, or by its first line that is no comment.

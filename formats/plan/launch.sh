@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts the ranks of @LAYOUT@ where tpx plan placed them, @RANKS@ on @NODES@ hosts:
+# Starts the ranks of @LAYOUT@ where tpx plan placed them, @RANKS@ on @HOSTS@ hosts:
 #     sh FILE torchrun [OPTIONS] -- SCRIPT [ARGS]    on every host
 #     sh FILE srun     [OPTIONS] -- PROGRAM [ARGS]   once, in the Slurm job
 #     sh FILE mpirun   [OPTIONS] -- PROGRAM [ARGS]   once, with Open MPI
@@ -13,7 +13,8 @@ ranks=@RANKS@
 nodes=@NODES@
 master=@MASTER@
 
-# HOST FIRST-RANK RANKS DEVICES
+# HOST FIRST-RANK RANKS DEVICES, a line for each block of consecutive ranks. Blocks of one host are nodes of their own to
+# torchrun, and LOCAL_RANK counts the ranks of a block.
 table() {
     cat <<'END'
 @TABLE@
@@ -41,7 +42,32 @@ END
     return 1
 }
 
-# Finds the line of the machine that this script runs on.
+# find_line N: sets node, host, first, count and devices to line N of the table, counted from 0.
+find_line() {
+    node=0
+    while read -r host first count devices; do
+        if [ "$node" -eq "$1" ]; then return 0; fi
+        node=$((node + 1))
+    done <<END
+$(table)
+END
+    return 1
+}
+
+# Sets before to the ranks of the host that are in lines before that of find_host.
+count_before() {
+    before=0
+    line=0
+    while read -r each _ times _; do
+        [ "$line" -lt "$node" ] || break
+        if [ "$each" = "$host" ]; then before=$((before + times)); fi
+        line=$((line + 1))
+    done <<END
+$(table)
+END
+}
+
+# Finds the first line of the machine that this script runs on.
 find_this_host() {
     name=${TPX_HOST:-${SLURMD_NODENAME:-$(hostname)}}
     find_host name "$name" || { [ -z "${TPX_HOST-}" ] && find_host short "$name"; }
@@ -84,13 +110,54 @@ start_rank() {
     if find_this_host; then actual=$host; else actual=unknown; fi
     find_host rank "$1" || fail "rank $1 is not one of the $ranks ranks"
     [ "$actual" = unknown ] || [ "$actual" = "$host" ] || fail "started rank $1 on $actual; expected it on $host"
-    if [ "$3" -ne "$ranks" ] || [ "$2" -ne $(($1 - first)) ]; then
-        fail "started rank $1 of $3 as local rank $2; expected rank $1 of $ranks as local rank $(($1 - first)) on $host"
+    count_before
+    local=$(($1 - first + before))
+    if [ "$3" -ne "$ranks" ] || [ "$2" -ne "$local" ]; then
+        fail "started rank $1 of $3 as local rank $2; expected rank $1 of $ranks as local rank $local on $host"
     fi
     order_devices
-    export RANK="$1" WORLD_SIZE="$ranks" LOCAL_RANK="$2" LOCAL_WORLD_SIZE="$count"
+    export RANK="$1" WORLD_SIZE="$ranks" LOCAL_RANK="$(($1 - first))" LOCAL_WORLD_SIZE="$count"
     shift 3
     exec "$@"
+}
+
+# start_torchrun OPTIONS...: starts the block that find_host found, of this host.
+start_torchrun() {
+    order_devices
+    exec torchrun --nnodes="$nodes" --node-rank="$node" --nproc-per-node="$count" --master-addr="$MASTER_ADDR" \
+        --master-port="$MASTER_PORT" "$@"
+}
+
+# start_all_torchruns OPTIONS...: starts all blocks of this host, waits for them, and exits with the status of the first
+# one that fails, after ending the others.
+start_all_torchruns() {
+    this=$host
+    pids=
+    block=0
+    for of in $(table | cut -d' ' -f1); do
+        if [ "$of" = "$this" ]; then
+            find_line "$block"
+            (start_torchrun "$@") &
+            pids="$pids $!"
+        fi
+        block=$((block + 1))
+    done
+    # shellcheck disable=SC2086 # one word for each process
+    trap 'kill $pids 2>/dev/null || true' TERM INT
+    status=0
+    left=$pids
+    while [ -n "$left" ] && [ "$status" -eq 0 ]; do
+        sleep 1 # ended processes are gone after it
+        running=
+        for pid in $left; do
+            if kill -0 "$pid" 2>/dev/null; then running="$running $pid"; else wait "$pid" || status=$?; fi
+        done
+        left=$running
+    done
+    # shellcheck disable=SC2086
+    [ "$status" -eq 0 ] || kill $left 2>/dev/null || true
+    wait
+    exit "$status"
 }
 
 MASTER_ADDR=${MASTER_ADDR:-$master}
@@ -129,9 +196,8 @@ case $mode in
             echo "$0: no rank runs on $host" >&2
             exit 0
         fi
-        order_devices
-        exec torchrun --nnodes="$nodes" --node-rank="$node" --nproc-per-node="$count" --master-addr="$MASTER_ADDR" \
-            --master-port="$MASTER_PORT" "$@"
+        if [ "$(table | cut -d' ' -f1 | grep -cxF -e "$host")" -gt 1 ]; then start_all_torchruns "$@"; fi
+        start_torchrun "$@"
         ;;
     srun)
         open_host_list

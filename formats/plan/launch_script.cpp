@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -44,10 +45,13 @@ std::string table(std::span<const Host> hosts, const Placement& placement) {
 
 std::string launch_script(std::span<const Host> hosts, const Placement& placement, std::string_view layout) {
     const std::size_t nodes = placement.blocks.size();
+    std::set<std::uint32_t> used;
+    for (const Block& block : placement.blocks) used.insert(block.host);
     const std::pair<std::string_view, std::string> values[] = {
         {"@RANKS@", fmt::format("{}", placement.devices.size())},
         {"@LAYOUT@", std::string{layout}},
         {"@NODES@", fmt::format("{}", nodes)},
+        {"@HOSTS@", fmt::format("{}", used.size())},
         {"@MASTER@", hosts[placement.blocks.front().host].name},
         {"@TABLE@\n", table(hosts, placement)},
     };

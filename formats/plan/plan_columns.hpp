@@ -82,6 +82,13 @@ void for_each_host_column(Tables& tables, Visit&& visit) {
     visit("sending/disks", tables.sending_disks);
 }
 
+/// The same for the columns that tell which iteration each source holds; older files lack them.
+template <class Tables, class Visit>
+void for_each_source_column(Tables& tables, Visit&& visit) {
+    visit("sources/host", tables.sources.host);
+    visit("sources/iteration", tables.sources.iteration);
+}
+
 /// The same for single numbers, which are attributes of the root.
 template <class Tables, class Visit>
 void for_each_host_number(Tables& tables, Visit&& visit) {

@@ -69,6 +69,13 @@ void write_tables(hdf5::Writer& file, const PlanTables& tables) {
         file.attribute("state", tables.hosts->state);
         for_each_host_number(*tables.hosts, [&](const char* name, auto number) { file.attribute(name, number); });
         for_each_host_column(*tables.hosts, write);
+        for_each_source_column(*tables.hosts, write);
+        if (tables.hosts->group > 1) file.attribute("group", tables.hosts->group);
+        if (!tables.hosts->group_prices.empty()) {
+            file.attribute("group_bound", tables.hosts->group_bound);
+            write("tp_groups/price", tables.hosts->group_prices);
+        }
+        if (!tables.hosts->lost_devices.empty()) write("lost/device", tables.hosts->lost_devices);
     }
 }
 
@@ -94,6 +101,13 @@ HostTables read_hosts(const hdf5::Reader& file) {
     tables.state = file.attribute_text("state");
     for_each_host_number(tables, NumberReader{file});
     for_each_host_column(tables, ColumnReader{file});
+    if (file.has_group("sources")) for_each_source_column(tables, ColumnReader{file});
+    if (file.has_attribute("group")) tables.group = file.attribute_number("group");
+    if (file.has_group("tp_groups")) {
+        tables.group_bound = file.attribute_number("group_bound");
+        ColumnReader{file}("tp_groups/price", tables.group_prices);
+    }
+    if (file.has_group("lost")) ColumnReader{file}("lost/device", tables.lost_devices);
     return tables;
 }
 

@@ -54,6 +54,11 @@ void put_hosts(const Change& plan, HostTables& tables) {
     fill(to.lost, plan.hosts, [](const Host& h) { return h.lost; });
     fill(to.spare, plan.hosts, [](const Host& h) { return h.spare; });
     to.price = plan.placement.host_prices;
+    const std::vector<std::int32_t> firsts = first_devices(plan.hosts);
+    for (std::size_t h = 0; h < plan.hosts.size(); ++h) {
+        for (int device : plan.hosts[h].lost_devices)
+            tables.lost_devices.push_back(static_cast<std::uint32_t>(firsts[h] + device));
+    }
     fill(tables.loads.disk_read, plan.relocation.hosts, [](const Load& l) { return l.disk_read; });
     fill(tables.loads.disk_write, plan.relocation.hosts, [](const Load& l) { return l.disk_write; });
     fill(tables.loads.nic_in, plan.relocation.hosts, [](const Load& l) { return l.nic_in; });
@@ -79,6 +84,12 @@ void get_hosts(const HostTables& tables, Change& plan) {
             {loads.disk_read[h], loads.disk_write[h], loads.nic_in[h], loads.nic_out[h], loads.memory[h]});
     }
     plan.placement.host_prices = from.price;
+    const std::vector<std::int32_t> firsts = first_devices(plan.hosts);
+    for (std::uint32_t lost : tables.lost_devices) {
+        const auto device = static_cast<std::int32_t>(lost);
+        const auto host = std::ranges::upper_bound(firsts, device) - firsts.begin() - 1;
+        plan.hosts[static_cast<std::size_t>(host)].lost_devices.push_back(device - firsts[host]);
+    }
 }
 
 void put_parcels(const Parcels& parcels, HostTables& tables) {
@@ -112,8 +123,11 @@ void get_parcels(const HostTables& tables, Parcels& parcels) {
 
 void put_placement(const Placement& placement, HostTables& tables) {
     tables.new_devices = placement.devices;
-    tables.pinned = placement.pinned;
+    tables.pinned = static_cast<std::uint64_t>(placement.placed_for);
+    tables.group = static_cast<std::uint64_t>(placement.group);
     tables.crossing = placement.crossing;
+    tables.group_bound = placement.group_bound;
+    tables.group_prices = placement.group_prices;
     auto& to = tables.blocks;
     fill(to.begin, placement.blocks, [](const Block& b) { return b.begin; });
     fill(to.end, placement.blocks, [](const Block& b) { return b.end; });
@@ -123,8 +137,11 @@ void put_placement(const Placement& placement, HostTables& tables) {
 
 void get_placement(const HostTables& tables, Placement& placement) {
     placement.devices = tables.new_devices;
-    placement.pinned = tables.pinned != 0;
+    placement.placed_for = static_cast<PlacedFor>(tables.pinned);
+    placement.group = static_cast<int>(tables.group);
     placement.crossing = tables.crossing;
+    placement.group_bound = tables.group_bound;
+    placement.group_prices = tables.group_prices;
     const auto& from = tables.blocks;
     for (std::size_t b = 0; b < from.begin.size(); ++b)
         placement.blocks.push_back({static_cast<std::int32_t>(from.begin[b]), static_cast<std::int32_t>(from.end[b]),
@@ -176,6 +193,19 @@ void get_relocation(const HostTables& tables, Relocation& relocation) {
     relocation.staging = tables.loads.staging;
     relocation.bound = tables.bound;
     relocation.sending = {tables.sending_hosts, tables.sending_disks, tables.sending_bytes, tables.sending_seconds};
+}
+
+void put_sources(const std::vector<StateSource>& sources, HostTables& tables) {
+    for (const StateSource& source : sources) {
+        if (!source.iteration) continue;
+        tables.sources.host.push_back(source.host);
+        tables.sources.iteration.push_back(*source.iteration);
+    }
+}
+
+void get_sources(const HostTables& tables, std::vector<StateSource>& sources) {
+    for (std::size_t i = 0; i < tables.sources.host.size(); ++i)
+        sources.push_back({tables.sources.host[i], tables.sources.iteration[i]});
 }
 
 }  // namespace
@@ -234,6 +264,7 @@ HostTables to_tables(const Change& plan, const ModelState* model) {
     put_parcels(plan.parcels, tables);
     put_placement(plan.placement, tables);
     put_relocation(plan.relocation, tables);
+    put_sources(plan.sources, tables);
     for (std::size_t r = 0; r < tables.roles.name.size(); ++r)
         tables.roles.dtype.emplace_back(model && r < model->roles.size() ? name(model->roles[r].dtype) : "");
     return tables;
@@ -250,6 +281,7 @@ Change from_tables(const HostTables& tables) {
     get_parcels(tables, plan.parcels);
     get_placement(tables, plan.placement);
     get_relocation(tables, plan.relocation);
+    get_sources(tables, plan.sources);
     return plan;
 }
 

@@ -27,7 +27,7 @@ void add(Fingerprint& print, const ModelState& model) {
 
 void add(Fingerprint& print, const Change& plan) {
     print.add(static_cast<std::uint64_t>(plan.state));
-    print.add(plan.placement.pinned);
+    print.add(!plan.placement.is_proven());
     print.add(plan.relocation.window);
     print.add(plan.hosts.size());
     for (const Host& host : plan.hosts) {
@@ -38,6 +38,10 @@ void add(Fingerprint& print, const Change& plan) {
         for (int number : {host.gpus, host.rails, int{host.lost}, int{host.spare}})
             print.add(static_cast<std::uint64_t>(number));
     }
+    const std::vector<std::int32_t> firsts = first_devices(plan.hosts);
+    for (std::size_t h = 0; h < plan.hosts.size(); ++h) {
+        for (int device : plan.hosts[h].lost_devices) print.add(static_cast<std::uint64_t>(firsts[h] + device));
+    }
     print.add(plan.old_ranks.size());
     for (const Seat& seat : plan.old_ranks) {
         print.add(static_cast<std::uint64_t>(seat.host));
@@ -46,6 +50,12 @@ void add(Fingerprint& print, const Change& plan) {
     print.add(plan.placement.devices.size());
     for (const std::string& role : plan.parcels.roles) print.add(role);
     for (const std::string& tensor : plan.parcels.tensors) print.add(tensor);
+    // Plans without known iterations keep the digest that they had before iterations were recorded.
+    for (const StateSource& source : plan.sources) {
+        if (!source.iteration) continue;
+        print.add(std::uint64_t{source.host});
+        print.add(*source.iteration);
+    }
 }
 
 void add(Fingerprint& print, std::span<const FileEntry> files) {

@@ -2,11 +2,11 @@
 #include "formats/profile/hardware_file.hpp"
 
 #include "formats/plan/host_names.hpp"
+#include "formats/toml_text.hpp"
 #include "lib/core/units.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 
@@ -14,14 +14,6 @@ namespace tpx::formats {
 namespace {
 
 constexpr std::size_t few_hosts = 16;
-
-// A name comes from the system: a TOML string that reads as it. JSON's are such, but for the one character that it
-// leaves as it is.
-std::string toml_string(std::string_view text) {
-    std::string out = nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    for (std::size_t at = 0; (at = out.find('\x7f', at)) != out.npos;) out.replace(at, 1, "\\u007f");
-    return out;
-}
 
 bool is_measured(const Measured& measured, const FigureRange& range) {
     return range.has(measured.median) && std::isfinite(measured.spread);

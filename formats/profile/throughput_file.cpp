@@ -140,19 +140,6 @@ void read_deviations(const Values& values, const toml::table& table, ThroughputM
     values.read(table, "deviations", section);
 }
 
-// A TOML string that reads as `text`.
-std::string toml_string(std::string_view text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') out += '\\';
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-            out += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
-        else
-            out += c;
-    }
-    return out + "\"";
-}
-
 }  // namespace
 
 Belief belief_before(const ThroughputModel& model) {

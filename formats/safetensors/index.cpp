@@ -123,6 +123,7 @@ WeightMap parse_index(std::string_view json) {
     IndexSax sax;
     sax.parse(json);
     if (!sax.map_seen) throw failure("no weight_map");
+    if (sax.tensors.empty()) throw failure("weight_map lists no tensor");
     WeightMap map;
     map.total_size = sax.total_size;
     for (auto& [path, names] : sax.tensors) {

@@ -11,8 +11,8 @@
 namespace tpx::torch {
 namespace {
 
-constexpr std::uint64_t alignment = 64;
-constexpr std::string_view version = "3\n";
+constexpr std::uint64_t storage_alignment = 64;
+constexpr std::string_view archive_version = "3\n";
 
 void write_dimensions(PickleWriter& pickle, const Shape& dimensions) {
     if (dimensions.empty()) return pickle.empty_tuple();
@@ -76,8 +76,8 @@ TensorFrame frame_tensor(DType dtype, const Shape& shape) {
     ZipWriter zip;
     zip.add("data.pkl", tensor_pickle(dtype, shape, static_cast<std::uint64_t>(elements), frame.payload));
     zip.add("byteorder", "little");
-    zip.add_hole("data/0", frame.payload, alignment);
-    zip.add("version", version);
+    zip.add_hole("data/0", frame.payload, storage_alignment);
+    zip.add("version", archive_version);
     zip.finish();
     frame.prefix = zip.runs()[0];
     frame.suffix = zip.runs()[1];
@@ -95,17 +95,17 @@ ZipWriter lay_out(Value root, const Holes& holes, const Contents& given, const A
     for (const StorageId& id : distinct_storages(root)) {
         const std::string name = fmt::format("data/{}", id.key);
         if (const auto hole = holes.find(id.key); hole != holes.end()) {
-            zip.add_hole(name, hole->second, alignment);
+            zip.add_hole(name, hole->second, storage_alignment);
             continue;
         }
         if (const auto content = given.find(id.key); content != given.end()) {
-            zip.add(name, content->second, alignment);
+            zip.add(name, content->second, storage_alignment);
             continue;
         }
         if (storages == nullptr) throw failure("the object holds tensors, whose storages are not given");
-        zip.add(name, storages->storage(id.key), alignment);
+        zip.add(name, storages->storage(id.key), storage_alignment);
     }
-    zip.add("version", version);
+    zip.add("version", archive_version);
     zip.finish();
     return zip;
 }

@@ -12,14 +12,14 @@
 namespace tpx::torch {
 namespace {
 
-constexpr std::size_t alignment = alignof(std::uint64_t);
+constexpr std::size_t value_alignment = alignof(std::uint64_t);
 constexpr std::size_t smallest_chunk = std::size_t{1} << 10;
 constexpr std::size_t largest_chunk = std::size_t{1} << 20;
 
 }  // namespace
 
 void* Document::allocate_bytes(std::size_t bytes) {
-    bytes = (bytes + alignment - 1) / alignment * alignment;
+    bytes = (bytes + value_alignment - 1) / value_alignment * value_alignment;
     if (bytes > left_) {
         // Chunks grow with the document, so that a small one stays small.
         const std::size_t size = std::max(bytes, std::clamp(memory_, smallest_chunk, largest_chunk));
@@ -38,7 +38,7 @@ void* Document::allocate_bytes(std::size_t bytes) {
 
 template <class T>
 T* Document::allocate(std::size_t count) {
-    static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= alignment);
+    static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= value_alignment);
     auto* const array = static_cast<T*>(allocate_bytes(count * sizeof(T)));
     std::uninitialized_value_construct_n(array, count);
     return array;

@@ -6,7 +6,9 @@
 #include "formats/torch/training.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/units.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -33,6 +35,7 @@ public:
         if (volume(tensor.shape) == 0) return;
         Piece piece{.tensor = number, .offset = tensor.offset, .box = whole(tensor.shape), .rank = 0};
         piece.strides = tensor.strides;
+        check_repeated(tensor);
         const std::vector<Filter> filters = filters_of(tensor);
         if (!filters.empty()) {
             piece.file = file_of(tensor, filters);
@@ -42,6 +45,17 @@ public:
     }
 
 private:
+    /// An expanded tensor, with strides of 0, may have any number of elements, which would be read one by one.
+    void check_repeated(const torch::StoredTensor& tensor) {
+        constexpr double always = 1 << 30, for_each_byte = 64;
+        const auto stored = static_cast<double>(archive_.find_storage(tensor.storage)->bytes);
+        const double bytes = static_cast<double>(volume(tensor.shape)) * itemsize(tensor.dtype);
+        repeated_ += std::max(0.0, bytes - stored);
+        if (repeated_ > always + for_each_byte * static_cast<double>(catalogue_.files[0].size))
+            throw failure("{} of elements repeat {} in storage (strides {}); save its unexpanded form or its clone()",
+                          format_bytes(bytes), format_bytes(stored), to_string(tensor.strides));
+    }
+
     static std::uint32_t part_of(DType dtype) {
         return static_cast<std::uint32_t>(is_complex(dtype) ? itemsize(dtype) / 2 : itemsize(dtype));
     }
@@ -87,6 +101,7 @@ private:
     const torch::Archive& archive_;
     Catalogue& catalogue_;
     std::set<std::string> names_;
+    double repeated_ = 0;  ///< bytes of elements that share those in storages with others of their tensor
     std::map<std::tuple<std::string, std::vector<Filter>, std::uint32_t>, std::uint32_t> files_;
 };
 

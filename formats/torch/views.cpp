@@ -10,7 +10,7 @@ namespace tpx::formats {
 namespace {
 
 /// A tensor that is one piece, and the bytes of the file between its first element and behind its last one.
-struct Place {
+struct TensorSpan {
     std::uint32_t tensor = 0;
     std::uint32_t file = 0;
     std::uint64_t begin = 0;
@@ -19,8 +19,8 @@ struct Place {
     const Piece* piece = nullptr;
 };
 
-std::vector<Place> places_of(const Catalogue& catalogue) {
-    std::vector<Place> places;
+std::vector<TensorSpan> spans_of(const Catalogue& catalogue) {
+    std::vector<TensorSpan> spans;
     std::vector<std::uint32_t> pieces(catalogue.tensors.size(), 0);
     for (const Piece& piece : catalogue.pieces) ++pieces[piece.tensor];
     for (const Piece& piece : catalogue.pieces) {
@@ -30,19 +30,19 @@ std::vector<Place> places_of(const Catalogue& catalogue) {
         std::uint64_t last = 0;
         for (int k = 0; k < tensor.shape.size(); ++k)
             last += static_cast<std::uint64_t>((tensor.shape[k] - 1) * piece.strides[k]);
-        places.push_back({.tensor = piece.tensor,
-                          .file = piece.file,
-                          .begin = piece.offset,
-                          .end = piece.offset + (last + 1) * static_cast<std::uint64_t>(size),
-                          .solid = piece.strides == row_major(tensor.shape),
-                          .piece = &piece});
+        spans.push_back({.tensor = piece.tensor,
+                         .file = piece.file,
+                         .begin = piece.offset,
+                         .end = piece.offset + (last + 1) * static_cast<std::uint64_t>(size),
+                         .solid = piece.strides == row_major(tensor.shape),
+                         .piece = &piece});
     }
     // Of those that begin together the longest comes first, and of equal ones the solid one, then the first listed.
-    std::ranges::sort(places, [](const Place& a, const Place& b) {
+    std::ranges::sort(spans, [](const TensorSpan& a, const TensorSpan& b) {
         return std::tuple{a.file, a.begin, b.end, b.solid, a.tensor} <
                std::tuple{b.file, b.begin, a.end, a.solid, b.tensor};
     });
-    return places;
+    return spans;
 }
 
 }  // namespace
@@ -50,22 +50,22 @@ std::vector<Place> places_of(const Catalogue& catalogue) {
 std::map<std::uint32_t, View> find_views(const Checkpoint& checkpoint) {
     const Catalogue& catalogue = checkpoint.catalogue;
     std::map<std::uint32_t, View> views;
-    const std::vector<Place> places = places_of(catalogue);
-    const Place* base = nullptr;
-    for (const Place& place : places) {
-        const Tensor& tensor = catalogue.tensors[place.tensor];
+    const std::vector<TensorSpan> spans = spans_of(catalogue);
+    const TensorSpan* base = nullptr;
+    for (const TensorSpan& span : spans) {
+        const Tensor& tensor = catalogue.tensors[span.tensor];
         const auto size = static_cast<std::uint64_t>(itemsize(tensor.dtype));
-        const bool inside = base != nullptr && base->file == place.file && place.end <= base->end &&
+        const bool inside = base != nullptr && base->file == span.file && span.end <= base->end &&
                             catalogue.tensors[base->tensor].dtype == tensor.dtype &&
-                            (place.begin - base->begin) % size == 0;
+                            (span.begin - base->begin) % size == 0;
         if (inside)
-            views[place.tensor] = {.name = tensor.name,
-                                   .shape = tensor.shape,
-                                   .strides = place.piece->strides,
-                                   .tensor = base->tensor,
-                                   .begin = (place.begin - base->begin) / size};
-        else if (place.solid && (base == nullptr || base->file != place.file || place.end > base->end))
-            base = &place;
+            views[span.tensor] = {.name = tensor.name,
+                                  .shape = tensor.shape,
+                                  .strides = span.piece->strides,
+                                  .tensor = base->tensor,
+                                  .begin = (span.begin - base->begin) / size};
+        else if (span.solid && (base == nullptr || base->file != span.file || span.end > base->end))
+            base = &span;
     }
     return views;
 }

@@ -16,7 +16,7 @@ namespace tpx::formats {
 namespace {
 
 constexpr int most_hosts = 1'000'000;
-constexpr int most_gpus = 4096;
+constexpr int most_host_gpus = 4096;
 constexpr std::string_view standard_kind = "GPU";
 
 int kind_of(Cluster& cluster, std::string_view name) {
@@ -44,7 +44,8 @@ bool add_group(Cluster& cluster, std::string_view word) {
     if (cross == counts.npos) cross = counts.find_first_of("xX"), length = 1;
     if (cross == counts.npos) return false;
     const auto hosts = number(counts.substr(0, cross), "hosts", word, most_hosts);
-    const auto gpus = hosts ? number(counts.substr(cross + length), "GPUs of a host", word, most_gpus) : std::nullopt;
+    const auto gpus =
+        hosts ? number(counts.substr(cross + length), "GPUs of a host", word, most_host_gpus) : std::nullopt;
     if (!hosts || !gpus || colon + 1 == word.size()) return false;
     const std::string_view kind = colon < word.size() ? word.substr(colon + 1) : standard_kind;
     const int index = kind_of(cluster, kind);
@@ -62,9 +63,9 @@ bool add_groups(Cluster& cluster, std::string_view text) {
     return true;
 }
 
-class Reader {
+class ClusterReader {
 public:
-    explicit Reader(std::string_view file) : file_{file} {}
+    explicit ClusterReader(std::string_view file) : file_{file} {}
 
     Cluster read(const toml::table& root) {
         for (const auto& [key, value] : root) {
@@ -107,7 +108,7 @@ private:
             else if (key == "kind")
                 kind = text_of(value, file_);
             else if (key == "gpus")
-                host.gpus = whole_of(value, file_, 0, most_gpus);
+                host.gpus = whole_of(value, file_, 0, most_host_gpus);
             else if (key == "cpus")
                 host.cpus = whole_of(value, file_, 0, 1 << 20);
             else if (key == "memory")
@@ -167,7 +168,7 @@ Cluster read_cluster(const std::string& argument) {
 }
 
 Cluster parse_cluster(std::string_view text, std::string_view file) {
-    return Reader{file}.read(parse_toml_text(text, file));
+    return ClusterReader{file}.read(parse_toml_text(text, file));
 }
 
 }  // namespace tpx::formats

@@ -16,7 +16,7 @@ struct Sizes {
     int layers = 0, hidden = 0, vocabulary = 0;
 };
 
-class Reader {
+class ModelReader {
     template <class Body>
     auto checked(const toml::node& node, Body body) const {
         try {
@@ -27,7 +27,7 @@ class Reader {
     }
 
 public:
-    Reader(std::string_view file, std::span<const Family> families) : file_{file}, families_{families} {}
+    ModelReader(std::string_view file, std::span<const Family> families) : file_{file}, families_{families} {}
 
     ModelBook::Entry entry(const toml::table& table) const {
         ModelBook::Entry entry;
@@ -94,7 +94,7 @@ std::shared_ptr<const JobModel> ModelBook::find(const TraceJob& job) const {
 
 ModelBook parse_models(std::string_view text, std::string_view file, std::span<const Family> families) {
     const toml::table root = parse_toml_text(text, file);
-    const Reader reader{file, families};
+    const ModelReader reader{file, families};
     ModelBook book;
     for (const auto& [key, value] : root) {
         const toml::array* tables = value.as_array();

@@ -10,7 +10,7 @@
 namespace tpx::formats {
 namespace {
 
-constexpr int most_gpus = 1 << 20;
+constexpr int most_job_gpus = 1 << 20;
 
 // Where a kind of trace keeps what all of them have; empty: it has no such column.
 struct Columns {
@@ -24,7 +24,7 @@ TraceJob job_of(const Row& row, const Columns& columns, std::string name) {
     job.model = row.text(columns.model);
     job.plan = row.text(columns.plan);
     if (!columns.arrival.empty()) job.arrival = row.time(columns.arrival);
-    job.gpus = job.least = job.most = row.whole(columns.gpus, 1, most_gpus);
+    job.gpus = job.least = job.most = row.whole(columns.gpus, 1, most_job_gpus);
     if (row.has(columns.priority)) job.priority = row.number(columns.priority, 1e-6, 1e6);
     return job;
 }
@@ -64,7 +64,7 @@ void add_limits(TraceJob& job, const Row& row, const TraceContext& context) {
     set_usual_limits(job, context);
     job.own_limits = row.has("min_gpus") || row.has("max_gpus");
     if (row.has("min_gpus")) job.least = row.whole("min_gpus", 1, job.gpus);
-    if (row.has("max_gpus")) job.most = row.whole("max_gpus", job.gpus, most_gpus);
+    if (row.has("max_gpus")) job.most = row.whole("max_gpus", job.gpus, most_job_gpus);
 }
 
 // What Rubick's artifact calls plans, in the words of tpx-throughput(5).

@@ -51,8 +51,9 @@ const Format& format_of(const Table& table, std::string_view file) {
         if (std::ranges::all_of(format.columns, [&](auto column) { return table.find(column) != Table::npos; }))
             return format;
     throw failure(
-        "{}: no trace that is known; columns arrival and gpus were expected, or those of Rubick, VirtualFlow, Gavel or "
-        "Philly",
+        "{}: unrecognized trace format; known formats: columns arrival and gpus, or those of Rubick, VirtualFlow, "
+        "Gavel "
+        "or Philly; see tpx-trace(5)",
         file);
 }
 

@@ -198,7 +198,7 @@ std::optional<GroupPath> group_path(std::string_view path) {
     // Where a scheduler began is called max_lr by Megatron, initial_lr by torch.
     if (found.key == "max_lr") return GroupPath{found.optimizer, found.group, "initial_lr"};
     const bool skipped = is_among(computation, found.key) && !is_among(identities, found.key);
-    if (skipped || found.key == "step" || found.key == "param_names") return std::nullopt;
+    if (skipped || found.key == "param_names") return std::nullopt;
     return found;
 }
 

@@ -38,7 +38,7 @@ struct GroupPath {
     std::string_view key;
 };
 
-/// What `path` names, if it is an entry of a group; the step, and what says how an optimizer computes, are not.
+/// What `path` names, if it is an entry of a group; entries that say how an optimizer computes do not count.
 std::optional<GroupPath> group_path(std::string_view path);
 
 /// Whether `key` is a setting of a group that is compared parameter by parameter where the parameters are known.

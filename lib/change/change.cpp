@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/change.hpp"
 
+#include "lib/core/error.hpp"
+
 #include <algorithm>
 
 namespace tpx {
@@ -33,6 +35,49 @@ PeakMemory fullest_device(const Change& change) {
     });
 }
 
+Relocation relocated(const Change& change, const ChangeOptions& options, bool in_rounds) {
+    return in_rounds ? relocate(change.parcels, change.hosts, change.old_ranks, change.placement, change.state,
+                                options.may_read, options.window)
+                     : relocate_without_rounds(change.parcels, change.hosts, change.old_ranks, change.placement,
+                                               change.state, options.may_read);
+}
+
+/// Replaces the placement, which has fewest bytes, by the fastest one that is found. What goes through shared storage
+/// file by file takes as long with all placements.
+void choose_fast_placement(Change& change, const ChangeOptions& options) {
+    if (options.stored && change.state == StateIn::shared) return;
+    const auto seconds_of = [&](const Placement& placement) {
+        change.placement = placement;
+        change.relocation = relocated(change, options, false);
+        return prediction_of(change, options.stored).seconds();
+    };
+    const Placement start = change.placement;
+    seconds_of(start);
+    const StateIn state = change.is_mixed() ? StateIn::memory : change.state;
+    change.by_time = place_for_time(change.parcels, change.hosts, change.old_ranks, state, start, seconds_of);
+    change.placement = std::move(change.by_time->placement);
+}
+
+void place_whole_groups(Change& change) {
+    std::optional<GroupPlacement> found =
+        place_groups(change.parcels, change.hosts, change.old_ranks, change.placement);
+    if (!found)
+        throw Error{Exit::usage, "these hosts cannot take {} ranks in whole TP groups of {} (--placement groups)",
+                    change.parcels.new_ranks, change.placement.group};
+    change.placement = std::move(found->placement);
+    change.group_bound = found->bound;
+}
+
+void choose_placement(Change& change, ChangeOptions& options) {
+    if (options.placement) {
+        change.placement = std::move(*options.placement);
+        return;
+    }
+    change.placement = place(change.parcels, change.hosts, change.old_ranks, options.pinned, options.group);
+    if (options.objective == Objective::time) choose_fast_placement(change, options);
+    if (options.placement_class == PlacementClass::groups) place_whole_groups(change);
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> bytes_before(const Parcels& parcels) {
@@ -55,12 +100,15 @@ Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<Seat> o
                   .parcels = std::move(parcels)};
     change.held_before = options.held_before.empty() ? bytes_before(change.parcels) : std::move(options.held_before);
     change.held_after = options.held_after.empty() ? bytes_after(change.parcels) : std::move(options.held_after);
-    change.placement = place(change.parcels, change.hosts, change.old_ranks, options.pinned);
-    change.relocation = options.in_rounds ? relocate(change.parcels, change.hosts, change.old_ranks, change.placement,
-                                                     change.state, options.may_read, options.window)
-                                          : relocate_without_rounds(change.parcels, change.hosts, change.old_ranks,
-                                                                    change.placement, change.state, options.may_read);
+    change.objective = options.objective;
+    choose_placement(change, options);
+    change.relocation = relocated(change, options, options.in_rounds);
     change.prediction = prediction_of(change, options.stored);
+    change.sources = sources_of(
+        change.parcels, change.hosts, change.old_ranks,
+        {.hosts = change.state != StateIn::shared || change.is_mixed(), .storage = change.state == StateIn::shared},
+        options.storage_iteration);
+    require_one_iteration(change.sources, change.hosts);
     if (change.state == StateIn::memory && options.in_rounds) change.peak = fullest_device(change);
     return change;
 }

@@ -3,7 +3,10 @@
 
 #include "lib/change/cost.hpp"
 #include "lib/change/peak_memory.hpp"
+#include "lib/change/place_for_time.hpp"
+#include "lib/change/place_groups.hpp"
 #include "lib/change/relocation.hpp"
+#include "lib/change/state_sources.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -17,17 +20,31 @@ struct StorageBytes {
     std::uint64_t written = 0;
 };
 
+/// What the placement of a change shall be best in; ties in bytes between hosts are always broken by time.
+enum class Objective : std::uint8_t { bytes, time };
+
+/// How new ranks may be placed.
+enum class PlacementClass : std::uint8_t {
+    blocks,  ///< each host gets consecutive ranks, see cut_blocks()
+    groups   ///< each TP group goes to any host, see place_groups()
+};
+
 /// How a change is to be made.
 struct ChangeOptions {
     StateIn state = StateIn::memory;
-    bool pinned = false;                    ///< new ranks are placed on the hosts in order
+    bool pinned = false;                     ///< new ranks are placed on the hosts in order
+    Objective objective = Objective::bytes;  ///< time: only of blocks
+    PlacementClass placement_class = PlacementClass::blocks;
+    int group = 1;                          ///< consecutive ranks that stay on one host; see cut_blocks()
     bool may_read = false;                  ///< what no host holds is read from shared storage
     std::uint64_t window = default_window;  ///< see Relocation
     bool in_rounds = true;  ///< if not, transfers are chosen but not ordered, which takes most of the time, nor is the
                             ///< peak of memory found
-    std::optional<StorageBytes> stored;      ///< given for state that goes through shared storage file by file
-    std::vector<std::uint64_t> held_before;  ///< see Change; empty: bytes_before()
-    std::vector<std::uint64_t> held_after;   ///< see Change; empty: bytes_after()
+    std::optional<StorageBytes> stored;              ///< given for state that goes through shared storage file by file
+    std::optional<Placement> placement;              ///< given; otherwise the best one is chosen
+    std::vector<std::uint64_t> held_before;          ///< see Change; empty: bytes_before()
+    std::vector<std::uint64_t> held_after;           ///< see Change; empty: bytes_after()
+    std::optional<std::uint64_t> storage_iteration;  ///< of the state on shared storage; not given: unknown
 };
 
 /// A change of layout: what is held before and after and by whom, where new ranks run, what moves in which order, what
@@ -43,7 +60,12 @@ struct Change {
     Prediction prediction;
     std::vector<std::uint64_t> held_before;  ///< bytes of each old rank
     std::vector<std::uint64_t> held_after;   ///< bytes of each new rank
-    std::optional<PeakMemory> peak;          ///< of the device with least memory left; for state in device memory
+    Objective objective = Objective::bytes;
+    std::optional<FastPlacement>
+        by_time;  ///< what Objective::time found, if time depends on it; its placement was moved
+    std::optional<std::uint64_t> group_bound;  ///< GroupPlacement::bound, if groups were placed
+    std::optional<PeakMemory> peak;            ///< of the device with least memory left; for state in device memory
+    std::vector<StateSource> sources;          ///< see sources_of(); of a plan that was read, those of known iteration
 
     /// Whether part of the state is in the memory of hosts, the rest on shared storage.
     bool is_mixed() const;
@@ -54,7 +76,8 @@ std::vector<std::uint64_t> bytes_before(const Parcels& parcels);
 /// Bytes that each new rank needs.
 std::vector<std::uint64_t> bytes_after(const Parcels& parcels);
 
-/// Places the new ranks, and chooses and orders the transfers. Throws Error as place() and relocate() do.
+/// Places the new ranks, and chooses and orders the transfers. Throws Error as place(), relocate() and
+/// require_one_iteration() do, and (usage) if groups shall be placed that do not fit on the hosts whole.
 Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<Seat> old_ranks, ChangeOptions options);
 
 }  // namespace tpx

@@ -18,7 +18,7 @@ struct Resource {
 
     double rate_of(const Host& host) const {
         const double one = (host.*rate).value_or(standard == nullptr ? 0 : default_rates.*standard);
-        return one * (each_device ? std::max(host.gpus, 1) : 1);
+        return one * (each_device ? std::max(free_devices(host), 1) : 1);
     }
     bool is_known(const Host& host) const { return (host.*rate).has_value(); }
 };

@@ -19,13 +19,13 @@ struct Fan {
         std::vector<std::int32_t> holders;  ///< that have the bytes in memory, or read them for themselves too
         std::vector<std::int32_t> readers;  ///< holders that read them only to send them
         std::vector<std::int32_t> needers;  ///< none of them a holder
-        std::vector<Share> first;           ///< one copy, by holders; only where there are any
-        std::vector<Share> rest;            ///< all other copies for needers but the one that enters the group
+        std::vector<SenderShare> first;     ///< one copy, by holders; only where there are any
+        std::vector<SenderShare> rest;      ///< all other copies for needers but the one that enters the group
     };
     std::uint64_t bytes = 0;
     std::vector<Group> groups;
-    std::vector<Share> entry;    ///< one copy that enters a group without holders
-    std::vector<Share> entries;  ///< all others that do
+    std::vector<SenderShare> entry;    ///< one copy that enters a group without holders
+    std::vector<SenderShare> entries;  ///< all others that do
 };
 
 /// The fan of `bytes`, with nothing shared out yet. `group_of` gives the switch group of each host.
@@ -40,7 +40,7 @@ struct Senders {
 };
 
 /// Gets a demand: who may send, how many copies, and where the shares belong.
-using DemandVisitor = std::function<void(Senders senders, std::uint64_t copies, std::vector<Share>& shares)>;
+using DemandVisitor = std::function<void(Senders senders, std::uint64_t copies, std::vector<SenderShare>& shares)>;
 
 /// Tells `visit` of all demands of `fan`. There is a way to fan out whatever shares are chosen.
 void for_each_demand(Fan& fan, const DemandVisitor& visit);

@@ -20,6 +20,12 @@ std::vector<Host> uniform_hosts(int count, int gpus) {
     return hosts;
 }
 
+bool is_lost(const Host& host, int device) {
+    return host.lost || std::ranges::binary_search(host.lost_devices, device);
+}
+
+int free_devices(const Host& host) { return host.lost ? 0 : host.gpus - static_cast<int>(host.lost_devices.size()); }
+
 void fill_rates(std::vector<Host>& hosts, std::span<const Host> known) {
     if (known.empty()) return;
     for (Host& host : hosts) {

@@ -22,9 +22,17 @@ struct Host {
     std::optional<double> device_memory;  ///< bytes that a device can hold; not given: enough
     std::string switch_group;             ///< hosts of one group reach each other without an uplink; empty: not known
     int rails = 1;                        ///< NICs that `nic` is the sum of: device k sends through rail k mod rails
-    bool lost = false;                    ///< it holds nothing any more and takes no rank
-    bool spare = false;                   ///< it takes ranks only when the other hosts cannot take them all
+    std::optional<std::uint64_t> iteration;  ///< of the state that it holds; not given: unknown
+    bool lost = false;                       ///< it holds nothing any more and takes no rank
+    bool spare = false;                      ///< it takes ranks only when the other hosts cannot take them all
+    std::vector<int> lost_devices;           ///< of the host, ascending: they hold nothing any more and take no rank
 };
+
+/// Whether device `device` of `host`, counted from 0, is lost: on its own or with the host.
+bool is_lost(const Host& host, int device);
+
+/// How many ranks `host` can take: its devices that are not lost.
+int free_devices(const Host& host);
 
 /// What a rate is assumed to be when nobody said: a 200 Gbit/s NIC, one NVMe drive, one copying core.
 struct DefaultRates {

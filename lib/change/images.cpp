@@ -7,9 +7,8 @@ namespace tpx {
 namespace {
 
 void sum_up(std::vector<Amount>& amounts) {
-    std::ranges::sort(amounts, [](const Amount& a, const Amount& b) {
-        return a.needers != b.needers ? a.needers < b.needers : a.holders < b.holders;
-    });
+    const auto key = [](const Amount& amount) { return std::uint64_t{amount.needers} << 32 | amount.holders; };
+    if (!std::ranges::is_sorted(amounts, {}, key)) std::ranges::sort(amounts, {}, key);
     std::size_t count = 0;
     for (const Amount& amount : amounts) {
         if (count != 0 && amounts[count - 1].needers == amount.needers && amounts[count - 1].holders == amount.holders)

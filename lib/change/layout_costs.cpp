@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/layout_costs.hpp"
 
+#include "lib/change/held_bytes.hpp"
 #include "lib/change/seats.hpp"
-#include "lib/change/spread.hpp"
+#include "lib/change/spread_groups.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -53,17 +54,22 @@ std::uint64_t LayoutCosts::kept_at_most(std::span<const std::uint64_t> needed) c
 }
 
 LayoutCosts::Bounds LayoutCosts::bounds(const Layout& to) const {
-    const std::vector<Block> blocks = blocks_in_order(hosts_, to.ranks());
+    const std::vector<Block> blocks = cut_blocks(hosts_, to.ranks(), tp_span(to));
     const Numbers block_of = by_block(blocks, [](const Block&, std::int32_t number) { return number; });
-    const HeldBytes held = held_bytes(model_, to, from_, block_of, blocks.size());
+    HeldBytes held = held_bytes(model_, to, from_, block_of, blocks.size());
     Bounds bounds{std::ranges::max(held.ranks), 0};
-    for (const std::vector<std::uint64_t>& needed : held.groups)
-        bounds.least_crossing += std::accumulate(needed.begin(), needed.end(), std::uint64_t{0}) - kept_at_most(needed);
+    std::ranges::sort(held.groups);  // most blocks need as much as others do
+    for (auto block = held.groups.begin(); block != held.groups.end();) {
+        const auto next = std::find_if(block, held.groups.end(), [&](const auto& other) { return other != *block; });
+        const auto needed = std::accumulate(block->begin(), block->end(), std::uint64_t{0});
+        bounds.least_crossing += static_cast<std::uint64_t>(next - block) * (needed - kept_at_most(*block));
+        block = next;
+    }
     return bounds;
 }
 
 Parcels LayoutCosts::amounts(const Layout& to) const {
-    const std::vector<Block> blocks = blocks_in_order(hosts_, to.ranks());
+    const std::vector<Block> blocks = cut_blocks(hosts_, to.ranks(), tp_span(to));
     const Numbers first_of_block = by_block(blocks, [](const Block& block, std::int32_t) { return block.begin; });
     return spread_groups(model_, from_, to, {first_on_host_, first_of_block});
 }
@@ -94,8 +100,8 @@ std::uint64_t LayoutCosts::least_crossing(const Parcels& amounts) const {
     return sum;
 }
 
-std::uint64_t LayoutCosts::crossing(const Parcels& amounts, bool pinned) const {
-    return place(amounts, hosts_, old_ranks_, pinned).crossing;
+std::uint64_t LayoutCosts::crossing(const Layout& to, const Parcels& amounts, bool pinned) const {
+    return place(amounts, hosts_, old_ranks_, pinned, tp_span(to)).crossing;
 }
 
 }  // namespace tpx

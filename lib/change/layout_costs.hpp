@@ -36,8 +36,8 @@ public:
     /// needs, even if several then are on one.
     std::uint64_t least_crossing(const Parcels& amounts) const;
 
-    /// Placement::crossing of the best placement (`pinned`: of the given order), exactly, given amounts().
-    std::uint64_t crossing(const Parcels& amounts, bool pinned) const;
+    /// Placement::crossing of the best placement (`pinned`: of the given order), exactly, given amounts(to).
+    std::uint64_t crossing(const Layout& to, const Parcels& amounts, bool pinned) const;
 
 private:
     std::uint64_t kept_at_most(std::span<const std::uint64_t> needed) const;

@@ -48,7 +48,7 @@ std::vector<PeakMemory> peak_memory(const Parcels& parcels, std::span<const Host
         const auto host = std::ranges::upper_bound(firsts, number) - firsts.begin() - 1;
         device.host = static_cast<std::uint32_t>(host);
         device.device = number - firsts[static_cast<std::size_t>(host)];
-        const auto gpus = static_cast<std::uint64_t>(std::max(hosts[device.host].gpus, 1));
+        const auto gpus = static_cast<std::uint64_t>(std::max(free_devices(hosts[device.host]), 1));
         device.staging = (relocation.staging[device.host] + gpus - 1) / gpus;
         peaks.push_back(device);
     }

@@ -22,7 +22,7 @@ void check_holders(const Side& side, int ranks) {
     }
 }
 
-void check(const Side& source, const Side& target) {
+void check_tensors(const Side& source, const Side& target) {
     if (source.tensors.size() != target.tensors.size())
         throw failure("the source has {} tensors, the target {}", source.tensors.size(), target.tensors.size());
     for (std::size_t i = 0; i < source.tensors.size(); ++i) {
@@ -151,7 +151,7 @@ void PieceParcels::add_up() {
 
 Parcels collect(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
                 Parcels parcels, std::vector<PieceCell>* cells) {
-    check(source, target);
+    check_tensors(source, target);
     check_holders(source, parcels.old_ranks);
     check_holders(target, parcels.new_ranks);
     if (!roles_of_tensors.empty() && roles_of_tensors.size() != source.tensors.size())

@@ -70,11 +70,11 @@ private:
             numbers.push_back(static_cast<std::uint32_t>(std::ranges::lower_bound(hosts_, host) - hosts_.begin()));
         return numbers;
     }
-    void cut(const std::vector<Share>& shares) {
+    void cut(const std::vector<SenderShare>& shares) {
         std::uint64_t end = 0;
-        for (const Share& share : shares) cuts_.push_back((end += share.bytes) % fan_.bytes);
+        for (const SenderShare& share : shares) cuts_.push_back((end += share.bytes) % fan_.bytes);
     }
-    void count(const std::vector<Share>& shares, std::uint64_t byte, Nodes& copies) const;
+    void count(const std::vector<SenderShare>& shares, std::uint64_t byte, Nodes& copies) const;
     void connect(const Nodes& roots, std::vector<Receiver> receivers, const Nodes& copies);
     std::uint32_t connect_group(const Group& group, const Nodes& copies);
     std::vector<Hop> tree_at(std::uint64_t byte);
@@ -89,10 +89,10 @@ private:
 };
 
 // Adds to `copies` how often each host sends `byte`.
-void RelayTrees::count(const std::vector<Share>& shares, std::uint64_t byte, Nodes& copies) const {
+void RelayTrees::count(const std::vector<SenderShare>& shares, std::uint64_t byte, Nodes& copies) const {
     const auto layers_before = [&](std::uint64_t end) { return end <= byte ? 0 : (end - byte - 1) / fan_.bytes + 1; };
     std::uint64_t begin = 0;
-    for (const Share& share : shares) {
+    for (const SenderShare& share : shares) {
         const std::uint64_t end = begin + share.bytes;
         const auto host = std::ranges::lower_bound(hosts_, static_cast<std::int32_t>(share.host)) - hosts_.begin();
         copies[static_cast<std::size_t>(host)] += static_cast<std::uint32_t>(layers_before(end) - layers_before(begin));

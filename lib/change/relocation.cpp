@@ -6,20 +6,25 @@
 #include "lib/change/whereabouts.hpp"
 #include "lib/core/error.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 namespace tpx {
 namespace {
 
-// "; lost: n1, n2 and 5 more", or nothing.
+// "; lost: n1, n2:3 and 5 more", or nothing.
 std::string lost_hosts(std::span<const Host> hosts) {
-    static constexpr int most = 8;
-    std::string text;
-    int count = 0;
+    static constexpr std::size_t most = 8;
+    std::vector<std::string> names;
     for (const Host& host : hosts) {
-        if (host.lost && ++count <= most) text += fmt::format("{} {}", text.empty() ? "; lost:" : ",", host.name);
+        if (host.lost) names.push_back(host.name);
+        for (int device : host.lost_devices) names.push_back(fmt::format("{}:{}", host.name, device));
     }
-    return count > most ? text + fmt::format(" and {} more", count - most) : text;
+    if (names.empty()) return "";
+    const std::size_t more = names.size() > most ? names.size() - most : 0;
+    names.resize(names.size() - more);
+    return fmt::format("; lost: {}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 class Relocating {
@@ -162,7 +167,7 @@ void Relocating::count(const Transfers& transfers) {
     for (const Transfer& transfer : transfers.direct) count(transfer);
     for (const Stream& stream : transfers.streams) {
         for (const Hop& hop : stream.hops) {
-            for (const ByteRange& range : stream.ranges)
+            for (const ParcelRange& range : stream.ranges)
                 count({range.parcel, hop.from, hop.to, range.begin, range.end, 0, hop.depth > 0});
         }
     }

@@ -4,6 +4,15 @@
 #include "lib/core/error.hpp"
 
 namespace tpx {
+namespace {
+
+/// Whether neither the host nor the device of the seat is lost. What is in the store of a host outlives its devices.
+bool holds_state(std::span<const Host> hosts, std::span<const std::int32_t> firsts, const Seat& seat) {
+    if (seat.host < 0 || hosts[seat.host].lost) return false;
+    return seat.device < 0 || !is_lost(hosts[seat.host], seat.device - firsts[seat.host]);
+}
+
+}  // namespace
 
 std::vector<std::int32_t> seat_hosts(std::span<const Host> hosts, std::span<const Seat> seats, int old_ranks) {
     if (std::ssize(seats) != old_ranks)
@@ -17,14 +26,15 @@ std::vector<std::int32_t> seat_hosts(std::span<const Host> hosts, std::span<cons
             (seat.device < firsts[seat.host] || seat.device >= firsts[seat.host + 1]))
             throw Error{Exit::usage, "old rank {} is on device {}, which is not of host '{}'", on.size(), seat.device,
                         hosts[seat.host].name};
-        on.push_back(seat.host < 0 || hosts[seat.host].lost ? -1 : seat.host);
+        on.push_back(holds_state(hosts, firsts, seat) ? seat.host : -1);
     }
     return on;
 }
 
 std::vector<std::int32_t> seat_devices(std::span<const Host> hosts, std::span<const Seat> seats) {
     std::vector<std::int32_t> on;
-    for (const Seat& seat : seats) on.push_back(seat.host < 0 || hosts[seat.host].lost ? -1 : seat.device);
+    const std::vector<std::int32_t> firsts = first_devices(hosts);
+    for (const Seat& seat : seats) on.push_back(holds_state(hosts, firsts, seat) ? seat.device : -1);
     return on;
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/senders.hpp"
 
+#include "lib/change/demand_groups.hpp"
 #include "lib/solve/max_flow.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 // Within T seconds a NIC sends T * rate bytes, which makes the least T a question of flows: demands with the same
 // senders are one node, which may send to the NICs of holders and relays, and through their disks to those of readers.
@@ -51,18 +51,6 @@ public:
     }
 
 private:
-    // Demands with the same senders.
-    struct Group {
-        std::uint32_t readers;
-        std::uint32_t holders;
-        std::uint32_t relays;
-        std::uint64_t bytes;
-        std::vector<std::uint32_t> demands;
-        std::uint32_t first_arc;  // to its senders: readers, holders, relays
-
-        std::array<std::uint32_t, 3> sets() const { return {readers, holders, relays}; }
-    };
-
     static constexpr std::uint32_t source = 0;
     static constexpr std::uint32_t sink = 1;
     std::uint32_t nic(std::uint32_t host) const { return 2 + host; }
@@ -74,7 +62,6 @@ private:
     bool reads(std::uint32_t host) const { return rates_[host].disk > 0; }
 
     void group();
-    std::optional<std::uint32_t> only_sender(const Demand& demand) const;
     void load(std::uint32_t host, bool reads_it, std::uint64_t bytes);
     void start();
     int fraction_bits() const;
@@ -85,8 +72,8 @@ private:
     void tighten(const MaxFlow& flow);
     bool try_bound(SendingBound bound);
     void complete();
-    std::vector<std::vector<Share>> divide(const MaxFlow& flow) const;
-    std::vector<Share> shares(const MaxFlow& flow, const Group& group) const;
+    std::vector<std::vector<SenderShare>> divide(const MaxFlow& flow) const;
+    std::vector<SenderShare> shares(const MaxFlow& flow, std::size_t group) const;
 
     const RankSets& sets_;
     std::span<const Demand> demands_;
@@ -94,8 +81,10 @@ private:
     std::uint32_t hosts_;
     std::vector<std::uint64_t> nic_load_;   // what only one host can send
     std::vector<std::uint64_t> disk_load_;  // of that, what is read from disk, and what is read besides
-    std::vector<Group> groups_;             // of demands with several senders
-    std::uint64_t total_ = 0;               // bytes of those
+    std::vector<DemandGroup> groups_;
+    std::vector<std::uint32_t> first_arcs_;           // of each group, to its senders: readers, holders, relays
+    std::vector<std::optional<std::uint32_t>> only_;  // of each demand: who alone may send it
+    std::uint64_t total_ = 0;                         // bytes of demands with several senders
     Seconds seconds_ = 0;
     int scale_ = 0;  // flows are in bytes divided by two to this power
     std::uint64_t slack_ = 0;
@@ -103,31 +92,13 @@ private:
 };
 
 void Choice::group() {
-    std::map<std::array<std::uint32_t, 3>, std::uint32_t> numbers;
-    for (std::uint32_t d = 0; d < demands_.size(); ++d) {
-        const Demand& demand = demands_[d];
-        const std::optional<std::uint32_t> only = only_sender(demand);
-        if (only) {
-            load(*only, !sets_[demand.readers].empty(), demand.bytes);
-            continue;
-        }
-        const auto [found, added] = numbers.try_emplace({demand.readers, demand.holders, demand.relays},
-                                                        static_cast<std::uint32_t>(groups_.size()));
-        if (added) groups_.push_back({demand.readers, demand.holders, demand.relays, 0, {}, 0});
-        groups_[found->second].demands.push_back(d);
-        groups_[found->second].bytes += demand.bytes;
-        total_ += demand.bytes;
-    }
-}
-
-// The host that alone may send a demand, if there is one.
-std::optional<std::uint32_t> Choice::only_sender(const Demand& demand) const {
-    std::optional<std::uint32_t> only;
-    for (std::uint32_t set : {demand.readers, demand.holders, demand.relays}) {
-        if (sets_[set].size() > 1 || (only && !sets_[set].empty())) return std::nullopt;
-        if (!sets_[set].empty()) only = static_cast<std::uint32_t>(sets_[set].front());
-    }
-    return only;
+    GroupedDemands grouped = group_demands(sets_, demands_);
+    groups_ = std::move(grouped.groups);
+    only_ = std::move(grouped.only);
+    for (std::size_t d = 0; d < demands_.size(); ++d)
+        if (only_[d]) load(*only_[d], !sets_[demands_[d].readers].empty(), demands_[d].bytes);
+    for (const DemandGroup& group : groups_) total_ += group.bytes;
+    first_arcs_.resize(groups_.size());
 }
 
 void Choice::load(std::uint32_t host, bool reads_it, std::uint64_t bytes) {
@@ -141,9 +112,9 @@ void Choice::start() {
         try_bound({{h}, {}, nic_load_[h], 0});
         if (reads(h)) try_bound({{}, {h}, disk_load_[h], 0});
     }
-    for (const Group& group : groups_) {
+    for (const DemandGroup& group : groups_) {
         SendingBound bound{{}, {}, group.bytes, 0};
-        for (std::uint32_t set : group.sets())
+        for (std::uint32_t set : group.sets)
             bound.hosts.insert(bound.hosts.end(), sets_[set].begin(), sets_[set].end());
         std::ranges::sort(bound.hosts);
         for (std::uint32_t host : bound.hosts) bound.bytes += nic_load_[host];
@@ -178,12 +149,12 @@ MaxFlow Choice::network() {
     for (std::uint32_t h = 0; h < hosts_; ++h) flow.add_arc(disk(h), nic(h), 0);
     for (std::size_t g = 0; g < groups_.size(); ++g) {
         const auto bytes = static_cast<std::int64_t>(groups_[g].bytes << scale_);
-        groups_[g].first_arc = flow.add_arc(source, node(g), bytes) + 1;
-        for (std::int32_t host : sets_[groups_[g].readers]) {
+        first_arcs_[g] = flow.add_arc(source, node(g), bytes) + 1;
+        for (std::int32_t host : sets_[groups_[g].sets[0]]) {
             const auto h = static_cast<std::uint32_t>(host);
             flow.add_arc(node(g), reads(h) ? disk(h) : nic(h), bytes);
         }
-        for (std::uint32_t set : {groups_[g].holders, groups_[g].relays}) {
+        for (std::uint32_t set : {groups_[g].sets[1], groups_[g].sets[2]}) {
             for (std::int32_t host : sets_[set]) flow.add_arc(node(g), nic(static_cast<std::uint32_t>(host)), bytes);
         }
     }
@@ -191,11 +162,11 @@ MaxFlow Choice::network() {
 }
 
 void Choice::allow_relays(MaxFlow& flow, bool allowed) const {
-    for (const Group& group : groups_) {
-        auto arc =
-            group.first_arc + static_cast<std::uint32_t>(sets_[group.readers].size() + sets_[group.holders].size());
-        const auto bytes = static_cast<std::int64_t>(group.bytes << scale_);
-        for (std::size_t i = 0; i < sets_[group.relays].size(); ++i) flow.set_capacity(arc++, allowed ? bytes : 0);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+        const auto [readers, holders, relays] = groups_[g].sets;
+        auto arc = first_arcs_[g] + static_cast<std::uint32_t>(sets_[readers].size() + sets_[holders].size());
+        const auto bytes = static_cast<std::int64_t>(groups_[g].bytes << scale_);
+        for (std::size_t i = 0; i < sets_[relays].size(); ++i) flow.set_capacity(arc++, allowed ? bytes : 0);
     }
 }
 
@@ -249,20 +220,20 @@ void Choice::complete() {
         disks[host] = true;
         bound.bytes += disk_load_[host];
     }
-    for (const Group& group : groups_) {
+    for (const DemandGroup& group : groups_) {
         const auto is_named = [&](std::int32_t host) { return bool{nics[host]}; };
         const bool confined =
-            std::ranges::all_of(sets_[group.readers], [&](std::int32_t host) { return nics[host] || disks[host]; }) &&
-            std::ranges::all_of(sets_[group.holders], is_named) && std::ranges::all_of(sets_[group.relays], is_named);
+            std::ranges::all_of(sets_[group.sets[0]], [&](std::int32_t host) { return nics[host] || disks[host]; }) &&
+            std::ranges::all_of(sets_[group.sets[1]], is_named) && std::ranges::all_of(sets_[group.sets[2]], is_named);
         bound.bytes += confined ? group.bytes : 0;
     }
     try_bound(std::move(bound));
 }
 
-std::vector<Share> Choice::shares(const MaxFlow& flow, const Group& group) const {
-    std::vector<Share> shares;
-    std::uint32_t arc = group.first_arc;
-    for (std::uint32_t set : group.sets()) {
+std::vector<SenderShare> Choice::shares(const MaxFlow& flow, std::size_t group) const {
+    std::vector<SenderShare> shares;
+    std::uint32_t arc = first_arcs_[group];
+    for (std::uint32_t set : groups_[group].sets) {
         for (std::int32_t host : sets_[set]) {
             const auto bytes = static_cast<std::uint64_t>(flow.flow(arc++));
             if (bytes != 0) shares.push_back({static_cast<std::uint32_t>(host), bytes});
@@ -272,16 +243,15 @@ std::vector<Share> Choice::shares(const MaxFlow& flow, const Group& group) const
 }
 
 // The demands of a group take what its senders send one after the other.
-std::vector<std::vector<Share>> Choice::divide(const MaxFlow& flow) const {
-    std::vector<std::vector<Share>> result(demands_.size());
+std::vector<std::vector<SenderShare>> Choice::divide(const MaxFlow& flow) const {
+    std::vector<std::vector<SenderShare>> result(demands_.size());
     for (std::size_t d = 0; d < demands_.size(); ++d) {
-        const std::optional<std::uint32_t> only = only_sender(demands_[d]);
-        if (only) result[d].push_back({*only, demands_[d].bytes});
+        if (only_[d]) result[d].push_back({*only_[d], demands_[d].bytes});
     }
-    for (const Group& group : groups_) {
-        std::vector<Share> sent = shares(flow, group);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+        std::vector<SenderShare> sent = shares(flow, g);
         auto share = sent.begin();
-        for (std::uint32_t d : group.demands) {
+        for (std::uint32_t d : groups_[g].demands) {
             for (std::uint64_t open = demands_[d].bytes; open != 0;) {
                 const std::uint64_t bytes = std::min(open, share->bytes);
                 result[d].push_back({share->host, bytes});

@@ -19,7 +19,7 @@ struct Demand {
 };
 
 /// What one host sends of a demand.
-struct Share {
+struct SenderShare {
     std::uint32_t host = 0;
     std::uint64_t bytes = 0;
 };
@@ -32,7 +32,7 @@ struct SendRate {
 };
 
 struct Sending {
-    std::vector<std::vector<Share>> shares;  ///< of each demand, without empty ones
+    std::vector<std::vector<SenderShare>> shares;  ///< of each demand, without empty ones
     SendingBound bound;
 };
 

@@ -7,7 +7,7 @@
 #include "lib/layout/model.hpp"
 
 #include <functional>
-#include <span>
+#include <vector>
 
 namespace tpx {
 
@@ -39,29 +39,5 @@ void for_each_cell(const ModelState& model, const Layout& from, const Layout& to
 
 /// The bytes that each rank of `layout` holds, all roles.
 std::vector<std::uint64_t> held_bytes(const ModelState& model, const Layout& layout);
-
-/// The group of each old and of each new rank, such as its host; -1: none.
-struct RankGroups {
-    std::span<const std::int32_t> old_ranks;
-    std::span<const std::int32_t> new_ranks;
-};
-
-/// What spread() says, of groups instead of ranks and of all roles together: sets of ranks become sets of their groups,
-/// and a parcel is what the same groups hold and the same groups need. There are far fewer of these where ranks are
-/// many.
-Parcels spread_groups(const ModelState& model, const Layout& from, const Layout& to, const RankGroups& groups);
-
-/// Bytes that the ranks of a layout hold, all roles.
-struct HeldBytes {
-    std::vector<std::uint64_t> ranks;  ///< of each rank
-    /// Of each group, what several of its ranks hold counted once: a number for each stage of another layout, of the
-    /// layers that are there on that stage. The last of them is for what is there on both ends.
-    std::vector<std::vector<std::uint64_t>> groups;
-};
-
-/// What the ranks of `layout` hold, each alone and in the groups of `group_of_rank`, which are less than `groups`. The
-/// stages are those of `other`.
-HeldBytes held_bytes(const ModelState& model, const Layout& layout, const Layout& other,
-                     std::span<const std::int32_t> group_of_rank, std::size_t groups);
 
 }  // namespace tpx

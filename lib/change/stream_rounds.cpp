@@ -27,7 +27,7 @@ std::vector<StreamRounds::Part> StreamRounds::cut(std::span<const Stream> stream
         const std::size_t first = parts.size();
         parts.resize(first + count);
         cut_ranges(std::span{streams[s].ranges}, bytes, count, parcels_,
-                   [&](std::size_t part, const ByteRange& range, std::uint64_t begin, std::uint64_t end) {
+                   [&](std::size_t part, const ParcelRange& range, std::uint64_t begin, std::uint64_t end) {
                        Part& it = parts[first + part];
                        it.ranges.push_back({range.parcel, begin, end});
                        it.bytes += end - begin;
@@ -50,7 +50,7 @@ WaitingBytes StreamRounds::place(std::span<const Stream> streams, std::vector<Tr
         while (!try_place(stream, part.bytes, start)) ++start;
         for (std::size_t i = 0; i < stream.hops.size(); ++i) {
             const Hop& hop = stream.hops[i];
-            for (const ByteRange& range : part.ranges)
+            for (const ParcelRange& range : part.ranges)
                 transfers.push_back(
                     {range.parcel, hop.from, hop.to, range.begin, range.end, rounds_[i], hop.depth > 0});
         }

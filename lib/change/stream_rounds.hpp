@@ -55,7 +55,7 @@ private:
     struct Part {
         std::uint32_t stream = 0;
         std::uint64_t rounds_left = 0;  // from its start to the end of its stream, at least
-        std::vector<ByteRange> ranges;
+        std::vector<ParcelRange> ranges;
         std::uint64_t bytes = 0;
     };
 

@@ -30,8 +30,8 @@ struct Bundle {
         for (; begin < end; ++i) {
             const std::uint64_t first = i == 0 ? 0 : ends[i - 1];
             const Parcel& parcel = all.parcels[parcels[i]];
-            const ByteRange range{parcels[i], parcel.align(begin - first),
-                                  parcel.align(std::min(end, ends[i]) - first)};
+            const ParcelRange range{parcels[i], parcel.align(begin - first),
+                                    parcel.align(std::min(end, ends[i]) - first)};
             if (range.begin < range.end) visit(range);
             begin = ends[i];
         }
@@ -54,7 +54,8 @@ public:
                 single(bundle, *shares++);
                 continue;
             }
-            for_each_demand(*fan, [&](auto&&, auto, std::vector<Share>& chosen) { chosen = std::move(*shares++); });
+            for_each_demand(*fan,
+                            [&](auto&&, auto, std::vector<SenderShare>& chosen) { chosen = std::move(*shares++); });
             for (RelayTree& tree : relay_trees(*fan++)) add(bundle, tree);
         }
         result_.sending = std::move(sending.bound);
@@ -65,7 +66,7 @@ private:
     void bundle();
     std::uint32_t bundle_of(const Parcel& parcel);
     void demand(const Bundle& bundle);
-    void single(const Bundle& bundle, std::span<const Share> shares);
+    void single(const Bundle& bundle, std::span<const SenderShare> shares);
     void send(const Bundle& bundle, const Hop& hop, std::uint64_t begin, std::uint64_t end);
     void add(const Bundle& bundle, RelayTree& tree);
     void read(std::uint32_t parcel, std::span<const std::int32_t> hosts);
@@ -150,17 +151,17 @@ void Choosing::demand(const Bundle& bundle) {
     });
 }
 
-void Choosing::single(const Bundle& bundle, std::span<const Share> shares) {
+void Choosing::single(const Bundle& bundle, std::span<const SenderShare> shares) {
     const auto to = static_cast<std::uint32_t>(sets_[bundle.missing].front());
     std::uint64_t begin = 0;
-    for (const Share& share : shares) {
+    for (const SenderShare& share : shares) {
         send(bundle, {share.host, to, 0}, begin, begin + share.bytes);
         begin += share.bytes;
     }
 }
 
 void Choosing::send(const Bundle& bundle, const Hop& hop, std::uint64_t begin, std::uint64_t end) {
-    bundle.for_each_range(parcels_, begin, end, [&](const ByteRange& range) {
+    bundle.for_each_range(parcels_, begin, end, [&](const ParcelRange& range) {
         result_.direct.push_back({range.parcel, hop.from, hop.to, range.begin, range.end});
     });
 }
@@ -172,7 +173,7 @@ void Choosing::add(const Bundle& bundle, RelayTree& tree) {
     }
     Stream stream{std::move(tree.hops), {}};
     bundle.for_each_range(parcels_, tree.begin, tree.end,
-                          [&](const ByteRange& range) { stream.ranges.push_back(range); });
+                          [&](const ParcelRange& range) { stream.ranges.push_back(range); });
     if (!stream.ranges.empty()) result_.streams.push_back(std::move(stream));
 }
 

@@ -13,7 +13,7 @@
 namespace tpx {
 
 /// Bytes of a parcel.
-struct ByteRange {
+struct ParcelRange {
     std::uint32_t parcel = 0;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -24,11 +24,11 @@ struct ByteRange {
 /// Bytes that some hosts forward: they go along all `hops`, which are sorted by depth.
 struct Stream {
     std::vector<Hop> hops;
-    std::vector<ByteRange> ranges;
+    std::vector<ParcelRange> ranges;
 
     std::uint64_t bytes() const {
         std::uint64_t sum = 0;
-        for (const ByteRange& range : ranges) sum += range.size();
+        for (const ParcelRange& range : ranges) sum += range.size();
         return sum;
     }
 };

@@ -24,4 +24,16 @@ Whereabouts::Whereabouts(const Parcels& parcels, std::span<const Host> hosts, st
     needing = images(parcels.needers, new_hosts);
 }
 
+std::uint64_t crossing_bytes(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                             const Placement& placement) {
+    const Whereabouts where{parcels, hosts, old_ranks, placement};
+    std::uint64_t bytes = 0;
+    for (const Parcel& parcel : parcels.parcels) {
+        for (std::int32_t host : where.needing[parcel.needers]) {
+            if (!std::ranges::binary_search(where.holding[parcel.holders], host)) bytes += parcel.bytes;
+        }
+    }
+    return bytes;
+}
+
 }  // namespace tpx

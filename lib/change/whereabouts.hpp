@@ -21,6 +21,10 @@ struct Whereabouts {
     std::vector<std::int32_t> new_hosts;  ///< the host of each new rank
 };
 
+/// Bytes that hosts need with `placement` and do not hold.
+std::uint64_t crossing_bytes(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                             const Placement& placement);
+
 /// The host of each of `devices`, which are numbered over all hosts.
 std::vector<std::int32_t> hosts_of_devices(std::span<const Host> hosts, std::span<const std::int32_t> devices);
 

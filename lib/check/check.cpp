@@ -3,6 +3,7 @@
 
 #include "lib/check/cells.hpp"
 #include "lib/check/counting.hpp"
+#include "lib/check/layout_text.hpp"
 #include "lib/check/model_needs.hpp"
 #include "lib/check/moving.hpp"
 #include "lib/check/piece_needs.hpp"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <set>
 
 namespace tpx {
 namespace {
@@ -56,12 +58,30 @@ void check_needs(const PlanTables& tables, std::optional<std::size_t> sample, Pl
     result.compared = book.compared();
 }
 
+/// The sources hold state, and that of one iteration.
+void check_iterations(const Facts& facts) {
+    const auto& sources = facts.t.sources;
+    const std::set<std::int32_t> holding{facts.old_host.begin(), facts.old_host.end()};
+    for (std::size_t i = 0; i < sources.host.size(); ++i) {
+        if (sources.iteration[i] != sources.iteration[0])
+            throw failure("sources: iterations {} and {} are mixed", sources.iteration[0], sources.iteration[i]);
+        const bool holds_state = sources.host[i] == storage_host
+                                     ? facts.t.state == "shared"
+                                     : holding.contains(static_cast<std::int32_t>(sources.host[i]));
+        if (!holds_state) throw failure("sources: row {} is of a source that holds no state", i);
+    }
+}
+
 void check_hosts(const PlanTables& tables, std::optional<std::size_t> sample, PlanCheck& result) {
     const HostTables& hosts = *tables.hosts;
+    if (hosts.group != 1 && static_cast<std::int64_t>(hosts.group) != tp_span(read_degrees(tables.to)))
+        throw failure("group: {} ranks are no TP groups of '{}'", hosts.group, tables.to);
+    result.group = hosts.group;
     result.of_ranks = hosts.new_devices.size();
     result.parcels = hosts.parcels.bytes.size();
     check_needs(tables, sample, result);
     const Facts facts{hosts};
+    check_iterations(facts);
     result.placements = check_placing(facts);
     check_transfers(facts);
     check_rounds(facts);
@@ -70,7 +90,8 @@ void check_hosts(const PlanTables& tables, std::optional<std::size_t> sample, Pl
     check_sending(facts);
     result.crossing = hosts.crossing;
     result.seconds = hosts.sending_seconds;
-    result.pinned = hosts.pinned != 0;
+    result.placed_for = hosts.pinned;
+    result.group_bound = hosts.group_bound;
 }
 
 }  // namespace

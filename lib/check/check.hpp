@@ -20,10 +20,12 @@ struct PlanCheck {
     std::uint64_t transfers = 0;   ///< each byte of which was followed to where it was to begin with
     std::uint64_t placements = 0;  ///< pairs of block and host whose prices were compared with bytes
     std::uint64_t crossing =
-        0;                ///< bytes that come into hosts, and no placement compared and no choice of senders has fewer
-    double seconds = 0;   ///< in which no choice of senders can be done; see SendingBound
-    bool pinned = false;  ///< placements were not compared
-    std::string fault;    ///< the first thing that does not hold; empty: everything does
+        0;               ///< bytes that come into hosts, and no placement compared and no choice of senders has fewer
+    double seconds = 0;  ///< in which no choice of senders can be done; see SendingBound
+    std::uint64_t group = 1;        ///< consecutive ranks that blocks keep together where they can
+    std::uint64_t group_bound = 0;  ///< that placements of whole TP groups have at least; only where these were placed
+    std::uint64_t placed_for = 0;   ///< see PlacedFor; placements in blocks were compared for 0 only
+    std::string fault;              ///< the first thing that does not hold; empty: everything does
 
     bool holds() const { return fault.empty(); }
 };

@@ -40,6 +40,8 @@ struct Facts {
 
     const HostTables& t;
     std::vector<std::int64_t> first_device;  ///< of each host, and one more
+    std::vector<bool> is_lost;               ///< of devices, those of lost hosts among them
+    std::vector<std::uint32_t> devices;      ///< that are not lost, of each host
     std::vector<std::int32_t> old_host;      ///< of old ranks; -1: nowhere any more
     std::vector<std::int32_t> new_host;      ///< of new ranks
     ListColumn holding_hosts;                ///< of each set of holders

@@ -80,6 +80,16 @@ void check(const Degrees& d) {
 
 }  // namespace
 
+std::int64_t tp_span(const Degrees& d) {
+    if (d.tp == 1) return 1;
+    const std::string_view before = std::string_view{d.order}.substr(0, d.order.find("tp"));
+    std::int64_t span = d.tp;
+    for (const auto& [axis, degree] : {std::pair{"cp", d.cp}, std::pair{"dp", d.dp}, std::pair{"pp", d.pp}}) {
+        if (before.find(axis) != before.npos) span *= degree;
+    }
+    return span;
+}
+
 Degrees read_degrees(std::string_view text) {
     Degrees degrees;
     bool has_dp = false, has_etp = false;

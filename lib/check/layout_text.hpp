@@ -19,6 +19,9 @@ struct Degrees {
     std::int64_t ranks() const { return tp * pp * dp * cp; }
 };
 
+/// How many consecutive ranks consist of whole TP groups; 1 without tensor parallelism.
+std::int64_t tp_span(const Degrees& degrees);
+
 /// Reads "tp=4,pp=2,fsdp=2" as tpx writes it. Throws Error for anything else, and for degrees that do not fit together.
 Degrees read_degrees(std::string_view text);
 

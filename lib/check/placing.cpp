@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/check/placing.hpp"
 
+#include "lib/check/expected_blocks.hpp"
+#include "lib/check/group_placing.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -32,6 +34,7 @@ private:
     };
 
     void check_blocks();
+    void check_block_size(std::size_t block, std::uint64_t expected, std::uint32_t host) const;
     void check_devices() const;
     void group();
     void check_block(std::size_t block);
@@ -39,9 +42,9 @@ private:
 
     const Facts& facts_;
     const HostTables& t_;
-    std::vector<std::uint32_t> takers_;  // the hosts that are compared
-    std::vector<bool> takes_;            // whether a host is one of them
-    bool all_regular_used_ = false;
+    std::vector<std::uint32_t> takers_;         // the hosts that are compared
+    std::vector<bool> takes_;                   // whether a host is one of them
+    std::vector<bool> must_;                    // whether a host has a block in every assignment compared
     std::vector<std::vector<Amount>> amounts_;  // by set of needers
     std::vector<std::vector<std::uint32_t>> sets_of_block_;
     std::uint64_t crossing_ = 0;
@@ -51,25 +54,40 @@ private:
 void Placing::check_blocks() {
     for (bool spare : {false, true}) {
         for (std::uint32_t host = 0; host < facts_.hosts(); ++host) {
-            if (!t_.hosts.lost[host] && t_.hosts.gpus[host] > 0 && (t_.hosts.spare[host] != 0) == spare)
-                takers_.push_back(host);
+            if (facts_.devices[host] > 0 && (t_.hosts.spare[host] != 0) == spare) takers_.push_back(host);
         }
-        if (!spare && t_.blocks.begin.size() <= takers_.size()) break;
-        all_regular_used_ = spare;
     }
-    if (t_.blocks.begin.size() > takers_.size())
-        throw failure("blocks: {} for {} hosts", t_.blocks.begin.size(), takers_.size());
+    std::vector<std::uint32_t> devices;
+    for (std::uint32_t host : takers_) devices.push_back(facts_.devices[host]);
+    const std::vector<std::uint64_t> sizes = expected_blocks(devices, t_.new_devices.size(), t_.group);
+    std::vector<std::uint32_t> cut_for;  // hosts, by block
+    must_.resize(facts_.hosts(), false);
+    for (std::size_t i = 0; i < takers_.size(); ++i) {
+        if (sizes[i] == 0) continue;
+        check_block_size(cut_for.size(), sizes[i], takers_[i]);
+        cut_for.push_back(takers_[i]);
+    }
+    if (t_.blocks.begin.size() != cut_for.size())
+        throw failure("blocks: {} are stored, {} are needed", t_.blocks.begin.size(), cut_for.size());
+    const auto is_spare = [&](std::uint32_t host) { return t_.hosts.spare[host] != 0; };
+    if (std::ranges::none_of(cut_for, is_spare))
+        std::erase_if(takers_, is_spare);
+    else
+        for (std::uint32_t host : cut_for) must_[host] = !is_spare(host);
     takes_.resize(facts_.hosts(), false);
     for (std::uint32_t host : takers_) takes_[host] = true;
-    for (std::size_t b = 0; b < t_.blocks.begin.size(); ++b) {
-        const std::size_t size = t_.blocks.end[b] - t_.blocks.begin[b];
-        const std::size_t left = t_.new_devices.size() - t_.blocks.begin[b];
-        if (size != std::min<std::size_t>(left, t_.hosts.gpus[takers_[b]]))
-            throw failure("block {}: {} ranks, host '{}' in whose place it is has {} devices", b, size,
-                          t_.hosts.name[takers_[b]], t_.hosts.gpus[takers_[b]]);
-        if (t_.pinned && (t_.blocks.host[b] != takers_[b] || t_.blocks.price[b] != 0))
-            throw failure("block {}: not where it was pinned, or with a price", b);
+    for (std::size_t b = 0; t_.pinned && b < cut_for.size(); ++b) {
+        const bool is_moved = t_.pinned == 1 && t_.blocks.host[b] != cut_for[b];
+        if (is_moved || t_.blocks.price[b] != 0) throw failure("block {}: not where it was pinned, or with a price", b);
     }
+}
+
+void Placing::check_block_size(std::size_t block, std::uint64_t expected, std::uint32_t host) const {
+    const std::size_t stored = t_.blocks.begin.size();
+    const std::uint64_t size = block < stored ? t_.blocks.end[block] - t_.blocks.begin[block] : 0;
+    if (size != expected)
+        throw failure("block {}: {} ranks; {} were cut for host '{}' with {} devices", block, size, expected,
+                      t_.hosts.name[host], facts_.devices[host]);
 }
 
 void Placing::check_devices() const {
@@ -138,7 +156,7 @@ void Placing::check_block(std::size_t block) {
     const std::size_t size = t_.blocks.end[block] - t_.blocks.begin[block];
     crossing_ += static_cast<std::uint64_t>(needed - held[own]);
     for (std::uint32_t host : takers_) {
-        if (t_.pinned || t_.hosts.gpus[host] < size) continue;
+        if (t_.pinned || facts_.devices[host] < size) continue;
         const std::int64_t cost = needed - held[host];
         const std::int64_t price = t_.blocks.price[block] + t_.hosts.price[host];
         if (price > cost || (host == own && price != cost))
@@ -153,16 +171,20 @@ void Placing::check_idle_hosts() const {
     for (std::uint32_t host : t_.blocks.host) used[host] = true;
     for (std::uint32_t host = 0; host < facts_.hosts(); ++host) {
         // Hosts that every assignment compared must use may have any price.
-        const bool must = all_regular_used_ && !t_.hosts.spare[host] && used[host];
-        if ((!used[host] || t_.pinned) ? t_.hosts.price[host] != 0 : t_.hosts.price[host] > 0 && !must)
+        if ((!used[host] || t_.pinned) ? t_.hosts.price[host] != 0 : t_.hosts.price[host] > 0 && !must_[host])
             throw failure("host '{}': a price of {}", t_.hosts.name[host], t_.hosts.price[host]);
-        if (all_regular_used_ && takes_[host] && !t_.hosts.spare[host] && !used[host])
+        if (must_[host] && !used[host])
             throw failure("host '{}': no block, though spare hosts have some", t_.hosts.name[host]);
     }
 }
 
 }  // namespace
 
-std::uint64_t check_placing(const Facts& facts) { return Placing{facts}.run(); }
+std::uint64_t check_placing(const Facts& facts) {
+    if (facts.t.pinned == 4) return check_group_placing(facts);
+    if (!facts.t.group_prices.empty() || facts.t.group_bound != 0)
+        throw failure("tp_groups: prices, but no TP groups were placed");
+    return Placing{facts}.run();
+}
 
 }  // namespace tpx

@@ -87,6 +87,10 @@ void check_hosts(const HostTables& t) {
     std::uint64_t devices = 0;
     for (std::uint32_t gpus : h.gpus) devices += gpus;
     if (devices > most_devices) throw failure("hosts/gpus: {} devices in all", devices);
+    check_below("lost/device", t.lost_devices, devices);
+    if (std::ranges::adjacent_find(t.lost_devices, std::ranges::greater_equal{}) != t.lost_devices.end())
+        throw failure("lost/device: its devices do not ascend");
+    if (t.group == 0 || t.group > most_devices) throw failure("group: {} ranks", t.group);
     check_below("hosts/rails", h.rails, most_devices);
     if (std::ranges::count(h.rails, 0u) > 0) throw failure("hosts/rails: a host without NICs");
     for (std::int64_t price : h.price) {
@@ -166,6 +170,14 @@ void check_transfers(const HostTables& t) {
         throw failure("sending_seconds: {} is not a time", t.sending_seconds);
 }
 
+void check_sources(const HostTables& t) {
+    const auto& s = t.sources;
+    check_rows("sources", s.host.size(), s.iteration);
+    check_below("sources/host", s.host, t.hosts.name.size(), storage_host);
+    if (std::ranges::adjacent_find(s.host, std::ranges::greater_equal{}) != s.host.end())
+        throw failure("sources/host: its hosts do not ascend");
+}
+
 void check_held(const HeldTables& held, std::size_t old_ranks, std::size_t new_ranks, std::size_t parcels) {
     if (held.roles.size() != held.tensors.size())
         throw failure("tensors: {} roles for {} tensors", held.roles.size(), held.tensors.size());
@@ -186,7 +198,7 @@ void check_held(const HeldTables& held, std::size_t old_ranks, std::size_t new_r
 
 void check_shape(const HostTables& t) {
     if (t.state != "memory" && t.state != "stores" && t.state != "shared") throw failure("state: '{}'", t.state);
-    if (t.pinned > 1) throw failure("pinned: {}", t.pinned);
+    if (t.pinned > 4) throw failure("pinned: {}", t.pinned);
     if (t.rounds > t.transfers.parcel.size())
         throw failure("rounds: {} of {} transfers", t.rounds, t.transfers.parcel.size());
     check_hosts(t);
@@ -194,6 +206,7 @@ void check_shape(const HostTables& t) {
     check_parcels(t);
     check_blocks(t);
     check_transfers(t);
+    check_sources(t);
 }
 
 void check_shape(const ModelTables& t) {

@@ -37,6 +37,9 @@ struct ModelTables {
 struct HostTables {
     std::string state;  ///< "memory", "stores" or "shared"
     std::uint64_t pinned = 0;
+    std::uint64_t group = 1;
+    std::uint64_t group_bound = 0;           ///< only where TP groups were placed
+    std::vector<std::int64_t> group_prices;  ///< likewise
     std::uint64_t crossing = 0;
     std::uint64_t bound = 0;
     std::uint64_t rounds = 0;
@@ -57,6 +60,7 @@ struct HostTables {
     struct {
         std::vector<std::uint64_t> disk_read, disk_write, nic_in, nic_out, memory, staging;
     } loads;  ///< by host
+    std::vector<std::uint32_t> lost_devices;
     struct {
         std::vector<std::int32_t> host, device;
     } old_ranks;
@@ -81,6 +85,10 @@ struct HostTables {
         std::vector<std::uint64_t> begin, end;
     } transfers;
     std::vector<std::uint32_t> sending_hosts, sending_disks;
+    struct {
+        std::vector<std::uint32_t> host;  ///< or storage_host
+        std::vector<std::uint64_t> iteration;
+    } sources;  ///< of known iteration; empty: the file has none
 };
 
 /// What ranks hold of a checkpoint's tensors before and after, replicas included; of pieces only tensor, rank and box

@@ -6,30 +6,30 @@
 
 namespace tpx {
 
-Draft::Draft(const Simulation& simulation)
+GrantDraft::GrantDraft(const Simulation& simulation)
     : simulation_{&simulation}, pool_{simulation.soon()}, used_(simulation.cluster().tenants.size()) {
     if (used_.empty()) return;
     for (const int id : simulation.running()) charge(id, simulation.grant(id).gpus());
 }
 
-const Grant& Draft::grant(int id) const {
+const Grant& GrantDraft::grant(int id) const {
     const auto found = changed_.find(id);
     return found == changed_.end() ? simulation_->grant(id) : found->second;
 }
 
-int Draft::most(int id) const {
+int GrantDraft::most(int id) const {
     const TraceJob& job = simulation_->job(id);
     if (job.tenant == any || !job.guaranteed) return job.most;
     const int left = simulation_->cluster().tenants[job.tenant].quota - used_[job.tenant];
     return std::min(job.most, grant(id).gpus() + left);
 }
 
-void Draft::charge(int id, int gpus) {
+void GrantDraft::charge(int id, int gpus) {
     const TraceJob& job = simulation_->job(id);
     if (job.tenant != any && job.guaranteed) used_[job.tenant] += gpus;
 }
 
-void Draft::set(int id, Grant grant) {
+void GrantDraft::set(int id, Grant grant) {
     const Needs needs = simulation_->needs(id);
     Grant& now = changed_.try_emplace(id, simulation_->grant(id)).first->second;
     charge(id, grant.gpus() - now.gpus());

@@ -10,10 +10,10 @@ namespace tpx {
 
 /// The grants that a policy considers. Nothing happens to the simulation, so that a policy can try a decision, drop it,
 /// and carry out the last one. GPUs that are on their way back count as free.
-class Draft {
+class GrantDraft {
 public:
     /// `simulation` must outlive the draft and its copies.
-    explicit Draft(const Simulation& simulation);
+    explicit GrantDraft(const Simulation& simulation);
 
     const Simulation& simulation() const { return *simulation_; }
     const GpuPool& pool() const { return pool_; }

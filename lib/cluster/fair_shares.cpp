@@ -11,7 +11,8 @@ namespace {
 int power_below(double share) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1.0, share)))); }
 
 // Halves shares, those of low priority first, until they fit into `free`; none falls below its least.
-void shrink(std::vector<int>& shares, std::span<const Claim> claims, const std::vector<std::size_t>& rising, int free) {
+void shrink(std::vector<int>& shares, std::span<const FairClaim> claims, const std::vector<std::size_t>& rising,
+            int free) {
     long sum = 0;
     for (const std::size_t i : rising) sum += shares[i];
     for (auto next = rising.begin(); sum > free && next != rising.end();) {
@@ -28,7 +29,7 @@ void shrink(std::vector<int>& shares, std::span<const Claim> claims, const std::
 
 }  // namespace
 
-std::vector<int> weighted_fair_shares(std::span<const Claim> claims, int gpus) {
+std::vector<int> weighted_fair_shares(std::span<const FairClaim> claims, int gpus) {
     std::vector<int> shares(claims.size());
     std::vector<std::size_t> open(claims.size());  // claims that are not settled, by rising priority
     std::iota(open.begin(), open.end(), 0);

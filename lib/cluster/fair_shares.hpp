@@ -7,7 +7,7 @@
 namespace tpx {
 
 /// What a job may claim of a cluster.
-struct Claim {
+struct FairClaim {
     double priority = 1;
     int demand = 1;  ///< the most GPUs that it can use
     int least = 1;   ///< the fewest
@@ -17,6 +17,6 @@ struct Claim {
 /// powers of two, at least `least`, at most the demand; what is left over doubles shares, highest priority first. No
 /// more than `gpus` together, unless the claims need more at least. After Or et al., "VirtualFlow" (MLSys 2022),
 /// Algorithm 1, and what the authors' scheduler does; claims of equal priority count in their order.
-std::vector<int> weighted_fair_shares(std::span<const Claim> claims, int gpus);
+std::vector<int> weighted_fair_shares(std::span<const FairClaim> claims, int gpus);
 
 }  // namespace tpx

@@ -8,23 +8,23 @@
 namespace tpx {
 namespace {
 
-using Vector = std::vector<double>;
-using Matrix = std::vector<Vector>;
+using Doubles = std::vector<double>;
+using Rows = std::vector<Doubles>;
 
-double dot(const Vector& a, const Vector& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
+double dot(const Doubles& a, const Doubles& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
 
-double norm(const Vector& a) { return std::sqrt(dot(a, a)); }
+double norm(const Doubles& a) { return std::sqrt(dot(a, a)); }
 
 // a x for each row of `a`.
-Vector times(const Matrix& a, const Vector& x) {
-    Vector result;
-    for (const Vector& row : a) result.push_back(dot(row, x));
+Doubles times(const Rows& a, const Doubles& x) {
+    Doubles result;
+    for (const Doubles& row : a) result.push_back(dot(row, x));
     return result;
 }
 
 // The transpose of `a`, times y.
-Vector times_transposed(const Matrix& a, const Vector& y, std::size_t columns) {
-    Vector result(columns);
+Doubles times_transposed(const Rows& a, const Doubles& y, std::size_t columns) {
+    Doubles result(columns);
     for (std::size_t i = 0; i < a.size(); ++i)
         for (std::size_t j = 0; j < columns; ++j) result[j] += a[i][j] * y[i];
     return result;
@@ -33,7 +33,7 @@ Vector times_transposed(const Matrix& a, const Vector& y, std::size_t columns) {
 // Symmetric equations, factored once and solved for several right sides (Cholesky).
 class Factored {
 public:
-    explicit Factored(Matrix m) : lower_{std::move(m)} {
+    explicit Factored(Rows m) : lower_{std::move(m)} {
         for (std::size_t j = 0; j < lower_.size(); ++j) {
             for (std::size_t k = 0; k < j; ++k) lower_[j][j] -= lower_[j][k] * lower_[j][k];
             lower_[j][j] = std::sqrt(std::max(lower_[j][j], 1e-300));
@@ -44,7 +44,7 @@ public:
         }
     }
 
-    Vector solve(Vector r) const {
+    Doubles solve(Doubles r) const {
         const std::size_t n = lower_.size();
         for (std::size_t i = 0; i < n; ++i) {
             for (std::size_t k = 0; k < i; ++k) r[i] -= lower_[i][k] * r[k];
@@ -58,12 +58,12 @@ public:
     }
 
 private:
-    Matrix lower_;
+    Rows lower_;
 };
 
 // The variables of the homogeneous program, or a step of them.
 struct Point {
-    Vector x, y, z;
+    Doubles x, y, z;
     double tau = 1, kappa = 1;
 };
 
@@ -73,10 +73,10 @@ public:
         : a_{program.rows},
           b_{program.limits},
           c_{program.cost},
-          at_{Vector(c_.size(), 1), Vector(b_.size()), Vector(c_.size(), 1)},
+          at_{Doubles(c_.size(), 1), Doubles(b_.size()), Doubles(c_.size(), 1)},
           first_{primal_error(), dual_error()} {}
 
-    Vector follow() {
+    Doubles follow() {
         constexpr int most_steps = 100;
         for (int i = 0; i < most_steps && std::isfinite(gap()); ++i) {
             if (is_there()) {
@@ -89,13 +89,13 @@ public:
     }
 
 private:
-    Vector primal() const {
-        Vector r = times(a_, at_.x);
+    Doubles primal() const {
+        Doubles r = times(a_, at_.x);
         for (std::size_t i = 0; i < r.size(); ++i) r[i] = b_[i] * at_.tau - r[i];
         return r;
     }
-    Vector dual() const {
-        Vector r = times_transposed(a_, at_.y, c_.size());
+    Doubles dual() const {
+        Doubles r = times_transposed(a_, at_.y, c_.size());
         for (std::size_t j = 0; j < r.size(); ++j) r[j] = c_[j] * at_.tau - r[j] - at_.z[j];
         return r;
     }
@@ -111,7 +111,7 @@ private:
     }
 
     Factored normal_equations() const {
-        Matrix m(a_.size(), Vector(a_.size()));
+        Rows m(a_.size(), Doubles(a_.size()));
         for (std::size_t j = 0; j < c_.size(); ++j) {
             const double weight = at_.x[j] / at_.z[j];
             for (std::size_t i = 0; i < a_.size(); ++i) {
@@ -123,13 +123,13 @@ private:
     }
 
     // Both unknowns of the augmented equations with right sides `r` and `s`.
-    std::pair<Vector, Vector> augmented(const Factored& normal, const Vector& r, const Vector& s) const {
-        Vector scaled = r;
+    std::pair<Doubles, Doubles> augmented(const Factored& normal, const Doubles& r, const Doubles& s) const {
+        Doubles scaled = r;
         for (std::size_t j = 0; j < r.size(); ++j) scaled[j] *= at_.x[j] / at_.z[j];
-        Vector right = times(a_, scaled);
+        Doubles right = times(a_, scaled);
         for (std::size_t i = 0; i < right.size(); ++i) right[i] += s[i];
-        Vector v = normal.solve(std::move(right));
-        Vector u = times_transposed(a_, v, c_.size());
+        Doubles v = normal.solve(std::move(right));
+        Doubles u = times_transposed(a_, v, c_.size());
         for (std::size_t j = 0; j < u.size(); ++j) u[j] = (u[j] - r[j]) * at_.x[j] / at_.z[j];
         return {std::move(u), std::move(v)};
     }
@@ -138,18 +138,18 @@ private:
     Point step(const Factored& normal, double gamma, const Point* guess) const {
         const std::size_t n = c_.size();
         const double mu = (dot(at_.x, at_.z) + at_.tau * at_.kappa) / static_cast<double>(n + 1);
-        Vector r_dual = dual(), r_primal = primal();
+        Doubles r_dual = dual(), r_primal = primal();
         for (double& r : r_dual) r *= 1 - gamma;
         for (double& r : r_primal) r *= 1 - gamma;
         const double r_gap = (1 - gamma) * (gap() + at_.kappa);
-        Vector r_xz(n);
+        Doubles r_xz(n);
         for (std::size_t j = 0; j < n; ++j)
             r_xz[j] = gamma * mu - at_.x[j] * at_.z[j] - (guess ? guess->x[j] * guess->z[j] : 0);
         const double r_tk = gamma * mu - at_.tau * at_.kappa - (guess ? guess->tau * guess->kappa : 0);
         const auto [p, q] = augmented(normal, c_, b_);
         for (std::size_t j = 0; j < n; ++j) r_dual[j] -= r_xz[j] / at_.x[j];
         const auto [u, v] = augmented(normal, r_dual, r_primal);
-        Point step{u, v, Vector(n)};
+        Point step{u, v, Doubles(n)};
         step.tau = (r_gap + r_tk / at_.tau + dot(c_, u) - dot(b_, v)) / (at_.kappa / at_.tau - dot(c_, p) + dot(b_, q));
         for (std::size_t j = 0; j < n; ++j) {
             step.x[j] += p[j] * step.tau;
@@ -179,7 +179,7 @@ private:
         const double left = 1 - length(predicted);
         const Point go = step(normal, left * left * std::min(most_centering, left), &predicted);
         const double way = nearly * length(go);
-        const auto move = [&](Vector& values, const Vector& changes) {
+        const auto move = [&](Doubles& values, const Doubles& changes) {
             for (std::size_t i = 0; i < values.size(); ++i) values[i] += way * changes[i];
         };
         move(at_.x, go.x);
@@ -189,9 +189,9 @@ private:
         at_.kappa += way * go.kappa;
     }
 
-    const Matrix& a_;
-    const Vector& b_;
-    const Vector& c_;
+    const Rows& a_;
+    const Doubles& b_;
+    const Doubles& c_;
     Point at_;
     std::pair<double, double> first_;  // errors at the beginning
 };

@@ -16,15 +16,15 @@ struct Axis {
 
 // The rows of a box: maximal runs that are contiguous in memory and in the tensor, and the axes that enumerate them in
 // the tensor's order.
-struct Rows {
+struct RowLayout {
     Index length = 0;
     Tuple<Axis> axes;  // outermost first, no count is 1
     Index begin = 0;   // where the first row begins in the tensor, in bytes
 };
 
-Rows rows_of(const Shape& shape, int itemsize, const Box& box, const Strides& strides) {
+RowLayout rows_of(const Shape& shape, int itemsize, const Box& box, const Strides& strides) {
     const Strides message = row_major(shape);
-    Rows rows{itemsize, {}, 0};
+    RowLayout rows{itemsize, {}, 0};
     Tuple<Axis> inner_first;
     for (int k = box.size() - 1; k >= 0; --k) {
         rows.begin += box[k].begin * message[k] * itemsize;
@@ -70,7 +70,7 @@ private:
 // Visits the rows in the tensor's order. Only the innermost axis is a loop of rows at equal distance; where an outer
 // index grows, the distance is what the inner axes have not yet covered.
 template <class Fold>
-std::uint64_t crc_of(const Rows& rows, const std::byte* data) {
+std::uint64_t crc_of(const RowLayout& rows, const std::byte* data) {
     Fold fold(static_cast<std::size_t>(rows.length));
     const int axes = rows.axes.size();
     Tuple<typename Fold::Step> steps(axes);
@@ -102,7 +102,7 @@ std::uint64_t crc_of(const Rows& rows, const std::byte* data) {
 void add(Digest& digest, const Shape& whole, int itemsize, const Box& box, const std::byte* data,
          const Strides& strides) {
     if (empty(box)) return;
-    const Rows rows = rows_of(whole, itemsize, box, strides);
+    const RowLayout rows = rows_of(whole, itemsize, box, strides);
     Index end = rows.begin + rows.length;
     for (const Axis& axis : rows.axes) end += (axis.count - 1) * axis.message;
     const bool is_short = rows.length <= static_cast<Index>(RowFold::longest) && !rows.axes.empty();

@@ -42,6 +42,12 @@ Error failure(fmt::format_string<Args...> format, Args&&... args) {
     return Error{Exit::failure, format, std::forward<Args>(args)...};
 }
 
+/// An Error with Exit::usage.
+template <class... Args>
+Error usage_error(fmt::format_string<Args...> format, Args&&... args) {
+    return Error{Exit::usage, format, std::forward<Args>(args)...};
+}
+
 /// Runs `body`; an Error that leaves it is prefixed with `context()`, which costs nothing on success.
 template <class Context, class Body>
 decltype(auto) in_context(Context&& context, Body&& body) {

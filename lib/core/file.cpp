@@ -29,12 +29,18 @@ void FdTraits::free(Raw raw) noexcept {
 }
 
 Fd open_file(const std::filesystem::path& path, int flags, unsigned mode) {
+    const bool reads = (flags & O_ACCMODE) == O_RDONLY;
+    if (reads) flags |= O_NONBLOCK;  // a pipe without a writer would never open
     Fd fd;
     do {
         fd = Fd{::open(path.c_str(), flags | O_CLOEXEC, mode)};
     } while (!fd && errno == EINTR);
     if (!fd) throw system_failure(path, errno);
-    if ((flags & O_ACCMODE) == O_RDONLY) ReadRecord::note(path, fd.get());
+    if (!reads) return fd;
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) throw system_failure(path, errno);
+    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) throw failure("{}: not a regular file", path.string());
+    ReadRecord::note(path, fd.get());
     return fd;
 }
 

@@ -19,7 +19,7 @@ struct FdTraits {
 };
 using Fd = Handle<FdTraits>;
 
-/// Opens `path` with open(2)'s `flags` (O_CLOEXEC is added). Throws Error "PATH: No such file or directory".
+/// Opens `path` with open(2)'s `flags` and O_CLOEXEC; to read, a file or folder only. Throws Error "PATH: cause".
 Fd open_file(const std::filesystem::path& path, int flags, unsigned mode = 0666);
 
 /// Reads exactly `into.size()` bytes at `offset`, over short reads. Throws Error "PATH: ..." at the file's end or on an

@@ -98,6 +98,8 @@ std::string format_bytes(double bytes) {
     return fmt::format("{:.{}f} {}B", bytes, decimals, power == 0 ? 'k' : prefixes[power]);
 }
 
+std::string format_size(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
+
 std::string format_rate(double bytes_per_second) { return format_bytes(bytes_per_second) + "/s"; }
 
 std::string format_seconds(double seconds) {

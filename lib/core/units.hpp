@@ -17,6 +17,7 @@ double parse_rate(std::string_view text);
 
 /// Three significant digits in decimal units: "0 B", "999 B", "1.50 GB", "96.3 GB".
 std::string format_bytes(double bytes);
+std::string format_size(std::uint64_t bytes);
 
 /// As format_bytes, a second: "25.0 GB/s".
 std::string format_rate(double bytes_per_second);

@@ -111,9 +111,9 @@ Target find_target(const fs::path& path) {
 }
 
 void write_all(int fd, std::string_view text, const fs::path& path) {
-    constexpr std::size_t largest_call = std::size_t{1} << 30;
+    constexpr std::size_t largest_write = std::size_t{1} << 30;
     while (!text.empty()) {
-        const ssize_t put = ::write(fd, text.data(), std::min(text.size(), largest_call));
+        const ssize_t put = ::write(fd, text.data(), std::min(text.size(), largest_write));
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) throw system_failure(path, errno);
         text.remove_prefix(static_cast<std::size_t>(put));
@@ -132,11 +132,11 @@ int sync(int fd) {
 /// A new file beside the target, removed again unless it is put in the target's place.
 class NewFile {
 public:
-    explicit NewFile(const Target& target) : target_{target} {
+    explicit NewFile(const Target& target, mode_t permissions = 0666) : target_{target} {
         constexpr std::size_t longest_start = 200;  // names end at 255 bytes
         const fs::path directory = directory_of(target.file);
         const std::string start = target.file.filename().string().substr(0, longest_start);
-        const mode_t mode = target.old ? 0600 : 0666;  // replaced files may be private
+        const mode_t mode = target.old ? 0600 : permissions;  // replaced files may be private
         do {
             path_ = directory / (start + random_ending());
             fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
@@ -218,7 +218,7 @@ void write_file(const fs::path& path, std::string_view text) {
     file.replace_target();
 }
 
-void write_file_in_checkpoint(const fs::path& path, std::string_view text) {
+void write_file_in_checkpoint(const fs::path& path, std::string_view text, unsigned mode) {
     struct stat status {};
     const bool exists = ::lstat(path.c_str(), &status) == 0;
     if (!exists && errno != ENOENT) throw system_failure(path, errno);
@@ -227,7 +227,7 @@ void write_file_in_checkpoint(const fs::path& path, std::string_view text) {
     // rename() follows no link, not even one that was made since.
     const Target target{
         .path = path, .file = path, .descriptor = {}, .old = exists ? std::optional{status} : std::nullopt};
-    NewFile file{target};
+    NewFile file{target, static_cast<mode_t>(mode)};
     file.write(text);
     file.replace_target();
 }

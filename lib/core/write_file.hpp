@@ -21,8 +21,8 @@ namespace tpx {
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 /// The same inside a checkpoint, whose entries may come from somebody else: no link is followed and no special file is
-/// written to. Throws Error "PATH: is a link; remove it".
-void write_file_in_checkpoint(const std::filesystem::path& path, std::string_view text);
+/// written to. A new file has the permissions `mode`, less the umask. Throws Error "PATH: is a link; remove it".
+void write_file_in_checkpoint(const std::filesystem::path& path, std::string_view text, unsigned mode = 0666);
 
 /// Closes a file that was written: some file systems (NFS, quotas) report a failed write only now. Throws Error "PATH:
 /// cause"; the file is closed all the same.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/agreement.hpp"
 
-#include "lib/core/fingerprint.hpp"
+#include "lib/core/host_name.hpp"
 
-#include <unistd.h>
+#include "lib/core/fingerprint.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,13 +12,7 @@
 namespace tpx {
 namespace {
 
-std::string host_name() {
-    std::array<char, 256> name{};
-    ::gethostname(name.data(), name.size() - 1);
-    return name.data();
-}
-
-std::uint64_t digest_of(const std::vector<Claim>& claims, bool same_host) {
+std::uint64_t digest_of(std::span<const Claim> claims, bool same_host) {
     Fingerprint print;
     for (const Claim& claim : claims) {
         print.add(claim.what);
@@ -111,6 +105,8 @@ std::string spoken(const std::vector<int>& ranks) {
 }
 
 }  // namespace
+
+std::uint64_t digest_of(std::span<const Claim> claims) { return digest_of(claims, false); }
 
 void require_same(const mpi::Comm& comm, const std::vector<Claim>& claims) {
     if (comm.size() == 1) return;

@@ -4,6 +4,8 @@
 #include "lib/core/read_record.hpp"
 #include "lib/exec/mpi.hpp"
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,9 @@ struct Claim {
     std::string value;  ///< as an error shows it
     std::string local;  ///< more of the value, which is compared only between ranks on the host of rank 0
 };
+
+/// A digest of claims that is the same on all hosts.
+std::uint64_t digest_of(std::span<const Claim> claims);
 
 /// Returns when the claims of all ranks are those of rank 0. Otherwise throws an mpi::AgreedError that names the ranks
 /// and the first thing that differs. Sends little unless something differs. Collective.

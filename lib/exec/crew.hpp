@@ -41,6 +41,18 @@ public:
         std::unique_lock lock{mutex_};
         return changed_.wait_for(lock, patience, [&] { return error_ || (jobs_.empty() && busy_ == 0); });
     }
+    bool is_busy() {
+        const std::lock_guard lock{mutex_};
+        return busy_ > 0;
+    }
+    /// Gives no more jobs to the threads. Whether they have done those that they had begun, after waiting for it for at
+    /// most `patience`.
+    bool rest(std::chrono::milliseconds patience) {
+        std::unique_lock lock{mutex_};
+        stopping_ = true;
+        changed_.notify_all();
+        return changed_.wait_for(lock, patience, [&] { return busy_ == 0; });
+    }
     std::optional<Error> error() {
         const std::lock_guard lock{mutex_};
         return error_;

@@ -17,9 +17,9 @@ namespace tpx {
 namespace {
 
 // What is read should still be in the second-level cache when its digest is taken. Tiles count what they hold twice.
-constexpr std::uint64_t preferred_tile = std::uint64_t{4} << 20;
+constexpr std::uint64_t digest_tile = std::uint64_t{4} << 20;
 
-struct Job {
+struct DigestJob {
     const Moves& moves;  // each piece to itself
     Side stored;
     Side cast;
@@ -29,10 +29,12 @@ struct Job {
 
 class Reader {
 public:
-    Reader(const Job& job, std::uint64_t memory) : job_{job}, arena_{memory}, files_{job.files} {}
+    Reader(const DigestJob& job, std::uint64_t memory)
+        : job_{job}, arena_{memory}, files_{job.files}, most_copied_{std::min(memory, digest_tile) / 2} {}
 
     void take(Tile& tile) {
         arena_.clear();
+        copy_ = nullptr;
         Window window{tile.sources};
         window.place_for_reading(arena_);
         window.read(files_);
@@ -50,19 +52,36 @@ private:
         const DType dtype = job_.cast.tensors[piece.tensor].dtype;
         const Shape extent = sizes(part.box);
         const int item = itemsize(dtype);
-        const std::byte* from = at + place_in(image, part.box);
         Digest sum;
         if (stored.dtype == dtype && has_long_rows(image.strides(), extent, item)) {
             Strides strides;
             for (Index stride : image.strides()) strides.push_back(stride / item);
-            add(sum, stored.shape, item, part.box, from, strides);
+            add(sum, stored.shape, item, part.box, at + place_in(image, part.box), strides);
         } else {
-            const Strides dense = row_major_bytes(extent, item);
-            std::byte* copy = arena_.take(static_cast<std::uint64_t>(volume(extent) * item), 0);
-            cast_elements(extent, from, image.strides(), stored.dtype, copy, dense, dtype);
-            add(sum, stored.shape, item, part.box, copy);
+            if (copy_ == nullptr) copy_ = arena_.take(most_copied_, 0);
+            add_copies(sum, stored, dtype, part.box, [&](const Box& box, const Shape& shape, const Strides& dense) {
+                cast_elements(shape, at + place_in(image, box), image.strides(), stored.dtype, copy_, dense, dtype);
+            });
         }
         std::atomic_ref{job_.crcs[index]}.fetch_xor(sum.crc, std::memory_order_relaxed);
+    }
+
+    // Adds `box` in parts of which `make` can put dense copies into copy_: an expanded tensor has many more elements
+    // than bytes.
+    template <class MakeCopy>
+    void add_copies(Digest& sum, const Tensor& tensor, DType dtype, const Box& box, const MakeCopy& make) {
+        const Shape extent = sizes(box);
+        const int item = itemsize(dtype);
+        if (static_cast<std::uint64_t>(volume(extent) * item) <= most_copied_) {
+            make(box, extent, row_major_bytes(extent, item));
+            return add(sum, tensor.shape, item, box, copy_);
+        }
+        const int axis = static_cast<int>(std::ranges::max_element(extent) - extent.begin());
+        const Index middle = box[axis].begin + extent[axis] / 2;
+        Box first = box, second = box;
+        first[axis].end = second[axis].begin = middle;
+        add_copies(sum, tensor, dtype, first, make);
+        add_copies(sum, tensor, dtype, second, make);
     }
 
     // Whether neighbours in the tensor's last axis are neighbours in memory.
@@ -79,9 +98,11 @@ private:
         return strides;
     }
 
-    const Job& job_;
+    const DigestJob& job_;
     Arena arena_;
     SourceFiles files_;
+    std::uint64_t most_copied_;  // bytes of a copy
+    std::byte* copy_ = nullptr;  // in this tile's arena
 };
 
 // The tensors as their digests are taken; empty where none is cast, as a copy of a million of them takes 100 MB.
@@ -100,7 +121,7 @@ std::vector<Tensor> cast_tensors(std::span<const Tensor> tensors, std::span<cons
 }
 
 // The digests of the tensors from those of their pieces; of equal boxes, one counts.
-std::vector<Digest> sum_up(const Job& job) {
+std::vector<Digest> sum_up(const DigestJob& job) {
     const std::span<const Piece> pieces = job.cast.pieces;
     std::vector<std::uint32_t> order(pieces.size());
     std::iota(order.begin(), order.end(), 0);
@@ -150,20 +171,20 @@ std::vector<Digest> digests_as(const mpi::Comm& comm, const Side& side, std::spa
         check_lengths(comm, side, std::vector<bool>(side.pieces.size(), true), files);
         fitted = fit(options, files);
     });
-    const Job job{moves, side, {tensors.empty() ? side.tensors : tensors, side.pieces}, files, crcs};
+    const DigestJob job{moves, side, {tensors.empty() ? side.tensors : tensors, side.pieces}, files, crcs};
     mpi::all_or_none(comm, [&] {
         for (int k = 0; k < fitted.options.threads; ++k)
             readers.push_back(std::make_unique<Reader>(job, fitted.memory));
     });
-    const Tiler tiler{moves, side, job.cast, {fitted.memory, preferred_tile, decoded(files)}};
-    deal(
-        comm, fitted.options, tiler, std::min(fitted.memory, preferred_tile),
-        [&](int thread, Tile& tile) { readers[static_cast<std::size_t>(thread)]->take(tile); },
-        [&] {
-            std::uint64_t done = 0;
-            for (const auto& reader : readers) done += reader->bytes_done;
-            return done;
-        });
+    const Tiler tiler{moves, side, job.cast, {fitted.memory, digest_tile, decoded(files)}};
+    const ByteRanges none;
+    const auto take = [&](int thread, Tile& tile) { readers[static_cast<std::size_t>(thread)]->take(tile); };
+    const auto bytes_done = [&] {
+        std::uint64_t done = 0;
+        for (const auto& reader : readers) done += reader->bytes_done;
+        return done;
+    };
+    deal(comm, fitted.options, tiler, none, std::min(fitted.memory, digest_tile), {take, bytes_done});
     mpi::all_xor(comm, crcs);
     std::vector<Digest> result;
     mpi::all_or_none(comm, [&] { result = sum_up(job); });

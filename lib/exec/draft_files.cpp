@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/in_threads.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/unfinished.hpp"
 #include "lib/core/write_file.hpp"
@@ -10,6 +11,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -22,6 +24,8 @@ namespace tpx {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t sync_threads = 16;
 
 void sync_path(const fs::path& path, int flags) {
     Fd fd = open_file(path, flags);
@@ -44,16 +48,49 @@ DraftFiles::DraftFiles(const mpi::Comm& comm, const Draft& draft, const fs::path
     for (const FileEntry& file : draft_.files) paths_.push_back(unfinished_name(directory_ / file.path));
 }
 
+// Blocks that an earlier run has written count as free.
 void DraftFiles::check_room() const {
     struct statvfs status {};
     if (::statvfs(directory_.c_str(), &status) != 0) return;
     std::uint64_t needed = 0;
     for (const FileEntry& file : draft_.files) needed += file.size;
-    const std::uint64_t room = std::uint64_t{status.f_bavail} * status.f_frsize;
+    std::uint64_t room = std::uint64_t{status.f_bavail} * status.f_frsize;
+    for (std::size_t k = 0; k < paths_.size(); ++k) {
+        struct stat own {};
+        if (::lstat(paths_[k].c_str(), &own) == 0 || ::lstat((directory_ / draft_.files[k].path).c_str(), &own) == 0)
+            room += static_cast<std::uint64_t>(own.st_blocks) * 512;
+    }
     if (needed > room) throw failure("{}: {} bytes are needed, {} are free", directory_.string(), needed, room);
 }
 
 void DraftFiles::create() const {
+    make([&](std::size_t file) { return open_file(paths_[file], O_WRONLY | O_CREAT | O_EXCL); });
+}
+
+void DraftFiles::create_or_adopt(bool keep) const {
+    make([&](std::size_t file) { return adopt(file, keep); });
+}
+
+Fd DraftFiles::adopt(std::size_t file, bool keep) const {
+    const fs::path name = directory_ / draft_.files[file].path;
+    if (!entry_exists(paths_[file]) && entry_exists(name) && ::rename(name.c_str(), paths_[file].c_str()) != 0)
+        throw system_failure(name, errno);
+    Fd fd = open_file(paths_[file], O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
+    struct stat own {};
+    if (::fstat(fd.get(), &own) != 0) throw system_failure(paths_[file], errno);
+    if (!S_ISREG(own.st_mode) || own.st_nlink != 1)
+        throw failure("{}: not a regular file with a single link; remove it", paths_[file].string());
+    const bool is_wrong = static_cast<std::uint64_t>(own.st_size) != draft_.files[file].size;
+    if ((!keep || is_wrong) && ::ftruncate(fd.get(), 0) != 0) throw system_failure(paths_[file], errno);
+    // What the source denies now, the earlier run may have allowed.
+    const mode_t denied = ::umask(0);
+    ::umask(denied);
+    if ((own.st_mode & denied) != 0 && ::fchmod(fd.get(), own.st_mode & 0777 & ~denied) != 0)
+        throw system_failure(paths_[file], errno);
+    return fd;
+}
+
+void DraftFiles::make(const std::function<Fd(std::size_t)>& open) const {
     make_directories(directory_);
     if (comm_.rank() == 0) check_room();
     fs::path made;
@@ -62,7 +99,7 @@ void DraftFiles::create() const {
         if (!stays_below(draft_.files[k].path))
             throw failure("{}: leaves the checkpoint's directory", draft_.files[k].path.string());
         if (paths_[k].parent_path() != made) make_directories(made = paths_[k].parent_path());
-        Fd fd = open_file(paths_[k], O_WRONLY | O_CREAT | O_EXCL);
+        Fd fd = open(k);
         if (::ftruncate(fd.get(), static_cast<off_t>(draft_.files[k].size)) != 0)
             throw system_failure(paths_[k], errno);
         close_file(std::move(fd), paths_[k]);
@@ -122,8 +159,11 @@ void DraftFiles::give_names() const {
 }
 
 void DraftFiles::sync(const std::vector<bool>& written) const {
+    std::vector<std::size_t> files;
     for (std::size_t k = 0; k < paths_.size(); ++k)
-        if (mine(k) || written[k]) sync_path(paths_[k], O_WRONLY);
+        if (mine(k) || written[k]) files.push_back(k);
+    // A file system brings many files to disk together sooner than one after the other.
+    in_threads(files.size(), sync_threads, [&](std::size_t k) { sync_path(paths_[files[k]], O_WRONLY); });
     sync_directories();
 }
 

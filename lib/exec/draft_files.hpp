@@ -2,10 +2,12 @@
 #pragma once
 
 #include "lib/core/catalogue.hpp"
+#include "lib/core/file.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/payload_crcs.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,6 +25,10 @@ public:
     /// Makes directories and this rank's files, in their final sizes and full of zeros. Throws Error when the file
     /// system has too little room for all.
     void create() const;
+
+    /// The same where an earlier run may have made some of the files: these get their unfinished names back if they
+    /// have final ones, and with `keep` their content stays unless their sizes are wrong.
+    void create_or_adopt(bool keep) const;
 
     /// Writes the fixed bytes and the copies of this rank's files; `buffer` is free to use. Returns the bytes written.
     std::uint64_t write_known(std::span<std::byte> buffer) const;
@@ -42,6 +48,8 @@ private:
     bool mine(std::size_t file) const {
         return file % static_cast<std::size_t>(comm_.size()) == std::size_t(comm_.rank());
     }
+    void make(const std::function<Fd(std::size_t)>& open) const;
+    Fd adopt(std::size_t file, bool keep) const;
     void check_room() const;
     void sync_directories() const;
 

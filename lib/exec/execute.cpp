@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/execute.hpp"
 
-#include "lib/exec/crew.hpp"
 #include "lib/exec/draft_files.hpp"
-#include "lib/exec/file_writer.hpp"
 #include "lib/exec/kernel.hpp"
+#include "lib/exec/mover.hpp"
 #include "lib/exec/overflows.hpp"
 #include "lib/exec/payload_crcs.hpp"
+#include "lib/exec/review.hpp"
 #include "lib/exec/shares.hpp"
 #include "lib/exec/source_files.hpp"
 #include "lib/exec/tiles.hpp"
-#include "lib/exec/window.hpp"
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <memory>
-#include <span>
 
 namespace tpx {
 namespace {
@@ -26,93 +25,6 @@ using Clock = std::chrono::steady_clock;
 // Larger tiles make no faster disk, and smaller ones cut columns of wide matrices into short writes.
 constexpr std::uint64_t preferred_tile = std::uint64_t{16} << 20;
 
-enum Stage { create, reading, copying, checking, writing, syncing, stages };
-using Nanoseconds = std::array<std::uint64_t, stages>;
-
-/// Adds the time until its end to a stage.
-class Timed {
-public:
-    explicit Timed(std::uint64_t& sum) : sum_{sum} {}
-    ~Timed() { sum_ += static_cast<std::uint64_t>(std::chrono::nanoseconds{Clock::now() - begin_}.count()); }
-    Timed(const Timed&) = delete;
-    Timed& operator=(const Timed&) = delete;
-
-private:
-    std::uint64_t& sum_;
-    Clock::time_point begin_ = Clock::now();
-};
-
-struct Job {
-    const Moves& moves;
-    Side source;
-    Side target;
-    std::span<const SourceFile> source_files;
-    std::span<const std::filesystem::path> target_files;
-    PayloadCrcs& crcs;
-};
-
-// What one thread of a rank has to itself.
-class Mover {
-public:
-    Mover(const Job& job, std::uint64_t memory)
-        : job_{job}, arena_{memory}, sources_{job.source_files}, targets_{job.target_files} {}
-
-    void carry(Tile& tile) {
-        arena_.clear();
-        Window sources{tile.sources};
-        Window targets{tile.targets};
-        sources.place_for_reading(arena_);
-        targets.place_for_writing(arena_);
-        {
-            const Timed timed{spent[reading]};
-            bytes_read += sources.read(sources_);
-        }
-        {
-            const Timed timed{spent[copying]};
-            for (const TilePart& part : tile.parts) copy(part, tile, sources, targets);
-        }
-        targets.write([this](auto file, auto offset, auto bytes) { write(file, offset, bytes); });
-        bytes_done += tile.bytes;
-    }
-
-    void close() { targets_.close(); }
-    const Overflows& overflows() const { return overflows_; }
-    bool has_written(std::size_t file) const { return targets_.has_written(file); }
-
-    Nanoseconds spent{};
-    std::uint64_t bytes_read = 0;
-    std::atomic<std::uint64_t> bytes_done{0};
-
-private:
-    void copy(const TilePart& part, const Tile& tile, const Window& sources, const Window& targets) {
-        const Move& move = job_.moves[part.move];
-        const Image& from = tile.sources[part.source];
-        const Image& to = tile.targets[part.target];
-        const Piece& piece = job_.source.pieces[move.source];
-        const std::byte* values = sources.at(part.source) + place_in(from, part.box);
-        const DType was = job_.source.tensors[piece.tensor].dtype;
-        const DType is = job_.target.tensors[job_.target.pieces[move.target].tensor].dtype;
-        if (cast_elements(sizes(part.box), values, from.strides(), was,
-                          targets.at(part.target) + place_in(to, part.box), to.strides(), is))
-            overflows_.add(piece, part.box, values, from.strides(), was, is);
-    }
-
-    void write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
-        {
-            const Timed timed{spent[checking]};
-            job_.crcs.add(file, offset, bytes);
-        }
-        const Timed timed{spent[writing]};
-        targets_.write(file, offset, bytes);
-    }
-
-    const Job& job_;
-    Arena arena_;
-    SourceFiles sources_;
-    FileWriter targets_;
-    Overflows overflows_;
-};
-
 void check_casts(const Side& source, const Side& target) {
     for (std::size_t k = 0; k < target.tensors.size(); ++k) {
         const DType from = source.tensors[k].dtype, to = target.tensors[k].dtype;
@@ -121,51 +33,113 @@ void check_casts(const Side& source, const Side& target) {
     }
 }
 
-// Rank by rank, a share of the files: each source piece that is needed must lie within its file.
+// Each source piece that is needed must lie within its file.
 void check_sources(const mpi::Comm& comm, const Moves& moves, const Side& source, std::span<const SourceFile> files) {
     std::vector<bool> needed(source.pieces.size());
     for (const Move& move : moves) needed[move.source] = true;
     check_lengths(comm, source, needed, files);
 }
 
-Report report_of(const mpi::Comm& comm, std::span<const std::unique_ptr<Mover>> movers, const Nanoseconds& own) {
-    std::array<std::uint64_t, stages + 2> sums{};
-    std::ranges::copy(own, sums.begin());
+Report report_of(const mpi::Comm& comm, const Movers& movers, const Timeline& own, bool takes_part) {
+    std::array<std::uint64_t, stage_count + 3> sums{};
+    for (std::size_t k = 0; k < stage_count; ++k) sums[k] = own.nanoseconds(static_cast<Stage>(k));
     for (const auto& mover : movers) {
-        for (std::size_t k = 0; k < stages; ++k) sums[k] += mover->spent[k];
-        sums[stages] += mover->bytes_read;
-        sums[stages + 1] += mover->bytes_done;
+        for (std::size_t k = 0; k < stage_count; ++k) sums[k] += mover->timeline.nanoseconds(static_cast<Stage>(k));
+        sums[stage_count] += mover->bytes_read;
+        sums[stage_count + 1] += mover->bytes_done;
     }
+    sums[stage_count + 2] = takes_part ? movers.size() : 0;
     mpi::all_sum(comm, sums);
-    const auto seconds = [&](Stage stage) { return static_cast<double>(sums[stage]) * 1e-9; };
     Report report;
-    report.bytes_read = sums[stages];
-    report.bytes_written = sums[stages + 1];
-    report.stages = {seconds(create),   seconds(reading), seconds(copying),
-                     seconds(checking), seconds(writing), seconds(syncing)};
+    report.threads = static_cast<int>(sums[stage_count + 2]);
+    report.bytes_read = sums[stage_count];
+    report.bytes_written = sums[stage_count + 1];
+    // Files are created and synced by one thread of each rank.
+    for (std::size_t k = 0; k < stage_count; ++k) {
+        const auto stage = static_cast<Stage>(k);
+        const int threads = stage == Stage::create || stage == Stage::sync ? comm.size() : report.threads;
+        report.stages[k] = static_cast<double>(sums[k]) * 1e-9 / threads;
+    }
     return report;
 }
 
-using Movers = std::vector<std::unique_ptr<Mover>>;
-
-std::uint64_t bytes_done(const Movers& movers) {
-    std::uint64_t done = 0;
-    for (const auto& mover : movers) done += mover->bytes_done;
-    return done;
+// Rank 0 collects the spans of all ranks: as many as it can, some of each thread.
+std::size_t most_spans(const mpi::Comm& comm, const ExecOptions& options) {
+    constexpr std::size_t of_all = 2'000'000, least = 256, most = 65'536;
+    const auto threads = static_cast<std::size_t>(comm.size()) * static_cast<std::size_t>(options.threads);
+    return options.trace == nullptr ? 0 : std::clamp(of_all / threads, least, most);
 }
 
-void create_files(const mpi::Comm& comm, const DraftFiles& files, std::uint64_t& spent) {
-    const Timed timed{spent};
-    mpi::all_or_none(comm, [&] { files.create(); });
+/// Hands what the threads of this rank did to a trace when it ends, however that is.
+class SpanKeeper {
+public:
+    SpanKeeper(Trace* trace, const MoveJob& job, const Timeline& own, const Movers& movers)
+        : trace_{trace}, job_{job}, own_{own}, movers_{movers} {}
+    ~SpanKeeper() { add_spans(trace_, job_, own_, movers_); }
+    SpanKeeper(const SpanKeeper&) = delete;
+    SpanKeeper& operator=(const SpanKeeper&) = delete;
+
+private:
+    Trace* trace_;
+    const MoveJob& job_;
+    const Timeline& own_;
+    const Movers& movers_;
+};
+
+void create_files(const mpi::Comm& comm, const DraftFiles& files, const ExecOptions& options, bool keep,
+                  Timeline& timeline) {
+    const Timed timed{timeline, Stage::create};
+    const bool is_new = !options.journal || options.journal->attempt == 0;
+    mpi::all_or_none(comm, [&] { is_new ? files.create() : files.create_or_adopt(keep); });
     mpi::all_or_none(comm, [&] {
         std::vector<std::byte> buffer(std::size_t{1} << 20);
         files.write_known(buffer);
     });
 }
 
+// What earlier runs recorded, if it is of this job; the same on all ranks.
+std::optional<Journals> earlier_runs(const mpi::Comm& comm, const ExecOptions& options, std::uint64_t total) {
+    if (!options.journal || options.journal->attempt == 0) return std::nullopt;
+    Journals found;
+    mpi::all_or_none(comm, [&] {
+        if (comm.rank() != 0) return;
+        const auto journals = read_journals(options.journal->output);
+        if (journals && journals->header.request == options.journal->request && journals->header.total == total)
+            found = *journals;
+    });
+    const auto broadcast_bytes = [&](auto* values, std::size_t count) {
+        std::string bytes;
+        if (comm.rank() == 0) bytes.assign(reinterpret_cast<const char*>(values), count * sizeof *values);
+        mpi::broadcast(comm, bytes);
+        return bytes;
+    };
+    const std::string header = broadcast_bytes(&found.header, 1);
+    const std::string entries = broadcast_bytes(found.entries.data(), found.entries.size());
+    std::memcpy(&found.header, header.data(), header.size());
+    found.entries.resize(entries.size() / sizeof(JournalEntry));
+    std::memcpy(found.entries.data(), entries.data(), entries.size());
+    return found.entries.empty() ? std::nullopt : std::optional{found};
+}
+
+// Reading back what earlier runs wrote is no progress.
+ExecOptions silent(ExecOptions options) {
+    options.progress = nullptr;
+    return options;
+}
+
+// Opens the journal of this rank, and finds what earlier runs have written.
+ByteRanges begin_journal(const mpi::Comm& comm, const ExecOptions& options, const std::optional<Journals>& before,
+                         const ReviewJob& review, const JournalHeader& header, MoveJob& job) {
+    ByteRanges written;
+    if (before) written = still_written(comm, options, review, before->entries);
+    if (!options.journal) return written;
+    mpi::all_or_none(comm, [&] { job.journal = std::make_unique<Journal>(*options.journal, comm.rank(), header); });
+    return written;
+}
+
 void complete_files(const mpi::Comm& comm, const DraftFiles& files, PayloadCrcs& crcs, const Movers& movers,
-                    std::uint64_t& spent) {
-    const Timed timed{spent};
+                    Timeline& timeline) {
+    const Timed timed{timeline, Stage::sync};
     crcs.combine(comm);
     mpi::all_or_none(comm, [&] {
         for (const auto& mover : movers) mover->close();
@@ -178,6 +152,13 @@ void complete_files(const mpi::Comm& comm, const DraftFiles& files, PayloadCrcs&
     });
 }
 
+// Tiles that an earlier run wrote in part are written whole.
+void check_all_written(const Report& report, std::uint64_t total) {
+    if (report.bytes_written + report.bytes_kept < total)
+        throw mpi::AgreedError{failure("internal error: {} of {} bytes were written; please report this",
+                                       report.bytes_written + report.bytes_kept, total)};
+}
+
 }  // namespace
 
 Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, std::span<const SourceFile> source_files,
@@ -185,27 +166,45 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
                const ExecOptions& options) {
     const auto begin = Clock::now();
     const DraftFiles files{comm, draft, directory};
+    const WrittenCrc written{draft};
     PayloadCrcs crcs{draft};
-    Nanoseconds own{};
+    const std::size_t spans = most_spans(comm, options);
+    Timeline own{spans};
     Movers movers;
-    const Job job{moves, source, target, source_files, files.paths(), crcs};
+    MoveJob job{moves, source, target, source_files, files.paths(), written, crcs};
+    const SpanKeeper keeper{options.trace, job, own, movers};
     Fitted fitted;
     mpi::all_or_none(comm, [&] {
         check_casts(source, target);
         check_sources(comm, moves, source, source_files);
         fitted = fit(options, source_files);
-        for (int k = 0; k < fitted.options.threads; ++k) movers.push_back(std::make_unique<Mover>(job, fitted.memory));
+        for (int k = 0; k < fitted.options.threads; ++k)
+            movers.push_back(std::make_unique<Mover>(job, fitted.memory, spans));
     });
-    create_files(comm, files, own[create]);
-    const Tiler tiler{moves, source, target, {fitted.memory, preferred_tile, decoded(source_files)}};
+    TileLimits limits{fitted.memory, preferred_tile, decoded(source_files)};
+    const auto before = earlier_runs(comm, options, Tiler{moves, source, target, limits}.bytes());
+    create_files(comm, files, options, before.has_value(), own);
+    // Smaller tiles than those of an earlier run are parts of them.
+    if (before) limits.most = std::min(limits.most, before->header.most);
+    const Tiler tiler{moves, source, target, limits};
+    const JournalHeader header{options.journal ? options.journal->request : 0, tiler.bytes(), limits.most,
+                               limits.preferred};
+    const ByteRanges kept = begin_journal(comm, silent(fitted.options), before,
+                                          {tiler, files.paths(), written, crcs, fitted.memory}, header, job);
     const auto carry = [&](int thread, Tile& tile) { movers[static_cast<std::size_t>(thread)]->carry(tile); };
-    deal(comm, fitted.options, tiler, std::min(fitted.memory, preferred_tile), carry,
-         [&] { return bytes_done(movers); });
+    if (options.progress)
+        fitted.options.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view) {
+            options.progress(kept.count() + done, total, slowest_stage(movers));
+        };
+    deal(comm, fitted.options, tiler, kept, std::min(fitted.memory, preferred_tile),
+         {carry, [&] { return bytes_done(movers); }});
     Overflows overflows;
     for (const auto& mover : movers) overflows.join(mover->overflows());
     overflows.refuse(comm, source, source_files);
-    complete_files(comm, files, crcs, movers, own[syncing]);
-    Report report = report_of(comm, movers, own);
+    complete_files(comm, files, crcs, movers, own);
+    Report report = report_of(comm, movers, own, options.takes_part);
+    report.bytes_kept = kept.count();
+    check_all_written(report, tiler.bytes());
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     return report;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/measure.hpp"
 
+#include "lib/core/clock.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/exec/window.hpp"
@@ -19,8 +20,6 @@ namespace tpx {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr std::size_t disk_chunk = std::size_t{8} << 20;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/measure.hpp"
 
+#include "lib/core/clock.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,19 +17,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 constexpr int message = 256 << 10;
 constexpr int in_flight = 4;
 constexpr int samples = 5;
-constexpr int tag = 7;
+constexpr int link_tag = 7;
 
 void send(const mpi::Comm& comm, int peer, const void* data, int size) {
-    mpi::check(MPI_Send(data, size, MPI_BYTE, peer, tag, comm.get()), "MPI_Send");
+    mpi::check(MPI_Send(data, size, MPI_BYTE, peer, link_tag, comm.get()), "MPI_Send");
 }
 
 void receive(const mpi::Comm& comm, int peer, void* data, int size) {
-    mpi::check(MPI_Recv(data, size, MPI_BYTE, peer, tag, comm.get(), MPI_STATUS_IGNORE), "MPI_Recv");
+    mpi::check(MPI_Recv(data, size, MPI_BYTE, peer, link_tag, comm.get(), MPI_STATUS_IGNORE), "MPI_Recv");
 }
 
 // Seconds one way of 8 bytes, from many that go forth and back, 200 if that takes no longer than `seconds`. The first
@@ -56,7 +56,7 @@ double stream(const mpi::Comm& comm, int peer, const std::vector<char>& data, in
     for (int i = 0; i < count; ++i) {
         MPI_Request& request = requests[i % in_flight];
         mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-        mpi::check(MPI_Isend(data.data(), message, MPI_BYTE, peer, tag, comm.get(), &request), "MPI_Isend");
+        mpi::check(MPI_Isend(data.data(), message, MPI_BYTE, peer, link_tag, comm.get(), &request), "MPI_Isend");
     }
     mpi::check(MPI_Waitall(in_flight, requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
     char word = 0;
@@ -103,8 +103,9 @@ void receive_samples(const mpi::Comm& comm, int peer) {
         for (int i = 0; i < count; ++i) {
             MPI_Request& request = requests[i % in_flight];
             mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-            mpi::check(MPI_Irecv(buffers[i % in_flight].data(), message, MPI_BYTE, peer, tag, comm.get(), &request),
-                       "MPI_Irecv");
+            mpi::check(
+                MPI_Irecv(buffers[i % in_flight].data(), message, MPI_BYTE, peer, link_tag, comm.get(), &request),
+                "MPI_Irecv");
         }
         mpi::check(MPI_Waitall(in_flight, requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
         const char word = 1;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <future>
 #include <limits>
+#include <system_error>
 #include <thread>
 
 namespace tpx::mpi {
@@ -12,6 +14,11 @@ namespace {
 
 // Far below the largest count of MPI 3, which is an int.
 constexpr std::size_t largest_message = std::size_t{1} << 24;
+
+std::function<void(bool)>& hook() {
+    static std::function<void(bool)> look;
+    return look;
+}
 
 // Waits as an MPI call would, but sleeps when it takes long: MPI would spin at 100 % for as long as a rank is stopped.
 void wait(MPI_Request request, const char* call) {
@@ -24,6 +31,7 @@ void wait(MPI_Request request, const char* call) {
         check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
         if (done != 0) return;
         if (tests < tests_before_sleep) continue;
+        call_hook(false);
         std::this_thread::sleep_for(sleep);
         sleep = std::min(2 * sleep, longest_sleep);
     }
@@ -44,13 +52,35 @@ void combine(const Comm& comm, std::span<Value> values, MPI_Datatype type, MPI_O
 }
 
 // What `root` has in `data`, on every rank.
-void share(const Comm& comm, void* data, int count, MPI_Datatype type, int root) {
+void spread(const Comm& comm, void* data, int count, MPI_Datatype type, int root) {
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Ibcast(data, count, type, root, comm.get(), &request), "MPI_Ibcast");
     wait(request, "MPI_Ibcast");
 }
 
 }  // namespace
+
+WaitHook::WaitHook(std::function<void(bool)> look) { hook() = std::move(look); }
+
+WaitHook::~WaitHook() { hook() = nullptr; }
+
+void call_hook(bool working) {
+    if (hook()) hook()(working);
+}
+
+void run_watched(const std::function<void()>& body) {
+    if (!hook()) return body();
+    std::packaged_task<void()> task{body};
+    std::future<void> done = task.get_future();
+    std::jthread thread;
+    try {
+        thread = std::jthread{[&] { task(); }};
+    } catch (const std::system_error&) {  // there are too many threads
+        return body();
+    }
+    while (done.wait_for(std::chrono::milliseconds{1}) != std::future_status::ready) call_hook(true);
+    done.get();
+}
 
 Comm::Comm(MPI_Comm raw) : handle_{raw} {
     check(MPI_Comm_rank(raw, &rank_), "MPI_Comm_rank");
@@ -87,11 +117,11 @@ void all_max(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, 
 void broadcast(const Comm& comm, std::string& bytes, int root) {
     if (comm.size() == 1) return;
     std::uint64_t size = bytes.size();
-    share(comm, &size, 1, MPI_UINT64_T, root);
+    spread(comm, &size, 1, MPI_UINT64_T, root);
     bytes.resize(size);
     for (std::size_t done = 0; done < size; done += largest_message) {
         const auto count = static_cast<int>(std::min(size - done, largest_message));
-        share(comm, bytes.data() + done, count, MPI_BYTE, root);
+        spread(comm, bytes.data() + done, count, MPI_BYTE, root);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,11 +74,27 @@ public:
 /// names the rank unless all ranks failed. Collective.
 void agree(const Comm& comm, const Error* mine);
 
+/// While it exists, `look` is called about every millisecond in which this rank waits for others, or for its own work
+/// in all_or_none(), which `working` says. One at a time.
+class WaitHook {
+public:
+    explicit WaitHook(std::function<void(bool working)> look);
+    ~WaitHook();
+    WaitHook(const WaitHook&) = delete;
+    WaitHook& operator=(const WaitHook&) = delete;
+};
+
+/// Calls the hook that exists now, if any.
+void call_hook(bool working);
+
+/// Runs `body`, on another thread if there is a hook to call meanwhile. Lets its exceptions through.
+void run_watched(const std::function<void()>& body);
+
 /// Runs `body` on every rank, then fails on all of them if it failed on any. `body` must not communicate.
 template <class Body>
 void all_or_none(const Comm& comm, Body&& body) {
     try {
-        body();
+        run_watched(body);
     } catch (const AgreedError&) {
         throw;
     } catch (const Error& error) {

@@ -4,13 +4,28 @@
 #include "lib/core/error.hpp"
 #include "lib/core/write_file.hpp"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <utility>
 
 namespace tpx {
 namespace {
 
-// The usual limit of a process is 1024, which several threads share.
-constexpr std::size_t most_open = 64;
+// A process may have 1024 files open by default, often more if it asks for more. Several threads share them, with two
+// or three of these each, and the rest of the process needs some.
+constexpr std::size_t few_open = 64, most_open = 4096, share_of_limit = 16;
+
+std::size_t allowed() {
+    struct rlimit limit {};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return few_open;
+    if (limit.rlim_cur < limit.rlim_max) {
+        const struct rlimit raised { std::min<rlim_t>(limit.rlim_max, most_open* share_of_limit), limit.rlim_max };
+        if (raised.rlim_cur > limit.rlim_cur && ::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+    }
+    return std::clamp<std::size_t>(limit.rlim_cur / share_of_limit,
+                                   std::min<std::size_t>(few_open, limit.rlim_cur / 8 + 1), most_open);
+}
 
 }  // namespace
 
@@ -18,7 +33,8 @@ OpenFiles::OpenFiles(std::span<const std::filesystem::path> paths, int flags)
     : paths_{paths}, flags_{flags}, fds_(paths.size()) {}
 
 void OpenFiles::make_room() {
-    if (open_.size() < most_open) return;
+    static const std::size_t most = allowed();
+    if (open_.size() < most) return;
     const std::uint32_t oldest = open_.front();
     open_.pop_front();
     close_file(std::move(fds_[oldest]), paths_[oldest]);

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/exec/journal.hpp"
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace tpx {
+class Trace;
 namespace mpi {
 class Comm;
 }
@@ -14,13 +21,21 @@ class Comm;
 struct ExecOptions {
     std::uint64_t memory = std::uint64_t{512} << 20;  ///< bytes of buffers on each rank, at least 1 MiB
     int threads = 2;                                  ///< that read, copy and write on each rank
+    bool takes_part = true;                           ///< false: this rank claims nothing of what is dealt
 
-    /// Called on rank 0 with the bytes of all ranks, done and in total, at most ten times a second.
-    std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+    /// Called on rank 0 with the bytes of all ranks, done and in total, at most ten times a second; `slowest` is the
+    /// stage that takes the threads of rank 0 longest, empty where there is only one.
+    std::function<void(std::uint64_t done, std::uint64_t total, std::string_view slowest)> progress;
 
     /// The signal that asks for an end, 0 while there is none (StopSignals::signal). The work then stops where it may,
     /// with an Error "stopped on request" whose Exit is exit_of the signal.
     const std::atomic<int>* cancelled = nullptr;
+
+    /// Where execute() leaves what each thread did when; nothing is recorded without it.
+    Trace* trace = nullptr;
+
+    /// Where execute() records what it has written, and finds what earlier runs have.
+    std::optional<JournalPlace> journal;
 };
 
 /// How many bytes of buffers keep every rank within `memory` bytes, with what the fullest one has taken by now; at

@@ -22,6 +22,8 @@ public:
 
     void join(const Overflows& other);
 
+    std::uint64_t count() const { return count_; }
+
     /// Throws an mpi::AgreedError "FILE: tensor 'NAME': ..." when any rank has some. Collective.
     void refuse(const mpi::Comm& comm, const Side& source, std::span<const SourceFile> files) const;
 

@@ -42,6 +42,10 @@ void PayloadCrcs::add(std::uint32_t file, std::uint64_t offset, std::span<const 
     }
 }
 
+void PayloadCrcs::clear() {
+    for (Payload& payload : payloads_) payload.crc = 0;
+}
+
 void PayloadCrcs::combine(const mpi::Comm& comm) {
     std::vector<std::uint64_t> crcs(payloads_.size());
     std::ranges::transform(payloads_, crcs.begin(), &Payload::crc);

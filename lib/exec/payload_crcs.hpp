@@ -21,6 +21,9 @@ public:
     /// threads may call it.
     void add(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
 
+    /// Forgets all that was taken in.
+    void clear();
+
     /// Adds up what all ranks have taken in. Collective; then value() may be called.
     void combine(const mpi::Comm& comm);
 

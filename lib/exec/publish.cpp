@@ -4,6 +4,7 @@
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/unfinished.hpp"
+#include "lib/exec/journal.hpp"
 #include "lib/exec/remove.hpp"
 
 #include <fcntl.h>
@@ -12,9 +13,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <utility>
 
 namespace tpx {
@@ -22,37 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "out/" names the same directory as "out", and the partial one must lie beside it. ".." is left to the system, which
-// follows links before it.
-fs::path without_slashes(const fs::path& path) {
-    std::string text = path.string();
-    while (text.size() > 1 && text.back() == '/') text.pop_back();
-    const fs::path plain{text};
-    if (!plain.has_filename() || plain.filename() == "." || plain.filename() == "..")
-        throw Error{Exit::usage, "{}: cannot be used as an output path", path.string()};
-    return plain;
-}
-
-fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path{"."}; }
-
-fs::path with_suffix(fs::path path, const std::string& suffix) { return path += suffix; }
-
 bool is_unsupported(int code) { return code == EINVAL || code == ENOSYS || code == ENOTSUP; }
-
-std::string host_name() {
-    char name[256] = "";
-    ::gethostname(name, sizeof name - 1);
-    return name;
-}
-
-std::string now() {
-    const std::time_t seconds = std::time(nullptr);
-    struct tm parts {};
-    ::gmtime_r(&seconds, &parts);
-    char text[64] = "";
-    std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
-    return text;
-}
 
 }  // namespace
 
@@ -67,100 +36,11 @@ NamingCalls NamingCalls::system() {
     return {rename, sync};
 }
 
-PartialDirectory::PartialDirectory(const mpi::Comm& comm, Naming naming) : comm_{comm}, naming_{std::move(naming)} {
-    mpi::all_or_none(comm_, [&] { naming_.out = without_slashes(naming_.out); });
-    mpi::all_or_none(comm_, [&] {
-        if (comm_.rank() == 0) make();
-    });
-    std::string path = path_.string();
-    mpi::broadcast(comm_, path);
-    path_ = path;
-    mpi::broadcast(comm_, marker_);
-    try {
-        mpi::all_or_none(comm_, [&] {
-            if (!path_exists(path_ / unfinished_marker) || read_file(path_ / unfinished_marker) != marker_)
-                throw failure(
-                    "{}: is not the folder that rank 0 made; all processes need the same storage and the "
-                    "same working directory",
-                    path_.string());
-        });
-    } catch (...) {
-        if (comm_.rank() == 0) remove_tree(path_);
-        throw;
-    }
-}
-
-void PartialDirectory::make() {
-    recover();
-    try {
-        if (entry_exists(naming_.out)) check_occupant();
-    } catch (Error& error) {
-        if (!notes_.empty()) error.prepend(notes_.front());
-        throw;
-    }
-    const char* job = std::getenv("SLURM_JOB_ID");
-    const std::string base = job != nullptr ? job : std::to_string(::getpid());
-    for (int attempt = 0;; ++attempt) {
-        id_ = attempt == 0 ? base : fmt::format("{}-{}", base, attempt);
-        path_ = with_suffix(naming_.out, ".partial-" + id_);
-        if (entry_exists(aside())) continue;
-        if (::mkdir(path_.c_str(), 0777) == 0) break;
-        if (errno != EEXIST) throw system_failure(path_, errno);
-    }
-    try {
-        note_other_runs();
-        mark();
-    } catch (Error& error) {
-        if (const std::string fault = discard(); !fault.empty()) error.prepend(fault);
-        throw;
-    }
-}
-
-fs::path PartialDirectory::aside() const { return with_suffix(naming_.out, ".old-" + id_); }
-
-// A run that was killed between the two renames of swap_in_two_steps() has left both outputs under other names.
-void PartialDirectory::recover() {
-    if (entry_exists(naming_.out)) return;
-    const std::string prefix = naming_.out.filename().string() + ".old-";
-    for (const std::string& name : list_directory(parent_of(naming_.out))) {
-        if (!name.starts_with(prefix)) continue;
-        const fs::path old = with_suffix(naming_.out, ".old-" + name.substr(prefix.size()));
-        const fs::path fresh = with_suffix(naming_.out, ".partial-" + name.substr(prefix.size()));
-        if (!entry_exists(fresh) || entry_exists(old / unfinished_marker)) continue;
-        if (naming_.calls.rename(old.c_str(), naming_.out.c_str(), 0) != 0) throw system_failure(old, errno);
-        notes_.push_back(
-            fmt::format("{} is in its place again: a run that was to replace it was killed; what that run "
-                        "wrote is complete in {}",
-                        naming_.out.string(), fresh.string()));
-        return;
-    }
-}
-
-void PartialDirectory::note_other_runs() {
-    const std::string base = naming_.out.filename().string();
-    for (const std::string& name : list_directory(parent_of(naming_.out))) {
-        const bool partial = name.starts_with(base + ".partial-");
-        if ((!partial && !name.starts_with(base + ".old-")) || name == path_.filename()) continue;
-        const fs::path other = naming_.out.parent_path() / name;
-        if (const auto unfinished = entry_exists(other / unfinished_marker) ? find_unfinished(other) : std::nullopt)
-            notes_.push_back(
-                fmt::format("{} is {}; remove it unless that run is still going", other.string(), unfinished->what));
-        else
-            notes_.push_back(
-                fmt::format("{} was left by an earlier run: an output that did not get its name, or one "
-                            "that was replaced",
-                            other.string()));
-    }
-}
-
-void PartialDirectory::mark() {
-    marker_ = fmt::format("an unfinished output of tpx reshard ({} to {}, begun {} by process {} on host {})\n",
-                          naming_.source, naming_.out.string(), now(), ::getpid(), host_name());
-    const fs::path marker = path_ / unfinished_marker;
-    const Fd fd = open_file(marker, O_WRONLY | O_CREAT | O_EXCL);
-    write_at(fd, 0, std::as_bytes(std::span{marker_}), marker);
-    if (::fsync(fd.get()) != 0) throw system_failure(marker, errno);
-    if (naming_.calls.sync(path_.c_str()) != 0) throw system_failure(path_, errno);
+// Where the output goes that is replaced: a name that nothing has.
+fs::path PartialDirectory::aside() const {
+    fs::path path = with_suffix(naming_.out, ".old-" + id_);
+    for (int k = 1; entry_exists(path); ++k) path = with_suffix(naming_.out, fmt::format(".old-{}-{}", id_, k));
+    return path;
 }
 
 void PartialDirectory::check_occupant() const {
@@ -187,7 +67,11 @@ PartialDirectory::~PartialDirectory() {
     if (comm_.rank() == 0) discard();
 }
 
-std::string PartialDirectory::discard() { return std::exchange(keep_, true) ? std::string{} : remove_tree(path_); }
+std::string PartialDirectory::discard() {
+    if (std::exchange(keep_, true)) return {};
+    if (lock_) lock_->close_marker();
+    return remove_tree(path_);
+}
 
 Published PartialDirectory::commit_as(const std::string& file) {
     mpi::barrier(comm_);
@@ -206,25 +90,31 @@ Published PartialDirectory::commit_as(const std::string& file) {
         }
     });
     keep_ = true;
-    if (comm_.rank() == 0) {
-        const fs::path parent = parent_of(naming_.out);
-        if (naming_.calls.sync(parent.c_str()) != 0) {
-            result.durable = false;
-            result.fault = fmt::format("{}: {}; {} is complete and in place, but may be lost if the machine crashes{}",
-                                       parent.string(), std::strerror(errno), naming_.out.string(),
-                                       old.empty() ? "" : fmt::format("; the one before is kept: {}", old.string()));
-        } else if (!old.empty()) {
-            remove_old(old, result);
-        }
-        if (!file.empty() && ::rmdir(path_.c_str()) != 0)
-            result.fault += fmt::format("{0}{1}: {2}; remove {1}", result.fault.empty() ? "" : "; ", path_.string(),
-                                        std::strerror(errno));
-    }
+    if (comm_.rank() == 0) mpi::run_watched([&] { end_commit(file, old, result); });
     mpi::broadcast(comm_, result.fault);
     return result;
 }
 
-void PartialDirectory::unmark() const {
+void PartialDirectory::end_commit(const fs::path& file, const fs::path& old, Published& result) {
+    const fs::path parent = parent_of(naming_.out);
+    if (naming_.calls.sync(parent.c_str()) != 0) {
+        result.durable = false;
+        result.fault = fmt::format("{}: {}; {} is complete and in place, but may be lost if the machine crashes{}",
+                                   parent.string(), std::strerror(errno), naming_.out.string(),
+                                   old.empty() ? "" : fmt::format("; the one before is kept: {}", old.string()));
+    } else if (!old.empty()) {
+        remove_old(old, result);
+    }
+    if (!file.empty() && ::rmdir(path_.c_str()) != 0)
+        result.fault += fmt::format("{0}{1}: {2}; remove {1}", result.fault.empty() ? "" : "; ", path_.string(),
+                                    std::strerror(errno));
+}
+
+void PartialDirectory::unmark() {
+    // While there is anything to explain, the marker stays.
+    if (entry_exists(path_ / journal_folder))
+        if (const std::string fault = remove_tree(path_ / journal_folder); !fault.empty()) throw failure("{}", fault);
+    if (lock_) lock_->close_marker();
     const fs::path marker = path_ / unfinished_marker;
     if (::unlink(marker.c_str()) != 0) throw system_failure(marker, errno);
     if (naming_.calls.sync(path_.c_str()) != 0) throw system_failure(path_, errno);
@@ -242,7 +132,8 @@ fs::path PartialDirectory::swap(const fs::path& fresh) {
         return swap_in_two_steps(fresh);
     }
     // The old one must not be called partial; where it cannot get its own name, it is complete nevertheless.
-    return naming_.calls.rename(fresh.c_str(), aside().c_str(), 0) == 0 ? aside() : fresh;
+    const fs::path old = aside();
+    return naming_.calls.rename(fresh.c_str(), old.c_str(), 0) == 0 ? old : fresh;
 }
 
 fs::path PartialDirectory::swap_in_two_steps(const fs::path& fresh) {

@@ -3,9 +3,12 @@
 
 #include "lib/core/error.hpp"
 #include "lib/exec/mpi.hpp"
+#include "lib/exec/partial.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,12 @@ struct Naming {
     std::function<void(const std::filesystem::path& occupant)> check_replaceable;
     /// Where the output comes from, for the marker in the unfinished folder.
     std::string source;
+    /// A digest of the source and of the output: the same request finds the unfinished folder of an earlier run by it.
+    std::uint64_t request = 0;
+    /// Whether unfinished folders of earlier runs, this request's or others', are removed instead of continued.
+    bool restart = false;
+    /// Whether a folder without a marker contains all of the output. Called on rank 0 only.
+    std::function<bool(const std::filesystem::path& folder)> is_complete;
     NamingCalls calls = NamingCalls::system();
 };
 
@@ -47,21 +56,26 @@ struct Published {
 
 /// A folder OUT.partial-ID beside the output to be made, which takes its name in one step when all is well: under the
 /// final name there is what was there before or all of the new, never a part. Until then a marker in it says that it is
-/// unfinished.
+/// unfinished, and is locked. ID is the digest of the request.
 class PartialDirectory {
 public:
-    /// Makes the folder and the marker. Puts an earlier output back in its place where a run was killed while it
-    /// replaced it. Throws an mpi::AgreedError when OUT exists and may not be replaced, and when not all ranks see the
-    /// folder. Collective.
+    /// Makes the folder and the marker, or takes over those of an earlier run of the same request. Puts an earlier
+    /// output back in its place where a run was killed while it replaced it. Throws an mpi::AgreedError when OUT exists
+    /// and may not be replaced, when another run is writing to OUT, when another request left an unfinished folder for
+    /// OUT, and when not all ranks see the folder. Collective.
     PartialDirectory(const mpi::Comm& comm, Naming naming);
 
-    /// Unless committed, removes the folder and all in it, on rank 0; the other ranks must not be writing any more.
+    /// Unless committed or kept, or taken over from an earlier run, removes the folder and all in it, on rank 0; the
+    /// other ranks must not be writing any more.
     ~PartialDirectory();
 
     PartialDirectory(const PartialDirectory&) = delete;
     PartialDirectory& operator=(const PartialDirectory&) = delete;
 
     const std::filesystem::path& path() const { return path_; }
+
+    /// The number to name this run's journals by; 0 if the folder is new. The same on all ranks.
+    int attempt() const { return attempt_; }
 
     /// What a person should know: folders of other runs, what was put back. On rank 0.
     const std::vector<std::string>& notes() const { return notes_; }
@@ -78,14 +92,19 @@ public:
     /// that failed.
     std::string discard();
 
+    /// Leaves the folder for a later run of the same request.
+    void keep() { keep_ = true; }
+
 private:
     void make();
     void recover();
-    void note_other_runs();
-    void mark();
+    void settle_other_runs();
+    void note_old_outputs();
+    void take_over();
     void check_occupant() const;
     Published commit_as(const std::string& file);
-    void unmark() const;
+    void end_commit(const std::filesystem::path& file, const std::filesystem::path& old, Published& result);
+    void unmark();
     std::filesystem::path swap(const std::filesystem::path& fresh);
     std::filesystem::path swap_in_two_steps(const std::filesystem::path& fresh);
     void take_free_name(const std::filesystem::path& fresh) const;
@@ -96,6 +115,8 @@ private:
     Naming naming_;
     std::string id_;
     std::string marker_;
+    std::optional<PartialLock> lock_;
+    int attempt_ = 0;
     std::filesystem::path path_;
     std::vector<std::string> notes_;
     bool keep_ = false;

@@ -3,9 +3,10 @@
 
 #include "lib/exec/mpi.hpp"
 
-#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 namespace tpx {
 
@@ -20,18 +21,24 @@ public:
         std::uint64_t failed = 0;       ///< 1 when it cannot go on
         std::uint64_t stopped = 0;      ///< 1 when it was asked to stop
         std::uint64_t interrupted = 0;  ///< 1 when that was by SIGINT
+        std::uint64_t asked = 0;        ///< how many parts of the job it has asked for
     };
 
-    explicit Pulse(const mpi::Comm& comm) : comm_{comm} {}
+    explicit Pulse(const mpi::Comm& comm);
 
     /// Tells the others about `mine` and returns the sum over all ranks when a new one is known. All ranks get the same
     /// sums in the same order, and must stop calling at the same one.
     std::optional<State> beat(const State& mine);
 
+    /// How many parts each rank had asked for when the latest sum was taken.
+    std::span<const std::uint64_t> asked() const { return std::span{sum_}.subspan(common); }
+
 private:
+    static constexpr std::size_t common = 6;  // numbers of a State
+
     const mpi::Comm& comm_;
-    std::array<std::uint64_t, 5> sent_{};
-    std::array<std::uint64_t, 5> sum_{};
+    std::vector<std::uint64_t> sent_;
+    std::vector<std::uint64_t> sum_;
     MPI_Request request_ = MPI_REQUEST_NULL;
 };
 

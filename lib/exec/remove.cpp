@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Found {
+struct Entry {
     fs::path path;
     std::uint64_t size = 0;
 };
@@ -28,10 +28,10 @@ public:
     void run(const fs::path& path) {
         collect(path);
         // The marker goes last of all files, and stays where any other does: it says what they are.
-        std::ranges::stable_sort(files_, {}, [](const Found& file) {
+        std::ranges::stable_sort(files_, {}, [](const Entry& file) {
             return std::pair{file.path.filename() == unfinished_marker, file.size};
         });
-        for (const Found& file : files_) {
+        for (const Entry& file : files_) {
             if (file.path.filename() == unfinished_marker && !fault.empty()) continue;
             if (::unlink(file.path.c_str()) != 0) note(file.path);
         }
@@ -61,7 +61,7 @@ private:
         if (errno != ENOENT && fault.empty()) fault = fmt::format("{}: {}", path.string(), std::strerror(errno));
     }
 
-    std::vector<Found> files_;
+    std::vector<Entry> files_;
     std::vector<fs::path> folders_;  // each after the one that it is in
 };
 

@@ -3,6 +3,8 @@
 
 #include "lib/core/unexpected.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 namespace tpx::mpi {
@@ -67,6 +69,11 @@ Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::functio
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return exit;
+}
+
+void end_job(Exit exit) {
+    if (started_as_rank()) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(exit));
+    ::_exit(static_cast<int>(exit));
 }
 
 }  // namespace tpx::mpi

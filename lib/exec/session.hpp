@@ -17,4 +17,7 @@ bool started_as_rank();
 /// rank 0; an error of this rank alone ends the whole job, because the others may be waiting for it.
 Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report);
 
+/// Ends this process at once with `exit`, and with it all ranks of the job, wherever their threads are.
+[[noreturn]] void end_job(Exit exit);
+
 }  // namespace tpx::mpi

@@ -3,14 +3,20 @@
 
 namespace tpx {
 
-Watch::Watch(const mpi::Comm& comm, const ExecOptions& options, std::uint64_t total)
-    : comm_{comm}, options_{options}, total_{total}, pulse_{comm} {}
+Watch::Watch(const mpi::Comm& comm, const ExecOptions& options, std::uint64_t total, std::uint64_t least_part)
+    : comm_{comm},
+      options_{options},
+      total_{total},
+      pulse_{comm},
+      claims_{total, comm.size(), comm.rank(), least_part} {}
 
-bool Watch::look(Pulse::State mine) {
+bool Watch::look(Pulse::State mine, bool is_busy) {
     if (ended_) return false;
+    mpi::call_hook(is_busy);
     const auto all = pulse_.beat(mine);
     if (!all) return true;
     all_ = *all;
+    claims_.take_in(pulse_.asked());
     tell_progress(all_.bytes);
     ended_ = all_.failed != 0 || all_.stopped != 0 || all_.finished == static_cast<std::uint64_t>(comm_.size());
     return !ended_;
@@ -22,7 +28,7 @@ void Watch::tell_progress(std::uint64_t done) {
     const auto now = std::chrono::steady_clock::now();
     if (now - told_ < 100ms) return;
     told_ = now;
-    options_.progress(done, total_);
+    options_.progress(done, total_, {});
 }
 
 void Watch::settle(const Error* mine) const {
@@ -32,19 +38,44 @@ void Watch::settle(const Error* mine) const {
     mpi::agree(comm_, &stopped);
 }
 
-void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, std::uint64_t batch,
-          std::function<void(int, Tile&)> work, std::function<std::uint64_t()> done) {
-    Shares<Tile> shares{comm, options, tiler.bytes(), std::move(work), std::move(done)};
+namespace {
+
+using TileShares = Shares<Tile>;
+
+TileShares shares_of(const mpi::Comm& comm, const ExecOptions& options, std::uint64_t total, std::uint64_t least_part,
+                     TileWork&& work) {
+    return {comm, options, total, least_part, std::move(work.work), std::move(work.done)};
+}
+
+void give_tiles(const Tiler& tiler, const Share& share, std::uint64_t batch, TileShares& shares) {
     Tile together;
-    tiler.for_each(comm.rank(), comm.size(), [&](Tile&& tile) {
-        if (!together.parts.empty() && together.memory + tile.memory > batch) {
-            if (!shares.give(std::exchange(together, Tile{}))) return false;
-        }
+    std::uint64_t part = 0;
+    const auto fits = [&](const Tile& tile) {
+        return together.parts.empty() ||
+               (part == share.part() && together.range().end == tile.begin && together.memory + tile.memory <= batch);
+    };
+    tiler.for_each(share, [&](Tile&& tile) {
+        if (!fits(tile) && !shares.give(std::exchange(together, Tile{}))) return false;
         together.append(tile);
+        part = share.part();
         return true;
     });
-    shares.give(std::move(together));
+    if (!together.parts.empty()) shares.give(std::move(together));
     shares.finish();
+}
+
+}  // namespace
+
+void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, const ByteRanges& done,
+          std::uint64_t batch, TileWork work) {
+    TileShares shares = shares_of(comm, options, tiler.bytes(), batch, std::move(work));
+    give_tiles(tiler, ClaimedShare{done, [&] { return options.takes_part ? shares.claim() : ByteRange{}; }}, batch,
+               shares);
+}
+
+void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, const Share& share, TileWork work) {
+    TileShares shares = shares_of(comm, options, tiler.bytes(), 1, std::move(work));
+    give_tiles(tiler, share, 0, shares);
 }
 
 }  // namespace tpx

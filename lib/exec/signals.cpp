@@ -2,9 +2,12 @@
 #include "lib/exec/signals.hpp"
 
 #include <signal.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace tpx {
 namespace {
@@ -15,9 +18,23 @@ constexpr std::array<int, 3> stopping = {SIGTERM, SIGINT, SIGUSR1};
 std::atomic<int> received{0};
 std::array<struct sigaction, stopping.size()> before;
 
+// When the first one came, in nanoseconds; launchers may send the same request twice in a row.
+std::atomic<std::int64_t> received_at{0};
+constexpr std::int64_t duplicate_signal_window = 100'000'000;
+
+std::int64_t nanoseconds() {
+    struct timespec time {};
+    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+}
+
 extern "C" void remember(int signal) {
     int none = 0;
-    received.compare_exchange_strong(none, signal);
+    if (received.compare_exchange_strong(none, signal)) {
+        received_at = nanoseconds();
+    } else if (received_at != 0 && nanoseconds() - received_at > duplicate_signal_window) {
+        ::_exit(static_cast<int>(exit_of(signal)));
+    }
 }
 
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -26,6 +43,7 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 StopSignals::StopSignals() {
     received = 0;
+    received_at = 0;
     struct sigaction action {};
     action.sa_handler = remember;
     // Interrupted reads and writes go on: they are short, and the flag is looked at between them.

@@ -7,8 +7,9 @@
 
 namespace tpx {
 
-/// While it lives, SIGTERM, SIGINT and SIGUSR1 end nothing but are remembered, so that work can stop where it may.
-/// At most one may live.
+/// While it lives, the first SIGTERM, SIGINT or SIGUSR1 ends nothing but is remembered, so that work can stop where it
+/// may; a second one, after a tenth of a second, ends the process at once, with the exit status of exit_of(). At most
+/// one may live.
 class StopSignals {
 public:
     StopSignals();

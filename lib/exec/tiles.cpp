@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace tpx {
 
@@ -32,15 +33,9 @@ struct Tiler::Place {
 };
 
 struct Tiler::Walk {
-    int rank;
-    int ranks;
-    std::uint64_t total;
-    std::uint64_t done = 0;  // bytes of the tiles before this one, of all ranks
+    const Share& share;
+    std::uint64_t done = 0;  // bytes of the tiles before this one, of all shares
     const std::function<bool(Tile&&)>& visit;
-
-    int owner(std::uint64_t byte) const {
-        return static_cast<int>(static_cast<unsigned __int128>(byte) * static_cast<unsigned>(ranks) / total);
-    }
 };
 
 void Tile::append(const Tile& other) {
@@ -53,6 +48,7 @@ void Tile::append(const Tile& other) {
         part.target += before_targets;
         parts.push_back(part);
     }
+    if (bytes == 0) begin = other.begin;
     memory += other.memory;
     bytes += other.bytes;
 }
@@ -63,8 +59,8 @@ Tiler::Tiler(const Moves& moves, const Side& source, const Side& target, const T
         bytes_ += static_cast<std::uint64_t>(volume(moves_[k].box) * target_itemsize(target_of(k)));
 }
 
-void Tiler::for_each(int rank, int ranks, const std::function<bool(Tile&&)>& visit) const {
-    Walk walk{rank, ranks, std::max<std::uint64_t>(bytes_, 1), 0, visit};
+void Tiler::for_each(const Share& share, const std::function<bool(Tile&&)>& visit) const {
+    Walk walk{share, 0, visit};
     const Order order = order_of_moves();
     for (const std::uint32_t tensor : order.tensors) {
         const auto first = order.moves.begin() + order.first[tensor];
@@ -165,7 +161,7 @@ std::uint64_t Tiler::bytes_in(const Box& box, const std::vector<std::uint32_t>& 
 bool Tiler::cut(Walk& walk, const Group& group, const Box& box, const std::vector<std::uint32_t>& moves) const {
     if (moves.empty()) return true;
     const std::uint64_t bytes = bytes_in(box, moves);
-    if (walk.owner(walk.done) > walk.rank || walk.owner(walk.done + bytes - 1) < walk.rank) {
+    if (!walk.share.may_take({walk.done, walk.done + bytes})) {
         walk.done += bytes;
         return true;
     }
@@ -176,9 +172,8 @@ bool Tiler::cut(Walk& walk, const Group& group, const Box& box, const std::vecto
     if (bytes <= limit || !can_be_cut) {
         Tile tile = tile_of(box, moves);
         if (tile.memory <= limit || !can_be_cut) {
-            const bool mine = walk.owner(walk.done) == walk.rank;
-            walk.done += bytes;
-            return !mine || walk.visit(std::move(tile));
+            tile.begin = std::exchange(walk.done, walk.done + bytes);
+            return !walk.share.takes(tile.range()) || walk.visit(std::move(tile));
         }
     }
     if (place.axis < 0) {  // one element that goes to very many places

@@ -3,6 +3,7 @@
 
 #include "lib/change/moves.hpp"
 #include "lib/exec/image.hpp"
+#include "lib/exec/share.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -25,9 +26,12 @@ struct Tile {
     std::vector<Image> targets;
     std::vector<TilePart> parts;
     std::uint64_t memory = 0;  ///< an upper bound of what its images take
+    std::uint64_t begin = 0;   ///< bytes of the job before it
     std::uint64_t bytes = 0;   ///< written
 
-    /// Joins another tile to this one, to be read and written together.
+    ByteRange range() const { return {begin, begin + bytes}; }
+
+    /// Joins the tile that begins where this one ends, to be read and written together. An empty one takes any.
     void append(const Tile& other);
 };
 
@@ -39,8 +43,8 @@ struct TileLimits {
                                      ///< so; empty: none is
 };
 
-/// Cuts the moves of a plan into tiles, in the order of the source files, and deals them out to ranks in equal,
-/// contiguous shares of bytes.
+/// Cuts the moves of a plan into tiles, in the order of the source files. Limits decide how far boxes are cut, not
+/// where: the bytes of a job have the same order under all limits, and a tile is a contiguous part of it.
 class Tiler {
 public:
     Tiler(const Moves& moves, const Side& source, const Side& target, const TileLimits& limits);
@@ -48,8 +52,8 @@ public:
     /// Bytes that are written, by all ranks.
     std::uint64_t bytes() const { return bytes_; }
 
-    /// Calls `visit` with each tile of `rank`, one of `ranks`, until it returns false.
-    void for_each(int rank, int ranks, const std::function<bool(Tile&&)>& visit) const;
+    /// Calls `visit` with each tile of `share`, in their order, until it returns false.
+    void for_each(const Share& share, const std::function<bool(Tile&&)>& visit) const;
 
 private:
     struct Group;

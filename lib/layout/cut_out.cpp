@@ -8,12 +8,12 @@
 namespace tpx {
 namespace {
 
-using Place = FactoredAxis::Place;
+using Factor = FactoredAxis::Factor;
 
 /// All digit boxes of the factors `k`.. on one axis whose positions fall into `wanted`, given as begin and end of each
 /// factor.
-struct AxisCut {
-    const std::vector<Place>& places;
+struct PieceCut {
+    const std::vector<Factor>& places;
     std::vector<std::vector<Interval>>& found;
     std::vector<Interval> digits = {};
 
@@ -65,9 +65,9 @@ AxisPieces cut_axis(const Part& part, int axis, Interval wanted) {
     }
     // Where steps are equal one factor has a single digit; it must not come first, or its block would look too large.
     std::ranges::stable_sort(pieces.factors, [&](int j, int k) { return part.step[j] > part.step[k]; });
-    std::vector<Place> places;
+    std::vector<Factor> places;
     for (int k : pieces.factors) places.push_back({0, part.step[k], part.shape[k]});
-    AxisCut{places, pieces.boxes}.cut(0, shift(wanted, -part.offset[axis]));
+    PieceCut{places, pieces.boxes}.cut(0, shift(wanted, -part.offset[axis]));
     return pieces;
 }
 

@@ -140,7 +140,7 @@ private:
 };
 
 /// The words of a formula: factors and keys.
-std::vector<std::string> words_of(std::string_view formula) {
+std::vector<std::string> formula_words(std::string_view formula) {
     std::vector<std::string> words(1);
     for (char c : formula) {
         const bool in_word = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
@@ -171,7 +171,7 @@ std::string missing_sizes(const Reading& source) {
         for (const auto& [letter, formulas] : source.family->dims) {
             if (source.dims[letter] || !needed.contains(std::string(1, letter))) continue;
             const std::string& formula = formulas.begin()->second;
-            const std::vector<std::string> words = words_of(formula);
+            const std::vector<std::string> words = formula_words(formula);
             for (const std::string& word : words) more |= word.size() == 1 && needed.insert(word).second;
             const bool asks = std::ranges::any_of(words, [](const std::string& word) { return word.size() > 1; });
             if (asks && std::ranges::find(missing, formula) == missing.end()) missing.push_back(formula);

@@ -16,11 +16,6 @@ namespace {
 
 constexpr int largest_degree = 1 << 24;
 
-template <class... Args>
-Error mistake(fmt::format_string<Args...> format, Args&&... args) {
-    return Error{Exit::usage, format, std::forward<Args>(args)...};
-}
-
 struct DegreeKey {
     std::string_view key;
     int Layout::*member;
@@ -40,14 +35,14 @@ int parse_degree(std::string_view key, std::string_view text, int least) {
     int value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc{} || end != text.data() + text.size() || value < least || value > largest_degree)
-        throw mistake("layout: '{}={}': must be a whole number from {} to {}", key, text, least, largest_degree);
+        throw usage_error("layout: '{}={}': must be a whole number from {} to {}", key, text, least, largest_degree);
     return value;
 }
 
 std::vector<int> parse_counts(std::string_view text) {
     std::vector<int> counts;
     if (!text.starts_with('[') || !text.ends_with(']'))
-        throw mistake("layout: 'stages={}': must be a list as in [9,8,8,7]", text);
+        throw usage_error("layout: 'stages={}': must be a list as in [9,8,8,7]", text);
     text = text.substr(1, text.size() - 2);
     while (!text.empty()) {
         const std::size_t end = std::min(text.find(','), text.size());
@@ -62,10 +57,10 @@ void check_order(const std::string& order) {
     for (std::string_view axis : {"tp", "cp", "ep", "dp", "pp"}) {
         const std::size_t at = rest.find(axis);
         if (at == std::string::npos)
-            throw mistake("layout: 'order={}': must name tp, cp, ep, dp and pp once each", order);
+            throw usage_error("layout: 'order={}': must name tp, cp, ep, dp and pp once each", order);
         rest.erase(at, 2);
     }
-    if (rest != "----") throw mistake("layout: 'order={}': must be five axes joined by '-'", order);
+    if (rest != "----") throw usage_error("layout: 'order={}': must be five axes joined by '-'", order);
 }
 
 /// Fills in what follows from what was given: dp from ranks or fsdp, and checks that all fits together.
@@ -75,10 +70,11 @@ Layout complete(Layout layout, const std::map<std::string, std::string, std::les
     if (has("ranks")) {
         const int ranks = parse_degree("ranks", given.find("ranks")->second, 1);
         const int others = layout.tp * layout.pp * layout.cp;
-        if (ranks % others != 0) throw mistake("layout: ranks={} is not a multiple of tp*pp*cp = {}", ranks, others);
+        if (ranks % others != 0)
+            throw usage_error("layout: ranks={} is not a multiple of tp*pp*cp = {}", ranks, others);
         if (has("dp") && layout.dp != ranks / others)
-            throw mistake("layout: dp={} but ranks={} and tp*pp*cp={} give dp={}", layout.dp, ranks, others,
-                          ranks / others);
+            throw usage_error("layout: dp={} but ranks={} and tp*pp*cp={} give dp={}", layout.dp, ranks, others,
+                              ranks / others);
         layout.dp = ranks / others;
     } else if (!has("dp")) {
         layout.dp = layout.fsdp * std::max(hsdp, 1);
@@ -86,27 +82,27 @@ Layout complete(Layout layout, const std::map<std::string, std::string, std::les
         if (hsdp == 0) layout.dp = std::max(layout.dp, experts / (layout.tp * layout.cp));
     }
     if (hsdp > 0 && !has("fsdp")) {
-        if (layout.dp % hsdp != 0) throw mistake("layout: dp={} is not a multiple of hsdp={}", layout.dp, hsdp);
+        if (layout.dp % hsdp != 0) throw usage_error("layout: dp={} is not a multiple of hsdp={}", layout.dp, hsdp);
         layout.fsdp = layout.dp / hsdp;
     }
     if (layout.dp % layout.fsdp != 0 || (hsdp > 0 && layout.dp != layout.fsdp * hsdp))
-        throw mistake("layout: dp={} is not fsdp={} times hsdp={}", layout.dp, layout.fsdp,
-                      hsdp > 0 ? hsdp : layout.dp / layout.fsdp);
+        throw usage_error("layout: dp={} is not fsdp={} times hsdp={}", layout.dp, layout.fsdp,
+                          hsdp > 0 ? hsdp : layout.dp / layout.fsdp);
     if (std::int64_t{layout.tp} * layout.pp * layout.dp * layout.cp > largest_degree)
-        throw mistake("layout: more than {} ranks", largest_degree);
+        throw usage_error("layout: more than {} ranks", largest_degree);
     if (!layout.stages.empty() && static_cast<int>(layout.stages.size()) != layout.pp * layout.vpp)
-        throw mistake("layout: stages lists {} model chunks, pp*vpp = {}", layout.stages.size(),
-                      layout.pp * layout.vpp);
+        throw usage_error("layout: stages lists {} model chunks, pp*vpp = {}", layout.stages.size(),
+                          layout.pp * layout.vpp);
     if (!layout.stages.empty() && (layout.first || layout.last))
-        throw mistake("layout: give stages, or first and last, not both");
+        throw usage_error("layout: give stages, or first and last, not both");
     const int expert_ranks = layout.tp * layout.cp * layout.dp;
     const int etp = layout.etp > 0 ? layout.etp : layout.tp;
     if (expert_ranks % (layout.ep * etp) != 0)
-        throw mistake("layout: ep*etp = {} does not divide tp*cp*dp = {}", layout.ep * etp, expert_ranks);
+        throw usage_error("layout: ep*etp = {} does not divide tp*cp*dp = {}", layout.ep * etp, expert_ranks);
     if (layout.efsdp > 0 && (layout.fsdp == 1 || expert_dp(layout) != layout.efsdp))
-        throw mistake("layout: efsdp={} with ep={}, fsdp={} and dp={}: experts are cut over {} ranks", layout.efsdp,
-                      layout.ep, layout.fsdp, layout.dp, layout.fsdp == 1 ? 1 : expert_dp(layout));
-    if (layout.fsdp_dim > 1) throw mistake("layout: fsdp_dim={}: must be 0 or 1", layout.fsdp_dim);
+        throw usage_error("layout: efsdp={} with ep={}, fsdp={} and dp={}: experts are cut over {} ranks", layout.efsdp,
+                          layout.ep, layout.fsdp, layout.dp, layout.fsdp == 1 ? 1 : expert_dp(layout));
+    if (layout.fsdp_dim > 1) throw usage_error("layout: fsdp_dim={}: must be 0 or 1", layout.fsdp_dim);
     check_order(layout.order);
     return layout;
 }
@@ -127,7 +123,7 @@ void set(Layout& layout, std::string_view key, std::string_view value) {
     else if (key == "order")
         layout.order = value;
     else if (key != "hsdp" && key != "ranks")
-        throw mistake("layout: unknown key '{}'; valid keys: {}", key, fmt::join(layout_keys(), " "));
+        throw usage_error("layout: unknown key '{}'; valid keys: {}", key, fmt::join(layout_keys(), " "));
 }
 
 Layout from_pairs(const std::map<std::string, std::string, std::less<>>& given) {
@@ -147,18 +143,18 @@ std::vector<std::string> layout_keys() {
 
 Layout parse_layout(std::string_view text) {
     std::map<std::string, std::string, std::less<>> given;
-    if (text.empty()) throw mistake("layout: empty; write for instance tp=4,pp=2");
+    if (text.empty()) throw usage_error("layout: empty; write for instance tp=4,pp=2");
     while (!text.empty()) {
         const std::size_t equals = text.find('=');
-        if (equals == std::string_view::npos) throw mistake("layout: '{}': must be KEY=VALUE", text);
+        if (equals == std::string_view::npos) throw usage_error("layout: '{}': must be KEY=VALUE", text);
         const std::string_view key = text.substr(0, equals);
         const bool list = text.substr(equals + 1).starts_with('[');
         const std::size_t end = std::min(list ? text.find(']') : text.find(','), text.size());
         const std::size_t stop = list ? std::min(end + 1, text.size()) : end;
         if (!given.emplace(key, text.substr(equals + 1, stop - equals - 1)).second)
-            throw mistake("layout: '{}' is given twice", key);
+            throw usage_error("layout: '{}' is given twice", key);
         text.remove_prefix(stop);
-        if (text == ",") throw mistake("layout: a value is missing after the last ','");
+        if (text == ",") throw usage_error("layout: a value is missing after the last ','");
         if (text.starts_with(',')) text.remove_prefix(1);
     }
     return from_pairs(given);
@@ -184,7 +180,7 @@ Layout parse_layout_toml(std::string_view text, std::string_view source) {
                                   given.emplace(key.str(), value);
                               }
                           } catch (const toml::parse_error& wrong) {
-                              throw mistake("line {}: {}", wrong.source().begin.line, wrong.description());
+                              throw usage_error("line {}: {}", wrong.source().begin.line, wrong.description());
                           }
                           return from_pairs(given);
                       });

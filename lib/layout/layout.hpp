@@ -68,6 +68,10 @@ Coordinates coordinates(const Layout& layout, int rank);
 /// The rank at `at`: the inverse of coordinates().
 int rank_at(const Layout& layout, const Coordinates& at);
 
+/// How many consecutive ranks hold whole TP groups: tp where tp is the first axis of `order`, else as many times more
+/// as the axes before it have ranks. They divide the ranks.
+int tp_span(const Layout& layout);
+
 /// The degree of tensor parallelism inside experts.
 int expert_tp(const Layout& layout);
 

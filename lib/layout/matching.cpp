@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/matching.hpp"
 
+#include "lib/layout/beyond_rules.hpp"
 #include "lib/layout/rule_book.hpp"
 #include "lib/layout/suggest.hpp"
 
@@ -162,7 +163,12 @@ FamilyMatch best_match(std::span<const Tensor> tensors, std::span<const Family> 
         }
     }
     if (best.family && best.fits()) return best;
-    why_not = best.family ? lacks(best, tensors, config) : unheard_of(config, type);
+    const auto beyond =
+        std::ranges::find_if(tensors, [](const Tensor& t) { return !why_beyond_rules(t.name).empty(); });
+    if (beyond != tensors.end())
+        why_not = fmt::format("tensor '{}' {}", beyond->name, why_beyond_rules(beyond->name));
+    else
+        why_not = best.family ? lacks(best, tensors, config) : unheard_of(config, type);
     return {};
 }
 

@@ -91,6 +91,16 @@ int rank_at(const Layout& layout, const Coordinates& at) {
     return rank;
 }
 
+int tp_span(const Layout& layout) {
+    int span = 1;
+    bool is_inside = true;
+    for_each_axis(layout, [&](std::string_view axis, int size) {
+        if (is_inside) span *= size;
+        is_inside = is_inside && axis != "tp";
+    });
+    return layout.tp == 1 ? 1 : span;
+}
+
 int expert_tp(const Layout& layout) { return layout.etp > 0 ? layout.etp : layout.tp; }
 
 int expert_dp(const Layout& layout) {

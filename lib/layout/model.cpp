@@ -18,22 +18,19 @@ namespace {
 constexpr Index most_layers = 100'000;
 constexpr std::array role_names{"weight", "master", "exp_avg", "exp_avg_sq"};
 
-template <class... Args>
-Error mistake(fmt::format_string<Args...> format, Args&&... args) {
-    return Error{Exit::usage, format, std::forward<Args>(args)...};
-}
-
 StateRole parse_role(std::string_view text, DType weights) {
     const std::size_t colon = std::min(text.find(':'), text.size());
     StateRole role{std::string{text.substr(0, colon)}, DType::f32};
     if (std::ranges::find(role_names, role.name) == role_names.end())
-        throw mistake("roles: '{}' is not a role; use train, weights, or a list of {}, as in weight:bf16,exp_avg:f32",
-                      role.name, fmt::join(role_names, ", "));
+        throw usage_error(
+            "roles: '{}' is not a role; use train, weights, or a list of {}, as in weight:bf16,exp_avg:f32", role.name,
+            fmt::join(role_names, ", "));
     if (role.name == "weight") role.dtype = weights;
     if (colon == text.size()) return role;
     const auto dtype = dtype_by_name(text.substr(colon + 1));
     if (!dtype || itemsize(*dtype) == 0)
-        throw mistake("roles: '{}': '{}' is not a dtype; use, for example, bf16 or f32", text, text.substr(colon + 1));
+        throw usage_error("roles: '{}': '{}' is not a dtype; use, for example, bf16 or f32", text,
+                          text.substr(colon + 1));
     role.dtype = *dtype;
     return role;
 }
@@ -94,16 +91,16 @@ Index ModelMaker::size(char letter) const {
     const auto known = dims_[letter];
     if (!known) {
         std::set<char> asked;
-        throw mistake("size '{}' is not known; it follows from {}", letter, unknown(letter, asked));
+        throw usage_error("size '{}' is not known; it follows from {}", letter, unknown(letter, asked));
     }
     if (*known <= 0 || *known > (Index{1} << 40))
-        throw mistake("size '{}' = {} cannot be ({})", letter, *known, *formula(family_.dims.at(letter)));
+        throw usage_error("size '{}' = {} cannot be ({})", letter, *known, *formula(family_.dims.at(letter)));
     return *known;
 }
 
 int ModelMaker::layer_count(char letter) const {
     const Index count = size(letter);
-    if (count > most_layers) throw mistake("{} layers are more than {}", count, most_layers);
+    if (count > most_layers) throw usage_error("{} layers are more than {}", count, most_layers);
     return static_cast<int>(count);
 }
 
@@ -180,7 +177,7 @@ TensorClass ModelMaker::make_class(const CanonicalTensor& tensor, std::vector<in
         Index length = 1;
         for (Token token : tokens) {
             if (__builtin_mul_overflow(length, size(token.letter), &length))
-                throw mistake("an axis has more than 2^63 elements");
+                throw usage_error("an axis has more than 2^63 elements");
         }
         kind.shape.push_back(length);
     }
@@ -231,7 +228,7 @@ std::vector<StateRole> parse_roles(std::string_view text, DType weights) {
         const std::size_t comma = std::min(text.find(','), text.size());
         roles.push_back(parse_role(text.substr(0, comma), weights));
         if (std::ranges::count(roles, roles.back().name, &StateRole::name) > 1)
-            throw mistake("roles: '{}' is given twice", roles.back().name);
+            throw usage_error("roles: '{}' is given twice", roles.back().name);
         if (comma == text.size()) return roles;
         text.remove_prefix(comma + 1);
     }

@@ -4,8 +4,8 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/condition.hpp"
 #include "lib/layout/model.hpp"
-#include "lib/layout/occurrences.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/places.hpp"
 #include "lib/layout/states.hpp"
 
 #include <algorithm>
@@ -17,33 +17,9 @@ namespace {
 
 constexpr const char* framework = "hf";
 
-using Places = std::map<std::string, std::set<Place>, std::less<>>;
-
-/// Where the tensors of a model are that its framework reads: transformers leaves layers for multi-token prediction
-/// out.
-Places places_of(const ModelState& model) {
-    Places places;
-    for (const TensorClass& kind : model.classes) {
-        std::set<Place>& found = places[kind.name];
-        const std::vector<int> layers = kind.layers.empty() ? std::vector{-1} : kind.layers;
-        for (const int layer : layers) {
-            if (layer >= model.layers) continue;
-            if (kind.experts == 0) found.insert({layer, -1});
-            for (int expert = 0; expert < kind.experts; ++expert) found.insert({layer, expert});
-        }
-    }
-    return places;
-}
-
-Places places_of(const Occurrences& occurrences) {
-    Places places;
-    for (const auto& [name, occurrence] : occurrences) places[name] = occurrence.places;
-    return places;
-}
-
 /// What `dialect` calls a canonical tensor in one place.
-std::string stored_name(const Family& family, const Dialect& dialect, const std::string& tensor, Place place,
-                        const Dims& dims) {
+std::string name_in(const Family& family, const Dialect& dialect, const std::string& tensor, Place place,
+                    const Dims& dims) {
     for (const Rule& rule : dialect.rules) {
         const auto& parts = rule.expression.parts;
         if (rule.alias() || std::ranges::find(parts, tensor) == parts.end()) continue;
@@ -53,7 +29,7 @@ std::string stored_name(const Family& family, const Dialect& dialect, const std:
 }
 
 /// "'NAME' and 3 more": what `a` has and `b` lacks; empty when there is nothing.
-std::string beyond(const Expressed& expressed, const Places& a, const Places& b) {
+std::string first_beyond(const Expressed& expressed, const Places& a, const Places& b) {
     const Family& family = *expressed.reading.family;
     const Dialect* dialect = family.dialect(framework);
     std::string first;
@@ -62,7 +38,7 @@ std::string beyond(const Expressed& expressed, const Places& a, const Places& b)
         const auto other = b.find(name);
         for (const Place place : places) {
             if (other != b.end() && other->second.contains(place)) continue;
-            if (count++ == 0) first = stored_name(family, *dialect, name, place, expressed.reading.dims);
+            if (count++ == 0) first = name_in(family, *dialect, name, place, expressed.reading.dims);
         }
     }
     if (count == 0) return "";
@@ -118,13 +94,15 @@ std::string refused_setting(const Expressed& expressed, const Config& config, co
 std::string misfit(const Expressed& expressed, const Config& config, const Config& written) {
     if (std::string setting = refused_setting(expressed, config, written); !setting.empty()) return setting;
     if (std::string size = other_size(expressed, written); !size.empty()) return size;
-    const Places model = places_of(model_of(*expressed.reading.family, framework, written, {}));
+    const ModelState written_model = model_of(*expressed.reading.family, framework, written, {});
+    // transformers leaves layers for multi-token prediction out.
+    const Places model = places_of(written_model, written_model.layers);
     Places stored = places_of(occurrences_of(expressed.reading, expressed.tensors, "weight"));
     if (const auto main = expressed.reading.dims['L'])
         for (auto& [name, places] : stored) std::erase_if(places, [&](Place place) { return place.layer >= *main; });
-    if (const std::string lacks = beyond(expressed, model, stored); !lacks.empty())
+    if (const std::string lacks = first_beyond(expressed, model, stored); !lacks.empty())
         return fmt::format("it needs {}, which the checkpoint lacks", lacks);
-    if (const std::string more = beyond(expressed, stored, model); !more.empty())
+    if (const std::string more = first_beyond(expressed, stored, model); !more.empty())
         return fmt::format("it has no place for {}", more);
     return "";
 }

@@ -2,35 +2,14 @@
 #include "lib/layout/model_parameters.hpp"
 
 #include "lib/layout/model.hpp"
-#include "lib/layout/occurrences.hpp"
+#include "lib/layout/places.hpp"
 #include "lib/layout/states.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <limits>
 
 namespace tpx {
 namespace {
-
-using Places = std::map<std::string, std::set<Place>, std::less<>>;
-
-Places places_of(const ModelState& model) {
-    Places places;
-    for (const TensorClass& kind : model.classes) {
-        const std::vector<int> layers = kind.layers.empty() ? std::vector{-1} : kind.layers;
-        for (const int layer : layers) {
-            if (kind.experts == 0) places[kind.name].insert({layer, -1});
-            for (int expert = 0; expert < kind.experts; ++expert) places[kind.name].insert({layer, expert});
-        }
-    }
-    return places;
-}
-
-Places places_of(const Occurrences& occurrences) {
-    Places places;
-    for (const auto& [name, occurrence] : occurrences) places[name] = occurrence.places;
-    return places;
-}
 
 /// What the dialect of `reading` calls a canonical tensor in one place.
 std::string stored_name(const Reading& reading, const std::string& tensor, Place place) {
@@ -65,7 +44,8 @@ std::vector<PlacedTensor> beyond(const Reading& reading, const Places& a, const 
 
 ParameterDifference parameter_difference(const Expressed& expressed, const Config& written) {
     const Reading& reading = expressed.reading;
-    const Places model = places_of(model_of(*reading.family, reading.dialect->name, written, {}));
+    const Places model =
+        places_of(model_of(*reading.family, reading.dialect->name, written, {}), std::numeric_limits<int>::max());
     const Places stored = places_of(occurrences_of(reading, expressed.tensors, "weight"));
     return {beyond(reading, model, stored), beyond(reading, stored, model)};
 }

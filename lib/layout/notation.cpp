@@ -33,7 +33,7 @@ std::optional<int> take_number(std::string_view& text) {
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
 /// All factors in alphabetical order.
-std::string letters_of(const std::vector<Axis>& axes) {
+std::string sorted_letters(const std::vector<Axis>& axes) {
     std::string letters;
     for (const Axis& axis : axes) {
         for (Token token : axis) letters += token.letter;
@@ -79,10 +79,10 @@ Expression parse_expression(std::string_view text) {
         expression.axes = parse_axes(axes.substr(0, as));
         if (as != std::string_view::npos) expression.shape = parse_axes(axes.substr(as + 4));
     }
-    const std::string letters = letters_of(expression.axes);
+    const std::string letters = sorted_letters(expression.axes);
     if (expression.parts.empty() || std::ranges::count(letters, '+') != (expression.parts.size() > 1 ? 1 : 0))
         throw failure("expression '{}': several parts need one '+', a single part none", text);
-    if (!expression.shape.empty() && letters_of(expression.shape) != letters)
+    if (!expression.shape.empty() && sorted_letters(expression.shape) != letters)
         throw failure("expression '{}': the axes before and after 'as' must have the same factors", text);
     return expression;
 }

@@ -8,7 +8,7 @@
 namespace tpx {
 namespace {
 
-using Place = FactoredAxis::Place;
+using Factor = FactoredAxis::Factor;
 
 Index size_of(const Dims& dims, char letter) {
     const auto size = dims[letter];
@@ -25,9 +25,9 @@ std::vector<char> letters_of(const std::vector<Axis>& axes) {
 }
 
 /// The factors that a part brings to the '+': all of its own that stand nowhere else.
-std::vector<Place> places_at_plus(const Family& family, const std::string& part, const std::vector<char>& elsewhere,
-                                  const Dims& dims, Index step) {
-    std::vector<Place> places;
+std::vector<Factor> places_at_plus(const Family& family, const std::string& part, const std::vector<char>& elsewhere,
+                                   const Dims& dims, Index step) {
+    std::vector<Factor> places;
     const CanonicalTensor& tensor = family.tensor(part);
     for (char letter : letters_of(tensor.axes)) {
         if (!tensor.is_index(letter) && std::ranges::find(elsewhere, letter) == elsewhere.end())
@@ -40,9 +40,9 @@ std::vector<Place> places_at_plus(const Family& family, const std::string& part,
     return places;
 }
 
-Index extent(const std::vector<Place>& places) {
+Index extent(const std::vector<Factor>& places) {
     Index product = 1;
-    for (const Place& place : places) product *= place.size;
+    for (const Factor& place : places) product *= place.size;
     return product;
 }
 
@@ -98,11 +98,11 @@ void check_shape(const Tensor& tensor, const std::vector<FactoredAxis>& axes) {
 /// Where factor `letter` of part number `part` stands: its axis and step.
 std::pair<int, Index> find_place(const std::vector<FactoredAxis>& axes, std::size_t part, char letter) {
     for (std::size_t a = 0; a < axes.size(); ++a) {
-        for (const Place& place : axes[a].places) {
+        for (const Factor& place : axes[a].places) {
             if (place.letter == letter) return {static_cast<int>(a), place.step};
         }
         if (!axes[a].has_parts) continue;
-        for (const Place& place : axes[a].part_places[part]) {
+        for (const Factor& place : axes[a].part_places[part]) {
             if (place.letter == letter) return {static_cast<int>(a), place.step};
         }
     }

@@ -23,17 +23,17 @@ struct Part {
 
 /// A stored tensor's axes with the sizes of its factors filled in.
 struct FactoredAxis {
-    struct Place {
+    struct Factor {
         char letter = 0;
         Index step = 0;
         Index size = 0;
     };
-    std::vector<Place> places;                    ///< factors that all parts share, slowest first
-    bool has_parts = false;                       ///< a '+' stands on this axis
-    std::size_t before_parts = 0;                 ///< how many of `places` are slower than the '+'
-    std::vector<Index> part_begin;                ///< where each part begins at the '+', in elements of this axis
-    std::vector<std::vector<Place>> part_places;  ///< the factors that each part brings along
-    Index size = 0;                               ///< of the axis without padding
+    std::vector<Factor> places;                    ///< factors that all parts share, slowest first
+    bool has_parts = false;                        ///< a '+' stands on this axis
+    std::size_t before_parts = 0;                  ///< how many of `places` are slower than the '+'
+    std::vector<Index> part_begin;                 ///< where each part begins at the '+', in elements of this axis
+    std::vector<std::vector<Factor>> part_places;  ///< the factors that each part brings along
+    Index size = 0;                                ///< of the axis without padding
     bool padded = false;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/suggest.hpp"
 
+#include "lib/layout/beyond_rules.hpp"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -16,7 +18,7 @@ bool is_number(std::string_view word) {
     return !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-std::vector<std::string> words_of(std::string_view name) {
+std::vector<std::string> name_parts(std::string_view name) {
     std::vector<std::string> words(1);
     for (char c : name) {
         if (c == '.')
@@ -65,7 +67,7 @@ char factor_of(const Dims& dims, Index size, const std::string& used) {
 }  // namespace
 
 std::string suggest_rule(const Family& family, const Dialect& dialect, const Dims& dims, const Tensor& tensor) {
-    std::vector<std::string> words = words_of(tensor.name);
+    std::vector<std::string> words = name_parts(tensor.name);
     const std::string indices = place_indices(words);
     const std::string name = canonical_name(family, words);
     std::vector<std::string> axes;
@@ -85,6 +87,7 @@ std::string suggest_rule(const Family& family, const Dialect& dialect, const Dim
 }
 
 std::string without_rule(const Family& family, const Dialect& dialect, const Dims& dims, const Tensor& tensor) {
+    if (const std::string_view why = why_beyond_rules(tensor.name); !why.empty()) return fmt::format("it {}", why);
     return fmt::format(
         "no rule of family '{}' matches this tensor; pass --rules FILE with a rule such as (add tp= if it is sharded): "
         "{}",

@@ -13,7 +13,7 @@ namespace tpx {
 /// that a person must judge, with `?` for axes whose size is that of no factor.
 std::string suggest_rule(const Family& family, const Dialect& dialect, const Dims& dims, const Tensor& tensor);
 
-/// "no rule of family 'llama' matches it; write one for --rules: ...".
+/// "no rule of family 'llama' matches it; write one for --rules: ...", or why_beyond_rules() of the tensor.
 std::string without_rule(const Family& family, const Dialect& dialect, const Dims& dims, const Tensor& tensor);
 
 }  // namespace tpx

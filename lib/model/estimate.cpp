@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/model/estimate.hpp"
 
+#include "lib/change/cut_blocks.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 
@@ -24,7 +25,7 @@ double nic_rate(std::span<const Host> hosts, bool& assumed) {
 StepTime time_of(const ModelSize& model, const Layout& layout, std::span<const Host> hosts, double batch,
                  const Parameters& parameters) {
     ExecutionPlan plan = execution_plan_of(layout, batch);
-    const Allocation allocation = allocation_of(hosts, layout.ranks());
+    const Allocation allocation = allocation_of(hosts, layout.ranks(), tp_span(layout));
     const Routes routes = routes_of(plan, allocation);
     StepTime best = step_time(parameters, model, batch, plan, routes, allocation.cpus);
     while (plan.micro_batches > 1) {  // fewer of them have more bubbles, but fewer constants
@@ -49,19 +50,14 @@ ExecutionPlan execution_plan_of(const Layout& layout, double batch) {
     return plan;
 }
 
-Allocation allocation_of(std::span<const Host> hosts, int ranks) {
+Allocation allocation_of(std::span<const Host> hosts, int ranks, int group) {
     Allocation allocation;
-    int left = ranks;
-    for (const bool spare : {false, true}) {
-        for (const Host& host : hosts) {
-            if (host.lost || host.spare != spare || left <= 0 || host.gpus <= 0) continue;
-            allocation.gpus.push_back(std::min(left, host.gpus));
-            allocation.gpus_per_nic = std::max(allocation.gpus.size() == 1 ? 1.0 : allocation.gpus_per_nic,
-                                               static_cast<double>(host.gpus) / std::clamp(host.rails, 1, host.gpus));
-            left -= allocation.gpus.back();
-        }
+    for (const Block& block : cut_blocks(hosts, ranks, group)) {
+        const Host& host = hosts[block.host];
+        const double per_nic = static_cast<double>(host.gpus) / std::clamp(host.rails, 1, host.gpus);
+        allocation.gpus_per_nic = std::max(allocation.gpus.empty() ? 1.0 : allocation.gpus_per_nic, per_nic);
+        allocation.gpus.push_back(block.end - block.begin);
     }
-    if (left > 0) throw Error{Exit::usage, "{} ranks need {} GPUs more than the hosts have", ranks, left};
     return allocation;
 }
 

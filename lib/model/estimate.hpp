@@ -21,9 +21,9 @@ struct StepEstimate {
 /// fsdp is ZeRO stage 3; ep and etp change nothing.
 ExecutionPlan execution_plan_of(const Layout& layout, double batch);
 
-/// The GPUs that `ranks` ranks have on `hosts`, filled in order; lost hosts have none, spare ones come last. A host has
-/// one NIC for each of its rails. Throws Error (usage) when there are too few GPUs.
-Allocation allocation_of(std::span<const Host> hosts, int ranks);
+/// The GPUs that `ranks` ranks have on `hosts` if blocks stand where they were cut; see cut_blocks(), also for `group`.
+/// A host has one NIC for each of its rails. Throws Error (usage) when there are too few GPUs.
+Allocation allocation_of(std::span<const Host> hosts, int ranks, int group = 1);
 
 /// The time of a step of `batch` samples of `model` in `layout` on `hosts`, before any run was seen: the parameters are
 /// prior_parameters(), NICs are as `hosts` or `default_rates` say. Pipelines have the fastest of all, half, a quarter,

@@ -132,6 +132,9 @@ def make_corrupt(folder):
     with file("two_names.h5", "a second tensor is called 'a.b'") as f:
         f["a/b"] = np.zeros(2)
         f["a.b"] = np.zeros(2)
+    for name, chunks in (("unwritten.h5", None), ("unwritten_chunks.h5", (1 << 20,))):
+        with file(name, "tensor 'w': 4.61 EB were never written") as f:
+            f.create_dataset("w", (1 << 60,), "<f4", chunks=chunks)
     with file("flipped_chunk.h5", "") as f:
         f.create_dataset("w", data=np.arange(64.0), chunks=(64,), compression="gzip")
         offset = f["w"].id.get_chunk_info(0).byte_offset

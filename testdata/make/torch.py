@@ -143,11 +143,20 @@ def twice():
     return data.replace(b"archive/data/1", b"archive/data/0")
 
 
+def shared_dicts(depth=40):
+    """Dicts that each name the next one four times: depth of them in the file, 4**depth places."""
+    value = {"end": 0}
+    for _ in range(depth):
+        value = dict.fromkeys("abcd", value)
+    return archive(python_pickle.dumps(value, 2)[2:-1], {})
+
+
 GOOD = {
     "plain.pt": as_torch_writes(PLAIN),
     "deflated.pt": archive(PLAIN, method=zipfile.ZIP_DEFLATED),
     "legacy.pt": stream(),
     "objects.pt": archive(OBJECTS, {}),
+    "shared-dicts.pt": shared_dicts(),
     "signs.pt": signs("<", False, zipfile.ZIP_STORED),
     "signs-turned.pt": signs("<", True, zipfile.ZIP_STORED),
     "signs-big-endian.pt": signs(">", True, zipfile.ZIP_DEFLATED),
@@ -193,9 +202,16 @@ VALUE = {
 VALUE["shared"] = [VALUE["ints"], VALUE["ints"]]
 
 
+# Six stored elements, expanded to 268 MB and to 4 TB.
+EXPANDED = {
+    "near.pt": archive(mapping(w=tensor((2**25, 2), (0, 1)))),
+    "far.pt": archive(mapping(w=tensor((2**40,), (0,)))),
+}
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
-    for folder, files in (("good", GOOD), ("corrupt", CORRUPT)):
+    for folder, files in (("good", GOOD), ("corrupt", CORRUPT), ("expanded", EXPANDED)):
         (out / folder).mkdir(parents=True, exist_ok=True)
         for file, content in files.items():
             (out / folder / file).write_bytes(content)

@@ -6,7 +6,8 @@
  *   TPX_FAULT_FOLDER  the folder, absolute and without links
  *   TPX_FAULT_AT      which call fails: "CATEGORY NUMBER PATH", counted from 1 among those of the category on that
  *                     path, which is relative to the folder; nothing: none does
- *   TPX_FAULT_KIND    EIO, ENOSPC, EACCES, EINTR, or short: reads and writes move half of the bytes
+ *   TPX_FAULT_KIND    EIO, ENOSPC, EACCES, EINTR; short: reads and writes move half of the bytes; KILL: the process is
+ *                     killed instead of making the call
  *   TPX_FAULT_ONWARD  if 1, all later calls of the same category fail as well
  *   TPX_FAULT_RANK    if set, only processes with this OMPI_COMM_WORLD_RANK count
  *   TPX_FAULT_TRACE   a file; ".RANK" is appended. Each call adds "CATEGORY PATH"; with TPX_FAULT_AT, only those that
@@ -22,6 +23,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +36,7 @@ enum { most_files = 4096, most_category = 16 };
 static atomic_int calls, begun;
 static char folder[PATH_MAX], target[PATH_MAX], category_of_target[most_category];
 static size_t folder_length;
-static int number_of_target, onward, trace = -1, short_count, error_code;
+static int number_of_target, onward, trace = -1, short_count, kills, error_code;
 static char* _Atomic paths[most_files]; /* of open files below the folder */
 
 static int has(const char* name) {
@@ -73,6 +75,7 @@ void configure(void) {
     }
     onward = has("TPX_FAULT_ONWARD");
     short_count = kind != NULL && strcmp(kind, "short") == 0;
+    kills = kind != NULL && strcmp(kind, "KILL") == 0;
     error_code = error_named(kind);
     open_trace(own);
     strcpy(folder, name);
@@ -153,6 +156,7 @@ static int fails(const char* category, const char* path) {
     if (fail) begun = 1;
     if (onward && begun) fail = 1;
     if (fail && trace >= 0) note(category, name);
+    if (fail && kills) syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
     return fail;
 }
 

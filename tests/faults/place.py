@@ -2,6 +2,7 @@
 """A folder in which one job runs again and again, and what must hold of each run."""
 import re
 import shutil
+import signal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,8 +105,10 @@ class Place:
         run = self.run(case, self.trace)
         reached = any(self.traced().values())
         now = self.tree.snapshot()
-        wrong = self.judge(run, now)
-        if run.status == 1 and now != self.before:
+        killed = case.error == "KILL" and run.status == -signal.SIGKILL
+        wrong = self.judge_killed(now) if killed else self.judge(run, now)
+        is_done = killed and self.job.out and part(now, self.job.out) == part(self.after, self.job.out)
+        if (run.status == 1 or killed) and now != self.before and not is_done:
             wrong += self.judge_next_run()
             now = self.tree.snapshot()
         self.tree.restore(now, self.before)
@@ -118,6 +121,16 @@ class Place:
         if run.status == 0 and part(self.tree.snapshot(), self.job.out) == part(self.after, self.job.out):
             return []
         return [f"the next run ends with exit {run.status}: {run.stderr.strip()}"]
+
+    def judge_killed(self, now):
+        out = self.job.out
+        others, others_before = rest(now, out), rest(self.before, out)
+        changed = {name for name, content in others_before.items() if name not in now or now[name] != content}
+        wrong = [f"changes {sorted(changed)[:3]}"] if changed else []
+        if out and part(now, out) not in (part(self.after, out), part(self.before, out)):
+            wrong.append("the output is neither the old nor the new one")
+        return wrong + [f"leaves {name}, a part that looks whole" for name in others.keys() - others_before.keys()
+                        if self.looks_whole(now, name)]
 
     def judge(self, run, now):
         out, wrong = self.job.out, []

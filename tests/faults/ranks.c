@@ -204,6 +204,20 @@ int MPI_Test(MPI_Request* handle, int* done, MPI_Status* status) {
     return MPI_SUCCESS;
 }
 
+/* Signs of life between ranks: none arrives, and no run takes as long as one would wait for them. */
+int MPI_Isend(const void* bytes, int count, MPI_Datatype type, int rank, int tag, MPI_Comm communicator,
+              MPI_Request* handle) {
+    (void)bytes, (void)count, (void)type, (void)rank, (void)tag, (void)communicator;
+    *handle = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}
+
+int MPI_Iprobe(int rank, int tag, MPI_Comm communicator, int* there, MPI_Status* status) {
+    (void)rank, (void)tag, (void)communicator, (void)status;
+    *there = 0;
+    return MPI_SUCCESS;
+}
+
 int MPI_Barrier(MPI_Comm communicator) {
     MPI_Request handle = MPI_REQUEST_NULL;
     int done = 0;

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""sweep.py TPX SHIM RANKS TESTDATA [--job NAME]... [--thin] [--one-in N [--offset K]] [--workers N] [--list]
+r"""sweep.py TPX SHIM RANKS TESTDATA [--job NAME]... [--error NAME] [--thin] [--one-in N [--offset K]] [--workers N] [--list]
 
 Runs small jobs of tpx (jobs.py) again and again; each time one file system call below the job's folder fails
 (fault.c). Without options, every call of every job fails with every error, and also together with all later ones of
-its kind; of jobs with two ranks, on the first, on the second, and on both. What must hold in each case:
+its kind; of jobs with two ranks, on the first, on the second, and on both. Of jobs with one rank, every call is also
+the last before the process is killed. What must hold in each case:
 
   - tpx ends by itself, without a signal and without an internal error;
   - exit 0 means that output and files are, byte for byte, those of a run without faults;
@@ -11,13 +12,16 @@ its kind; of jobs with two ranks, on the first, on the second, and on both. What
     for verify, which answers no when it cannot read;
   - nothing else has changed; what is left behind is named, does not look like a checkpoint unless it is all of one, and
     the next run succeeds in spite of it;
-  - standard error names a file.
+  - standard error names a file;
+  - where the process was killed, the output is as it was before or complete, and in the first case the next run
+    continues and ends with the output of an undisturbed one.
 
-All cases are 129,160, of 14 to 35 ms of one core each, so about an hour where nothing else runs:
+All cases are 167,117, of 14 to 35 ms of one core each, so more than an hour where nothing else runs:
 
     nice sh tests/faults/run.sh build/release/cmd/tpx build/release/tests/libfaults.so \
         build/release/tests/libfault_ranks.so testdata --workers 1
 
+--error: only cases of one error, or KILL.
 --thin: the eleventh and later calls of one kind on files of one name, numbers aside, fail with one error in turn only.
 --one-in N: each N-th case of a fixed shuffle, so that offsets 0 to N-1 together are all cases. Without --offset, that
 is taken from the commit, or where there is no git, from the date, and printed.
@@ -72,6 +76,8 @@ def cases_of(job, place, thin):
             kind = call.category, re.sub("[0-9]+", "N", os.path.basename(call.path))
             met[kind] += 1
             errors = [(error, False) for error in ERRORS if error != "short" or call.category in SHORT]
+            if job.ranks == 1:  # nobody ends the other ranks of one that is killed
+                errors.append(("KILL", False))
             if call.category in ONWARD:
                 errors.append((ONWARD[call.category], True))
             if thin and met[kind] > MANY:
@@ -114,7 +120,8 @@ class Sweep:
             if self.options.job and job.name not in self.options.job:
                 continue
             place = Place(self.options, job, self.scratch / "count" / job.name)
-            mine = list(cases_of(job, place, self.options.thin))
+            mine = [case for case in cases_of(job, place, self.options.thin)
+                    if self.options.error in (None, case.error)]
             place.close()
             cases += mine
             if self.options.list:
@@ -188,6 +195,7 @@ def main():
     parser.add_argument("ranks", type=os.path.abspath)
     parser.add_argument("testdata")
     parser.add_argument("--job", action="append", default=[])
+    parser.add_argument("--error", choices=[*ERRORS, "KILL"])
     parser.add_argument("--thin", action="store_true")
     parser.add_argument("--one-in", type=int)
     parser.add_argument("--offset", type=int)

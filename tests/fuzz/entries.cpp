@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/entries.hpp"
 
-#include "formats/conversion.hpp"
+#include "formats/canonical.hpp"
 #include "formats/plan/hosts_file.hpp"
 #include "formats/plan/plan_file.hpp"
 #include "formats/profile/gpu_profile_file.hpp"

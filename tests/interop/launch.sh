@@ -40,3 +40,13 @@ wait $! || { cat a.log; exit 1; }
 TPX_HOST=c sh launch.sh torchrun -- show.py shown 2>c.log
 grep -q 'no rank runs on c' c.log
 diff wanted shown
+
+# Groups of ranks that are not consecutive: a host starts several agents.
+printf 'a slots=2\nb slots=2\n' >hosts
+"$tpx" plan --model gpt3-1.3b --from pp=2,dp=2 --to pp=2,dp=2,order=tp-cp-ep-pp-dp --hosts hosts \
+    --placement groups --launch launch.sh --rank-map wanted >text
+[ "$(grep -c '^[ab] [0-9]* 1 ' launch.sh)" -gt 2 ]
+TPX_HOST=a timeout 100 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>a.log &
+TPX_HOST=b timeout 100 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>b.log || { cat b.log; exit 1; }
+wait $! || { cat a.log; exit 1; }
+diff wanted shown

@@ -7,22 +7,9 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
-#include <functional>
-
 using namespace tpx;
 
-namespace {
-
-std::string message_of(const std::function<void()>& body) {
-    try {
-        body();
-    } catch (const mpi::AgreedError& error) {
-        return error.what();
-    }
-    return {};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("ranks that claim the same go on") {
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
@@ -36,15 +23,16 @@ TEST_CASE("ranks that do not are named, with what differs first (T2)") {
     const int last = world.size() - 1;
     std::vector<Claim> claims{{"a", "1", ""}, {"b", "2", "inode 7"}};
     if (world.rank() == last) claims[1].local = "inode 8";
-    CHECK(message_of([&] { require_same(world, claims); })
+    CHECK(test::message_of([&] { require_same(world, claims); })
               .starts_with(fmt::format("rank {} and rank 0 disagree: b: 2, inode 8; on rank 0: 2, inode 7; "
                                        "start all processes ",
                                        last)));
     claims[1] = world.rank() == 0 ? Claim{"b", "2", ""} : Claim{"b", "3", ""};
-    CHECK(message_of([&] { require_same(world, claims); }).find("b: 3; on rank 0: 2;") != std::string::npos);
+    CHECK(test::message_of([&] { require_same(world, claims); }).find("b: 3; on rank 0: 2;") != std::string::npos);
     if (world.rank() == 1) claims.pop_back();
     claims.push_back({"c", "4", ""});
-    CHECK(message_of([&] { require_same(world, claims); }).find("disagree: b: only on rank 0;") != std::string::npos);
+    CHECK(test::message_of([&] { require_same(world, claims); }).find("disagree: b: only on rank 0;") !=
+          std::string::npos);
 }
 
 TEST_CASE("a file that changes between the first look and the last ends the run on all ranks (T16)") {
@@ -59,7 +47,7 @@ TEST_CASE("a file that changes between the first look and the last ends the run 
     CHECK_NOTHROW(require_same(world, claims_of(record, scratch / "")));
     CHECK_NOTHROW(check_unchanged(world, record));
     scratch.write("changing", "CONTENT");
-    const std::string message = message_of([&] { check_unchanged(world, record); });
+    const std::string message = test::message_of([&] { check_unchanged(world, record); });
     CHECK(message.find("changing: changed while tpx was reading the checkpoint") != std::string::npos);
     CHECK_THROWS_AS(open_file(scratch / "changing", O_RDONLY), Error);
     mpi::barrier(world);

@@ -90,6 +90,23 @@ TEST_CASE("the digest of a tensor is that of its bytes, wherever they lie") {
     }
 }
 
+TEST_CASE("an expanded tensor may have many more bytes than buffers have") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const test::Scratch scratch{world};
+    scratch.write("one", "abcd");
+    constexpr Index rows = Index{1} << 22;
+    const std::vector<Tensor> tensors = {{"w", DType::u8, {rows, 3}}};
+    const std::vector<Piece> pieces = {{0, 0, 1, {{0, rows}, {0, 3}}, {0, 1}, -1}};
+    const std::vector<Piece> single = {{0, 0, 2, {{0, rows}, {0, 3}}, {0, 0}, -1}};
+    const std::vector<SourceFile> files = {{scratch / "one"}};
+    ExecOptions options;
+    options.memory = std::uint64_t{2} << 20;
+    std::string bytes;
+    for (Index k = 0; k < rows; ++k) bytes += "bcd";
+    CHECK(digests(world, {tensors, pieces}, files, options)[0] == digest_of(bytes));
+    CHECK(digests(world, {tensors, single}, files, options)[0] == digest_of(std::string(bytes.size(), 'c')));
+}
+
 TEST_CASE("copies that differ are named with both files") {
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
     const test::Scratch scratch{world};

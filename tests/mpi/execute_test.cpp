@@ -2,6 +2,7 @@
 #include "lib/exec/execute.hpp"
 
 #include "lib/core/file.hpp"
+#include "lib/core/unfinished.hpp"
 #include "lib/exec/draft_files.hpp"
 #include "tests/mpi/random_job.hpp"
 #include "tests/mpi/scratch.hpp"
@@ -47,6 +48,43 @@ std::string difference(const RandomJob& job, const test::Scratch& scratch) {
             return fmt::format("{} at byte {}", job.draft.files[k].path.string(), mine - content.begin());
     }
     return "";
+}
+
+Report execute_job(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scratch,
+                   const std::vector<SourceFile>& sources, const ExecOptions& options) {
+    return execute(comm, job.moves, job.source.side(), sources, job.target.side(), job.draft, scratch / "new", options);
+}
+
+void put(const std::filesystem::path& file, std::uint64_t at, char byte) {
+    std::fstream stream{file, std::ios::in | std::ios::out | std::ios::binary};
+    stream.seekp(static_cast<std::streamoff>(at));
+    stream.put(byte);
+}
+
+// Does to a file of the output, or to a journal, what a crash, a full disk or a person may.
+void damage(test::Random& random, const std::filesystem::path& file) {
+    const std::uint64_t size = std::filesystem::file_size(file);
+    if (random() % 3 == 0)
+        std::filesystem::remove(file);
+    else
+        std::filesystem::resize_file(file, random() % (2 * size + 1));
+}
+
+// Damages some of what a run has left, its journals among them. Bytes are overwritten only where there is payload: what
+// lies between pieces is never looked at again.
+void damage_some(test::Random& random, const RandomJob& job, const test::Scratch& scratch) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator{scratch / "new"})
+        if (entry.is_regular_file()) files.push_back(entry.path());
+    std::ranges::sort(files);
+    for (const auto& file : files) {
+        if (random() % 6 == 0) damage(random, file);
+    }
+    for (const auto& region : job.target.regions) {
+        const auto file = scratch / "new" / unfinished_name(job.draft.files[region.file].path);
+        if (random() % 3 == 0 && region.length > 0 && std::filesystem::exists(file))
+            put(file, region.offset + random() % region.length, static_cast<char>(random()));
+    }
 }
 
 }  // namespace
@@ -154,4 +192,39 @@ TEST_CASE("a cast that there is not is refused with the tensor's name") {
     const test::Scratch scratch{world};
     const std::string expected = fmt::format("tensor '{}': cannot cast i16 to bf16", job.source.tensors[0].name);
     CHECK_THROWS_WITH_AS(run(world, job, scratch, {}), expected.c_str(), mpi::AgreedError);
+}
+
+TEST_CASE("whatever an earlier run left, the files are those of an undisturbed run") {
+    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm alone = mpi::Comm::duplicate(MPI_COMM_SELF);
+    for (std::uint64_t seed = 0; seed < 24; ++seed) {
+        CAPTURE(seed);
+        test::Random random{seed};
+        const RandomJob job = test::random_job(random, seed % 4 == 0);
+        const test::Scratch scratch{world};
+        const auto sources = write_source(job, scratch);
+        const auto options = [&](int attempt) {
+            ExecOptions limits;
+            limits.memory = (1 + random() % 8) << 20;
+            limits.threads = static_cast<int>(1 + random() % 3);
+            limits.journal = JournalPlace{scratch / "new", 7, attempt};
+            return limits;
+        };
+        // A run may be continued by more ranks, or by fewer.
+        const bool first_alone = random() % 3 == 0, second_alone = random() % 3 == 0;
+        const ExecOptions first = options(0), second = options(1);
+        if (!first_alone || world.rank() == 0) execute_job(first_alone ? alone : world, job, scratch, sources, first);
+        mpi::barrier(world);
+        if (seed % 3 != 0 && world.rank() == 0) damage_some(random, job, scratch);
+        mpi::barrier(world);
+        if (!second_alone || world.rank() == 0) {
+            const mpi::Comm& comm = second_alone ? alone : world;
+            const Report report = execute_job(comm, job, scratch, sources, second);
+            if (seed % 3 == 0) CHECK(report.bytes_written == 0);
+            mpi::barrier(comm);
+            DraftFiles{comm, job.draft, scratch / "new"}.give_names();
+        }
+        mpi::barrier(world);
+        CHECK(difference(job, scratch) == "");
+    }
 }

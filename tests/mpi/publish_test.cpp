@@ -72,15 +72,6 @@ NamingCalls failing(const Faults& faults) {
     return {rename, sync};
 }
 
-std::string message_of(const std::function<void()>& body) {
-    try {
-        body();
-    } catch (const mpi::AgreedError& error) {
-        return error.what();
-    }
-    return {};
-}
-
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
@@ -188,15 +179,15 @@ TEST_CASE("--force is recommended only where it would do (T1)") {
     scratch.write("out/old", "old");
     Naming wish = naming(scratch / "out");
     const auto attempt = [&] { PartialDirectory{world, wish}; };
-    CHECK(contains(message_of(attempt), "out: exists; pass --force to replace it"));
+    CHECK(contains(test::message_of(attempt), "out: exists; pass --force to replace it"));
     wish.check_replaceable = [](const fs::path&) { throw failure("it is precious"); };
-    CHECK(contains(message_of(attempt), "out: exists, and --force cannot replace it: it is precious"));
+    CHECK(contains(test::message_of(attempt), "out: exists, and --force cannot replace it: it is precious"));
     wish.force = true;
-    CHECK(contains(message_of(attempt), "out: exists, and --force cannot replace it: it is precious"));
+    CHECK(contains(test::message_of(attempt), "out: exists, and --force cannot replace it: it is precious"));
     if (world.rank() == 0) fs::create_directory_symlink(scratch / "out", scratch / "link");
     mpi::barrier(world);
     wish.out = scratch / "link";
-    CHECK(contains(message_of(attempt), "it is a symbolic link"));
+    CHECK(contains(test::message_of(attempt), "it is a symbolic link"));
     CHECK(read_file(scratch / "out/old") == "old");
     mpi::barrier(world);
 }
@@ -216,7 +207,7 @@ TEST_CASE("whatever fails, either the old output has its name or the new one, an
                 PartialDirectory partial{world, wish};
                 if (world.rank() == 0) std::ofstream{partial.path() / "new"} << "new";
                 mpi::barrier(world);
-                message = message_of([&] { partial.commit(); });
+                message = test::message_of([&] { partial.commit(); });
             }
             mpi::barrier(world);
             const fs::path out = scratch / "out";
@@ -261,7 +252,7 @@ TEST_CASE("a run that was killed between two renames costs nothing (T13)") {
     const test::Scratch scratch{world};
     scratch.write("out.old-77/old", "old");
     scratch.write("out.partial-77/new", "new");
-    CHECK(contains(message_of([&] { PartialDirectory{world, naming(scratch / "out")}; }), "exists; "));
+    CHECK(contains(test::message_of([&] { PartialDirectory{world, naming(scratch / "out")}; }), "exists; "));
     CHECK(read_file(scratch / "out/old") == "old");
     mpi::barrier(world);
     {
@@ -332,10 +323,10 @@ TEST_CASE("ranks that do not see the folder of rank 0 end the run (T2)") {
     // Relative names mean other folders in other working directories.
     const fs::path before = fs::current_path();
     fs::current_path(world.rank() == 0 ? scratch / "" : other / "");
-    const std::string message = message_of([&] { PartialDirectory{world, naming("out")}; });
+    const std::string message = test::message_of([&] { PartialDirectory{world, naming("out")}; });
     fs::current_path(before);
     CHECK(message.empty() == (world.size() == 1));
-    CHECK((message.empty() || contains(message, "is not the folder that rank 0 made")));
+    CHECK((message.empty() || contains(message, "is not the folder that rank 0 created")));
     mpi::barrier(world);
     CHECK(names(scratch / "").empty());
     CHECK(names(other / "").empty());

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 
 namespace tpx::test {
@@ -43,5 +44,15 @@ private:
     const mpi::Comm& comm_;
     std::filesystem::path path_;
 };
+
+/// The message of the AgreedError that `body` throws; empty when it throws none.
+inline std::string message_of(const std::function<void()>& body) {
+    try {
+        body();
+    } catch (const mpi::AgreedError& error) {
+        return error.what();
+    }
+    return {};
+}
 
 }  // namespace tpx::test

@@ -27,8 +27,8 @@ constexpr double little = 0.2;  // seconds; a rank that spins takes all 0.6
 
 TEST_CASE("a rank that has finished its share sleeps until the others have (R2)") {
     const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
-    Shares<int> shares{
-        world, {.threads = 1}, 0, [&](int, int&) { std::this_thread::sleep_for(slow); }, [] { return 0; }};
+    Shares<int> shares{world,           {.threads = 1}, 0, 1, [&](int, int&) { std::this_thread::sleep_for(slow); },
+                       [] { return 0; }};
     mpi::barrier(world);
     const double spent = processor_seconds([&] {
         if (world.rank() == 0) shares.give(0);

@@ -5,20 +5,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 tpx=$1
-python=
-for candidate in ${TPX_PYTHON-python3 /usr/bin/python3}; do
-    if "$candidate" -c 'import h5py, numpy' 2>/dev/null; then python=$candidate && break; fi
-done
-if [ -z "$python" ]; then
-    echo "skipped: no Python has h5py and numpy"
-    exit 77
-fi
-"$python" -c 'import h5py, numpy' 2>/dev/null || {
-    echo "skipped: $python has no h5py or no numpy"
-    exit 77
-}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=tests/plan/with_python.sh
+. tests/plan/with_python.sh
 
 # check CKPT LAYOUT SENDER OPTION...: the plan made with the options must have a transfer from a SENDER.
 check() {
@@ -45,3 +33,5 @@ check "$scratch/hf" tp=2 "$storage" --hosts 3x2 --lost host0,host1 --state-in sh
 check testdata/dcp/fsdp2-tp2 dp=3,fsdp=3 "$holds" --hosts 4x1 --state-in memory
 check testdata/llama-small/megatron-tp2pp2 fsdp=3,pp=2 "$holds" --hosts 3x2 --state-in memory
 check testdata/llama-opt/legacy-tp2-dp2 dp=3,fsdp=3 "$holds" --hosts 4x1 --state-in memory
+check testdata/llama-opt/legacy-tp2-dp2 pp=2,dp=3 "$holds" --hosts 3x2 --state-in memory --placement groups
+check testdata/llama-small/megatron-tp2pp2 pp=2,dp=3 "$holds" --hosts 3x2 --state-in memory --objective time

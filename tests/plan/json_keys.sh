@@ -20,8 +20,16 @@ print() {
 print "$ckpt" --to tp=4 --hosts 4x1 --state-in memory
 print --model gpt3-1.3b --from tp=4 --to tp=4,dp=2 --hosts 2x4
 print --model gpt3-1.3b --from tp=4 --to tp=4,dp=2 --hosts 2x4 --survive
+print --model gpt3-1.3b --from tp=4 --to tp=4 --hosts 2x4 --lost host1:0 --state-in shared
+print --model gpt3-1.3b --from tp=4,dp=2 --to tp=4,dp=2 --hosts 3x6 --lost host0:0
 print "$ckpt" --to tp=4 --hosts 4x1 --state-in memory --list
 print --model mixtral-8x22b --from tp=2,ep=4,dp=4 --to tp=2,ep=2,dp=2 --hosts 4x2 --list
 print "$ckpt" --check "$scratch/change.plan"
+print --model gpt3-1.3b --from tp=2,dp=4,zero=1 --to pp=2,dp=3,zero=1 --hosts 2x4
+print --model gpt3-1.3b --from tp=2,dp=4,zero=1 --to pp=2,dp=3,zero=1 --hosts 4x2 --objective time
+print --model gpt3-1.3b --from tp=2,dp=4,zero=1 --to pp=2,dp=3,zero=1 --hosts 2x4 --placement groups -o "$scratch/groups.plan"
+print --check "$scratch/groups.plan"
 print --model gpt3-1.3b --from tp=4 --to auto --hosts 2x4
+print --model gpt3-1.3b --from tp=4 --via tp=2,pp=2 --to pp=4 --hosts 2x4
+print --model gpt3-1.3b --from tp=4 --via tp=2,pp=2 --to pp=4 --hosts 2x4 --list
 "$python" tests/plan/json_keys.py man/tpx-plan.1.in "$scratch"/*.json

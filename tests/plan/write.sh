@@ -4,16 +4,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 tpx=$1
-python=
-for candidate in ${TPX_PYTHON-python3 /usr/bin/python3}; do
-    if "$candidate" -c 'import h5py, numpy' 2>/dev/null; then python=$candidate && break; fi
-done
-if [ -z "$python" ]; then
-    echo "skipped: no Python has h5py and numpy"
-    exit 77
-fi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=tests/plan/with_python.sh
+. tests/plan/with_python.sh
 
 # refused FILE: tpx plan --check says no (3).
 refused() {
@@ -38,7 +30,8 @@ for kind in model checkpoint; do
         printf %s "$letter" | dd of="$scratch/altered.plan" bs=1 seek="$at" conv=notrunc 2>"$scratch/dd"
         refused "$scratch/altered.plan"
     done
-    for column in transfers/from transfers/end loads/staging needers/begin parcels/recut hosts/nic blocks/price; do
+    for column in transfers/from transfers/end loads/staging needers/begin parcels/recut hosts/nic blocks/price \
+        sources/iteration; do
         rm -rf "$scratch/wrong"
         mkdir "$scratch/wrong"
         "$python" tests/plan/write_plan.py "$kind" "$scratch/wrong" "$column"

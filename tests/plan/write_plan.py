@@ -99,6 +99,7 @@ group("blocks", begin=("u", [0, 1]), end=("u", [1, 2]), host=("u", [0, 1]), pric
 group("transfers", **{"from": ("u", [0, 1])}, to=("u", [1, 0]), parcel=("u", [0, 1]), begin=("u", [0, 0]),
       end=("u", [HALF, HALF]), round=("u", [0, 0]), forwards=("u", [0, 0]))
 group("sending", hosts=("u", [0, 1]), disks=("u", []))
+group("sources", host=("u", [0, 1]), iteration=("u", [7, 7]))
 
 request = Fingerprint(FROM, TO)
 if kind == "model":
@@ -107,7 +108,7 @@ if kind == "model":
           first=("u", [1]), last=("u", [1]), layers_begin=("u", [0, 0]), layers=("i", []), shape=("i", [[4, 4]]))
     request.add("tiny", 1, 1, "w", WHOLE, 2, 0, 0, 0, 1, 1, 0, "weight", "f32")
 request.add(0, 0, WINDOW, len(HOSTS), [(name, "", RATE, 0.0, 0.0, 0.0, 1, 1, 0, 0) for name in HOSTS])
-request.add(2, [(0, 0), (1, 1)], 2, "weight", "w")
+request.add(2, [(0, 0), (1, 1)], 2, "weight", "w", [(0, 7), (1, 7)])
 if kind == "checkpoint":
     pieces, sizes = write_checkpoint()
     source = Fingerprint(2, list(zip(FILES, sizes)), 1, "w", "f32", 2, 4, 4, 2, [(p[0], p[1], p[4]) for p in pieces])

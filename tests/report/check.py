@@ -203,6 +203,7 @@ PLANS = {
     "tensors": ["--model", "gpt3-6.7b", "--from", "tp=4,pp=2", "--to", "tp=8,pp=2", "--hosts", "4x4"],
     "lost": ["--model", "llama3-70b", "--from", "tp=8,pp=4,dp=4", "--to", "tp=8,pp=4,dp=3", "--hosts", "16x8",
              "--lost", "host3"],
+    "device": ["--model", "llama3-8b", "--from", "tp=4,dp=4", "--to", "tp=4,dp=3", "--hosts", "2x8", "--lost", "host1:2"],
     "experts": ["--model", "moe-1t", "--from", "tp=8,dp=1024,ep=64,etp=1,pp=2,first=30,zero=1",
                 "--to", "tp=8,dp=768,ep=64,etp=1,pp=2,first=30,zero=1", "--hosts", "2048x8"],
     "checkpoint": ["testdata/llama-small/megatron-tp2pp2", "--to", "tp=4", "--hosts", "2x2"],

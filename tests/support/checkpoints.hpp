@@ -4,6 +4,7 @@
 #include "lib/core/catalogue.hpp"
 #include "lib/core/file.hpp"
 #include "tests/support/decoded.hpp"
+#include "tests/support/scratch.hpp"
 #include "tests/support/sha256.hpp"
 
 #include <doctest/doctest.h>
@@ -21,26 +22,6 @@
 #include <vector>
 
 namespace tpx::test {
-
-/// A folder of its own that goes when the object does.
-class Scratch {
-public:
-    Scratch() {
-        std::string name = (std::filesystem::temp_directory_path() / "tpx-test-XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-    ~Scratch() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    const std::filesystem::path& path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
 
 inline void write_text(const std::filesystem::path& path, std::string_view text) {
     std::filesystem::create_directories(path.parent_path());

@@ -30,7 +30,7 @@ public:
     explicit Rubick(Variant variant) : variant_{variant} {}
 
     void schedule(Simulation& simulation) override {
-        Draft draft{simulation};
+        GrantDraft draft{simulation};
         spare_.reset();
         wake_ = never;
         for (const bool guaranteed : {true, false})
@@ -106,12 +106,12 @@ private:
     }
 
     // Lets a waiting job in if it fits, or fits once others have given up what they do not need.
-    void admit(Draft& draft, int id) {
+    void admit(GrantDraft& draft, int id) {
         const Simulation& simulation = draft.simulation();
         const Facts is = facts(simulation, id);
         if (is.start > draft.most(id) || place(draft, id)) return;
         if (draft.pool().free() + spare(simulation) < is.start) return;
-        Draft trial = draft;
+        GrantDraft trial = draft;
         while (take_from_others(trial, id)) {
             if (!place(trial, id)) continue;
             draft = std::move(trial);
@@ -119,7 +119,7 @@ private:
         }
     }
 
-    bool place(Draft& draft, int id) {
+    bool place(GrantDraft& draft, int id) {
         const Simulation& simulation = draft.simulation();
         auto grant = draft.pool().place(simulation.needs(id), facts(simulation, id).start);
         if (!grant || !(rate(simulation, id, *grant) > 0)) return false;
@@ -147,7 +147,7 @@ private:
 
     // Takes GPUs, for `id`, from the job to which they are worth least. A best-effort job takes them only from jobs to
     // which they are worth less than to itself, and stops none.
-    bool take_from_others(Draft& draft, int id) {
+    bool take_from_others(GrantDraft& draft, int id) {
         const Simulation& simulation = draft.simulation();
         const Facts is = facts(simulation, id);
         const bool guaranteed = simulation.job(id).guaranteed;
@@ -164,7 +164,7 @@ private:
     }
 
     // Replaces `cheapest` where a loss of `id` that leaves it `floor` GPUs is cheaper.
-    void find_loss(const Draft& draft, int id, int floor, Loss& cheapest) {
+    void find_loss(const GrantDraft& draft, int id, int floor, Loss& cheapest) {
         const Simulation& simulation = draft.simulation();
         const int has = draft.grant(id).gpus(), least = simulation.job(id).least;
         if (has <= floor) return;
@@ -180,7 +180,7 @@ private:
     }
 
     // Gives free GPUs to the jobs that gain most.
-    void grow(Draft& draft) {
+    void grow(GrantDraft& draft) {
         const Simulation& simulation = draft.simulation();
         std::vector<int> open, others;  // jobs that may grow now, and those that must wait
         for (const auto& [id, grant] : draft.changed())
@@ -198,7 +198,7 @@ private:
     static bool is_running(const Simulation& simulation, int id) { return !simulation.grant(id).parts.empty(); }
 
     // The choice with the largest sum of gains, as if every job could be packed.
-    void spread(Draft& draft, const std::vector<int>& open) {
+    void spread(GrantDraft& draft, const std::vector<int>& open) {
         const Simulation& simulation = draft.simulation();
         const int free = draft.pool().free();
         std::vector<std::vector<Growth>> options;
@@ -218,7 +218,7 @@ private:
     }
 
     // Where jobs cannot be packed, or are faster on other hosts than packed: the best single step, until there is none.
-    void use_the_rest(Draft& draft, std::vector<int> open) {
+    void use_the_rest(GrantDraft& draft, std::vector<int> open) {
         const Simulation& simulation = draft.simulation();
         while (draft.pool().free() > 0) {
             int best = any, count = 0;
@@ -241,7 +241,7 @@ private:
     }
 
     // Gives a job `gpus` GPUs if that makes it faster, and is worth the change.
-    bool enlarge(Draft& draft, int id, int gpus) {
+    bool enlarge(GrantDraft& draft, int id, int gpus) {
         const Simulation& simulation = draft.simulation();
         const Grant held = draft.grant(id);
         if (gpus > draft.most(id)) return false;
@@ -255,7 +255,7 @@ private:
     }
 
     // `gpus` GPUs beside those that the job has, or anywhere if it does not run yet and is faster so.
-    std::optional<Grant> enlarged(const Draft& draft, int id, int gpus) {
+    std::optional<Grant> enlarged(const GrantDraft& draft, int id, int gpus) {
         const Simulation& simulation = draft.simulation();
         const Needs needs = simulation.needs(id);
         const Grant& held = draft.grant(id);
@@ -278,7 +278,7 @@ private:
     }
 
     // First those who lose GPUs; who is to get some that are not back yet is decided again when they are.
-    void carry_out(Simulation& simulation, const Draft& draft) {
+    void carry_out(Simulation& simulation, const GrantDraft& draft) {
         for (const auto& [id, grant] : draft.changed()) {
             const Grant now = simulation.grant(id);
             const std::vector<GpuShare> fewer = difference_of(now.parts, grant.parts);

@@ -79,13 +79,13 @@ private:
     }
 
     // A job demands what it asks for, or as much as its limits say; under a quota never more than it asks for.
-    static Claim claim_of(const TraceJob& job) {
+    static FairClaim claim_of(const TraceJob& job) {
         const bool more = job.own_limits && (job.tenant == any || !job.guaranteed);
         return {job.priority, more ? job.most : std::min(job.gpus, job.most), job.least};
     }
 
     // Whether one of the first `running` jobs that has a higher priority than `priority` would have less.
-    static bool costs_others(const std::vector<Claim>& claims, const std::vector<int>& before,
+    static bool costs_others(const std::vector<FairClaim>& claims, const std::vector<int>& before,
                              const std::vector<int>& after, std::size_t running, double priority) {
         for (std::size_t i = 0; i < running; ++i)
             if (claims[i].priority > priority && after[i] < before[i]) return true;
@@ -112,7 +112,7 @@ private:
         const int gpus = usable(simulation);
         std::vector<int> ids = simulation.running();
         const std::size_t running = ids.size();
-        std::vector<Claim> claims;
+        std::vector<FairClaim> claims;
         int least = 0;  // that these and those who are let in need together
         for (const int id : ids) least += claims.emplace_back(claim_of(simulation.job(id))).least;
         std::vector<int> shares = weighted_fair_shares(claims, gpus);
@@ -124,7 +124,7 @@ private:
         std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
         for (const int id : waiting) {
             if (least >= gpus) break;
-            const Claim claim = claim_of(simulation.job(id));
+            const FairClaim claim = claim_of(simulation.job(id));
             if (!known_.contains(id) || !simulation.within_quota(id, simulation.job(id).gpus)) continue;
             if (least + claim.least > gpus) break;
             claims.push_back(claim);

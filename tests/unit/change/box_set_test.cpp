@@ -21,7 +21,7 @@ std::multiset<Box> elements(std::span<const Box> boxes) {
 }  // namespace
 
 TEST_CASE("a box without a hole has the elements that are not in the hole, once") {
-    Random random{1};
+    RandomSides random{1};
     for (int i = 0; i < 2000; ++i) {
         const Box all = whole(random.shape());
         const Box box = random.box_in(all);
@@ -46,7 +46,7 @@ TEST_CASE("a scalar has nothing left without itself") {
 }
 
 TEST_CASE("an index finds the boxes that a look at each one finds") {
-    Random random{2};
+    RandomSides random{2};
     for (int i = 0; i < 200; ++i) {
         const Box all = whole(random.shape(3, 12));
         std::vector<Box> boxes(random.number(0, 200), all);
@@ -65,7 +65,7 @@ TEST_CASE("an index finds the boxes that a look at each one finds") {
 }
 
 TEST_CASE("unions and differences are those of the sets of elements") {
-    Random random{3};
+    RandomSides random{3};
     for (int i = 0; i < 300; ++i) {
         const Box all = whole(random.shape());
         std::vector<Box> a(random.number(0, 9), all);

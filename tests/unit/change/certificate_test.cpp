@@ -20,7 +20,7 @@ struct World {
 
 // Two tensors of two axes, cut differently on both sides.
 World world() {
-    Random random{5};
+    RandomSides random{5};
     std::vector<Tensor> tensors{{"a", DType::bf16, {12, 10}}, {"b", DType::f32, {12, 10}}};
     World made{random.cover(tensors, 4), random.cover(tensors, 4), {}};
     made.moves = make_moves(made.from.side(), made.to.side());

@@ -38,7 +38,7 @@ Piece piece(Box box, std::int32_t rank = -1, std::uint32_t of = 0) {
 }
 
 // A `rows` x `columns` grid of pieces over an n x n tensor.
-Pieces grid(Index n, Index rows, Index columns) {
+Pieces grid_pieces(Index n, Index rows, Index columns) {
     Pieces made{{tensor("w", {n, n})}, {}};
     for (Index r = 0; r < rows; ++r) {
         for (Index c = 0; c < columns; ++c) {
@@ -59,7 +59,7 @@ double seconds_of(const Pieces& from, const Pieces& to) {
 }  // namespace
 
 TEST_CASE("each element has the one source that the contract names") {
-    Random random{11};
+    RandomSides random{11};
     for (int i = 0; i < 300; ++i) {
         const std::vector<Tensor> tensors = random.tensors(random.number(1, 4));
         const Pieces from = random.cover(tensors, 3);
@@ -86,7 +86,7 @@ TEST_CASE("each element has the one source that the contract names") {
 }
 
 TEST_CASE("a plan to itself moves every piece whole and to itself") {
-    const Pieces side = grid(24, 4, 3);
+    const Pieces side = grid_pieces(24, 4, 3);
     const Moves moves = make_moves(side.side(), side.side());
     REQUIRE(moves.size() == 12);
     for (std::uint32_t i = 0; i < 12; ++i) {
@@ -98,12 +98,13 @@ TEST_CASE("a plan to itself moves every piece whole and to itself") {
 
 TEST_CASE("equal cuts a-way and b-way meet in a + b - gcd(a, b) moves") {
     for (const auto& [a, b] : {std::pair{4, 6}, {3, 5}, {8, 2}, {1, 7}})
-        CHECK(make_moves(grid(120, a, 1).side(), grid(120, b, 1).side()).size() == a + b - std::gcd(a, b));
+        CHECK(make_moves(grid_pieces(120, a, 1).side(), grid_pieces(120, b, 1).side()).size() ==
+              a + b - std::gcd(a, b));
 }
 
 TEST_CASE("from A to B and back is the identity") {
-    const Pieces a = grid(30, 5, 2);
-    const Pieces b = grid(30, 1, 4);
+    const Pieces a = grid_pieces(30, 5, 2);
+    const Pieces b = grid_pieces(30, 1, 4);
     const Moves there = make_moves(a.side(), b.side());
     const Moves back = make_moves(b.side(), a.side());
     std::map<Box, std::pair<std::uint32_t, std::uint32_t>> way;
@@ -113,18 +114,18 @@ TEST_CASE("from A to B and back is the identity") {
 }
 
 TEST_CASE("a hole is named with its box and size") {
-    Pieces from = grid(10, 1, 1);
+    Pieces from = grid_pieces(10, 1, 1);
     from.pieces = {piece({{0, 4}, {0, 10}}), piece({{6, 10}, {0, 10}})};
-    CHECK_THROWS_WITH_AS(make_moves(from.side(), grid(10, 2, 1).side()),
+    CHECK_THROWS_WITH_AS(make_moves(from.side(), grid_pieces(10, 2, 1).side()),
                          "tensor 'w': nothing holds [4:5, 0:10] (10 of 50 elements)", Error);
     from.pieces.clear();
-    CHECK_THROWS_WITH_AS(make_moves(from.side(), grid(10, 1, 1).side()),
+    CHECK_THROWS_WITH_AS(make_moves(from.side(), grid_pieces(10, 1, 1).side()),
                          "tensor 'w': nothing holds [0:10, 0:10] (100 of 100 elements)", Error);
 }
 
 TEST_CASE("sides of different tensors are refused") {
-    const Pieces a = grid(10, 1, 1);
-    Pieces b = grid(10, 1, 1);
+    const Pieces a = grid_pieces(10, 1, 1);
+    Pieces b = grid_pieces(10, 1, 1);
     b.tensors[0] = tensor("v", {10, 10});
     CHECK_THROWS_WITH_AS(make_moves(a.side(), b.side()), "tensor 0 is 'w' in the source, 'v' in the target", Error);
     b.tensors[0] = tensor("w", {10, 9});
@@ -149,9 +150,9 @@ TEST_CASE("scalars and empty pieces") {
 
 TEST_CASE("time does not grow with the square of the pieces, in any direction of the cut") {
     constexpr Index n = 160'000;
-    CHECK(seconds_of(grid(n, n / 2, 1), grid(n, n / 3, 1)) < 5);
-    CHECK(seconds_of(grid(n, 1, n / 2), grid(n, 1, n / 3)) < 5);
-    CHECK(seconds_of(grid(n, 300, 300), grid(n, 250, 250)) < 5);
-    CHECK(seconds_of(grid(n, 1, 500), grid(n, 500, 1)) < 5);
-    CHECK(seconds_of(grid(n, 300, 300), grid(n, 1, 1)) < 5);
+    CHECK(seconds_of(grid_pieces(n, n / 2, 1), grid_pieces(n, n / 3, 1)) < 5);
+    CHECK(seconds_of(grid_pieces(n, 1, n / 2), grid_pieces(n, 1, n / 3)) < 5);
+    CHECK(seconds_of(grid_pieces(n, 300, 300), grid_pieces(n, 250, 250)) < 5);
+    CHECK(seconds_of(grid_pieces(n, 1, 500), grid_pieces(n, 500, 1)) < 5);
+    CHECK(seconds_of(grid_pieces(n, 300, 300), grid_pieces(n, 1, 1)) < 5);
 }

@@ -16,12 +16,12 @@ using namespace tpx;
 using tpx::testing::each_element;
 using tpx::testing::Pieces;
 
-using Ranks = std::set<std::int32_t>;
+using RankGroup = std::set<std::int32_t>;
 /// Bytes by (holders, needers, role, recut, bytes of an element).
-using Amounts = std::map<std::tuple<Ranks, Ranks, std::uint32_t, bool, std::uint32_t>, std::uint64_t>;
+using ElementAmounts = std::map<std::tuple<RankGroup, RankGroup, std::uint32_t, bool, std::uint32_t>, std::uint64_t>;
 
 struct Element {
-    Ranks ranks;
+    RankGroup ranks;
     std::set<Box> boxes;
 };
 
@@ -35,8 +35,8 @@ Element look(const Pieces& pieces, std::uint32_t tensor, const Box& at) {
     return element;
 }
 
-Amounts one_by_one(const Pieces& source, const Pieces& target, std::span<const std::uint32_t> roles) {
-    Amounts amounts;
+ElementAmounts one_by_one(const Pieces& source, const Pieces& target, std::span<const std::uint32_t> roles) {
+    ElementAmounts amounts;
     for (std::uint32_t t = 0; t < source.tensors.size(); ++t) {
         each_element(whole(source.tensors[t].shape), [&](const Box& at) {
             const Element held = look(source, t, at);
@@ -50,10 +50,10 @@ Amounts one_by_one(const Pieces& source, const Pieces& target, std::span<const s
     return amounts;
 }
 
-Ranks ranks(const RankSets& sets, std::uint32_t number) { return {sets[number].begin(), sets[number].end()}; }
+RankGroup ranks(const RankSets& sets, std::uint32_t number) { return {sets[number].begin(), sets[number].end()}; }
 
 TEST_CASE("parcels of pieces are what their elements come to one by one") {
-    tpx::testing::Random random{3};
+    tpx::testing::RandomSides random{3};
     for (int round = 0; round < 2000; ++round) {
         const auto tensors = random.tensors(random.number(1, 4));
         Pieces source = random.cover(tensors, 4);
@@ -62,7 +62,7 @@ TEST_CASE("parcels of pieces are what their elements come to one by one") {
         std::vector<std::uint32_t> roles;
         for (std::size_t t = 0; t < tensors.size(); ++t) roles.push_back(random.number(0, 1));
         const Parcels parcels = parcels_of(source.side(), target.side(), roles, {"weight", "exp_avg"}, 4, 5);
-        Amounts amounts;
+        ElementAmounts amounts;
         for (const Parcel& p : parcels.parcels) {
             CHECK(p.bytes > 0);
             CHECK(roles[p.tensor] == p.role);
@@ -75,7 +75,7 @@ TEST_CASE("parcels of pieces are what their elements come to one by one") {
 }
 
 TEST_CASE("cells name the elements of every byte of the parcels, each once") {
-    tpx::testing::Random random{4};
+    tpx::testing::RandomSides random{4};
     for (int round = 0; round < 500; ++round) {
         const auto tensors = random.tensors(random.number(1, 4));
         Pieces source = random.cover(tensors, 4);

@@ -16,10 +16,21 @@ using namespace tpx::testing;
 
 namespace {
 
-// The same counts, with a table of all blocks and hosts.
+bool holds(const Instance& instance, const Seat& seat) {
+    if (seat.host < 0 || instance.hosts[seat.host].lost) return false;
+    const auto& lost = instance.hosts[seat.host].lost_devices;
+    const int device = seat.device - first_devices(instance.hosts)[seat.host];
+    return seat.device < 0 || std::ranges::find(lost, device) == lost.end();
+}
+
+int room(const Host& host) { return host.lost ? 0 : host.gpus - static_cast<int>(host.lost_devices.size()); }
+
+// The same counts, with a table of all blocks and hosts. `cut_for`: the host of each block before any is chosen.
 class Brute {
 public:
-    Brute(const Instance& instance, const Placement& placement) : instance_{instance}, placement_{placement} {
+    Brute(const Instance& instance, const Placement& placement, std::vector<std::uint32_t> cut_for)
+        : given{std::move(cut_for)}, instance_{instance}, placement_{placement} {
+        for (std::uint32_t host : given) spares = spares || instance.hosts[host].spare;
         for (const Block& block : placement.blocks) {
             std::vector<std::int64_t> row;
             for (std::int32_t h = 0; h < std::ssize(instance.hosts); ++h) row.push_back(cost(block, h));
@@ -29,12 +40,15 @@ public:
 
     bool takes(std::size_t block, std::size_t host) const {
         const Block& it = placement_.blocks[block];
-        return !instance_.hosts[host].lost && instance_.hosts[host].gpus >= it.end - it.begin;
+        return room(instance_.hosts[host]) >= it.end - it.begin && (spares || !instance_.hosts[host].spare);
+    }
+    // Whether a host has a block in every assignment compared.
+    bool is_required(std::uint32_t host) const {
+        return spares && !instance_.hosts[host].spare && std::ranges::find(given, host) != given.end();
     }
 
     struct Best {
-        int spares = 1 << 20;
-        std::int64_t crossing = 0;
+        std::int64_t crossing = std::int64_t{1} << 62;
         double longest = 0;  // seconds that one host receives, where NICs differ
         int moved = 0;       // blocks that are not where the given order puts them
 
@@ -43,10 +57,9 @@ public:
 
     // Whether all hosts that may take blocks receive at one rate.
     bool are_alike() const {
-        const auto regular = std::ranges::count_if(instance_.hosts, [](const Host& h) { return !h.lost && !h.spare; });
         std::set<double> rates;
         for (const Host& host : instance_.hosts) {
-            if (!host.lost && (!host.spare || std::ssize(costs) > regular)) rates.insert(nic(host));
+            if (room(host) > 0 && (!host.spare || spares)) rates.insert(nic(host));
         }
         return rates.size() == 1;
     }
@@ -55,37 +68,42 @@ public:
         return are_alike() ? 0 : static_cast<double>(costs[block][host]) / nic(instance_.hosts[host]);
     }
 
-    // The best over all assignments: fewest spare hosts, then least bytes, then the shortest time of the host that
-    // receives longest, then least away from the given order.
-    Best best(const std::vector<std::uint32_t>& given) const {
+    // The best over all assignments compared: least bytes, then the shortest time of the host that receives longest,
+    // then least away from the given order.
+    Best best() const {
         Best least;
         std::vector<bool> used(instance_.hosts.size());
         const std::function<void(std::size_t, Best)> go = [&](std::size_t block, Best sum) {
-            if (block == costs.size()) least = std::min(least, sum);
-            if (block == costs.size()) return;
+            if (block == costs.size()) {
+                for (std::uint32_t host = 0; host < used.size(); ++host)
+                    if (is_required(host) && !used[host]) return;
+                return void(least = std::min(least, sum));
+            }
             for (std::size_t host = 0; host < used.size(); ++host) {
                 if (used[host] || !takes(block, host)) continue;
                 used[host] = true;
-                go(block + 1, {sum.spares + instance_.hosts[host].spare, sum.crossing + costs[block][host],
-                               std::max(sum.longest, seconds(block, host)), sum.moved + (given[block] != host)});
+                go(block + 1, {sum.crossing + costs[block][host], std::max(sum.longest, seconds(block, host)),
+                               sum.moved + (given[block] != host)});
                 used[host] = false;
             }
         };
-        go(0, {0, 0, 0, 0});
+        go(0, {0, 0, 0});
         return least;
     }
 
-    Best of_placement(const std::vector<std::uint32_t>& given) const {
-        Best sum{0, 0, 0, 0};
+    Best of_placement() const {
+        Best sum{0, 0, 0};
         for (std::size_t b = 0; b < costs.size(); ++b) {
             const std::uint32_t host = placement_.blocks[b].host;
-            sum = {sum.spares + instance_.hosts[host].spare, sum.crossing + costs[b][host],
-                   std::max(sum.longest, seconds(b, host)), sum.moved + (given[b] != host)};
+            sum = {sum.crossing + costs[b][host], std::max(sum.longest, seconds(b, host)),
+                   sum.moved + (given[b] != host)};
         }
         return sum;
     }
 
     std::vector<std::vector<std::int64_t>> costs;
+    std::vector<std::uint32_t> given;
+    bool spares = false;  // some are used
 
 private:
     std::int64_t cost(const Block& block, std::int32_t host) const {
@@ -94,8 +112,9 @@ private:
             const auto needers = instance_.parcels.needers[parcel.needers];
             const auto holders = instance_.parcels.holders[parcel.holders];
             const bool needed = std::ranges::any_of(needers, [&](auto r) { return block.begin <= r && r < block.end; });
-            const bool held = std::ranges::any_of(
-                holders, [&](auto r) { return instance_.seats[r].host == host && !instance_.hosts[host].lost; });
+            const bool held = std::ranges::any_of(holders, [&](auto r) {
+                return instance_.seats[r].host == host && holds(instance_, instance_.seats[r]);
+            });
             if (needed && !held) bytes += static_cast<std::int64_t>(parcel.bytes);
         }
         return bytes;
@@ -109,7 +128,7 @@ std::vector<std::uint32_t> given_hosts(const Instance& instance, std::size_t blo
     std::vector<std::uint32_t> given;
     for (bool spare : {false, true}) {
         for (std::uint32_t h = 0; h < instance.hosts.size(); ++h) {
-            if (!instance.hosts[h].lost && instance.hosts[h].spare == spare && given.size() < blocks)
+            if (room(instance.hosts[h]) > 0 && instance.hosts[h].spare == spare && given.size() < blocks)
                 given.push_back(h);
         }
     }
@@ -120,13 +139,10 @@ bool prices_prove(const Instance& instance, const Placement& placement, const Br
     const auto used = [&](std::size_t host) {
         return std::ranges::any_of(placement.blocks, [&](const Block& block) { return block.host == host; });
     };
-    bool spares = false;
-    for (const Block& block : placement.blocks) spares = spares || instance.hosts[block.host].spare;
-    for (std::size_t h = 0; h < instance.hosts.size(); ++h) {
-        if (placement.host_prices[h] > 0 && !(spares && !instance.hosts[h].spare)) return false;
+    for (std::uint32_t h = 0; h < instance.hosts.size(); ++h) {
+        if (placement.host_prices[h] > 0 && !brute.is_required(h)) return false;
         if (placement.host_prices[h] != 0 && !used(h)) return false;
-        if (spares && !used(h) && !instance.hosts[h].spare && !instance.hosts[h].lost) return false;
-        if (!spares && instance.hosts[h].spare) continue;
+        if (brute.is_required(h) && !used(h)) return false;
         for (std::size_t b = 0; b < placement.blocks.size(); ++b) {
             const std::int64_t slack = brute.costs[b][h] - placement.blocks[b].price - placement.host_prices[h];
             if (brute.takes(b, h) && slack < 0) return false;
@@ -143,7 +159,7 @@ std::uint64_t on_device(const Instance& instance, std::int32_t rank, std::int32_
         const bool needed = std::ranges::binary_search(instance.parcels.needers[parcel.needers], rank);
         const bool held = std::ranges::any_of(instance.parcels.holders[parcel.holders], [&](std::int32_t old) {
             const Seat& seat = instance.seats[old];
-            return seat.host >= 0 && !instance.hosts[seat.host].lost && seat.device == device;
+            return holds(instance, seat) && seat.device == device;
         });
         if (needed && held) bytes += parcel.bytes;
     }
@@ -153,15 +169,19 @@ std::uint64_t on_device(const Instance& instance, std::int32_t rank, std::int32_
 bool ranks_are_best(const Instance& instance, const Placement& placement) {
     const std::vector<std::int32_t> firsts = first_devices(instance.hosts);
     for (const Block& block : placement.blocks) {
-        std::vector<std::int32_t> devices(instance.hosts[block.host].gpus);
-        std::iota(devices.begin(), devices.end(), firsts[block.host]);
+        std::vector<std::int32_t> devices;
+        for (int device = 0; device < instance.hosts[block.host].gpus; ++device) {
+            const auto& lost = instance.hosts[block.host].lost_devices;
+            if (std::ranges::find(lost, device) == lost.end()) devices.push_back(firsts[block.host] + device);
+        }
+        const std::vector<std::int32_t> in_order = devices;
         using Score = std::pair<std::uint64_t, int>;  // bytes there, ranks in the given order
         const auto score = [&](auto device_of) {
             Score sum;
             for (std::int32_t r = block.begin; r < block.end; ++r) {
                 const std::int32_t device = device_of(r);
                 sum.first += on_device(instance, r, device);
-                sum.second += device == firsts[block.host] + r - block.begin;
+                sum.second += device == in_order[r - block.begin];
             }
             return sum;
         };
@@ -173,7 +193,7 @@ bool ranks_are_best(const Instance& instance, const Placement& placement) {
         std::set<std::int32_t> used{&placement.devices[block.begin],
                                     &placement.devices[block.begin] + block.end - block.begin};
         if (std::ssize(used) != block.end - block.begin) return false;
-        if (*used.begin() < firsts[block.host] || *used.rbegin() >= firsts[block.host + 1]) return false;
+        if (!std::ranges::includes(in_order, used)) return false;
     }
     return true;
 }
@@ -191,11 +211,13 @@ TEST_CASE("no assignment of blocks to hosts beats the placement in bytes, then t
         if (i % 4 == 0) extent = {6, 2, 8, 12, i % 8 == 0 ? 2 : 1000, true};
         const Instance instance = random(extent);
         const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
-        const Brute brute{instance, placement};
-        const std::vector<std::uint32_t> given = given_hosts(instance, placement.blocks.size());
-        const Brute::Best best = brute.best(given);
-        const Brute::Best found = brute.of_placement(given);
-        REQUIRE(found.spares == best.spares);
+        const Brute brute{instance, placement, given_hosts(instance, placement.blocks.size())};
+        const Brute::Best best = brute.best();
+        const Brute::Best found = brute.of_placement();
+        const auto spare_hosts =
+            std::ranges::count_if(placement.blocks, [&](const Block& b) { return instance.hosts[b.host].spare; });
+        const auto regular = std::ranges::count_if(instance.hosts, [](const Host& h) { return !h.lost && !h.spare; });
+        REQUIRE(spare_hosts == std::max(std::ssize(placement.blocks) - regular, std::ptrdiff_t{0}));
         REQUIRE(found.crossing == best.crossing);
         REQUIRE(found.longest == best.longest);
         if (brute.are_alike()) REQUIRE(found.moved == best.moved);
@@ -204,7 +226,7 @@ TEST_CASE("no assignment of blocks to hosts beats the placement in bytes, then t
         REQUIRE(prices_prove(instance, placement, brute));
         REQUIRE(ranks_are_best(instance, placement));
         moved += best.moved != 0;
-        spares += best.spares != 0;
+        spares += brute.spares;
     }
     CHECK(moved > 1000);
     CHECK(spares > 100);
@@ -218,11 +240,44 @@ TEST_CASE("prices prove placements on many hosts, where state is held and needed
         const Extent extent{40, 3, 70, i % 2 == 0 ? 60 : 15, i % 3 == 0 ? 3 : 1000, true};
         const Instance instance = random(extent);
         const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
-        const Brute brute{instance, placement};
+        const Brute brute{instance, placement, given_hosts(instance, placement.blocks.size())};
         CHECK(prices_prove(instance, placement, brute));
-        CHECK(placement.crossing ==
-              static_cast<std::uint64_t>(brute.of_placement(given_hosts(instance, placement.blocks.size())).crossing));
+        CHECK(placement.crossing == static_cast<std::uint64_t>(brute.of_placement().crossing));
     }
+}
+
+TEST_CASE("groups of ranks and lost devices: no assignment of the blocks is better, and no rank is on a lost device") {
+    RandomInstances random{6};
+    int skipped = 0, spares = 0, lost = 0, split = 0;
+    for (int i = 0; i < 10'000; ++i) {
+        CAPTURE(i);
+        const int group = random.number(1, 3);
+        Instance instance = random({.hosts = 5, .gpus = 4, .ranks = 10, .bytes = 1000, .devices = true});
+        if (instance.parcels.new_ranks % group != 0) continue;
+        const std::vector<Block> cut = cut_blocks(instance.hosts, instance.parcels.new_ranks, group);
+        std::vector<std::uint32_t> given;
+        for (const Block& block : cut) given.push_back(block.host);
+        const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false, group);
+        const Brute brute{instance, placement, given};
+        const Brute::Best best = brute.best();
+        const Brute::Best found = brute.of_placement();
+        REQUIRE(placement.group == group);
+        REQUIRE(split_groups(placement.blocks, group) == split_groups(cut, group));
+        REQUIRE(found.crossing == best.crossing);
+        REQUIRE(found.longest == best.longest);
+        if (brute.are_alike()) REQUIRE(found.moved == best.moved);
+        REQUIRE(placement.crossing == static_cast<std::uint64_t>(best.crossing));
+        REQUIRE(prices_prove(instance, placement, brute));
+        REQUIRE(ranks_are_best(instance, placement));
+        skipped += given != given_hosts(instance, given.size());
+        spares += brute.spares;
+        split += !split_groups(cut, group).empty();
+        for (const Block& block : cut) lost += !instance.hosts[block.host].lost_devices.empty();
+    }
+    CHECK(skipped > 100);
+    CHECK(spares > 500);
+    CHECK(lost > 3000);
+    CHECK(split > 100);
 }
 
 TEST_CASE("a layout that stays is placed as it is, and any permutation of hosts is undone") {
@@ -253,7 +308,7 @@ TEST_CASE("a pinned order stays, whatever it costs") {
     std::vector<Seat> seats;
     for (std::int32_t rank = 0; rank < 8; ++rank) seats.push_back({3 - rank / 2, 7 - rank});
     const Placement pinned = place(parcels, hosts, seats, true);
-    CHECK(pinned.pinned);
+    CHECK(pinned.placed_for == PlacedFor::order);
     CHECK(pinned.devices == std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7});
     CHECK(pinned.crossing == 8 * 1700);
     CHECK(place(parcels, hosts, seats, false).crossing == 0);

@@ -12,9 +12,9 @@
 namespace tpx::testing::models {
 
 /// Where random models and layouts come from.
-class Random {
+class RandomSource {
 public:
-    explicit Random(unsigned seed) : engine_{seed} {}
+    explicit RandomSource(unsigned seed) : engine_{seed} {}
     int between(int low, int high) { return std::uniform_int_distribution{low, high}(engine_); }
     bool once_in(int n) { return between(1, n) == 1; }
     int divisor(int n) {
@@ -32,7 +32,7 @@ private:
 };
 
 /// A layout that may not fit any model.
-inline Layout random_layout(Random& random, int layers) {
+inline Layout random_layout(RandomSource& random, int layers) {
     Layout layout;
     layout.tp = random.between(1, 3);
     layout.pp = random.between(1, 3);
@@ -53,7 +53,7 @@ inline Layout random_layout(Random& random, int layers) {
     return layout;
 }
 
-inline TensorClass random_class(Random& random, int layers, int number) {
+inline TensorClass random_class(RandomSource& random, int layers, int number) {
     TensorClass kind{.name = fmt::format("t{}", number)};
     if (random.once_in(4)) {
         kind.first = random.once_in(2);
@@ -76,7 +76,7 @@ inline TensorClass random_class(Random& random, int layers, int number) {
 }
 
 /// Classes of all kinds, with few elements each.
-inline ModelState random_model(Random& random) {
+inline ModelState random_model(RandomSource& random) {
     ModelState model{.name = "random", .layers = random.between(1, 6)};
     const int classes = random.between(1, 4);
     for (int number = 0; number < classes; ++number)

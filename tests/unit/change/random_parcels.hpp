@@ -25,7 +25,8 @@ struct Extent {
     int ranks = 8;  ///< old and new ones, each
     int parcels = 6;
     int bytes = 12;
-    bool lost = true;  ///< some hosts may be lost or spare, and some state on no host
+    bool lost = true;      ///< some hosts may be lost or spare, and some state on no host
+    bool devices = false;  ///< some devices may be lost
 };
 
 /// Random small changes: uneven hosts, replicas, lost and spare hosts, ranks in any order.
@@ -47,7 +48,8 @@ public:
             if (chance(50)) host.nic = number(1, 4);
             if (chance(50)) host.disk_read = number(1, 4);
             if (chance(40)) host.switch_group.push_back(chance(50) ? 'b' : 'c');
-            places += host.lost ? 0 : host.gpus;
+            if (extent.devices) lose_devices(host, &host == &made.hosts.front());
+            places += free_devices(host);
         }
         seat(made, extent);
         made.parcels.new_ranks = number(1, std::min(places, extent.ranks));
@@ -58,6 +60,12 @@ public:
     }
 
 private:
+    void lose_devices(Host& host, bool leave_one) {
+        for (int device = leave_one ? 1 : 0; device < host.gpus; ++device) {
+            if (chance(20)) host.lost_devices.push_back(device);
+        }
+    }
+
     // Devices get old ranks in order or at random; some old ranks are in a host's store only.
     void seat(Instance& made, const Extent& extent) {
         const std::vector<std::int32_t> firsts = first_devices(made.hosts);

@@ -20,9 +20,9 @@ struct Pieces {
 };
 
 /// Small random worlds: every tiling, replica and overlap that a planner may meet, a few elements wide.
-class Random {
+class RandomSides {
 public:
-    explicit Random(unsigned seed) : engine_{seed} {}
+    explicit RandomSides(unsigned seed) : engine_{seed} {}
 
     int number(int from, int to) { return std::uniform_int_distribution{from, to}(engine_); }
     bool chance(int percent) { return number(1, 100) <= percent; }

@@ -19,10 +19,10 @@ std::mt19937 engine{12};
 std::uint32_t below(std::uint64_t n) { return static_cast<std::uint32_t>(engine() % n); }
 
 // Any shares of `bytes` among `hosts`, in any order.
-std::vector<Share> random_shares(std::vector<std::int32_t> hosts, std::uint64_t bytes) {
+std::vector<SenderShare> random_shares(std::vector<std::int32_t> hosts, std::uint64_t bytes) {
     std::shuffle(hosts.begin(), hosts.end(), engine);
     if (below(2) == 0) hosts.resize(1 + below(hosts.size()));
-    std::vector<Share> shares;
+    std::vector<SenderShare> shares;
     for (std::size_t i = 0; i < hosts.size() && bytes != 0; ++i) {
         const std::uint64_t part = i + 1 == hosts.size() ? bytes : below(bytes + 1);
         if (part != 0) shares.push_back({static_cast<std::uint32_t>(hosts[i]), part});
@@ -58,14 +58,14 @@ TEST_CASE("whatever shares are chosen, each needer gets each byte once and from 
 
         std::map<std::uint32_t, std::uint64_t> sends;
         std::size_t shared = 0;
-        for_each_demand(fan, [&](const Senders& senders, std::uint64_t copies, std::vector<Share>& shares) {
+        for_each_demand(fan, [&](const Senders& senders, std::uint64_t copies, std::vector<SenderShare>& shares) {
             std::vector<std::int32_t> all = senders.holders;
             for (const auto* more : {&senders.readers, &senders.relays})
                 all.insert(all.end(), more->begin(), more->end());
             REQUIRE(!all.empty());
             shares = random_shares(all, copies * bytes);
             shared += shares.size();
-            for (const Share& share : shares) sends[share.host] += share.bytes;
+            for (const SenderShare& share : shares) sends[share.host] += share.bytes;
         });
         const std::vector<RelayTree> trees = relay_trees(fan);
         CHECK(trees.size() <= 1 + shared);

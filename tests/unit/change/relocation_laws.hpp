@@ -19,9 +19,9 @@ namespace tpx::testing {
 using Hosts = std::set<std::uint32_t>;
 
 /// A relocation, and what a plain reading of the headers says about it.
-class Case {
+class RelocationCase {
 public:
-    Case(const Instance& made, StateIn in, bool pinned, std::uint64_t window = default_window)
+    RelocationCase(const Instance& made, StateIn in, bool pinned, std::uint64_t window = default_window)
         : instance{made},
           state{in},
           placement{place(made.parcels, made.hosts, made.seats, pinned)},
@@ -72,7 +72,7 @@ public:
 };
 
 /// Transfers of each parcel into each host tile it, come from holders in the end, and enter each group once.
-inline void check_transfers(const Case& it) {
+inline void check_transfers(const RelocationCase& it) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Transfer>> into;
     for (const Transfer& transfer : it.relocation.transfers) into[{transfer.parcel, transfer.to}].push_back(transfer);
     for (std::uint32_t p = 0; p < it.instance.parcels.parcels.size(); ++p) {
@@ -118,7 +118,7 @@ inline void check_transfers(const Case& it) {
 
 /// In each round a host sends to at most one host and receives from at most one; where nothing is forwarded and
 /// any byte can be cut off, one host is busy in all rounds.
-inline void check_rounds(const Case& it) {
+inline void check_rounds(const RelocationCase& it) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sends;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> receives;
     std::map<std::uint32_t, Hosts> sending;
@@ -146,7 +146,7 @@ inline void check_rounds(const Case& it) {
 }
 
 /// Byte by byte: a host forwards what it received in earlier rounds, whole elements, and keeps no more than the window.
-inline void check_order(const Case& it) {
+inline void check_order(const RelocationCase& it) {
     using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>;  // host, parcel, element
     std::map<Key, std::uint32_t> arrival;
     std::map<Key, std::uint32_t> departure;
@@ -185,7 +185,7 @@ inline void check_order(const Case& it) {
 }
 
 /// Bytes and loads, counted rank by rank and transfer by transfer.
-inline void check_counts(const Case& it) {
+inline void check_counts(const RelocationCase& it) {
     std::vector<Bytes> roles(it.instance.parcels.roles.size());
     std::vector<Load> loads(it.host_count());
     std::map<std::int32_t, std::uint64_t> copied;  // inside the device of each new rank
@@ -254,7 +254,7 @@ inline void check_counts(const Case& it) {
 /// [host][0: bytes it reads to send them, 1: other bytes].
 class Ways {
 public:
-    Ways(const Case& it, const Parcel& parcel) : it_{it}, holders_{it.holders(parcel)} {
+    Ways(const RelocationCase& it, const Parcel& parcel) : it_{it}, holders_{it.holders(parcel)} {
         for (std::uint32_t host : it.missing(parcel)) missing_.push_back(host);
         for (std::uint32_t host : holders_) {
             if (it.is_reader(parcel, host)) readers_.insert(host);
@@ -321,7 +321,7 @@ private:
         return true;
     }
 
-    const Case& it_;
+    const RelocationCase& it_;
     Hosts holders_;
     Hosts readers_;
     std::vector<std::uint32_t> missing_;
@@ -331,7 +331,7 @@ private:
 };
 
 /// No way to send is done sooner: every set of NICs and disks takes some time, and the longest is what was reached.
-inline void check_sending(const Case& it) {
+inline void check_sending(const RelocationCase& it) {
     std::vector<Ways> ways;
     for (const Parcel& parcel : it.instance.parcels.parcels) ways.emplace_back(it, parcel);
     const bool stores = it.state == StateIn::stores;

@@ -40,7 +40,7 @@ TEST_CASE("transfers cover what is missing, loads add up, and no choice of sende
         if (i % 10 == 0) extent = {5, 2, 8, 3, 5, true};
         const Instance instance = random(extent);
         const StateIn state = i % 3 == 0 ? StateIn::stores : StateIn::memory;
-        const Case it{instance, state, i % 2 == 0};
+        const RelocationCase it{instance, state, i % 2 == 0};
         check_counts(it);
         check_transfers(it);
         check_rounds(it);
@@ -60,7 +60,7 @@ TEST_CASE("no host forwards bytes before it has them, splits elements, or keeps 
             parcel.bytes *= parcel.element;
         }
         const std::uint64_t window = i % 2 == 0 ? static_cast<std::uint64_t>(random.number(64, 128)) : default_window;
-        const Case it{instance, i % 3 == 0 ? StateIn::stores : StateIn::memory, i % 2 == 0, window};
+        const RelocationCase it{instance, i % 3 == 0 ? StateIn::stores : StateIn::memory, i % 2 == 0, window};
         check_transfers(it);
         check_rounds(it);
         check_order(it);
@@ -77,7 +77,7 @@ TEST_CASE("chains of hosts are done within a third of the bound") {
         Instance instance = broadcast(needers);
         instance.parcels.parcels[0].bytes = 1'000'000'000;
         for (Host& host : instance.hosts) host.nic = 1e9;
-        const Case it{instance, StateIn::memory, true};
+        const RelocationCase it{instance, StateIn::memory, true};
         CHECK(it.relocation.sending.seconds == doctest::Approx(1));
         CHECK(it.relocation.seconds_in_step >= 1);
         CHECK(it.relocation.seconds_in_step < 1.34);
@@ -86,7 +86,7 @@ TEST_CASE("chains of hosts are done within a third of the bound") {
 
 TEST_CASE("a window that has no room for a few elements is refused") {
     Instance instance = RandomInstances{1}({});
-    CHECK_THROWS_AS((Case{instance, StateIn::memory, true, 7}), Error);
+    CHECK_THROWS_AS((RelocationCase{instance, StateIn::memory, true, 7}), Error);
 }
 
 TEST_CASE("many hosts: transfers cover what is missing and loads add up") {
@@ -94,7 +94,7 @@ TEST_CASE("many hosts: transfers cover what is missing and loads add up") {
     for (int i = 0; i < 100; ++i) {
         CAPTURE(i);
         const Instance instance = random({30, 3, 60, i % 2 == 0 ? 8 : 40, i % 2 == 0 ? 50 : 7, true});
-        const Case it{instance, i % 3 == 0 ? StateIn::stores : StateIn::memory, i % 2 == 0};
+        const RelocationCase it{instance, i % 3 == 0 ? StateIn::stores : StateIn::memory, i % 2 == 0};
         check_counts(it);
         check_transfers(it);
         check_rounds(it);
@@ -127,13 +127,13 @@ TEST_CASE("a layout that stays moves nothing, wherever its hosts are in the list
 
 TEST_CASE("what one host holds and many need goes from host to host, each byte into a switch group once") {
     Instance instance = broadcast(7);
-    const Case chain{instance, StateIn::memory, true};
+    const RelocationCase chain{instance, StateIn::memory, true};
     for (const Load& load : chain.relocation.hosts) CHECK(load.nic_out <= 1000);
     CHECK(chain.relocation.sending.bytes == 1000);
     CHECK(chain.relocation.sending.hosts == std::vector<std::uint32_t>{0});
     check_transfers(chain);
     for (int h = 4; h < 8; ++h) instance.hosts[h].switch_group.push_back('b');
-    const Case groups{instance, StateIn::memory, true};
+    const RelocationCase groups{instance, StateIn::memory, true};
     check_transfers(groups);
     std::uint64_t entering = 0;
     for (const Transfer& transfer : groups.relocation.transfers)
@@ -153,18 +153,18 @@ TEST_CASE("a fast host sends what a slow one holds too, when their switches are 
     instance.hosts[0].nic = 1;
     instance.hosts[1].nic = 9;
     instance.hosts[1].switch_group = "leaf";  // host 0 and the receiver may be on any switch
-    const Case it{instance, StateIn::memory, true};
+    const RelocationCase it{instance, StateIn::memory, true};
     CHECK(it.relocation.hosts[0].nic_out == 100);
     CHECK(it.relocation.hosts[1].nic_out == 900);
 }
 
 TEST_CASE("a host reads from its store once what it needs and sends, or sends to several") {
     Instance instance = broadcast(3);  // host 0 needs the bytes too
-    const Case both{instance, StateIn::stores, true};
+    const RelocationCase both{instance, StateIn::stores, true};
     CHECK(both.relocation.hosts[0].disk_read == 1000);
     instance.parcels.needers = {};
     instance.parcels.parcels[0].needers = instance.parcels.needers.add(std::vector<std::int32_t>{1, 2, 3});
-    const Case others{instance, StateIn::stores, true};
+    const RelocationCase others{instance, StateIn::stores, true};
     CHECK(others.relocation.hosts[0].disk_read == 1000);
     CHECK(others.relocation.hosts[0].nic_out == 1000);
 }

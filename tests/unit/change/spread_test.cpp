@@ -220,7 +220,7 @@ void check_cells(const ModelState& model, const Layout& from, const Layout& to, 
 }
 
 TEST_CASE("parcels are what ranks, layers, experts and elements come to one by one") {
-    Random random{7};
+    RandomSource random{7};
     int done = 0;
     for (int round = 0; round < 3000; ++round) {
         const ModelState model = random_model(random);
@@ -246,7 +246,7 @@ TEST_CASE("parcels are what ranks, layers, experts and elements come to one by o
 }
 
 TEST_CASE("the same layout twice cuts nothing anew and keeps every byte with its ranks") {
-    Random random{11};
+    RandomSource random{11};
     for (int round = 0; round < 100; ++round) {
         const ModelState model = random_model(random);
         const Layout layout = random_layout(random, model.layers);

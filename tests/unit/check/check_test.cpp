@@ -40,7 +40,11 @@ std::optional<Made> make(RandomInstances& random, const Extent& extent) {
     plan.state = static_cast<StateIn>(random.number(0, 2));
     plan.hosts = instance.hosts;
     plan.old_ranks = instance.seats;
-    plan.placement = place(instance.parcels, plan.hosts, plan.old_ranks, random.chance(20));
+    const int ranks = instance.parcels.new_ranks;
+    const int group = extent.devices ? random.number(1, 4) : 1;
+    const int tp = ranks % group == 0 ? group : 1;
+    plan.placement = place(instance.parcels, plan.hosts, plan.old_ranks, random.chance(20), tp);
+    made.tables.to = fmt::format("tp={},dp={}", tp, ranks / tp);
     try {
         plan.relocation = relocate(instance.parcels, plan.hosts, plan.old_ranks, plan.placement, plan.state,
                                    plan.state == StateIn::shared);
@@ -60,7 +64,8 @@ TEST_CASE("placements and relocations of random instances hold") {
     int done = 0, relayed = 0, bounded_by_disk = 0;
     for (int round = 0; round < 4000; ++round) {
         CAPTURE(round);
-        const std::optional<Made> made = make(random, {.hosts = 6, .ranks = 12, .parcels = 10, .bytes = 1000});
+        const Extent extent{.hosts = 6, .ranks = 12, .parcels = 10, .bytes = 1000, .devices = round % 2 == 1};
+        const std::optional<Made> made = make(random, extent);
         if (!made) continue;
         const PlanCheck found = check_plan(made->tables);
         REQUIRE(found.fault == "");
@@ -80,7 +85,7 @@ TEST_CASE("a worse choice does not hold, though all that is said of it is right"
     for (int round = 0; round < 1000; ++round) {
         CAPTURE(round);
         const std::optional<Made> made = make(random, {.ranks = 12, .bytes = 1000, .lost = false});
-        if (!made || made->plan.placement.pinned) continue;
+        if (!made || !made->plan.placement.is_proven()) continue;
         // Two blocks change places: everything is counted for the new placement, prices are the best one's.
         Change plan = made->plan;
         Placement& placement = plan.placement;
@@ -117,6 +122,45 @@ TEST_CASE("a worse choice does not hold, though all that is said of it is right"
     }
     CHECK(placements > 20);
     CHECK(senders > 20);
+}
+
+TEST_CASE("ranks on lost devices, state on them, split groups and groups that are none do not hold") {
+    RandomInstances random{8};
+    int done = 0, cut = 0;
+    for (int round = 0; round < 1000; ++round) {
+        CAPTURE(round);
+        const std::optional<Made> made =
+            make(random, {.hosts = 5, .gpus = 4, .ranks = 12, .bytes = 1000, .devices = true});
+        if (!made) continue;
+        PlanTables tables = made->tables;
+        HostTables& hosts = *tables.hosts;
+        const auto lose = [&](std::int32_t device) {
+            hosts.lost_devices.push_back(static_cast<std::uint32_t>(device));
+            std::ranges::sort(hosts.lost_devices);
+        };
+        lose(hosts.new_devices.back());
+        REQUIRE(check_plan(tables).fault ==
+                fmt::format("new rank {}: device {} is lost", hosts.new_devices.size() - 1, hosts.new_devices.back()));
+        tables = made->tables;
+        ++hosts.group;
+        REQUIRE(check_plan(tables).fault != "");
+        ++done;
+        // Cut as if there were no groups.
+        tables = made->tables;
+        Change plan = made->plan;
+        if (plan.placement.group == 1) continue;
+        plan.placement = place(plan.parcels, plan.hosts, plan.old_ranks, !plan.placement.is_proven());
+        plan.placement.group = made->plan.placement.group;
+        if (split_groups(plan.placement.blocks, plan.placement.group) ==
+            split_groups(made->plan.placement.blocks, plan.placement.group))
+            continue;
+        plan.relocation = relocate(plan.parcels, plan.hosts, plan.old_ranks, plan.placement, plan.state, true);
+        tables.hosts = formats::to_tables(plan, nullptr);
+        REQUIRE(check_plan(tables).fault.find("block") == 0);
+        ++cut;
+    }
+    CHECK(done > 500);
+    CHECK(cut > 30);
 }
 
 TEST_CASE(
@@ -188,4 +232,22 @@ TEST_CASE(
     tables.rounds = 2;
     tables.loads.staging = {10, 10, 10};
     CHECK(fault().starts_with("role 'weight': 0 bytes needed are stored, 30 counted"));
+}
+
+TEST_CASE("sources are of one iteration and hold state") {
+    RandomInstances random{6};
+    std::optional<Made> made;
+    while (!made || made->plan.state != StateIn::shared) made = make(random, {.lost = false});
+    PlanTables tables = made->tables;
+    REQUIRE(made->plan.old_ranks.front().host >= 0);
+    const auto host = static_cast<std::uint32_t>(made->plan.old_ranks.front().host);
+    tables.hosts->sources = {{host, storage_host}, {5, 5}};
+    CHECK(check_plan(tables).fault == "");
+    tables.hosts->sources.iteration[1] = 6;
+    CHECK(check_plan(tables).fault.find("mixed") != std::string::npos);
+    tables.hosts->sources = {{storage_host}, {5}};
+    tables.hosts->state = "memory";
+    CHECK(check_plan(tables).fault.find("holds no state") != std::string::npos);
+    tables.hosts->sources = {{host, host}, {5, 5}};
+    CHECK(check_plan(tables).fault.find("ascend") != std::string::npos);
 }

@@ -55,7 +55,7 @@ std::string fault_of_cells(const PlanTables& tables) {
 }
 
 /// Alters one cell in ways that leave its bytes as many; each must be found.
-void check_altered_cells(const PlanTables& good, testing::Random& random) {
+void check_altered_cells(const PlanTables& good, testing::RandomSides& random) {
     const auto found = [&](const std::function<void(HeldTables&)>& alter) {
         PlanTables bad = good;
         alter(*bad.held);
@@ -106,7 +106,7 @@ void check_alterations(const PlanTables& good, const std::function<std::string(c
 }  // namespace
 
 TEST_CASE("needs in closed form are the parcels of random models and layouts, and nothing else is") {
-    Random random{5};
+    RandomSource random{5};
     int done = 0;
     for (int round = 0; round < 2000; ++round) {
         const ModelState model = random_model(random);
@@ -133,7 +133,7 @@ TEST_CASE("needs in closed form are the parcels of random models and layouts, an
 }
 
 TEST_CASE("needs that are listed as pieces are the parcels of random pieces, and nothing else is") {
-    testing::Random random{6};
+    testing::RandomSides random{6};
     for (int round = 0; round < 300; ++round) {
         HeldTables held;
         held.tensors = random.tensors(random.number(1, 3));

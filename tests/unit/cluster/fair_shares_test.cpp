@@ -26,7 +26,7 @@ TEST_CASE("shares are those that VirtualFlow's scheduler logged") {
     for (; std::getline(file, line); ++count) {
         CAPTURE(line);
         const auto columns = split(line, ',');
-        std::vector<Claim> claims;
+        std::vector<FairClaim> claims;
         std::vector<int> expected;
         for (const std::string& job : split(columns[0], ';')) {
             const auto words = split(job, ':');
@@ -42,8 +42,8 @@ TEST_CASE("shares fit, are powers of two or demands, and grow with priority") {
     std::mt19937 random{5};
     for (int round = 0; round < 2000; ++round) {
         const int gpus = 1 + static_cast<int>(random() % 64);
-        std::vector<Claim> claims(1 + random() % static_cast<unsigned>(gpus));
-        for (Claim& claim : claims) claim = {std::vector<double>{1, 5, 10}[random() % 3], 1 << random() % 6};
+        std::vector<FairClaim> claims(1 + random() % static_cast<unsigned>(gpus));
+        for (FairClaim& claim : claims) claim = {std::vector<double>{1, 5, 10}[random() % 3], 1 << random() % 6};
         const std::vector<int> shares = weighted_fair_shares(claims, gpus);
         CHECK(std::accumulate(shares.begin(), shares.end(), 0) <= gpus);
         for (std::size_t i = 0; i < claims.size(); ++i) {

@@ -12,13 +12,13 @@
 namespace tpx {
 namespace {
 
-struct Replay {
+struct RubickReplay {
     Cluster cluster = formats::read_cluster("8x8");
     formats::Trace trace;
     Rules rules;
 
     // The paper's rules: decisions when something happens, 78 s for each start and change.
-    explicit Replay(const std::string& name) {
+    explicit RubickReplay(const std::string& name) {
         const formats::SpeedBook speeds = formats::read_speeds("testdata/profile/rubick", cluster);
         trace = formats::read_trace("testdata/simulate/rubick-" + name + ".csv", cluster, speeds);
         REQUIRE(trace.jobs.size() == 406);
@@ -33,7 +33,7 @@ struct Replay {
 
 TEST_CASE("on its own trace Rubick is ahead of what changes less, as its paper reports") {
     for (const char* name : {"base", "bp"}) {
-        const Replay replay{name};
+        const RubickReplay replay{name};
         const double rubick = replay.hours("rubick");
         CHECK(rubick < replay.hours("rubick-e"));
         CHECK(rubick < replay.hours("rubick-r"));
@@ -48,7 +48,7 @@ TEST_CASE("on its own trace Rubick is ahead of what changes less, as its paper r
 // LLaMA jobs of 32 GPUs and more every round, for whoever else waits; with such jobs as best effort the mean is the
 // same.
 TEST_CASE("with the published simulator's rules, and what it stops, the mean is the published one") {
-    Replay replay{"base"};
+    RubickReplay replay{"base"};
     replay.rules.quantum = 60 * second;
     replay.rules.delays.start = replay.rules.delays.single = replay.rules.delays.change = 260 * second;
     for (TraceJob& job : replay.trace.jobs)
@@ -58,11 +58,11 @@ TEST_CASE("with the published simulator's rules, and what it stops, the mean is 
 
 // The paper's Table 4 has 0.96, 7.1 and 15.3 hours for the base trace, 1.1, 11.4 and 17.9 for two tenants.
 TEST_CASE("Rubick's mean completion times are up to a sixth below those of the paper") {
-    const Replay base{"base"};
+    const RubickReplay base{"base"};
     const double all = base.hours("rubick");
     CHECK(all < 0.96);
     CHECK(all > 0.8);
-    const Replay tenants{"mt"};
+    const RubickReplay tenants{"mt"};
     CHECK(tenants.hours("rubick") < 1.1);
     CHECK(tenants.hours("rubick") > 0.91);
     CHECK(tenants.hours("rubick") < tenants.hours("antman"));

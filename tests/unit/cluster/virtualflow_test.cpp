@@ -14,17 +14,17 @@
 namespace tpx {
 namespace {
 
-struct Replay {
+struct VirtualFlowReplay {
     Cluster cluster;
     formats::Trace trace;
     Results results;
     Summary summary;
 };
 
-Replay play(std::string_view policy, const char* cluster, const std::string& trace, const std::string& speeds,
-            Delays delays) {
+VirtualFlowReplay play(std::string_view policy, const char* cluster, const std::string& trace,
+                       const std::string& speeds, Delays delays) {
     const std::string folder = "testdata/simulate/";
-    Replay replay{formats::read_cluster(cluster), {}, {}, {}};
+    VirtualFlowReplay replay{formats::read_cluster(cluster), {}, {}, {}};
     const formats::SpeedBook book = formats::parse_speeds(read_file(folder + speeds, 1 << 20), speeds, replay.cluster);
     replay.trace = formats::read_trace(folder + trace, replay.cluster, book);
     Rules rules;
@@ -36,7 +36,7 @@ Replay play(std::string_view policy, const char* cluster, const std::string& tra
 }
 
 // Means of the logs: workers start for 82 s, those that join for 78 s; GPUs are given out 12.8 s after a decision.
-Replay play20(std::string_view policy, const std::string& speeds) {
+VirtualFlowReplay play20(std::string_view policy, const std::string& speeds) {
     const Delays delays{.start = 82 * second,
                         .single = 0,
                         .grow = 78 * second,
@@ -47,7 +47,7 @@ Replay play20(std::string_view policy, const std::string& speeds) {
 }
 
 // How many GPUs `job` had, one number after another: GPUs that are on their way back count no more.
-std::string shares_of(const Replay& replay, int job) {
+std::string shares_of(const VirtualFlowReplay& replay, int job) {
     std::string text;
     int last = 0;
     for (const Segment& segment : replay.results.segments) {
@@ -78,7 +78,7 @@ TEST_CASE("20 jobs on 8 GPUs under elastic fair sharing are as VirtualFlow measu
 }
 
 TEST_CASE("each of the 20 jobs has the GPUs that it had in VirtualFlow's log, one number after another") {
-    const Replay replay = play20("wfs", "virtualflow20-elastic.csv");
+    const VirtualFlowReplay replay = play20("wfs", "virtualflow20-elastic.csv");
     std::ifstream log{"testdata/simulate/virtualflow20-log.csv"};
     std::string line;
     std::getline(log, line);
@@ -101,8 +101,8 @@ TEST_CASE("3 jobs on 4 GPUs are as VirtualFlow measured them") {
     const auto replay = [&](std::string_view policy) {
         return play(policy, "1x4", "virtualflow3.json", "virtualflow3-speeds.csv", delays);
     };
-    const Replay fixed = replay("priority"), elastic = replay("wfs");
-    const auto jct = [](const Replay& played, int job) {
+    const VirtualFlowReplay fixed = replay("priority"), elastic = replay("wfs");
+    const auto jct = [](const VirtualFlowReplay& played, int job) {
         return seconds_of(played.results.jobs[job].finish - played.results.jobs[job].arrival);
     };
     CHECK(fixed.summary.makespan == doctest::Approx(7082.9).epsilon(0.01));

@@ -22,7 +22,7 @@ SettingGroup group(const std::string& optimizer, const std::string& number,
 cli::Comparison compare(const std::vector<SettingGroup>& a, const std::vector<SettingGroup>& b,
                         bool by_parameter = false) {
     cli::Comparison result;
-    compare_groups(a, b, by_parameter, result);
+    compare_groups(a, b, {.by_parameter = by_parameter}, result);
     return result;
 }
 
@@ -106,4 +106,31 @@ TEST_CASE("a setting that one of several groups lacks is a difference, also of i
         CHECK(lacking.differences[0].lacking == 'B');
     }
     CHECK(compare(whole, groups({{"eps", "1e-08"}, {"lr", "0.1"}, {"initial_lr", "0.1"}}), true).equal());
+}
+
+TEST_CASE("a step that one of several groups lacks is a difference") {
+    const auto groups = [](const char* step) {
+        std::vector<SettingGroup> two{group("optimizer", "0", {{"lr", "0.1"}, {"wd_mult", "1.0"}, {"step", "10"}}),
+                                      group("optimizer", "1", {{"lr", "0.1"}, {"wd_mult", "0.0"}, {"step", step}})};
+        if (*step == '\0') two[1].settings.erase("step");
+        return two;
+    };
+    CHECK(compare(groups("10"), groups("10")).equal());
+    const cli::Comparison lacking = compare(groups("10"), groups(""));
+    REQUIRE(lacking.differences.size() == 1);
+    CHECK(lacking.differences[0].role == "step");
+    CHECK(lacking.differences[0].name == "param_groups.1.step");
+    CHECK(lacking.differences[0].lacking == 'B');
+    CHECK(lacking.differences[0].a == "10");
+    CHECK(compare(groups(""), groups("10")).differences.size() == 1);
+    // Other formats store steps as tensors, and compare_steps() compares steps that all groups have.
+    std::vector<SettingGroup> none = groups("");
+    none[0].settings.erase("step");
+    CHECK(compare(groups("10"), none).equal());
+    CHECK(compare(groups("10"), groups("11")).equal());
+    cli::Comparison ignored;
+    compare_groups(groups("10"), groups(""), {.step = false}, ignored);
+    CHECK(ignored.equal());
+    compare_groups(groups("10"), groups(""), {.settings = false}, ignored);
+    CHECK(ignored.differences.size() == 1);
 }

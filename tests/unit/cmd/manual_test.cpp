@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<std::string> lines_of(const fs::path& path) {
+std::vector<std::string> file_lines(const fs::path& path) {
     std::ifstream in{path};
     CHECK_MESSAGE(in.is_open(), path.string());
     std::vector<std::string> lines;
@@ -71,7 +71,7 @@ std::string mistake(const std::vector<std::string>& words) {
 
 int check_examples(const fs::path& path) {
     int examples = 0;
-    for (const std::string& line : lines_of(path)) {
+    for (const std::string& line : file_lines(path)) {
         if (const auto words = words_of(line); !words.empty()) {
             CHECK_MESSAGE(mistake(words) == "", path.string() << ": " << line << ": " << mistake(words));
             ++examples;
@@ -110,7 +110,7 @@ TEST_CASE("examples in help, README and the other pages are understood") {
 TEST_CASE("README names every command, and says which are not implemented yet") {
     Cli cli;
     add_commands(cli);
-    const std::vector<std::string> lines = lines_of("README.md");
+    const std::vector<std::string> lines = file_lines("README.md");
     for (const Command& command : cli.commands()) {
         const auto row = std::ranges::find_if(
             lines, [&](const auto& line) { return line[0] == '|' && line.find("tpx " + command.name()) != line.npos; });
@@ -121,7 +121,7 @@ TEST_CASE("README names every command, and says which are not implemented yet") 
 
 TEST_CASE("pages refer to pages that exist") {
     for (const fs::path& page : pages()) {
-        for (const std::string& line : lines_of(page)) {
+        for (const std::string& line : file_lines(page)) {
             std::istringstream words{line};
             std::string macro, name, section;
             words >> macro >> name >> section;
@@ -134,7 +134,7 @@ TEST_CASE("pages refer to pages that exist") {
 TEST_CASE("tpx-layout(5) explains every key, and its examples are layouts") {
     std::string page;
     int examples = 0;
-    for (const std::string& line : lines_of("man/tpx-layout.5.in")) {
+    for (const std::string& line : file_lines("man/tpx-layout.5.in")) {
         page += line + "\n";
         if (!line.starts_with(".It Li ")) continue;
         CHECK_NOTHROW_MESSAGE(parse_layout(line.substr(7)), line);

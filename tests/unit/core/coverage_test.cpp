@@ -12,11 +12,11 @@
 namespace tpx {
 namespace {
 
-using Random = std::mt19937;
+Index between(std::mt19937& random, Index low, Index high) {
+    return std::uniform_int_distribution<Index>{low, high}(random);
+}
 
-Index between(Random& random, Index low, Index high) { return std::uniform_int_distribution<Index>{low, high}(random); }
-
-void cut(Random& random, const Box& box, int depth, std::vector<Box>& out) {
+void cut(std::mt19937& random, const Box& box, int depth, std::vector<Box>& out) {
     const int axis = box.empty() ? 0 : int(between(random, 0, box.size() - 1));
     if (box.empty() || depth == 0 || box[axis].size() < 2) return out.push_back(box);
     Box low = box;
@@ -34,7 +34,7 @@ Catalogue catalogue_of(const Shape& shape, std::vector<Box> boxes) {
     return catalogue;
 }
 
-Shape random_shape(Random& random) {
+Shape random_shape(std::mt19937& random) {
     Shape shape;
     for (Index axes = between(random, 0, 4); axes > 0; --axes) shape.push_back(between(random, 1, 7));
     return shape;
@@ -81,7 +81,7 @@ std::string message_of(const Catalogue& catalogue) {
 }  // namespace
 
 TEST_CASE("random tilings are whole, with empty boxes and replicas among them") {
-    Random random{1};
+    std::mt19937 random{1};
     for (int round = 0; round < 500; ++round) {
         const Shape shape = random_shape(random);
         std::vector<Box> boxes;
@@ -96,7 +96,7 @@ TEST_CASE("random tilings are whole, with empty boxes and replicas among them") 
 }
 
 TEST_CASE("holes are exactly what is missing") {
-    Random random{2};
+    std::mt19937 random{2};
     for (int round = 0; round < 500; ++round) {
         const Shape shape = random_shape(random);
         std::vector<Box> boxes;
@@ -109,7 +109,7 @@ TEST_CASE("holes are exactly what is missing") {
 }
 
 TEST_CASE("boxes that overlap are found, whatever else is missing") {
-    Random random{3};
+    std::mt19937 random{3};
     for (int round = 0; round < 500; ++round) {
         const Shape shape = random_shape(random);
         std::vector<Box> boxes;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/tiles.hpp"
 
+#include "lib/exec/claims.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <random>
+#include <utility>
 
 using namespace tpx;
 
@@ -39,12 +43,40 @@ Moves plan_of(const Cut& source, const Cut& target) {
 
 std::vector<Tile> tiles(const Tiler& tiler, int rank, int ranks) {
     std::vector<Tile> tiles;
-    tiler.for_each(rank, ranks, [&](Tile&& tile) {
+    const auto edge = [&](int k) { return tiler.bytes() * static_cast<unsigned>(k) / static_cast<unsigned>(ranks); };
+    const ByteRanges none;
+    bool claimed = false;
+    const auto claim = [&] {
+        return std::exchange(claimed, true) ? ByteRange{} : ByteRange{edge(rank), edge(rank + 1)};
+    };
+    tiler.for_each(ClaimedShare{none, claim}, [&](Tile&& tile) {
         tiles.push_back(std::move(tile));
         return true;
     });
     return tiles;
 }
+
+// Ranks that ask for parts of a job one after the other.
+class ClaimingRanks {
+public:
+    ClaimingRanks(std::uint64_t total, int ranks, std::uint64_t least) : asked_(std::size_t(ranks)) {
+        for (int rank = 0; rank < ranks; ++rank) claims_.emplace_back(total, ranks, rank, least);
+    }
+
+    // The next part of `rank`, after `other` has asked for one of its own.
+    ByteRange claim(int rank, int other) {
+        ++asked_[std::size_t(other)];
+        for (;;) {
+            for (Claims& claims : claims_) claims.take_in(asked_);
+            if (const auto part = claims_[std::size_t(rank)].next()) return *part;
+            ++asked_[std::size_t(rank)];
+        }
+    }
+
+private:
+    std::vector<Claims> claims_;
+    std::vector<std::uint64_t> asked_;
+};
 
 std::uint64_t bytes_of(const std::vector<Image>& images) {
     std::uint64_t bytes = 0;
@@ -125,6 +157,43 @@ TEST_CASE("a visitor may have enough") {
     const Moves moves = plan_of(source, target);
     const Tiler tiler{moves, source.side(), target.side(), {17 << 10, 17 << 10}};
     int visits = 0;
-    tiler.for_each(0, 1, [&](Tile&&) { return ++visits < 3; });
+    const ByteRanges none;
+    tiler.for_each(ClaimedShare{none,
+                                [&] {
+                                    return ByteRange{0, tiler.bytes()};
+                                }},
+                   [&](Tile&&) { return ++visits < 3; });
     CHECK(visits == 3);
+}
+
+TEST_CASE("whatever is done already, all shares together take each tile that is not, once, under any limits") {
+    std::mt19937_64 random{11};
+    const auto below = [&](std::uint64_t end) { return random() % end; };
+    for (int round = 0; round < 200; ++round) {
+        const Cut source{{64, 96}, int(below(2)), int(1 + below(5))},
+            target{{64, 96}, int(below(2)), int(1 + below(5))};
+        const Moves moves = plan_of(source, target);
+        const std::uint64_t limit = (17 + below(16)) << 10;
+        const Tiler tiler{moves, source.side(), target.side(), {limit, limit}};
+        ByteRanges done;
+        for (const Tile& tile : tiles(tiler, 0, 1))
+            if (below(3) == 0) done.add(tile.range());
+        // Smaller tiles are parts of those that are done, larger ones may be done in part.
+        const std::uint64_t other = (17 + below(32)) << 10;
+        const Tiler again{moves, source.side(), target.side(), {other, other}};
+        ByteRanges taken;
+        const int ranks = int(1 + below(5));
+        ClaimingRanks claiming{again.bytes(), ranks, 1 + below(2 * again.bytes())};
+        for (int rank = 0; rank < ranks; ++rank) {
+            const auto claim = [&] { return claiming.claim(rank, rank + int(below(unsigned(ranks - rank)))); };
+            again.for_each(ClaimedShare{done, claim}, [&](Tile&& tile) {
+                CHECK(taken.count_before(tile.range().end) == taken.count_before(tile.begin));
+                CHECK_FALSE(done.contains(tile.range()));
+                taken.add(tile.range());
+                return true;
+            });
+        }
+        for (const ByteRange& range : done.ranges()) taken.add(range);
+        CHECK(taken.count() == again.bytes());
+    }
 }

@@ -48,6 +48,16 @@ TEST_CASE("files of one folder have a record each") {
     CHECK(formats::files_as_tensors(catalogue_of(scratch.folder, "a.pt")).files.size() == 2);
 }
 
+TEST_CASE("T22: a record gives no more permissions than the files that it is of") {
+    const Scratch scratch;
+    for (const char* name : {"a.pt", "b.pt"}) write_file(scratch.folder / name, "x");
+    fs::permissions(scratch.folder / "b.pt", fs::perms::owner_read | fs::perms::owner_write);
+    const RecordedDigests digests{.tensors = {}, .files = {{"a.pt", 1, "2"}, {"b.pt", 1, "3"}}};
+    const fs::path record = formats::digests_path(scratch.folder);
+    formats::write_digests(record, digests);
+    CHECK(fs::status(record).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+}
+
 TEST_CASE("of a folder's record, a file without one of its own has its bytes only") {
     const Scratch scratch;
     const RecordedDigests digests{.tensors = {{"t", "t", "f32", "1"}}, .files = {{"a.pt", 1, "2"}, {"b.pt", 1, "3"}}};

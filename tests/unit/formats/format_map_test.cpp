@@ -2,10 +2,10 @@
 #include "formats/format_map.hpp"
 
 #include "formats/conversion.hpp"
-#include "formats/rules/rules.hpp"
 #include "formats/state/state.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "tests/support/families.hpp"
 
 #include <doctest/doctest.h>
 
@@ -17,6 +17,8 @@ using namespace tpx;
 using namespace tpx::formats;
 
 namespace {
+
+using test::families;
 
 /// A checkpoint of each format, with optimizer and state where there is one in testdata.
 const std::map<Format, std::filesystem::path>& examples() {
@@ -34,11 +36,6 @@ const std::map<Format, std::filesystem::path>& examples() {
         {Format::keras_legacy, "testdata/keras/tiny.h5"},
         {Format::gguf, "testdata/gguf/numbers.gguf"},
     };
-    return all;
-}
-
-const std::vector<Family>& families() {
-    static const std::vector<Family> all = load_families({});
     return all;
 }
 

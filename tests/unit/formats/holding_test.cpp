@@ -2,11 +2,11 @@
 #include "formats/holding.hpp"
 
 #include "formats/model_file.hpp"
-#include "formats/rules/rules.hpp"
 #include "lib/change/piece_parcels.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
+#include "tests/support/families.hpp"
 #include "tests/unit/change/random_models.hpp"
 
 #include <doctest/doctest.h>
@@ -22,12 +22,8 @@ using namespace tpx::formats;
 namespace {
 
 using nlohmann::json;
-using testing::models::Random;
-
-const std::vector<Family>& families() {
-    static const std::vector<Family> all = load_families({});
-    return all;
-}
+using test::families;
+using testing::models::RandomSource;
 
 /// A checkpoint of a random small model, as tensors and the configuration beside them.
 struct Tiny {
@@ -73,7 +69,7 @@ struct Sizes {
     int layers;
 };
 
-Sizes random_sizes(Random& random) {
+Sizes random_sizes(RandomSource& random) {
     Sizes sizes{};
     sizes.groups = random.one_of({2, 4});
     sizes.heads = sizes.groups * random.between(1, 2);
@@ -97,7 +93,7 @@ json config_of(const Sizes& n, const char* type) {
             {"vocab_size", n.vocabulary}};
 }
 
-Tiny llama(Random& random) {
+Tiny llama(RandomSource& random) {
     const Sizes n = random_sizes(random);
     Tiny tiny{.config = config_of(n, "llama")};
     const bool tied = random.once_in(3);
@@ -123,7 +119,7 @@ Tiny llama(Random& random) {
 }
 
 /// A Qwen3-MoE with the names of torchtitan, which stacks experts, or of Hugging Face, which does not.
-Tiny qwen3_moe(Random& random, bool titan) {
+Tiny qwen3_moe(RandomSource& random, bool titan) {
     const Sizes n = random_sizes(random);
     Tiny tiny{.config = config_of(n, "qwen3_moe"), .stacked_experts = titan};
     tiny.config.update({{"num_experts", n.experts}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", n.ffn}});
@@ -205,7 +201,7 @@ std::string difference(const Amounts& a, const Amounts& b) {
 }
 
 /// A layout that tpx-layout(5) allows, whatever the model.
-Layout layout_for(Random& random, const Tiny& tiny) {
+Layout layout_for(RandomSource& random, const Tiny& tiny) {
     while (true) {
         Layout layout = testing::models::random_layout(random, tiny.config["num_hidden_layers"]);
         if (!tiny.stacked_experts) layout.fsdp = 1;  // FSDP splits tensors as they are stored
@@ -221,7 +217,7 @@ Layout layout_for(Random& random, const Tiny& tiny) {
 }  // namespace
 
 TEST_CASE("a model description and a checkpoint of the model give the same parcels") {
-    Random random{17};
+    RandomSource random{17};
     int done = 0;
     for (int round = 0; round < 1500; ++round) {
         const test::Scratch scratch;

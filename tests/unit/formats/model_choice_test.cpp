@@ -3,8 +3,8 @@
 
 #include "formats/dialect_choice.hpp"
 #include "formats/roles.hpp"
-#include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
+#include "tests/support/families.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,15 +13,12 @@ using namespace tpx::formats;
 
 namespace {
 
-const std::vector<Family>& families() {
-    static const std::vector<Family> all = load_families({});
-    return all;
-}
+using test::families;
 
-constexpr Index layers = 2, hidden = 8, heads = 2, size = 4, experts = 4, inner = 6, vocabulary = 16;
+constexpr Index moe_layers = 2, hidden = 8, heads = 2, size = 4, experts = 4, inner = 6, vocabulary = 16;
 
 Config moe_args() {
-    return {{"num_layers", layers},
+    return {{"num_layers", moe_layers},
             {"hidden_size", hidden},
             {"num_attention_heads", heads},
             {"kv_channels", size},
@@ -51,15 +48,15 @@ Source moe(const Config& args, bool norms) {
     };
     const std::string layer = "decoder.layers.";
     add("embedding.word_embeddings.weight", {vocabulary, hidden});
-    add(layer + "self_attention.linear_qkv.layer_norm_weight", {layers, hidden});
-    add(layer + "self_attention.linear_qkv.weight", {layers, 3 * heads * size, hidden});
-    add(layer + "self_attention.linear_proj.weight", {layers, hidden, heads * size});
-    if (norms) add(layer + "self_attention.q_layernorm.weight", {layers, size});
-    if (norms) add(layer + "self_attention.k_layernorm.weight", {layers, size});
-    add(layer + "pre_mlp_layernorm.weight", {layers, hidden});
-    add(layer + "mlp.router.weight", {layers, experts, hidden});
-    add(layer + "mlp.experts.experts.linear_fc1.weight", {layers, experts, 2 * inner, hidden});
-    add(layer + "mlp.experts.experts.linear_fc2.weight", {layers, experts, hidden, inner});
+    add(layer + "self_attention.linear_qkv.layer_norm_weight", {moe_layers, hidden});
+    add(layer + "self_attention.linear_qkv.weight", {moe_layers, 3 * heads * size, hidden});
+    add(layer + "self_attention.linear_proj.weight", {moe_layers, hidden, heads * size});
+    if (norms) add(layer + "self_attention.q_layernorm.weight", {moe_layers, size});
+    if (norms) add(layer + "self_attention.k_layernorm.weight", {moe_layers, size});
+    add(layer + "pre_mlp_layernorm.weight", {moe_layers, hidden});
+    add(layer + "mlp.router.weight", {moe_layers, experts, hidden});
+    add(layer + "mlp.experts.experts.linear_fc1.weight", {moe_layers, experts, 2 * inner, hidden});
+    add(layer + "mlp.experts.experts.linear_fc2.weight", {moe_layers, experts, hidden, inner});
     add("decoder.final_layernorm.weight", {hidden});
     add("output_layer.weight", {vocabulary, hidden});
     source.families = families();

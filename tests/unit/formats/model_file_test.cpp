@@ -2,11 +2,11 @@
 #include "formats/model_file.hpp"
 
 #include "formats/conversion.hpp"
-#include "formats/rules/rules.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/parts.hpp"
 #include "tests/support/checkpoints.hpp"
+#include "tests/support/families.hpp"
 
 #include <doctest/doctest.h>
 
@@ -21,11 +21,7 @@ namespace {
 
 using namespace tpx;
 using namespace tpx::formats;
-
-const std::vector<Family>& families() {
-    static const std::vector<Family> all = load_families({});
-    return all;
-}
+using test::families;
 
 ModelState model(const std::string& name, const Config& settings = {}, std::string_view roles = "weights") {
     return read_model(name, families(), settings, roles);
@@ -66,7 +62,7 @@ bool lacks(const ModelState& state, std::string_view name) {
     return std::ranges::count(state.classes, name, &TensorClass::name) == 0;
 }
 
-std::vector<int> layers(int begin, int end) {
+std::vector<int> layers_between(int begin, int end) {
     std::vector<int> list(end - begin);
     std::iota(list.begin(), list.end(), begin);
     return list;
@@ -76,15 +72,15 @@ TEST_CASE("dense layers, experts and layers for multi-token prediction are told 
     const ModelState state = model("deepseek-v3", {}, "train");
     CHECK(state.name == "deepseek-v3");
     CHECK(state.layers == 61);
-    CHECK(named(state, "gate").layers == layers(0, 3));
-    CHECK(named(state, "e_gate").layers == layers(3, 62));
+    CHECK(named(state, "gate").layers == layers_between(0, 3));
+    CHECK(named(state, "e_gate").layers == layers_between(3, 62));
     CHECK(named(state, "e_gate").experts == 256);
     CHECK(named(state, "e_down").shape == Shape{7168, 2048});
     CHECK(named(state, "e_down").tp_axis == 1);
     CHECK(named(state, "router").shape == Shape{256, 7168});
-    CHECK(named(state, "router_bias").layers == layers(3, 62));
+    CHECK(named(state, "router_bias").layers == layers_between(3, 62));
     CHECK(named(state, "s_up").shape == Shape{2048, 7168});
-    CHECK(named(state, "eh_proj").layers == layers(61, 62));
+    CHECK(named(state, "eh_proj").layers == layers_between(61, 62));
     CHECK(named(state, "q_b").shape == Shape{128 * 192, 1536});
     CHECK(named(state, "kv_a").tp_axis == -1);
     CHECK(named(state, "embed").first);

@@ -62,3 +62,34 @@ TEST_CASE("groups of an optimizer are compared by their multipliers, for a rank 
     CHECK_NOTHROW(settings.add_groups("b.pt", "groups", document.list(std::array{group(0, 0.2)})));
     CHECK_THROWS_AS(settings.add_groups("c.pt", "groups", document.list(std::array{group(0, 0.1)})), Error);
 }
+
+TEST_CASE("a setting that one file lacks is named, whichever file it is") {
+    Document document;
+    const Value both = dict(document, {{"lr", document.real(0.5)}, {"eps", document.real(0.25)}});
+    const Value one = dict(document, {{"lr", document.real(0.5)}});
+    RankSettings settings;
+    settings.add("a.pt", "groups", both);
+    CHECK_THROWS_WITH_AS(
+        settings.add("b.pt", "groups", one),
+        "b.pt: 'groups.eps' is missing, but 0.25 in a.pt; the files are of different iterations or runs", Error);
+    RankSettings reversed;
+    reversed.add("a.pt", "groups", one);
+    CHECK_THROWS_WITH_AS(
+        reversed.add("b.pt", "groups", both),
+        "b.pt: 'groups.eps' is 0.25, but missing in a.pt; the files are of different iterations or runs", Error);
+    CHECK_THROWS_AS(reversed.add("c.pt", "groups", std::nullopt), Error);
+    // None is what a missing value is.
+    const Value none = dict(document, {{"lr", document.real(0.5)}, {"fused", Value{}}});
+    CHECK_NOTHROW(reversed.add("d.pt", "groups", none));
+    // Of what is no scalar, only the presence is compared.
+    RankSettings tensors;
+    const auto object = [&](const char* name) {
+        return document.object(document.global("m", name), document.tuple(std::array<Value, 0>{}));
+    };
+    tensors.add("a.pt", "state", dict(document, {{"step", object("A")}}));
+    CHECK_NOTHROW(tensors.add("b.pt", "state", dict(document, {{"step", object("B")}})));
+    CHECK_THROWS_AS(tensors.add("c.pt", "state", dict(document, {})), Error);
+    RankSettings groups;
+    groups.add_groups("a.pt", "groups", document.list(std::array{both}));
+    CHECK_THROWS_AS(groups.add_groups("b.pt", "groups", document.list(std::array{one})), Error);
+}

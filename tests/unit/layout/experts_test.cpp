@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/detect.hpp"
 #include "lib/layout/express.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/shard_map.hpp"
+#include "tests/support/families.hpp"
+#include "tests/unit/layout/shard_ranks.hpp"
 
 #include <doctest/doctest.h>
 
@@ -16,10 +17,8 @@ using namespace tpx;
 
 namespace {
 
-const std::vector<Family>& families() {
-    static const std::vector<Family> all = formats::load_families({});
-    return all;
-}
+using test::families;
+using test::ranks_of;
 
 ConfigValue number(int value) { return std::int64_t{value}; }
 
@@ -105,11 +104,6 @@ std::map<std::string, int> canonical(const Reading& reading, const std::vector<T
         for (const Part& part : parts_of(reading, tensors[t], reading.meanings[t])) ++found[part.name];
     }
     return found;
-}
-
-/// The ranks that hold a stored shard.
-std::vector<std::int32_t> ranks_of(const Layout& layout, const Shard& shard) {
-    return ShardMap{layout, {}, {}}.ranks(shard, stored_sharing(layout));
 }
 
 }  // namespace

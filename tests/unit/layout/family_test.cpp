@@ -17,7 +17,7 @@ using namespace tpx;
 
 namespace {
 
-constexpr std::string_view base = R"(
+constexpr std::string_view base_family = R"(
 family = "base"
 detect.hf = ["base"]
 [dims]
@@ -42,10 +42,10 @@ rules = [[".norm", "norm"], [".up", "up"]]
 )";
 
 std::vector<Family> with(std::string_view more) {
-    return parse_families(std::array{FamilySource{"more.toml", more}, FamilySource{"base.toml", base}});
+    return parse_families(std::array{FamilySource{"more.toml", more}, FamilySource{"base.toml", base_family}});
 }
 
-std::string refusal(std::string_view more) {
+std::string family_refusal(std::string_view more) {
     try {
         with(more);
     } catch (const Error& error) {
@@ -113,7 +113,7 @@ TEST_CASE("a family has what it extends, and what it adds, replaces and leaves o
 
 TEST_CASE("a file may extend the built-in family whose name it takes; fragments are no families") {
     const std::vector<Family> families = parse_families(std::array{
-        FamilySource{"base.toml", base},
+        FamilySource{"base.toml", base_family},
         FamilySource{"part.toml", "family = 'part'\nfragment = true\ndims.x.any = '1'\ntensors.x = 'x ; opt'"},
         FamilySource{"mine.toml", "family = 'base'\nextends = ['base', 'part']"}});
     REQUIRE(families.size() == 1);
@@ -122,22 +122,24 @@ TEST_CASE("a file may extend the built-in family whose name it takes; fragments 
 }
 
 TEST_CASE("mistakes in rules are named with file and line") {
-    CHECK(refusal("family = 'more'\nextends = ['nobody']") == "more.toml: it extends 'nobody', which is not known");
-    CHECK(refusal("family = 'more'\nextends = ['more']") == "more.toml: it extends 'more', which is not known");
-    CHECK(refusal("family = 'base'\nextends = ['base']").find("more.toml: base.toml") == std::string::npos);
-    CHECK(refusal("family = 'more'\n[tensors]\nw = 'a b ; tp=c'") ==
+    CHECK(family_refusal("family = 'more'\nextends = ['nobody']") ==
+          "more.toml: it extends 'nobody', which is not known");
+    CHECK(family_refusal("family = 'more'\nextends = ['more']") == "more.toml: it extends 'more', which is not known");
+    CHECK(family_refusal("family = 'base'\nextends = ['base']").find("more.toml: base.toml") == std::string::npos);
+    CHECK(family_refusal("family = 'more'\n[tensors]\nw = 'a b ; tp=c'") ==
           "more.toml: line 3: tensor 'w': it has no factor 'c'");
-    CHECK(refusal("family = 'more'\n[tensors]\nw = 'h ; tp'").find("word 'tp' is not known") != std::string::npos);
-    CHECK(refusal("family = 'more'\n[tensors]\nw = 'h'") ==
+    CHECK(family_refusal("family = 'more'\n[tensors]\nw = 'h ; tp'").find("word 'tp' is not known") !=
+          std::string::npos);
+    CHECK(family_refusal("family = 'more'\n[tensors]\nw = 'h'") ==
           "more.toml: tensor 'w': the size of factor 'h' is not declared in [dims]");
-    CHECK(refusal("family = 'more'\ndims.h.any = '1'\n[tensors]\nw = 'h h'") ==
+    CHECK(family_refusal("family = 'more'\ndims.h.any = '1'\n[tensors]\nw = 'h h'") ==
           "more.toml: tensor 'w': factor 'h' occurs twice");
-    CHECK(refusal("family = 'more'\n[dialects.hf]\nrules = [['.w', 'w']]") ==
+    CHECK(family_refusal("family = 'more'\n[dialects.hf]\nrules = [['.w', 'w']]") ==
           "more.toml: rule '.w': the dialect has no 'layer' to stand before it");
-    CHECK(refusal("family = 'more'\n[dialects.hf]\nrules = [['w', 'w']]") ==
+    CHECK(family_refusal("family = 'more'\n[dialects.hf]\nrules = [['w', 'w']]") ==
           "more.toml: dialect 'hf': rule 'w': tensor 'w' is not declared");
-    CHECK(refusal("family = 'more'\n[dialects.hf]\nrules = [\n['w{x}', 'w']]").find("more.toml: line 4: ") == 0);
-    CHECK(refusal("family = 'more'\nextends = ['base']\n[dialects.hf]\nrules = [['w{e}', 'extra']]")
+    CHECK(family_refusal("family = 'more'\n[dialects.hf]\nrules = [\n['w{x}', 'w']]").find("more.toml: line 4: ") == 0);
+    CHECK(family_refusal("family = 'more'\nextends = ['base']\n[dialects.hf]\nrules = [['w{e}', 'extra']]")
               .find("tensor 'extra' has no index 'e'") != std::string::npos);
 }
 

@@ -12,7 +12,7 @@ using namespace tpx;
 
 namespace {
 
-std::string refusal(std::string_view text) {
+std::string layout_refusal(std::string_view text) {
     try {
         parse_layout(text);
         return "";
@@ -50,19 +50,19 @@ TEST_CASE("TOML says the same as text") {
 }
 
 TEST_CASE("what cannot be is refused with key and numbers") {
-    CHECK(refusal("tp=0") == "layout: 'tp=0': must be a whole number from 1 to 16777216");
-    CHECK(refusal("tpp=2").starts_with("layout: unknown key 'tpp'; valid keys: tp="));
-    CHECK(refusal("tp=2,tp=4") == "layout: 'tp' is given twice");
-    CHECK(refusal("tp=3,ranks=8") == "layout: ranks=8 is not a multiple of tp*pp*cp = 3");
-    CHECK(refusal("dp=6,fsdp=4") == "layout: dp=6 is not fsdp=4 times hsdp=1");
-    CHECK(refusal("ep=3,dp=4") == "layout: ep*etp = 3 does not divide tp*cp*dp = 4");
-    CHECK(refusal("pp=2,stages=[1,2,3]") == "layout: stages lists 3 model chunks, pp*vpp = 2");
-    CHECK(refusal("tp") == "layout: 'tp': must be KEY=VALUE");
-    CHECK(refusal("tp=2,") != "");
-    CHECK(refusal("") != "");
-    CHECK(refusal("order=tp-dp") != "");
-    CHECK(refusal("tp=999999999999999999999") != "");
-    CHECK(refusal("tp=16777216,dp=16777216") != "");
+    CHECK(layout_refusal("tp=0") == "layout: 'tp=0': must be a whole number from 1 to 16777216");
+    CHECK(layout_refusal("tpp=2").starts_with("layout: unknown key 'tpp'; valid keys: tp="));
+    CHECK(layout_refusal("tp=2,tp=4") == "layout: 'tp' is given twice");
+    CHECK(layout_refusal("tp=3,ranks=8") == "layout: ranks=8 is not a multiple of tp*pp*cp = 3");
+    CHECK(layout_refusal("dp=6,fsdp=4") == "layout: dp=6 is not fsdp=4 times hsdp=1");
+    CHECK(layout_refusal("ep=3,dp=4") == "layout: ep*etp = 3 does not divide tp*cp*dp = 4");
+    CHECK(layout_refusal("pp=2,stages=[1,2,3]") == "layout: stages lists 3 model chunks, pp*vpp = 2");
+    CHECK(layout_refusal("tp") == "layout: 'tp': must be KEY=VALUE");
+    CHECK(layout_refusal("tp=2,") != "");
+    CHECK(layout_refusal("") != "");
+    CHECK(layout_refusal("order=tp-dp") != "");
+    CHECK(layout_refusal("tp=999999999999999999999") != "");
+    CHECK(layout_refusal("tp=16777216,dp=16777216") != "");
 }
 
 TEST_CASE("ranks and coordinates are inverse to each other, tp fastest by default") {
@@ -93,6 +93,6 @@ TEST_CASE("FSDP inside experts asks for the ranks that it needs") {
     CHECK(parse_layout("ep=2,fsdp=3,efsdp=3").dp == 6);
     CHECK(parse_layout("ep=2,fsdp=3,efsdp=3").hsdp() == 2);
     CHECK(expert_fsdp(parse_layout("ep=2,fsdp=4")) == 2);
-    CHECK(refusal("ep=2,dp=8,fsdp=4,efsdp=3") ==
+    CHECK(layout_refusal("ep=2,dp=8,fsdp=4,efsdp=3") ==
           "layout: efsdp=3 with ep=2, fsdp=4 and dp=8: experts are cut over 4 ranks");
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/express.hpp"
 #include "lib/layout/limits.hpp"
+#include "tests/support/families.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,12 +13,9 @@ using namespace tpx;
 
 namespace {
 
-constexpr Index hidden = 8;
+using test::families;
 
-const std::vector<Family>& families() {
-    static const std::vector<Family> all = formats::load_families({});
-    return all;
-}
+constexpr Index hidden = 8;
 
 ConfigValue text(const char* value) { return std::string{value}; }
 ConfigValue number(std::int64_t value) { return value; }

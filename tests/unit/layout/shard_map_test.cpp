@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/shard_map.hpp"
 
-#include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/detect.hpp"
+#include "tests/support/families.hpp"
+#include "tests/unit/layout/shard_ranks.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,10 +15,8 @@ using namespace tpx;
 
 namespace {
 
-const std::vector<Family>& families() {
-    static const std::vector<Family> all = formats::load_families({});
-    return all;
-}
+using test::families;
+using test::ranks_of;
 
 /// A torchtitan Llama whose sizes tp and fsdp do not divide.
 std::vector<Tensor> titan(int layers = 1) {
@@ -68,11 +67,6 @@ Catalogue stored(const Reading& reading, const std::vector<Tensor>& tensors, con
         }
     }
     return catalogue;
-}
-
-/// The ranks that hold a stored shard.
-std::vector<std::int32_t> ranks_of(const Layout& layout, const Shard& shard) {
-    return ShardMap{layout, {}, {}}.ranks(shard, stored_sharing(layout));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ using namespace tpx;
 
 namespace {
 
-Job seven_billion(double memory = 80e9) {
+Job seven_billion_job(double memory = 80e9) {
     Job job;
     job.model.parameters = 6.74e9;
     job.model.layers = 32;
@@ -29,7 +29,7 @@ Job seven_billion(double memory = 80e9) {
 }  // namespace
 
 TEST_CASE("all plans that are enumerated are possible, different, and of the right size") {
-    const Job job = seven_billion();
+    const Job job = seven_billion_job();
     for (const int gpus : {1, 2, 8, 16, 64, 128}) {
         std::set<std::string> seen;
         for (const ExecutionPlan& plan : possible_plans(job, gpus, 8)) {
@@ -45,7 +45,7 @@ TEST_CASE("all plans that are enumerated are possible, different, and of the rig
 }
 
 TEST_CASE("the best plan is no slower than any that fits") {
-    const Job job = seven_billion();
+    const Job job = seven_billion_job();
     const Allocation two_hosts = packed(job, 16, 8);
     const std::vector<Judged> ranked = best_plans(job, two_hosts);
     REQUIRE_FALSE(ranked.empty());
@@ -61,7 +61,7 @@ TEST_CASE("the best plan is no slower than any that fits") {
 }
 
 TEST_CASE("LLaMA-7B: what is known of 80 GB GPUs") {
-    const Job job = seven_billion();
+    const Job job = seven_billion_job();
     const auto fits = [&](const char* text, double batch) {
         Job other = job;
         other.batch = batch;
@@ -79,18 +79,18 @@ TEST_CASE("LLaMA-7B: what is known of 80 GB GPUs") {
 TEST_CASE("less memory never helps, and too little leaves nothing") {
     double before = 0;
     for (const double memory : {20e9, 40e9, 80e9, 160e9}) {
-        const Job job = seven_billion(memory);
+        const Job job = seven_billion_job(memory);
         const std::vector<Judged> ranked = best_plans(job, packed(job, 8, 8));
         const double throughput = ranked.empty() ? 0 : ranked.front().throughput(job.batch);
         CHECK(throughput >= before);
         before = throughput;
     }
-    const Job none = seven_billion(1e9);
+    const Job none = seven_billion_job(1e9);
     CHECK(best_plans(none, packed(none, 8, 8)).empty());
 }
 
 TEST_CASE("a sensitivity curve never falls, and its slopes are its differences") {
-    const Job job = seven_billion();
+    const Job job = seven_billion_job();
     const std::vector<CurvePoint> curve = sensitivity_curve(job, 1, 24, 8);
     REQUIRE(curve.size() == 24);
     for (std::size_t i = 0; i + 1 < curve.size(); ++i) {
@@ -104,7 +104,7 @@ TEST_CASE("a sensitivity curve never falls, and its slopes are its differences")
 }
 
 TEST_CASE("GPUs are packed on hosts") {
-    const Job job = seven_billion();
+    const Job job = seven_billion_job();
     CHECK(packed(job, 20, 8).gpus == std::vector<int>{8, 8, 4});
     CHECK(packed(job, 3, 8).gpus == std::vector<int>{3});
 }

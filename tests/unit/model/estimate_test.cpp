@@ -48,8 +48,17 @@ TEST_CASE("lost hosts have no ranks and spare ones the last") {
     CHECK(allocation_of(hosts, 6).gpus == std::vector<int>{4, 2});
     hosts[1].gpus = 1;
     CHECK(allocation_of(hosts, 5).gpus == std::vector<int>{4, 1});
-    CHECK_THROWS_WITH_AS(allocation_of(hosts, 6), "6 ranks need 1 GPUs more than the hosts have", Error);
+    CHECK_THROWS_WITH_AS(allocation_of(hosts, 6), "6 ranks do not fit on 2 hosts with 5 GPUs in all", Error);
     CHECK_THROWS_AS(allocation_of({}, 1), Error);
+}
+
+TEST_CASE("lost devices have no ranks, and devices that would split a tensor group may stay idle") {
+    std::vector<Host> hosts = uniform_hosts(3, 4);
+    hosts[1].lost_devices = {2};
+    CHECK(allocation_of(hosts, 11).gpus == std::vector<int>{4, 3, 4});
+    CHECK(allocation_of(hosts, 8, 2).gpus == std::vector<int>{4, 2, 2});
+    CHECK(allocation_of(hosts, 8, 4).gpus == std::vector<int>{4, 4});
+    CHECK(seconds("tp=4,dp=2", hosts) == seconds("tp=4,dp=2", uniform_hosts(2, 4)));
 }
 
 TEST_CASE("rails are NICs") {

@@ -4,6 +4,7 @@
 #include "formats/torch/archive.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "tests/support/chunks.hpp"
+#include "tests/unit/formats/deepspeed/samples.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,6 +14,9 @@ namespace tpx::formats {
 namespace {
 
 namespace fs = std::filesystem;
+using test::mpu;
+using test::round_robin;
+using test::zero3;
 using torch::Document;
 using torch::Entry;
 using torch::Value;
@@ -58,22 +62,44 @@ private:
     test::Scratch scratch_;
 };
 
-const fs::path folder = "testdata/deepspeed";
-const fs::path zero2 = folder / "zero2-roundrobin-dp4", zero3 = folder / "zero3-subgroups-dp2",
-               mpu = folder / "mpu-tp2-dp2";
 const std::string optimizer1 = "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
                   optimizer11 = "bf16_zero_pp_rank_1_mp_rank_01_optim_states.pt", model = "mp_rank_00_model_states.pt",
                   model3 = "zero_pp_rank_0_mp_rank_00_model_states.pt";
 
 Value number(Document& document, std::int64_t value) { return document.integer(value); }
 
+Value without(Document& document, Value dict, std::string_view key) {
+    std::vector<Entry> rest;
+    for (const Entry& entry : dict.entries())
+        if (!entry.key.is(torch::Kind::string) || entry.key.as_string() != key) rest.push_back(entry);
+    REQUIRE(rest.size() + 1 == dict.entries().size());
+    return document.dict(rest);
+}
+
+/// The state of an optimizer without entry `key` of its parameter 1.
+Value without_state(Document& document, Value optimizer, std::string_view key) {
+    const Value states = optimizer.at("state");
+    std::vector<Entry> entries(states.entries().begin(), states.entries().end());
+    for (Entry& entry : entries)
+        if (entry.key.as_int() == 1) entry.value = without(document, entry.value, key);
+    return document.with_key(optimizer, "state", document.dict(entries));
+}
+
+/// The same without entry `key` of its first group.
+Value without_setting(Document& document, Value optimizer, std::string_view key) {
+    const Value groups = optimizer.at("param_groups");
+    std::vector<Value> rest(groups.items().begin(), groups.items().end());
+    rest[0] = without(document, rest[0], key);
+    return document.with_key(optimizer, "param_groups", document.list(rest));
+}
+
 }  // namespace
 
 TEST_CASE("missing files of ranks are named") {
-    Copy partitions{zero2};
+    Copy partitions{round_robin};
     fs::remove(partitions.file(optimizer1));
     partitions.refused("global_step2", "the optimizer file of data rank 1 and model-parallel rank 0 is missing");
-    Copy last{zero2};
+    Copy last{round_robin};
     fs::remove(last.file("bf16_zero_pp_rank_3_mp_rank_00_optim_states.pt"));
     last.refused("global_step2", "data rank 3");
     Copy models{zero3};
@@ -82,7 +108,7 @@ TEST_CASE("missing files of ranks are named") {
     Copy slices{mpu};
     fs::remove(slices.file("mp_rank_01_model_states.pt"));
     slices.refused(model, "1 model-parallel ranks cannot be of tp=2");
-    Copy all{zero2};
+    Copy all{round_robin};
     for (const auto& entry : fs::directory_iterator{all.path() / "global_step2"})
         if (entry.path().string().ends_with("optim_states.pt")) fs::remove(entry);
     all.refused(model, "there is no *_optim_states.pt");
@@ -100,7 +126,7 @@ TEST_CASE("a rank's file that records another step or setting is refused (S2)") 
     });
     partitioned.refused("zero_pp_rank_1_mp_rank_00_model_states.pt",
                         "other parameters or shapes (param_shapes) than in");
-    const Copy rates{zero2};
+    const Copy rates{round_robin};
     rates.edit_optimizer(optimizer1, "base_optimizer_state", [](Document& document, Value base) {
         const Value groups = base.at("param_groups");
         std::vector<Value> changed(groups.items().begin(), groups.items().end());
@@ -108,6 +134,33 @@ TEST_CASE("a rank's file that records another step or setting is refused (S2)") 
         return document.with_key(base, "param_groups", document.list(changed));
     });
     rates.refused(optimizer1, ".lr' is 7.0, but ");
+}
+
+TEST_CASE("a rank's file that lacks a step or a setting of the others is refused") {
+    const std::string optimizer0 = "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt";
+    for (const auto& [path, key] : {std::pair{round_robin, "base_optimizer_state"}, {zero3, "optimizer_state_dict"}}) {
+        for (const char* setting : {"lr", "betas", "eps", "weight_decay"}) {
+            const Copy copy{path};
+            copy.edit_optimizer(optimizer1, key, [&](Document& document, Value inner) {
+                return without_setting(document, inner, setting);
+            });
+            copy.refused(optimizer1, fmt::format("param_groups[0].{}", setting));
+            copy.refused(optimizer1, "' is missing, but ");
+        }
+        for (const std::string& file : {optimizer0, optimizer1}) {
+            const Copy copy{path};
+            copy.edit_optimizer(file, key,
+                                [](Document& document, Value inner) { return without_state(document, inner, "step"); });
+            copy.refused(optimizer1, ".state.1.step' is ");
+            copy.refused(optimizer0, "missing");
+        }
+        const Copy clipped{path};
+        clipped.edit(optimizer1, [&](Document& document, Value root) {
+            return document.with_key(root, "optimizer_state_dict",
+                                     without(document, root.at("optimizer_state_dict"), "overflow"));
+        });
+        clipped.refused(optimizer1, "overflow' is missing");
+    }
 }
 
 TEST_CASE("replicas of tensor ranks are compared (S3)") {
@@ -123,24 +176,24 @@ TEST_CASE("replicas of tensor ranks are compared (S3)") {
 }
 
 TEST_CASE("files of two runs are told apart") {
-    Copy mixed{zero2};
+    Copy mixed{round_robin};
     fs::copy_file(zero3 / "global_step2" / optimizer1, mixed.file(optimizer1), fs::copy_options::overwrite_existing);
-    mixed.refused(optimizer1, "'zero_stage' is 3, but 2 in ");
+    mixed.refused(optimizer1, "'optimizer_state_dict.fp32_flat_groups' is present, but missing in ");
     Copy slices{mpu};
     fs::copy_file(mpu / "global_step2/bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt", slices.file(optimizer11),
                   fs::copy_options::overwrite_existing);
     slices.refused(optimizer11, "param_slice_mappings and param_shapes disagree");
-    Copy ranks{zero2};
+    Copy ranks{round_robin};
     ranks.edit(model, [](Document& document, Value root) {
         return document.with_key(root, "dp_world_size", number(document, 2));
     });
     ranks.refused(model, "dp_world_size is 2, but there is a file of data rank 3");
-    Copy more{zero2};
+    Copy more{round_robin};
     more.edit(model, [](Document& document, Value root) {
         return document.with_key(root, "dp_world_size", number(document, 8));
     });
     more.refused("bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", "has 4 partitions over 8 data ranks");
-    Copy steps{zero2};
+    Copy steps{round_robin};
     steps.edit_optimizer(optimizer1, "base_optimizer_state", [](Document& document, Value base) {
         const auto archive = torch::Archive::open(zero3 / "global_step2" / optimizer1);
         std::vector<Entry> states;
@@ -154,16 +207,16 @@ TEST_CASE("files of two runs are told apart") {
 }
 
 TEST_CASE("partitions that do not add up are refused") {
-    Copy count{zero2};
+    Copy count{round_robin};
     count.edit_optimizer(optimizer1, "partition_count", [](Document& document, Value old) {
         return document.list(std::vector<Value>(old.items().size(), number(document, 3)));
     });
     count.refused(optimizer1, "3 partitions over 4 data ranks");
-    Copy few{zero2};
+    Copy few{round_robin};
     few.edit_optimizer(optimizer1, "single_partition_of_fp32_groups",
                        [](Document& document, Value old) { return document.list(old.items().subspan(1)); });
     few.refused(optimizer1, "state of parameter 2, but there are 2 groups");
-    Copy padding{zero2};
+    Copy padding{round_robin};
     padding.edit_optimizer(optimizer1, "group_paddings", [](Document& document, Value old) {
         return document.list(std::vector<Value>(old.items().size(), number(document, 7)));
     });
@@ -198,7 +251,7 @@ TEST_CASE("slice mappings that point elsewhere are refused") {
 }
 
 TEST_CASE("a truncated file is refused wherever it ends") {
-    for (const auto& [from, name] : {std::pair{zero2, optimizer1}, {zero2, model}, {zero3, model3}}) {
+    for (const auto& [from, name] : {std::pair{round_robin, optimizer1}, {round_robin, model}, {zero3, model3}}) {
         const std::string bytes = read_file(from / "global_step2" / name);
         for (const std::size_t size : {std::size_t{0}, std::size_t{3}, bytes.size() / 2, bytes.size() - 1}) {
             CAPTURE(name);

@@ -4,6 +4,7 @@
 #include "formats/deepspeed/regroup.hpp"
 #include "formats/selection.hpp"
 #include "tests/support/chunks.hpp"
+#include "tests/unit/formats/deepspeed/samples.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,6 +14,9 @@ namespace tpx::formats {
 namespace {
 
 namespace fs = std::filesystem;
+using test::mpu;
+using test::round_robin;
+using test::zero3;
 
 nlohmann::json tensors_of(const Checkpoint& checkpoint) {
     check_whole(checkpoint.catalogue);
@@ -68,15 +72,12 @@ Checkpoint made(const fs::path& folder, Format format, std::string_view layout, 
     return open_deepspeed(out);
 }
 
-std::string refusal(const fs::path& folder, Format format, std::string_view layout) {
+std::string refusal_without_rules(const fs::path& folder, Format format, std::string_view layout) {
     return test::error_of([&] {
         Source source = open_source(folder, {}, {});
         convert(source, {.layout = parse_layout(layout), .format = format});
     });
 }
-
-const fs::path round_robin = "testdata/deepspeed/zero2-roundrobin-dp4",
-               zero3 = "testdata/deepspeed/zero3-subgroups-dp2", mpu = "testdata/deepspeed/mpu-tp2-dp2";
 
 }  // namespace
 
@@ -176,7 +177,8 @@ TEST_CASE("tensor parallelism changes as universal_checkpoint_info says") {
         CAPTURE(layout);
         const test::Scratch there, back;
         if (std::string_view{layout} == "tp=4,dp=1") {
-            CHECK(refusal(mpu, Format::deepspeed, layout).find("tp=4 does not divide axis") != std::string::npos);
+            CHECK(refusal_without_rules(mpu, Format::deepspeed, layout).find("tp=4 does not divide axis") !=
+                  std::string::npos);
             continue;
         }
         CHECK(tensors_of(made(mpu, Format::deepspeed, layout, there.path())) == want);
@@ -185,14 +187,17 @@ TEST_CASE("tensor parallelism changes as universal_checkpoint_info says") {
 }
 
 TEST_CASE("changes that DeepSpeed's files cannot follow are refused") {
-    CHECK(refusal(mpu, Format::deepspeed, "tp=2,pp=2,dp=2").find("pp can change only for the layers") !=
+    CHECK(refusal_without_rules(mpu, Format::deepspeed, "tp=2,pp=2,dp=2").find("pp can change only for the layers") !=
           std::string::npos);
-    CHECK(refusal(mpu, Format::deepspeed, "tp=2,dp=2,zero=3").find("BF16_Optimizer's state cannot become") !=
+    CHECK(refusal_without_rules(mpu, Format::deepspeed, "tp=2,dp=2,zero=3")
+              .find("BF16_Optimizer's state cannot become") != std::string::npos);
+    CHECK(refusal_without_rules(zero3, Format::deepspeed, "tp=2,dp=2").find("does not say how tensors are cut") !=
           std::string::npos);
-    CHECK(refusal(zero3, Format::deepspeed, "tp=2,dp=2").find("does not say how tensors are cut") != std::string::npos);
-    CHECK(refusal(zero3, Format::deepspeed, "pp=2,dp=2").find("zero=3 knows no pipelines") != std::string::npos);
-    CHECK(refusal(zero3, Format::safetensors, "tp=1").find("64 tensors of optimizer state cannot be stored") == 0);
-    CHECK(refusal("testdata/llama-hf", Format::deepspeed, "dp=2")
+    CHECK(refusal_without_rules(zero3, Format::deepspeed, "pp=2,dp=2").find("zero=3 knows no pipelines") !=
+          std::string::npos);
+    CHECK(refusal_without_rules(zero3, Format::safetensors, "tp=1")
+              .find("64 tensors of optimizer state cannot be stored") == 0);
+    CHECK(refusal_without_rules("testdata/llama-hf", Format::deepspeed, "dp=2")
               .find("order in which DeepSpeed's engine lays parameters flat") != std::string::npos);
 }
 

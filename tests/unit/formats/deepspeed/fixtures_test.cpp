@@ -10,7 +10,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The tensors of a checkpoint with their digests, but for the steps.
-nlohmann::json tensors_of(const Checkpoint& checkpoint) {
+nlohmann::json tensors_but_steps(const Checkpoint& checkpoint) {
     check_whole(checkpoint.catalogue);
     std::vector<Tensor> tensors = checkpoint.catalogue.tensors;
     std::erase_if(tensors, [](const Tensor& tensor) { return tensor.name.ends_with("/step"); });
@@ -20,7 +20,7 @@ nlohmann::json tensors_of(const Checkpoint& checkpoint) {
 void check_fixture(const fs::path& directory, const fs::path& json) {
     CAPTURE(directory.string());
     const Checkpoint checkpoint = open_deepspeed(directory);
-    nlohmann::json found = tensors_of(checkpoint);
+    nlohmann::json found = tensors_but_steps(checkpoint);
     // Those of universal checkpoints name no weights, and DeepSpeed has them in the model files nevertheless.
     const nlohmann::json want = test::expected_tensors(json);
     if (checkpoint.format == Format::universal) {
@@ -55,7 +55,7 @@ TEST_CASE("the layout is what the files tell, and the step folder alone is read 
     CHECK(to_string(*checkpoint.layout) == "tp=2,dp=2,zero=1");
     CHECK(to_string(*open_deepspeed("testdata/deepspeed/zero3-subgroups-dp2").layout) == "dp=2,zero=3");
     const Checkpoint step = open_deepspeed("testdata/deepspeed/mpu-tp2-dp2/global_step2");
-    CHECK(tensors_of(step) == tensors_of(checkpoint));
+    CHECK(tensors_but_steps(step) == tensors_but_steps(checkpoint));
 }
 
 TEST_CASE("round-robin partitions are read by shapes, and what other tools make of them is told") {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/adam.hpp"
 #include "formats/conversion.hpp"
-#include "formats/rules/rules.hpp"
 #include "lib/layout/express.hpp"
 #include "tests/support/chunks.hpp"
+#include "tests/support/families.hpp"
+#include "tests/unit/formats/deepspeed/samples.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,15 +15,12 @@ namespace tpx::formats {
 namespace {
 
 namespace fs = std::filesystem;
+using test::families;
+using test::mpu;
+using test::round_robin;
+using test::zero3;
 
-const fs::path round_robin = "testdata/deepspeed/zero2-roundrobin-dp4",
-               zero3 = "testdata/deepspeed/zero3-subgroups-dp2", mpu = "testdata/deepspeed/mpu-tp2-dp2",
-               megatron = "testdata/llama-opt/legacy-tp2-dp2";
-
-const std::vector<Family>& families() {
-    static const std::vector<Family> all = load_families({});
-    return all;
-}
+const fs::path megatron = "testdata/llama-opt/legacy-tp2-dp2";
 
 Conversion into(const fs::path& path, Format format, std::string_view layout, std::optional<DType> dtype = {}) {
     Source source = open_source(path, families(), {});

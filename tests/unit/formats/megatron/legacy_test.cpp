@@ -3,11 +3,11 @@
 
 #include "formats/conversion.hpp"
 #include "formats/megatron/rank_names.hpp"
-#include "formats/rules/rules.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "formats/torch/value.hpp"
 #include "tests/support/chunks.hpp"
+#include "tests/support/families.hpp"
 
 #include <doctest/doctest.h>
 
@@ -15,18 +15,14 @@ namespace tpx::formats {
 namespace {
 
 namespace fs = std::filesystem;
+using test::families;
 
-const fs::path sample = "testdata/llama-opt/legacy-tp2-dp2";
-
-const std::vector<Family>& families() {
-    static const std::vector<Family> all = load_families({});
-    return all;
-}
+const fs::path rank_files_sample = "testdata/llama-opt/legacy-tp2-dp2";
 
 /// A copy of the sample that may be changed.
-class Copy {
+class RankFilesCopy {
 public:
-    Copy() { fs::copy(sample, root(), fs::copy_options::recursive); }
+    RankFilesCopy() { fs::copy(rank_files_sample, root(), fs::copy_options::recursive); }
     fs::path root() const { return scratch_.path() / "root"; }
     fs::path inner() const { return root() / "iter_0000010"; }
     std::string message() const {
@@ -66,10 +62,10 @@ private:
 }  // namespace
 
 TEST_CASE("rank files are put together: weights, masters and moments") {
-    for (const auto& path : {sample, sample / "iter_0000010"}) {
+    for (const auto& path : {rank_files_sample, rank_files_sample / "iter_0000010"}) {
         const Source source = open_source(path, families(), {});
         CHECK(source.checkpoint.format == Format::megatron);
-        CHECK(source.checkpoint.catalogue.directory == sample / "iter_0000010");
+        CHECK(source.checkpoint.catalogue.directory == rank_files_sample / "iter_0000010");
         CHECK(source.checkpoint.iteration == 10);
         CHECK(source.reading.family->name == "llama");
         CHECK(to_string(*source.layout) == "tp=2,dp=2,zero=1");
@@ -80,7 +76,7 @@ TEST_CASE("rank files are put together: weights, masters and moments") {
 }
 
 TEST_CASE("what ranks have in common is kept as torch_dist keeps it") {
-    const Checkpoint checkpoint = open_rank_files(sample);
+    const Checkpoint checkpoint = open_rank_files(rank_files_sample);
     const torch::Value common = *checkpoint.common;
     CHECK(common.at("iteration").as_int() == 10);
     CHECK(common.at("checkpoint_version").as_real() == 3.0);
@@ -93,25 +89,25 @@ TEST_CASE("what ranks have in common is kept as torch_dist keeps it") {
 }
 
 TEST_CASE("rank files that do not belong together are refused by name") {
-    Copy lost;
+    RankFilesCopy lost;
     fs::remove_all(lost.inner() / "mp_rank_01");
     CHECK(lost.message() == ": directories of 1 tensor ranks, but args tell 2");
-    Copy more;
+    RankFilesCopy more;
     fs::copy(more.inner() / "mp_rank_01", more.inner() / "mp_rank_02", fs::copy_options::recursive);
     CHECK(more.message() == ": directories of 3 tensor ranks, but args tell 2");
-    Copy mixed;
+    RankFilesCopy mixed;
     fs::copy(mixed.inner() / "mp_rank_01", mixed.inner() / "mp_rank_01_000", fs::copy_options::recursive);
     CHECK(mixed.message() == ": directories mp_rank_00 and mp_rank_01_000 have names of different kinds");
-    Copy odd;
+    RankFilesCopy odd;
     fs::create_directory(odd.inner() / "mp_rank_x");
     CHECK(odd.message() == "/mp_rank_x: no name of the form mp_rank_TT, mp_rank_TT_PPP or mp_rank_TT_PPP_EEE");
-    Copy empty;
+    RankFilesCopy empty;
     fs::remove(empty.inner() / "mp_rank_01/model_optim_rng.pt");
     CHECK(empty.message() == "/mp_rank_01/model_optim_rng.pt: No such file or directory");
 }
 
 TEST_CASE("a rank's file of another iteration is refused, and named with the other one (S1)") {
-    const Copy copy;
+    const RankFilesCopy copy;
     const fs::path file = copy.inner() / "mp_rank_01/model_optim_rng.pt";
     std::string bytes;
     {
@@ -128,7 +124,7 @@ TEST_CASE("rank files are written under other layouts and read again, with eithe
         for (const bool distributed : {true, false}) {
             CAPTURE(layout);
             CAPTURE(distributed);
-            Source source = open_source(sample, families(), {});
+            Source source = open_source(rank_files_sample, families(), {});
             Target target{.layout = parse_layout(layout), .format = Format::megatron};
             target.config["use_distributed_optimizer"] = distributed;
             const auto bytes = test::assemble(source.checkpoint.catalogue);

@@ -12,7 +12,7 @@
 namespace tpx::formats {
 namespace {
 
-const std::filesystem::path sample = "testdata/llama-small/megatron-tp2pp2";
+const std::filesystem::path torch_dist_sample = "testdata/llama-small/megatron-tp2pp2";
 
 void check_both_ways(const std::filesystem::path& root, const std::filesystem::path& expected) {
     CAPTURE(root.string());
@@ -42,9 +42,9 @@ void check_both_ways(const std::filesystem::path& root, const std::filesystem::p
 }
 
 /// A copy of the sample that may be changed.
-class Copy {
+class TorchDistCopy {
 public:
-    Copy() { std::filesystem::copy(sample, root(), std::filesystem::copy_options::recursive); }
+    TorchDistCopy() { std::filesystem::copy(torch_dist_sample, root(), std::filesystem::copy_options::recursive); }
     std::filesystem::path root() const { return scratch_.path() / "root"; }
     std::filesystem::path inner() const { return root() / "iter_0000010"; }
     std::string message() const {
@@ -60,7 +60,7 @@ private:
 }  // namespace
 
 TEST_CASE("a checkpoint of Megatron is read, written under another layout, and read again") {
-    check_both_ways(sample, "testdata/llama-small/megatron-tp2pp2.json");
+    check_both_ways(torch_dist_sample, "testdata/llama-small/megatron-tp2pp2.json");
 }
 
 TEST_CASE("every torch_dist fixture is read, written under another layout, and read again") {
@@ -72,9 +72,9 @@ TEST_CASE("every torch_dist fixture is read, written under another layout, and r
 }
 
 TEST_CASE("args, iteration and ShardedObjects are told, from the root and from inside") {
-    for (const auto& path : {sample, sample / "iter_0000010"}) {
+    for (const auto& path : {torch_dist_sample, torch_dist_sample / "iter_0000010"}) {
         const Checkpoint checkpoint = open_torch_dist(path);
-        CHECK(checkpoint.catalogue.directory == sample / "iter_0000010");
+        CHECK(checkpoint.catalogue.directory == torch_dist_sample / "iter_0000010");
         CHECK(checkpoint.iteration == 10);
         CHECK(checkpoint.config.at("num_layers") == ConfigValue{std::int64_t{4}});
         CHECK(checkpoint.config.at("swiglu") == ConfigValue{true});
@@ -85,7 +85,7 @@ TEST_CASE("args, iteration and ShardedObjects are told, from the root and from i
 }
 
 TEST_CASE("args of the new layout replace those of the old one") {
-    const Checkpoint source = test::located(open_torch_dist(sample));
+    const Checkpoint source = test::located(open_torch_dist(torch_dist_sample));
     const auto bytes = test::assemble(source.catalogue);
     const test::Scratch scratch;
     Content content = test::cut_content(source.catalogue.tensors, 1, 0);
@@ -112,7 +112,7 @@ TEST_CASE("without a Megatron source the common state is the least that Megatron
 }
 
 TEST_CASE("a common state kept as an object, as newer Megatrons do, is read and written as common.pt") {
-    Checkpoint source = open_torch_dist(sample);
+    Checkpoint source = open_torch_dist(torch_dist_sample);
     const test::Scratch scratch;
     torch::Document document;
     const torch::Value state[] = {*source.common};
@@ -134,22 +134,22 @@ TEST_CASE("a common state kept as an object, as newer Megatrons do, is read and 
 }
 
 TEST_CASE("what is no whole torch_dist checkpoint is refused by name") {
-    Copy zarr;
+    TorchDistCopy zarr;
     test::write_text(zarr.inner() / "metadata.json", R"({"sharded_backend": "zarr", "sharded_backend_version": 1})");
     CHECK(zarr.message().starts_with("iter_0000010/metadata.json: the zarr backend (removed in Megatron-core 0.16)"));
-    Copy other;
+    TorchDistCopy other;
     test::write_text(other.inner() / "metadata.json", "[");
     CHECK(other.message() == "iter_0000010/metadata.json: no sharded_backend");
-    Copy incomplete;
+    TorchDistCopy incomplete;
     std::filesystem::remove(incomplete.inner() / "metadata.json");
     CHECK(incomplete.message() ==
           "iter_0000010/metadata.json: No such file or directory; Megatron writes it last, so the checkpoint is "
           "incomplete");
-    Copy uncommon;
+    TorchDistCopy uncommon;
     std::filesystem::remove(uncommon.inner() / "common.pt");
     CHECK(uncommon.message() ==
           "iter_0000010/common.pt: No such file or directory, nor is there an object 'common_state/shard_0_1'");
-    Copy lost;
+    TorchDistCopy lost;
     test::write_text(lost.root() / "latest_checkpointed_iteration.txt", "ten");
     CHECK(lost.message() == "latest_checkpointed_iteration.txt: 'ten' is not an iteration");
 }

@@ -70,8 +70,14 @@ TEST_CASE("errors name the file, the line and the cause") {
     says("[[hosts]]\ngpus = 8", "h.toml", "h.toml:1: a host needs a name");
     says("[[hosts]]\nname = \"a\"\nspeed = 1", "h.toml",
          "h.toml:3: unknown key 'speed'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_copy, "
-         "device_link, device_memory, lost and spare are known");
+         "device_link, device_memory, iteration, lost, lost_devices and spare are known");
     says("[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"a\"", "h.toml", "h.toml:3: host 'a' is already named on line 1");
+    says("[[hosts]]\nname = \"a\"\ngpus = 8\nlost_devices = 3", "h.toml",
+         "h.toml:4: lost_devices: a list of devices such as [0, 5] was expected");
+    says("[[hosts]]\nname = \"a\"\ngpus = 8\nlost_devices = [-1]", "h.toml",
+         "h.toml:4: lost_devices: a list of devices such as [0, 5] was expected");
+    says("[[hosts]]\nname = \"a\"\nlost_devices = [8]\ngpus = 8", "h.toml",
+         "h.toml:1: lost_devices: host 'a' has no device 8, its devices are 0 to 7");
     says("[[nodes]]\nname = \"a\"", "h.toml", "h.toml:1: 'nodes': only [[hosts]] tables are known");
     says("hosts = 3", "h.toml", "h.toml:1: 'hosts': only [[hosts]] tables are known");
     says("", "h.toml", "h.toml: contains no hosts");
@@ -91,7 +97,7 @@ TEST_CASE("errors name the file, the line and the cause") {
 TEST_CASE("one table may name many hosts") {
     const auto hosts = parse_hosts(
         "[[hosts]]\nname = \"n[08-10]\"\ngpus = 8\nrails = 4\nswitch = \"leaf1\"\ndevice_memory = \"80GB\"\n"
-        "[[hosts]]\nname = \"s0\"\nspare = true\n[[hosts]]\nname = \"l0\"\nlost = true\n",
+        "[[hosts]]\nname = \"s0\"\nspare = true\n[[hosts]]\nname = \"l0\"\nlost = true\nlost_devices = [0, 0]\n",
         "h.toml");
     REQUIRE(hosts.size() == 5);
     CHECK(hosts[0].name == "n08");
@@ -101,5 +107,6 @@ TEST_CASE("one table may name many hosts") {
     CHECK(hosts[2].device_memory == 80e9);
     CHECK(hosts[3].spare);
     CHECK(hosts[4].lost);
+    CHECK(hosts[4].lost_devices == std::vector{0});
     CHECK_THROWS_AS(parse_hosts("[[hosts]]\nname = \"n[0-1]\"\n[[hosts]]\nname = \"n1\"\n", "h.toml"), Error);
 }

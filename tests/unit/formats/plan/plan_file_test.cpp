@@ -156,7 +156,7 @@ TEST_CASE("no byte of a plan file can change unnoticed") {
     write_plan_file(scratch.file(), good);
     const std::string bytes = read_file(scratch.file());
     const Fd fd = open_file(scratch.file(), O_RDWR);
-    Random random{17};
+    RandomSides random{17};
     for (std::size_t i = 0; i < bytes.size(); ++i) {
         const char flipped = static_cast<char>(bytes[i] ^ (1 << random.number(0, 7)));
         write_at(fd, i, std::as_bytes(std::span{&flipped, 1}), scratch.file());

@@ -19,8 +19,10 @@ struct Stage {
     int hosts = 4;
     int gpus = 2;
     StateIn state = StateIn::memory;
-    bool groups = false;  ///< two switch groups
-    bool lost = false;    ///< the last host is lost, another is spare
+    bool groups = false;   ///< two switch groups
+    bool lost = false;     ///< the last host is lost, another is spare
+    int lost_device = -1;  ///< of the second host; -1: none
+    int group = 1;         ///< of consecutive ranks, see cut_blocks()
 };
 
 /// Places and relocates `parcels`: old ranks are on the hosts in order.
@@ -36,11 +38,12 @@ inline Change plan_hosts(Parcels parcels, const Stage& stage) {
     }
     if (stage.lost) hosts.back().lost = true;
     if (stage.lost) hosts.front().spare = true;
+    if (stage.lost_device >= 0) hosts[1].lost_devices = {stage.lost_device};
     std::vector<Seat> seats;
     for (int rank = 0; rank < parcels.old_ranks; ++rank)
         seats.push_back({rank / stage.gpus, stage.state == StateIn::stores ? -1 : rank});
     return make_change(std::move(parcels), std::move(hosts), std::move(seats),
-                       {.state = stage.state, .may_read = stage.state == StateIn::shared});
+                       {.state = stage.state, .group = stage.group, .may_read = stage.state == StateIn::shared});
 }
 
 /// A model with every kind of class: embeddings with padding, tied or not, dense layers, experts, scalars.
@@ -57,8 +60,9 @@ inline ModelState small_model() {
 }
 
 /// A plan from a model.
-inline formats::PlanFile model_plan(const std::string& from, const std::string& to, const Stage& stage) {
+inline formats::PlanFile model_plan(const std::string& from, const std::string& to, Stage stage) {
     formats::PlanFile file;
+    stage.group = tp_span(parse_layout(to));
     file.version = "0.1.0";
     file.from = to_string(parse_layout(from));
     file.to = to_string(parse_layout(to));
@@ -83,7 +87,7 @@ inline void place_in_files(std::vector<Piece>& pieces, const std::vector<Tensor>
 
 /// A plan for a checkpoint of random pieces, without hosts.
 inline formats::PlanFile checkpoint_plan(unsigned seed, int old_ranks = 3, int new_ranks = 4) {
-    Random random{seed};
+    RandomSides random{seed};
     formats::PlanFile content;
     content.version = "0.1.0";
     content.from = "tp=2";

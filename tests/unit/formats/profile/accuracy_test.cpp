@@ -20,25 +20,25 @@ using namespace tpx::formats;
 namespace {
 
 constexpr int training_rows = 9;
-const std::string folder = "testdata/profile/rubick/";
+const std::string rubick_folder = "testdata/profile/rubick/";
 
-struct Measured {
+struct MeasuredModel {
     ThroughputModel model;
     std::vector<Run> runs;
     Belief prior;
 };
 
-Measured measured(const std::string& name) {
-    Measured result{read_throughput_model(folder + name + ".toml"), {}, {}};
-    const Table table = parse_table(read_file(folder + name + ".csv"), name + ".csv");
-    const std::string columns = folder + (name == "llama7" ? "columns-llama7.toml" : "columns.toml");
+MeasuredModel measured(const std::string& name) {
+    MeasuredModel result{read_throughput_model(rubick_folder + name + ".toml"), {}, {}};
+    const Table table = parse_table(read_file(rubick_folder + name + ".csv"), name + ".csv");
+    const std::string columns = rubick_folder + (name == "llama7" ? "columns-llama7.toml" : "columns.toml");
     result.runs = read_runs(table, parse_columns(read_file(columns), columns),
                             {result.model.batch, result.model.gpus_per_nic, result.model.cpus});
     result.prior = belief_before(result.model);
     return result;
 }
 
-std::vector<Run> runs_of(const Measured& table, const std::vector<std::size_t>& indices) {
+std::vector<Run> runs_of(const MeasuredModel& table, const std::vector<std::size_t>& indices) {
     std::vector<Run> runs;
     for (const std::size_t i : indices) runs.push_back(table.runs[i]);
     return runs;
@@ -50,7 +50,7 @@ struct Errors {
     double inside = 0, across = 0, worst = 0, regression = 0;
     int inside_count = 0, across_count = 0;
 
-    void add(const Measured& table, const HeldOut& held_out) {
+    void add(const MeasuredModel& table, const HeldOut& held_out) {
         const test::LogLinear baseline{runs_of(table, held_out.train)};
         for (std::size_t i = 0; i < held_out.test.size(); ++i) {
             const double error = std::abs(held_out.errors[i]);
@@ -93,12 +93,12 @@ void check(const char* name, const Limit& limit, const Errors& errors) {
     CHECK(errors.mean_across() <= limit.across / 100);
 }
 
-// Measured seconds of the plan that the model chooses on each placement over those of the best one there, minus 1.
+// MeasuredModel seconds of the plan that the model chooses on each placement over those of the best one there, minus 1.
 struct Regret {
     double sum = 0;
     int choices = 0, best = 0;
 
-    void add(const Measured& table, const Parameters& parameters) {
+    void add(const MeasuredModel& table, const Parameters& parameters) {
         std::map<std::vector<int>, std::vector<const Run*>> placements;
         for (const Run& run : table.runs) placements[run.allocation.gpus].push_back(&run);
         for (const auto& [gpus, runs] : placements) {
@@ -115,11 +115,11 @@ struct Regret {
     }
 };
 
-Fit fit_of(const Measured& table, const HeldOut& held_out) {
+Fit fit_of(const MeasuredModel& table, const HeldOut& held_out) {
     return fit_parameters(table.model.size, runs_of(table, held_out.train), table.prior);
 }
 
-HeldOut held_out(const Measured& table, std::optional<unsigned> draw = {}) {
+HeldOut held_out(const MeasuredModel& table, std::optional<unsigned> draw = {}) {
     return hold_out(table.model.size, table.runs, table.prior, training_rows, draw);
 }
 
@@ -127,7 +127,7 @@ HeldOut held_out(const Measured& table, std::optional<unsigned> draw = {}) {
 
 TEST_CASE("S1: the nine runs that --suggest names predict all the others, those of RoBERTa and ViT worse") {
     for (const Target& target : targets) {
-        const Measured table = measured(target.name);
+        const MeasuredModel table = measured(target.name);
         const HeldOut split = held_out(table);
         CHECK(split.train.size() == training_rows);
         CHECK(split.train.size() + split.test.size() == table.runs.size());
@@ -139,7 +139,7 @@ TEST_CASE("S1: the nine runs that --suggest names predict all the others, those 
 
 TEST_CASE("so they do on average where the first one is drawn, fifty times") {
     for (const Target& target : targets) {
-        const Measured table = measured(target.name);
+        const MeasuredModel table = measured(target.name);
         Errors errors;
         for (unsigned draw = 1; draw <= 50; ++draw) errors.add(table, held_out(table, draw));
         check(target.name, target.drawn, errors);
@@ -148,7 +148,7 @@ TEST_CASE("so they do on average where the first one is drawn, fifty times") {
 
 TEST_CASE("a placement that no fitted run was on is predicted") {
     for (const Target& target : targets) {
-        const Measured table = measured(target.name);
+        const MeasuredModel table = measured(target.name);
         const auto hosts = [&](std::size_t run) {
             std::vector<int> gpus = table.runs[run].allocation.gpus;
             std::ranges::sort(gpus);
@@ -167,7 +167,7 @@ TEST_CASE("a placement that no fitted run was on is predicted") {
 TEST_CASE("S1: the plan that is chosen takes within 2 % of the best one, without ViT within 1 %") {
     Regret all, others;
     for (const Target& target : targets) {
-        const Measured table = measured(target.name);
+        const MeasuredModel table = measured(target.name);
         for (unsigned draw = 1; draw <= 10; ++draw) {
             const Parameters parameters = fit_of(table, held_out(table, draw)).parameters;
             all.add(table, parameters);
@@ -193,7 +193,7 @@ std::vector<Run> sixteen_samples(bool offloaded = false) {
     });
     for (Table::Row& row : table.rows)
         if (offloaded) row.cells[plan] = "zero-offload";  // "+gc", as columns.toml has it
-    const std::string file = folder + "columns.toml";
+    const std::string file = rubick_folder + "columns.toml";
     ColumnMap columns = parse_columns(read_file(file), file);
     columns.sources["cpus"].column = "cpu_threads";
     std::vector<Run> runs = read_runs(table, columns, {16, 2, 4});
@@ -212,7 +212,7 @@ const Run& fastest_on(const std::vector<int>& gpus, const std::vector<Run>& runs
 }
 
 TEST_CASE("LLaMA-7B: the best plan is chosen on one host of 4, on 4 of 4 and on 4 of 8, with 8 and 16 samples") {
-    const Measured table = measured("llama7");
+    const MeasuredModel table = measured("llama7");
     const Parameters parameters = fit_of(table, held_out(table)).parameters;
     const auto predicted = [&](const Run& run) { return predicted_seconds(parameters, table.model.size, run); };
     const auto took = [](const Run& run) { return run.seconds; };
@@ -226,7 +226,7 @@ TEST_CASE("LLaMA-7B: the best plan is chosen on one host of 4, on 4 of 4 and on 
 }
 
 TEST_CASE("S1: nine runs of 8 samples in one batch predict those of 16 in micro-batches, but not offloaded ones") {
-    const Measured table = measured("llama7");
+    const MeasuredModel table = measured("llama7");
     const Parameters parameters = fit_of(table, held_out(table)).parameters;
     for (const bool offloaded : {false, true}) {
         std::vector<double> errors;

@@ -19,12 +19,12 @@ using namespace tpx::formats;
 
 namespace {
 
-const std::string folder = "testdata/profile/virtualflow/";
+const std::string virtualflow_folder = "testdata/profile/virtualflow/";
 
 GpuProfile profile(const std::string& name, const std::string& workload, int count) {
     std::string file = name;
     std::ranges::transform(file, file.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-    file = folder + file + "-" + workload + ".txt";
+    file = virtualflow_folder + file + "-" + workload + ".txt";
     return {name, count, parse_gpu_profile(read_file(file), file)};
 }
 
@@ -56,7 +56,7 @@ double brute_force(std::span<const GpuProfile> profiles, int batch) {
 }  // namespace
 
 TEST_CASE("what VirtualFlow's solver chose is found, to a millionth") {
-    const Table vectors = parse_table(read_file(folder + "vectors.csv"), "vectors.csv");
+    const Table vectors = parse_table(read_file(virtualflow_folder + "vectors.csv"), "vectors.csv");
     REQUIRE(vectors.rows.size() == 10);
     for (const Table::Row& row : vectors.rows) {
         const std::string& combination = row.cells[vectors.find("het_combo")];

@@ -85,9 +85,10 @@ TEST_CASE("entries of groups of parameters are told from what surrounds them") {
     struct Case {
         std::string_view path, optimizer, group, key;
     };
-    for (const Case& one :
-         {Case{"opt_d.param_groups.0.lr", "opt_d", "0", "lr"}, Case{"param_groups.10.params", "", "10", "params"},
-          Case{"optim.param_groups.layers.0.weight.lr", "optim", "layers.0.weight", "lr"}}) {
+    for (const Case& one : {Case{"opt_d.param_groups.0.lr", "opt_d", "0", "lr"},
+                            Case{"optimizer.param_groups.0.step", "optimizer", "0", "step"},
+                            Case{"param_groups.10.params", "", "10", "params"},
+                            Case{"optim.param_groups.layers.0.weight.lr", "optim", "layers.0.weight", "lr"}}) {
         CAPTURE(one.path);
         const auto found = formats::group_path(one.path);
         REQUIRE(found);
@@ -95,8 +96,8 @@ TEST_CASE("entries of groups of parameters are told from what surrounds them") {
         CHECK(found->group == one.group);
         CHECK(found->key == one.key);
     }
-    for (const char* path : {"param_groups", "optimizer.param_groups.0.step", "optimizer.param_groups.0.fused",
-                             "args.param_groups_kind.0.lr", "optimizer.state.0.lr"}) {
+    for (const char* path :
+         {"param_groups", "optimizer.param_groups.0.fused", "args.param_groups_kind.0.lr", "optimizer.state.0.lr"}) {
         CAPTURE(path);
         CHECK(!formats::group_path(path));
     }

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/auto_layouts.hpp"
+#include "cmd/planning.hpp"
+
+#include <cstdint>
+
+namespace tpx::cli {
+
+/// What a plan says that layouts are compared by.
+ReachableLayout::Costs costs_of(const PlanReport& report);
+
+/// Bytes that come into hosts.
+std::uint64_t between_hosts(const Bytes& bytes);
+
+/// Whether `a` is at least as good as `b` in both bytes and step time and better in one.
+bool beats(const ReachableLayout& a, const ReachableLayout& b);
+
+}  // namespace tpx::cli

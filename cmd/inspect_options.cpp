@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/shared_options.hpp"
+
+#include <memory>
+
+namespace tpx::cli {
+
+void add_inspect(Cli& cli) {
+    auto options = std::make_shared<InspectOptions>();
+    Command& command = cli.command("inspect", "Show what a checkpoint contains and how it is split");
+    command.purpose(
+        "Prints the format, model family, parallel layout, iteration, dtypes and sizes of a checkpoint, and which "
+        "parts of which tensors are missing or stored more than once. Reads metadata only, not the tensors.");
+    command.positional("CKPT", &options->checkpoint, "Checkpoint: a folder or a file").required().file();
+    command.group("Output options");
+    command.flag("--tensors", &options->tensors, "List every tensor");
+    command.option("--where", &options->where, "TENSOR", "Show file and offset of every part of TENSOR")
+        .details("TENSOR is a name stored in the checkpoint, or a canonical name of the model family.");
+    command.flag("--state", &options->state, "Show non-tensor values, such as args, schedulers and RNG states")
+        .details("Prints the values as an indented tree. Long strings and lists are abbreviated, except with --json.");
+    command.exclusive({"--state", "--where"});
+    command.exclusive({"--state", "--tensors"});
+    add_read_options(command, *options);
+    command.common_options();
+    command.example("tpx inspect iter_0001000", "summary of a Megatron checkpoint");
+    command.example("tpx inspect iter_0001000 --tensors", "every tensor with dtype, shape and role");
+    command.example("tpx inspect iter_0001000 --state --json", "arguments, RNG states and schedulers as JSON");
+    command.run([options](Output& out) { run_inspect(*options, out); });
+}
+
+}  // namespace tpx::cli

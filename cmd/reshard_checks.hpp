@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/check_written.hpp"
+#include "cmd/commands.hpp"
+#include "cmd/reshard_job.hpp"
+#include "lib/exec/mpi.hpp"
+#include "lib/exec/options.hpp"
+
+#include <filesystem>
+
+// What tpx reshard compares before and after the bytes have moved.
+namespace tpx::cli {
+
+/// The CRC-32s of the source's archives must hold; read before anything is written, and only when asked for, as it
+/// takes another pass over the files.
+void check_archives(const mpi::Comm& comm, const ReshardOptions& options, const ExecOptions& exec);
+
+/// Reads the digests that were recorded for the source, before `record` of what is read is sealed: all ranks must have
+/// the same ones, and they must not change.
+void read_recorded(const ReshardOptions& options, ReshardJob& job);
+
+/// Digests that were recorded for the source must still hold: nobody wants damage carried over.
+void check_record(const mpi::Comm& comm, ReshardJob& job, const ExecOptions& exec);
+
+/// Opens the source and what was written anew, and compares the values beside their tensors.
+void check_written_values(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
+                          const std::filesystem::path& directory, Verified& verified);
+
+}  // namespace tpx::cli

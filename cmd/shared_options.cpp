@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/shared_options.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tpx::cli {
+
+void add_read_options(Command& command, ReadOptions& options) {
+    command.group("Source options");
+    command.option("--config", &options.config, "FILE", "Model config.json, if CKPT does not contain one")
+        .file()
+        .details(
+            "The file is a model's config.json, or TOML with the same keys. It is required if the checkpoint stores no "
+            "configuration, as with PyTorch DCP, because the number of attention heads cannot be inferred from tensor "
+            "shapes. For Keras checkpoints, FILE is the model's configuration, or another file of the same model; see "
+            "tpx-hdf5(5).");
+    command.option("--set", &options.settings, "KEY=VALUE", "Set one configuration key; repeatable")
+        .details(
+            "For values that no file contains, such as make_vocab_size_divisible_by=64, the multiple to which Megatron "
+            "pads the vocabulary.");
+    command.option("--rules", &options.rules, "FILE", "Add model families from FILE; repeatable")
+        .file()
+        .details(
+            "The notation is described in tpx-rules(5). A family in FILE replaces the built-in family of the same "
+            "name.");
+}
+
+void add_target_options(Command& command, TargetOptions& options, std::vector<std::string> unless) {
+    command.group("Target options");
+    command.option("--to", &options.to, "LAYOUT", "Target layout, such as tp=4,pp=2")
+        .required(std::move(unless))
+        .layout()
+        .details("A layout as described in tpx-layout(5), or the path of a TOML file that contains one.");
+    command.option("--format", &options.format, "F", "Target format")
+        .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal", "torch", "torch-legacy",
+                  "hdf5", "keras", "keras-legacy"})
+        .standard("the format of CKPT");
+    command.option("--dialect", &options.dialect, "D", "Tensor names and fused tensors to write, as in")
+        .choices({"hf", "titan", "mcore", "keep"})
+        .standard("the target format's framework")
+        .details(
+            "hf: Hugging Face transformers; titan: torchtitan; mcore: Megatron-core; keep: the names in CKPT. If the "
+            "format does not change, the default is keep; otherwise it is hf for safetensors, titan for dcp, and mcore "
+            "for torch_dist and megatron.");
+}
+
+void add_limit_options(Command& command, LimitOptions& options, std::string_view metadata) {
+    command.option("--threads", &options.threads, "N", "Threads that read, copy and write in each process")
+        .standard("2");
+    command.option("--io-ranks", &options.io_ranks, "N", "Processes on each host that move tensor data")
+        .standard("all")
+        .details("Use fewer if some of the processes already saturate the disk or the network.");
+    command.option("--memory", &options.memory, "SIZE", "Memory limit per process, such as 4GiB")
+        .standard("none; buffers use 512MiB")
+        .details(
+            fmt::format("With this option, buffers use what remains of SIZE after all other memory of the process, "
+                        "but at least 16MiB.{}{}",
+                        metadata.empty() ? "" : " ", metadata));
+    command
+        .option("--patience", &options.patience, "SECONDS",
+                "End if a process or file system makes no progress for that long")
+        .standard("60")
+        .details(
+            "The message names the unresponsive process and its host, or the blocked operation and its file; the exit "
+            "status is 1. Synchronizing and closing a file may take ten times as long.");
+}
+
+void add_hardware_option(Command& command, std::string& file, std::string_view summary, std::string_view without) {
+    command.option("--hardware", &file, "FILE", summary)
+        .file()
+        .details(
+            fmt::format("Each host has the rates of the host with the same name in FILE, otherwise those of the first "
+                        "host in FILE.{}{}",
+                        without.empty() ? "" : " ", without));
+}
+
+}  // namespace tpx::cli

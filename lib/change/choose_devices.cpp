@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/choose_devices.hpp"
+
+#include "lib/change/seats.hpp"
+#include "lib/solve/assignment.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tpx {
+namespace {
+
+/// The ranks and devices of one host, which are numbered over all hosts.
+struct HostRanks {
+    std::vector<std::int32_t> ranks;
+    std::vector<std::int32_t> devices;  ///< that are not lost
+    std::vector<Gain> gains;            ///< of positions in `ranks` and in `devices`
+};
+
+std::vector<HostRanks> ranks_by_host(std::span<const Host> hosts, std::span<const Block> blocks) {
+    std::vector<HostRanks> by_host(hosts.size());
+    const std::vector<std::int32_t> firsts = first_devices(hosts);
+    for (const Block& block : blocks) {
+        HostRanks& own = by_host[block.host];
+        for (std::int32_t rank = block.begin; rank < block.end; ++rank) own.ranks.push_back(rank);
+        if (!own.devices.empty()) continue;
+        for (std::int32_t device = 0; device < hosts[block.host].gpus; ++device) {
+            if (!is_lost(hosts[block.host], device)) own.devices.push_back(firsts[block.host] + device);
+        }
+    }
+    return by_host;
+}
+
+/// Adds the bytes that each rank needs and each device of its host holds.
+void add_gains(const Parcels& parcels, std::span<const Amount> amounts, const Images& on,
+               std::span<const std::int32_t> firsts, std::span<const std::int32_t> host_of,
+               std::vector<HostRanks>& by_host) {
+    std::vector<std::uint32_t> row_of(host_of.size());
+    for (const HostRanks& host : by_host) {
+        for (std::uint32_t row = 0; row < host.ranks.size(); ++row) row_of[host.ranks[row]] = row;
+    }
+    for (const Amount& amount : amounts) {
+        const auto holding = on[amount.holders];
+        for (std::int32_t rank : parcels.needers[amount.needers]) {
+            HostRanks& host = by_host[host_of[rank]];
+            for (auto device = std::ranges::lower_bound(holding, firsts[host_of[rank]]);
+                 device != holding.end() && *device < firsts[host_of[rank] + 1]; ++device) {
+                const auto column = std::ranges::lower_bound(host.devices, *device) - host.devices.begin();
+                host.gains.push_back({row_of[rank], static_cast<std::uint32_t>(column), amount.bytes});
+            }
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<std::int32_t> choose_devices(const Parcels& parcels, std::span<const Host> hosts,
+                                         std::span<const Seat> old_ranks, std::span<const Block> blocks) {
+    return choose_devices(parcels, amounts(parcels), hosts, old_ranks, blocks);
+}
+
+std::vector<std::int32_t> choose_devices(const Parcels& parcels, std::span<const Amount> amounts,
+                                         std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                                         std::span<const Block> blocks) {
+    std::vector<std::int32_t> host_of(static_cast<std::size_t>(parcels.new_ranks));
+    for (const Block& block : blocks)
+        std::fill(host_of.begin() + block.begin, host_of.begin() + block.end, static_cast<std::int32_t>(block.host));
+    std::vector<HostRanks> by_host = ranks_by_host(hosts, blocks);
+    add_gains(parcels, amounts, images(parcels.holders, seat_devices(hosts, old_ranks)), first_devices(hosts), host_of,
+              by_host);
+    std::vector<std::int32_t> devices(host_of.size());
+    for (HostRanks& host : by_host) {
+        if (host.ranks.empty()) continue;
+        Problem problem;
+        problem.rows.resize(host.ranks.size());
+        problem.columns.resize(host.devices.size());
+        problem.gains = std::move(host.gains);
+        problem.given.resize(host.ranks.size());
+        std::iota(problem.given.begin(), problem.given.end(), 0u);
+        const Assignment found = assign(problem);
+        for (std::size_t i = 0; i < host.ranks.size(); ++i) devices[host.ranks[i]] = host.devices[found.columns[i]];
+    }
+    return devices;
+}
+
+std::vector<std::int32_t> devices_in_order(std::span<const Host> hosts, std::span<const Block> blocks) {
+    std::vector<std::int32_t> devices;
+    for (const HostRanks& host : ranks_by_host(hosts, blocks)) {
+        for (std::size_t i = 0; i < host.ranks.size(); ++i) {
+            const auto rank = static_cast<std::size_t>(host.ranks[i]);
+            if (rank >= devices.size()) devices.resize(rank + 1);
+            devices[rank] = host.devices[i];
+        }
+    }
+    return devices;
+}
+
+}  // namespace tpx

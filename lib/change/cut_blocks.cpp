@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/change/cut_blocks.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+
+namespace tpx {
+
+std::vector<std::uint32_t> hosts_for_ranks(std::span<const Host> hosts) {
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t h = 0; h < hosts.size(); ++h) {
+        if (free_devices(hosts[h]) > 0) order.push_back(h);
+    }
+    std::ranges::stable_partition(order, [&](std::uint32_t h) { return !hosts[h].spare; });
+    return order;
+}
+
+std::vector<Block> cut_blocks(std::span<const Host> hosts, int ranks, int group) {
+    const std::vector<std::uint32_t> order = hosts_for_ranks(hosts);
+    std::int64_t places = 0;
+    int most = 0;
+    for (std::uint32_t host : order) {
+        places += free_devices(hosts[host]);
+        most = std::max(most, free_devices(hosts[host]));
+    }
+    if (places < ranks)
+        throw Error{Exit::usage, "{} ranks do not fit on {} hosts with {} GPUs in all", ranks, order.size(), places};
+    if (group > most) group = 1;
+    std::vector<Block> blocks;
+    std::int64_t idle = places - ranks;  // devices that no rank needs
+    std::int32_t begin = 0;
+    for (std::uint32_t host : order) {
+        std::int32_t end = std::min(begin + free_devices(hosts[host]), ranks);
+        const std::int32_t part = end % group;  // of a group that goes on behind this host
+        if (part <= idle && end - part >= begin) {
+            end -= part;
+            idle -= part;
+        }
+        if (begin != end) blocks.push_back({begin, end, host, 0});
+        begin = end;
+    }
+    return blocks;
+}
+
+HostChoice hosts_for_blocks(std::span<const Host> hosts, std::span<const Block> blocks) {
+    const auto is_spare = [&](std::uint32_t host) { return hosts[host].spare; };
+    HostChoice choice{hosts_for_ranks(hosts), {}};
+    if (std::ranges::none_of(blocks, is_spare, &Block::host)) {
+        std::erase_if(choice.hosts, is_spare);
+        return choice;
+    }
+    for (std::uint32_t host : choice.hosts)
+        choice.wanted.push_back(!is_spare(host) && std::ranges::find(blocks, host, &Block::host) != blocks.end());
+    return choice;
+}
+
+std::vector<std::int32_t> split_groups(std::span<const Block> blocks, int group) {
+    std::vector<std::int32_t> split;
+    for (const Block& block : blocks) {
+        const std::int32_t last = block.end / group;
+        if (block.end % group != 0 && (split.empty() || split.back() != last)) split.push_back(last);
+    }
+    return split;
+}
+
+}  // namespace tpx

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/parcel.hpp"
+#include "lib/layout/layout.hpp"
+#include "lib/layout/model.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// The group of each old and of each new rank, such as its host; -1: none.
+struct RankGroups {
+    std::span<const std::int32_t> old_ranks;
+    std::span<const std::int32_t> new_ranks;
+};
+
+/// What spread() gives, for groups instead of ranks and of all roles together: sets of ranks become sets of their
+/// groups, and a parcel is what the same groups hold and the same groups need. There are far fewer of these where ranks
+/// are many.
+Parcels spread_groups(const ModelState& model, const Layout& from, const Layout& to, const RankGroups& groups);
+
+}  // namespace tpx

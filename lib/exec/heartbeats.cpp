@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/heartbeats.hpp"
+
+#include "lib/core/host_name.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace tpx {
+namespace {
+
+constexpr int beat_tag = 4711;
+const char beat = 0;  // outlives every message that is under way
+
+}  // namespace
+
+Heartbeats::Heartbeats(const mpi::Comm& comm, std::chrono::seconds patience)
+    : comm_{comm},
+      patience_{patience},
+      interval_{std::min<Clock::duration>(std::chrono::seconds{1}, Clock::duration{patience} / 8)},
+      sent_{Clock::now()} {
+    if (comm.size() == 1 || patience.count() == 0) return;
+    std::string all = fmt::format("{}", fmt::join(mpi::gather(comm, host_name()), "\n"));
+    mpi::broadcast(comm, all);
+    for (std::istringstream lines{all}; std::getline(lines, all);) hosts_.push_back(all);
+    const int first = comm.rank() == 0 ? 1 : 0, last = comm.rank() == 0 ? comm.size() : 1;
+    for (int rank = first; rank < last; ++rank) peers_.push_back({rank, Clock::now()});
+}
+
+Heartbeats::~Heartbeats() {
+    for (Peer& peer : peers_)
+        if (peer.request != MPI_REQUEST_NULL) MPI_Request_free(&peer.request);
+}
+
+std::optional<std::string> Heartbeats::lost_rank() {
+    if (peers_.empty()) return std::nullopt;
+    receive();
+    const auto now = Clock::now();
+    if (now - sent_ >= interval_) send();
+    const auto silent = std::ranges::find_if(peers_, [&](const Peer& p) { return now - p.heard > patience_; });
+    if (silent == peers_.end()) return std::nullopt;
+    return fmt::format("rank {} on host {}", silent->rank, hosts_[static_cast<std::size_t>(silent->rank)]);
+}
+
+// Keeps at most one unfinished message for each rank.
+void Heartbeats::send() {
+    // A process that was itself stopped must hear the others before it judges them.
+    const bool was_stopped = Clock::now() - sent_ > std::max<Clock::duration>(2 * interval_, patience_ / 2);
+    sent_ = Clock::now();
+    for (Peer& peer : peers_) {
+        int done = 1;
+        if (peer.request != MPI_REQUEST_NULL) mpi::check(MPI_Test(&peer.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done != 0)
+            mpi::check(MPI_Isend(&beat, 1, MPI_CHAR, peer.rank, beat_tag, comm_.get(), &peer.request), "MPI_Isend");
+        if (was_stopped) peer.heard = sent_;
+    }
+}
+
+void Heartbeats::receive() {
+    for (;;) {
+        int there = 0;
+        MPI_Status status;
+        mpi::check(MPI_Iprobe(MPI_ANY_SOURCE, beat_tag, comm_.get(), &there, &status), "MPI_Iprobe");
+        if (there == 0) return;
+        const int rank = status.MPI_SOURCE;
+        char received = 0;
+        mpi::check(MPI_Recv(&received, 1, MPI_CHAR, rank, beat_tag, comm_.get(), MPI_STATUS_IGNORE), "MPI_Recv");
+        peers_[comm_.rank() == 0 ? static_cast<std::size_t>(rank) - 1 : 0].heard = Clock::now();
+    }
+}
+
+}  // namespace tpx

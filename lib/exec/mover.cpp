@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/mover.hpp"
+
+#include "lib/exec/kernel.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tpx {
+namespace {
+
+std::string file_of(const MoveJob& job, const Span& span) {
+    if (span.stage == Stage::read) return job.source_files[span.file].path.string();
+    if (span.stage == Stage::checksum || span.stage == Stage::write) return job.target_files[span.file].string();
+    return {};
+}
+
+void add_timeline(Trace& trace, const MoveJob& job, int thread, const Timeline& timeline) {
+    trace.dropped += timeline.dropped();
+    for (const Span& span : timeline.spans())
+        trace.add(thread, stage_names[static_cast<std::size_t>(span.stage)], span.begin, span.end, span.bytes,
+                  file_of(job, span));
+}
+
+}  // namespace
+
+void Mover::carry(Tile& tile) {
+    const std::uint64_t overflows_before = overflows_.count();
+    arena_.clear();
+    crc_ = 0;
+    Window sources{tile.sources};
+    Window targets{tile.targets};
+    sources.place_for_reading(arena_);
+    targets.place_for_writing(arena_);
+    {
+        Timed timed{timeline, Stage::read, tile.sources.front().file};
+        timed.span.bytes = sources.read(sources_);
+        bytes_read += timed.span.bytes;
+    }
+    {
+        const Timed timed{timeline, Stage::copy};
+        for (const TilePart& part : tile.parts) copy(part, tile, sources, targets);
+    }
+    targets.write([this](auto file, auto offset, auto bytes) { write(file, offset, bytes); });
+    bytes_done += tile.bytes;
+    // A run that continues this one must come upon the overflow again.
+    if (job_.journal && overflows_.count() == overflows_before) job_.journal->add({tile.range(), crc_});
+}
+
+void Mover::copy(const TilePart& part, const Tile& tile, const Window& sources, const Window& targets) {
+    const Move& move = job_.moves[part.move];
+    const Image& from = tile.sources[part.source];
+    const Image& to = tile.targets[part.target];
+    const Piece& piece = job_.source.pieces[move.source];
+    const std::byte* values = sources.at(part.source) + place_in(from, part.box);
+    const DType was = job_.source.tensors[piece.tensor].dtype;
+    const DType is = job_.target.tensors[job_.target.pieces[move.target].tensor].dtype;
+    if (cast_elements(sizes(part.box), values, from.strides(), was, targets.at(part.target) + place_in(to, part.box),
+                      to.strides(), is))
+        overflows_.add(piece, part.box, values, from.strides(), was, is);
+}
+
+void Mover::write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
+    {
+        const Timed timed{timeline, Stage::checksum, file};
+        job_.crcs.add(file, offset, bytes);
+        if (job_.journal) crc_ ^= job_.written.of(file, offset, bytes);
+    }
+    Timed timed{timeline, Stage::write, file};
+    timed.span.bytes = bytes.size();
+    targets_.write(file, offset, bytes);
+}
+
+std::uint64_t bytes_done(const Movers& movers) {
+    std::uint64_t done = 0;
+    for (const auto& mover : movers) done += mover->bytes_done;
+    return done;
+}
+
+std::string_view slowest_stage(const Movers& movers) {
+    std::array<std::uint64_t, stage_count> sums{};
+    for (const auto& mover : movers)
+        for (std::size_t k = 0; k < stage_count; ++k) sums[k] += mover->timeline.nanoseconds(static_cast<Stage>(k));
+    const auto longest = std::ranges::max_element(sums);
+    return *longest == 0 ? std::string_view{} : stage_names[static_cast<std::size_t>(longest - sums.begin())];
+}
+
+void add_spans(Trace* trace, const MoveJob& job, const Timeline& own, const Movers& movers) {
+    if (trace == nullptr) return;
+    add_timeline(*trace, job, 0, own);
+    for (std::size_t k = 0; k < movers.size(); ++k)
+        add_timeline(*trace, job, static_cast<int>(k) + 1, movers[k]->timeline);
+}
+
+}  // namespace tpx

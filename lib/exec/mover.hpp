@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/moves.hpp"
+#include "lib/exec/file_writer.hpp"
+#include "lib/exec/journal.hpp"
+#include "lib/exec/overflows.hpp"
+#include "lib/exec/payload_crcs.hpp"
+#include "lib/exec/source_files.hpp"
+#include "lib/exec/tiles.hpp"
+#include "lib/exec/timeline.hpp"
+#include "lib/exec/trace.hpp"
+#include "lib/exec/window.hpp"
+#include "lib/exec/written_crc.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx {
+
+/// The inputs that all movers share.
+struct MoveJob {
+    const Moves& moves;
+    Side source;
+    Side target;
+    std::span<const SourceFile> source_files;
+    std::span<const std::filesystem::path> target_files;
+    const WrittenCrc& written;
+    PayloadCrcs& crcs;
+    std::unique_ptr<Journal> journal = {};
+};
+
+/// What one thread of a rank has to itself: its memory, its open files, and what it did.
+class Mover {
+public:
+    Mover(const MoveJob& job, std::uint64_t memory, std::size_t most_spans)
+        : timeline{most_spans}, job_{job}, arena_{memory}, sources_{job.source_files}, targets_{job.target_files} {}
+
+    /// Reads, casts and writes the bytes of a tile.
+    void carry(Tile& tile);
+
+    void close() { targets_.close(); }
+    const Overflows& overflows() const { return overflows_; }
+    bool has_written(std::size_t file) const { return targets_.has_written(file); }
+
+    Timeline timeline;
+    std::uint64_t bytes_read = 0;
+    std::atomic<std::uint64_t> bytes_done{0};
+
+private:
+    void copy(const TilePart& part, const Tile& tile, const Window& sources, const Window& targets);
+    void write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
+
+    const MoveJob& job_;
+    Arena arena_;
+    SourceFiles sources_;
+    FileWriter targets_;
+    Overflows overflows_;
+    std::uint64_t crc_ = 0;  // of what the tile has written
+};
+
+using Movers = std::vector<std::unique_ptr<Mover>>;
+
+std::uint64_t bytes_done(const Movers& movers);
+
+/// The stage that has taken the threads longest, empty while there is none; may be asked by another thread.
+std::string_view slowest_stage(const Movers& movers);
+
+/// Adds what this thread and the movers did to a trace, if there is one.
+void add_spans(Trace* trace, const MoveJob& job, const Timeline& own, const Movers& movers);
+
+}  // namespace tpx

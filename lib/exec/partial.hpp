@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/file.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+// The folders OUT.partial-ID in which outputs are made until they are complete: who writes to one, and whether that run
+// is active.
+namespace tpx {
+
+/// An exclusive lock on the folder of an unfinished output, held by this process until it ends or the lock is
+/// destroyed, also while the folder is renamed. Advisory: on file systems that lock no folders, the marker is locked;
+/// on those without locks, a run counts as active for a minute after it last wrote to its marker or journals.
+class PartialLock {
+public:
+    /// Locks `folder`. Throws Error when another run is active in it, or when it belongs to another user.
+    explicit PartialLock(const std::filesystem::path& folder);
+
+    /// Makes `text` the content of the marker, creates it if need be, and brings it to disk.
+    void write(const std::string& text);
+
+    /// Closes the marker, so that it can be removed from file systems on which open files stay.
+    void close_marker() { file_ = {}; }
+
+private:
+    void lock_marker();
+
+    std::filesystem::path marker_;
+    Fd folder_;
+    Fd file_;
+    bool locks_folder_ = false;
+};
+
+/// The text of a marker: what is made from what, since when, and by which process of which host and job.
+std::string marker_text(const std::string& source, const std::filesystem::path& out);
+
+/// An unfinished output beside `out`.
+struct Partial {
+    std::filesystem::path path;
+    std::string what;      ///< the first line of its marker
+    bool is_live = false;  ///< whether its run is active
+};
+
+/// The unfinished output in `folder`, which has a marker.
+Partial partial_at(const std::filesystem::path& folder);
+
+/// The folders beside `out` in which runs have made it and that have a marker, sorted by name.
+std::vector<Partial> partials_of(const std::filesystem::path& out);
+
+/// Removes the unfinished output in `folder`. Throws Error when its run is active, or when it cannot be removed.
+void remove_partial(const std::filesystem::path& folder);
+
+/// `path` without slashes at its end, which name the same folder.
+std::filesystem::path without_slashes(const std::filesystem::path& path);
+
+/// The folder that `path` is in, "." for a bare name.
+std::filesystem::path parent_of(const std::filesystem::path& path);
+
+/// `path` with `suffix` appended to its last name.
+std::filesystem::path with_suffix(std::filesystem::path path, const std::string& suffix);
+
+/// `out` with ".partial-" and `id` appended.
+std::filesystem::path partial_name(const std::filesystem::path& out, const std::string& id);
+
+}  // namespace tpx

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/exec/byte_ranges.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace tpx {
+
+/// Which tiles of a job a rank takes. Bytes of a job are counted in the order of its tiles, which is the same whatever
+/// the limits of their sizes, so that a tile is a range of these bytes.
+class Share {
+public:
+    virtual ~Share() = default;
+
+    /// Whether it may take a tile within `bytes`.
+    virtual bool may_take(ByteRange bytes) const = 0;
+
+    /// Whether it takes the tile of `bytes`.
+    virtual bool takes(ByteRange tile) const = 0;
+
+    /// A number of the part of the job that the last tile taken is in. Tiles of one part may be done together, so that
+    /// what is read and written at once does not depend on which rank takes which part.
+    virtual std::uint64_t part() const { return 0; }
+};
+
+/// The tiles that lie within one of some ranges.
+class ShareOfRanges : public Share {
+public:
+    /// `ranges` are sorted, disjoint, and outlive this.
+    explicit ShareOfRanges(std::span<const ByteRange> ranges) : ranges_{ranges} {}
+
+    bool may_take(ByteRange bytes) const override;
+    bool takes(ByteRange tile) const override;
+
+private:
+    std::span<const ByteRange> ranges_;
+};
+
+}  // namespace tpx

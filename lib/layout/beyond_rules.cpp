@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/beyond_rules.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tpx {
+namespace {
+
+bool is_of_adapter(std::string_view name) {
+    constexpr std::array<std::string_view, 4> signs{".lora_A.", ".lora_B.", ".lora_embedding_", ".lora_magnitude_"};
+    return std::ranges::any_of(signs, [&](std::string_view sign) { return name.find(sign) != name.npos; });
+}
+
+}  // namespace
+
+bool is_of_quantized_weights(std::string_view name) {
+    constexpr std::array<std::string_view, 14> endings{
+        ".qweight",          ".qzeros",           ".g_idx",         ".SCB",          ".weight.absmax", ".weight_scale",
+        ".weight_scale_inv", ".weight_scale_2",   ".weight_packed", ".weight_shape", ".input_scale",   "_proj_blocks",
+        "_proj_scales",      ".weight_zero_point"};
+    return name.find(".weight.quant_state.") != name.npos ||
+           std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+std::string_view why_beyond_rules(std::string_view name) {
+    if (is_of_adapter(name))
+        return "belongs to a LoRA adapter; merge the adapter into the model first (PEFT: merge_and_unload)";
+    if (is_of_quantized_weights(name))
+        return "belongs to quantized weights; dequantize the model first (transformers: model.dequantize())";
+    return {};
+}
+
+}  // namespace tpx

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace tpx {
+
+/// Whether a tensor of this name belongs to quantized weights, as packed values or as a scale: GPTQ, AWQ, bitsandbytes,
+/// compressed-tensors, FP8 and MXFP4 as Hugging Face checkpoints name them.
+bool is_of_quantized_weights(std::string_view name);
+
+/// Why no rule can describe the tensor, and what makes a model that rules can describe; empty for other tensors. A
+/// LoRA adapter and quantized weights are combined by their libraries to the weights that a model computes with.
+std::string_view why_beyond_rules(std::string_view name);
+
+}  // namespace tpx

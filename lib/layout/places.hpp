@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/layout/model.hpp"
+#include "lib/layout/occurrences.hpp"
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+namespace tpx {
+
+/// Where canonical tensors are, by name.
+using Places = std::map<std::string, std::set<Place>, std::less<>>;
+
+/// Where the tensors of `model` are, in layers below `layers`.
+Places places_of(const ModelState& model, int layers);
+
+Places places_of(const Occurrences& occurrences);
+
+}  // namespace tpx

@@ -1,0 +1,89 @@
+#!/bin/sh
+# stall.sh TPX: ranks that are stopped at any moment, and a file system that blocks, end a job after --patience and are
+# named. The file system needs root and a loop device; without them only ranks are stopped.
+set -u
+tpx=$1
+# shellcheck source=scripts/mpi-env.sh
+. "$(dirname "$0")/../../scripts/mpi-env.sh"
+patience=2
+scratch=$(mktemp -d)
+cleanup() {
+    [ -z "${frozen-}" ] || fsfreeze --unfreeze "$frozen"
+    pkill -KILL -f "^$tpx reshard $scratch" 2>/dev/null
+    ! mountpoint -q "$scratch/disk" || umount "$scratch/disk"
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+fail() {
+    echo "stall: $*" >&2
+    cat "$scratch/err" >&2
+    exit 1
+}
+
+# 200 MB of zeros under names of a Hugging Face folder.
+head='{"w":{"dtype":"F32","shape":[50000,1000],"data_offsets":[0,200000000]}}'
+mkdir "$scratch/hf"
+{
+    printf "\\$(printf '%03o' ${#head})\0\0\0\0\0\0\0%s" "$head"
+    head -c 200000000 /dev/zero
+} >"$scratch/hf/model.safetensors"
+
+# ended_by PATTERN PID: the job ends as a failure within its patience and some seconds, and says so.
+ended_by() {
+    for wait in $(seq $((10 * (patience + 8)))); do
+        kill -0 "$2" 2>/dev/null || break
+        sleep 0.1
+    done
+    [ "$wait" -lt $((10 * (patience + 8))) ] || fail "the job goes on: $1"
+    wait "$2"
+    code=$?
+    [ $code -eq 1 ] || fail "exit status $code instead of 1: $1"
+    grep -q "^tpx: .*$1.*(--patience)" "$scratch/err" || fail "no message with '$1'"
+}
+
+# begun: prints the rank that opened the checkpoint last, as soon as one has.
+begun() {
+    for wait in $(seq 500); do
+        for rank in $(pgrep -f "^$tpx reshard $scratch" | sort -rn); do
+            case $(ls -l "/proc/$rank/fd" 2>/dev/null) in
+            *model.safetensors* | *out.partial*) echo "$rank"; return ;;
+            esac
+        done
+        sleep 0.01
+    done
+}
+
+for delay in 0 0.02 0.1 0.2; do
+    rm -rf "$scratch"/out*
+    mpirun -n 3 "$tpx" reshard "$scratch/hf" "$scratch/out" --to fsdp=64 --format dcp --patience $patience \
+        --memory 64MiB --threads 1 >"$scratch/said" 2>"$scratch/err" &
+    job=$!
+    rank=$(begun)
+    sleep $delay
+    if kill -STOP "$rank" 2>/dev/null; then
+        stopped=1
+        ended_by "rank [0-2] on host .* has not answered for $patience s" $job
+    else
+        wait $job  # it was done
+    fi
+done
+[ -n "${stopped-}" ] || fail "no rank could be stopped in time"
+
+[ "$(id -u)" -eq 0 ] && command -v mkfs.ext4 fsfreeze >/dev/null || exit 0
+truncate -s 600M "$scratch/image"
+mkfs.ext4 -q "$scratch/image"
+mkdir "$scratch/disk"
+mount -o loop "$scratch/image" "$scratch/disk" 2>/dev/null || exit 0
+frozen=$scratch/disk
+fsfreeze --freeze "$frozen"
+"$tpx" reshard "$scratch/hf" "$scratch/disk/out" --to fsdp=4 --format dcp --patience $patience >"$scratch/said" 2>"$scratch/err" &
+job=$!
+for wait in $(seq $((10 * (patience + 5)))); do
+    ! grep -q . "$scratch/err" || break
+    sleep 0.1
+done
+fsfreeze --unfreeze "$frozen"
+frozen=
+ended_by "no progress for $patience s: [a-z]* $scratch/disk" $job
+"$tpx" reshard "$scratch/hf" "$scratch/disk/out" --to fsdp=4 --format dcp --quiet 2>"$scratch/err" || fail "it cannot be done anew"

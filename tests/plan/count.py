@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""count.py TPX FIXTURES: the bytes that each new rank has in `tpx plan CKPT --to LAYOUT` are those of tpx-layout(5),
+counted here from the names, shapes and dtypes that the framework which wrote CKPT had (fixture.json), and not by tpx."""
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SIZES = {"u8": 1, "i32": 4, "bf16": 2, "f32": 4, "i64": 8}
+FIRST_AXIS = (
+    "embed_tokens lm_head q_proj k_proj v_proj gate_proj up_proj tok_embeddings output wq wk wv w1 w3 word_embeddings "
+    "output_layer linear_qkv linear_fc1"
+).split()
+SECOND_AXIS = "o_proj down_proj wo w2 linear_proj linear_fc2".split()
+EXTRAS = ("rng", "train_state")  # tpx counts them on the ranks of the first stage
+STATES = ("exp_avg", "exp_avg_sq", "fp32_param", "step")
+FIXTURES = (
+    "safetensors/hf-llama-small safetensors/hf-qwen2-tied safetensors/hf-qwen3moe-sharded megatron/llama-small-dist-tp2pp2 "
+    "megatron/llama-opt-dist-tp1pp1 megatron/llama-opt-dist-tp2pp2 megatron/moe-small-dist-tp2pp1ep2dp2 "
+    "megatron/moe-x-dist-tp1pp1ep2dp2 dcp/llama-a-fsdp2-tp2 dcp/llama-a-hsdp2x2 dcp/llama-a-plain1 dcp/titan-llama-fsdp2"
+).split()
+LAYOUTS = (
+    "tp=2 tp=4 tp=2,pp=2 dp=3 tp=2,dp=2 dp=3,zero=1 dp=3,zero=2 dp=3,zero=3 tp=2,dp=3,zero=1 pp=2,dp=5,zero=1 "
+    "cp=2,dp=2,zero=1 fsdp=3 fsdp=5 tp=2,fsdp=3 tp=2,fsdp=2,hsdp=2 fsdp=16 ep=2,dp=2 ep=2,etp=1,tp=2 ep=2,dp=4,zero=1"
+).split()
+
+
+def chunk(size, parts, part):
+    """The length of a part as torch.chunk makes them."""
+    length = -(-size // parts)
+    return max(0, min(size, (part + 1) * length) - min(size, part * length))
+
+
+class Layout:
+    def __init__(self, text):
+        given = {key: int(value) for key, value in (pair.split("=") for pair in text.split(","))}
+        for key in ("tp", "pp", "dp", "cp", "ep", "fsdp", "hsdp"):
+            setattr(self, key, given.get(key, 1))
+        self.zero, self.etp = given.get("zero", 0), given.get("etp", self.tp)
+        self.dp = max(self.dp, self.fsdp * self.hsdp)
+        self.stage_size = self.tp * self.cp * self.dp
+
+    def place(self, rank, expert):
+        """Part and parts of tensor parallelism, of data parallelism, and the part of the experts."""
+        at = rank % self.stage_size
+        if not expert:
+            return at % self.tp, self.tp, at // self.tp, self.cp * self.dp, 0
+        outer = self.etp * self.ep
+        return at % self.etp, self.etp, at // outer, self.stage_size // outer, at // self.etp % self.ep
+
+
+def tensors_of(fixture):
+    """(name of the parameter, whether it is optimizer state, shape, bytes of an element, layer); stacks one by one."""
+    for name, tensor in {**fixture["tensors"], **fixture.get("optimizer", {})}.items():
+        words = name.split(".")
+        state = words[:2] == ["optimizer", "state"]
+        if state:
+            words = words[3:] if words[2] in STATES else words[2:-1]
+        layer = next((int(word) for k, word in enumerate(words) if k > 0 and words[k - 1] == "layers" and word.isdigit()), None)
+        shape, size = list(tensor["shape"]), SIZES[tensor["dtype"]]
+        if "layers" in words and layer is None:
+            for stacked in range(shape[0]):
+                yield words, state, shape[1:], size, stacked
+        else:
+            yield words, state, shape, size, layer
+
+
+def rows_of_vocabulary(fixture, layout, rows, part, parts):
+    """Rows that a rank begins with and ends before: Megatron pads to equal parts, but padding is not counted."""
+    unit = fixture["model"].get("make_vocab_size_divisible_by")
+    length = -(-rows // parts)
+    if unit:
+        length = -(-fixture["model"]["vocab"] // (unit * layout.tp)) * unit
+    return part * length, (part + 1) * length
+
+
+def bytes_of(fixture, layout, words, state, shape, size, rank):
+    module = words[-2] if len(words) > 1 else ""
+    expert = "experts" in words
+    stacked = expert and words[-3] == "experts"  # all experts in one tensor
+    model = fixture["model"]
+    tp, tps, dp, dps, ep = layout.place(rank, expert)
+    shape = list(shape)
+    if stacked:
+        shape[0] //= layout.ep
+    elif expert:
+        number = int(words[words.index("experts") + 1])
+        if number // (model.get("num_experts", model.get("experts")) // layout.ep) != ep:
+            return 0
+    first = 1 if stacked else 0
+    axis = None
+    if module in FIRST_AXIS and words[-1] in ("weight", "bias"):
+        axis = first
+    elif module in SECOND_AXIS and words[-1] == "weight":
+        axis = first + 1
+    begin, end = 0, 0
+    if not shape or words[0] in EXTRAS:  # each rank has all of it
+        return size * (shape[0] if shape else 1)
+    if module in ("word_embeddings", "output_layer"):
+        begin, end = rows_of_vocabulary(fixture, layout, shape[0], tp, tps)
+    elif axis is not None:
+        shape[axis] = chunk(shape[axis], tps, tp)
+    shared = dps if (layout.zero > 0 and state) or layout.zero == 3 else layout.fsdp
+    dp %= shared
+    if module in ("word_embeddings", "output_layer"):
+        length = -(-(end - begin) // shared)
+        begin, end = begin + dp * length, min(end, begin + (dp + 1) * length)
+        shape[0] = max(0, min(shape[0], end) - begin)
+    elif shared > 1:
+        halves = 2 if module == "linear_fc1" and axis is not None and model.get("swiglu") else 1  # gate and up are split each for itself
+        shape[first] = halves * chunk(shape[first] // halves, shared, dp)
+    for length in shape:
+        size *= length
+    return size
+
+
+def counted(fixture, text):
+    layout = Layout(text)
+    layers = fixture["model"].get("num_hidden_layers", fixture["model"].get("layers"))
+    tied = fixture["model"].get("tied") and layout.pp > 1
+    ranks = [0] * (layout.stage_size * layout.pp)
+    for words, state, shape, size, layer in tensors_of(fixture):
+        is_first = words[0] in EXTRAS or any("embed" in word for word in words)
+        stage = 0 if is_first else layout.pp - 1
+        if layer is not None:
+            stage = layer // (layers // layout.pp)
+        stages = {stage, layout.pp - 1} if is_first and tied else {stage}
+        for rank in range(len(ranks)):
+            if rank // layout.stage_size in stages:
+                ranks[rank] += bytes_of(fixture, layout, words, state, shape, size, rank)
+    return ranks
+
+
+def differs(tpx, folder, layout):
+    """What is wrong; empty: nothing; None: tpx refuses the layout."""
+    run = subprocess.run([tpx, "plan", folder / "ckpt", "--to", layout, "--json", "-q"], capture_output=True, text=True)
+    if run.returncode == 2:
+        return None
+    if run.returncode != 0:
+        return run.stderr
+    found, expected = json.loads(run.stdout)["new_bytes"], counted(json.loads((folder / "fixture.json").read_text()), layout)
+    return "" if found == expected else f"{sum(found)} bytes {found[:6]} instead of {sum(expected)} {expected[:6]}"
+
+
+def main(tpx, fixtures):
+    jobs = [(Path(fixtures) / name, layout) for name in FIXTURES for layout in LAYOUTS]
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda job: differs(tpx, *job), jobs))
+    for (folder, layout), result in zip(jobs, results):
+        if result:
+            print(f"{folder.name} --to {layout}: {result}")
+    plans = sum(result is not None for result in results)
+    wrong = sum(bool(result) for result in results)
+    print(f"{plans} plans counted, {wrong} differ")
+    sys.exit(wrong > 0 or plans < 150)
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/claims.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace tpx;
+
+TEST_CASE("all ranks deal the same parts, which together are the job, whoever asks when") {
+    std::mt19937_64 random{3};
+    for (int round = 0; round < 500; ++round) {
+        const std::uint64_t total = random() % 5000, least = 1 + random() % 700;
+        const auto ranks = 1 + random() % 6;
+        std::vector<Claims> claims;
+        for (std::size_t rank = 0; rank < ranks; ++rank) claims.emplace_back(total, int(ranks), int(rank), least);
+        std::vector<std::uint64_t> asked(ranks);
+        ByteRanges dealt;
+        while (dealt.count() < total) {
+            for (std::uint64_t more = 1 + random() % ranks; more > 0; --more) ++asked[random() % ranks];
+            for (Claims& one : claims) {
+                one.take_in(asked);
+                while (const auto part = one.next()) {
+                    CHECK(dealt.count_before(part->end) == dealt.count_before(part->begin));
+                    if (part->end < total) CHECK(part->end - part->begin >= least);
+                    dealt.add(*part);
+                }
+            }
+        }
+        CHECK(dealt.count() == total);
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+            ++asked[rank];
+            claims[rank].take_in(asked);
+            CHECK(claims[rank].next() == ByteRange{total, total});
+        }
+    }
+}
+
+TEST_CASE("a rank that asks for nothing delays the others by no more than its last part") {
+    constexpr std::uint64_t total = 1'000'000'000, least = 1'000'000;
+    Claims slow{total, 2, 0, least}, fast{total, 2, 1, least};
+    std::vector<std::uint64_t> asked{1, 1};
+    std::uint64_t done = 0;
+    for (;; ++asked[1]) {
+        fast.take_in(asked);
+        const ByteRange part = *fast.next();
+        if (part.begin == part.end) break;
+        done += part.end - part.begin;
+    }
+    slow.take_in(asked);
+    CHECK(done == total - slow.next()->end);
+    CHECK(done >= total / 2);
+}

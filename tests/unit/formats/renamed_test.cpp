@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/conversion.hpp"
+#include "formats/missing_parts.hpp"
+#include "lib/core/error.hpp"
+#include "tests/support/checkpoints.hpp"
+#include "tests/support/families.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+
+namespace fs = std::filesystem;
+using namespace tpx;
+using namespace tpx::formats;
+
+namespace {
+
+using Rename = std::function<std::string(const std::string&)>;
+using test::families;
+
+/// llama-small with other names of tensors; those without a name are left out.
+void write_renamed(const fs::path& folder, const Rename& rename) {
+    const fs::path original = "testdata/llama-small/hf";
+    const std::string file = read_file(original / "model.safetensors");
+    std::uint64_t length = 0;
+    std::memcpy(&length, file.data(), sizeof length);
+    std::string data;
+    nlohmann::json header;
+    const nlohmann::json original_header = nlohmann::json::parse(file.substr(sizeof length, length));
+    for (const auto& [name, entry] : original_header.items()) {
+        if (name == "__metadata__") continue;
+        const std::string renamed = rename(name);
+        if (renamed.empty()) continue;
+        const auto offsets = entry["data_offsets"].get<std::vector<std::uint64_t>>();
+        header[renamed] = entry;
+        header[renamed]["data_offsets"] = {data.size(), data.size() + offsets[1] - offsets[0]};
+        data += file.substr(sizeof length + length + offsets[0], offsets[1] - offsets[0]);
+    }
+    const std::string text = header.dump();
+    length = text.size();
+    std::string start(sizeof length, '\0');
+    std::memcpy(start.data(), &length, sizeof length);
+    test::write_text(folder / "model.safetensors", start + text + data);
+    test::write_text(folder / "config.json", read_file(original / "config.json"));
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+    if (const auto at = text.find(from); at != text.npos) text.replace(at, from.size(), to);
+    return text;
+}
+
+Target target_of(Format format, std::optional<DType> dtype = {}, const std::string& dialect = {}) {
+    Target target;
+    target.format = format;
+    target.dtype = dtype;
+    target.dialect = dialect;
+    return target;
+}
+
+/// The first name that the folder gets in `format`, or why it cannot.
+std::string converted(const fs::path& folder, Format format, std::optional<DType> dtype = {}) {
+    try {
+        Source source = open_source(folder, families(), {});
+        const Conversion done = convert(source, target_of(format, dtype));
+        return done.draft.tensors[0].name;
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+bool says(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
+
+}  // namespace
+
+TEST_CASE("names within the wrappers of torch.compile, FSDP and activation checkpointing are those of the model") {
+    const std::vector<Rename> wraps{
+        [](const std::string& name) { return replaced(name, ".mlp.", "._orig_mod.mlp."); },
+        [](const std::string& name) { return replaced(name, ".self_attn.", "._checkpoint_wrapped_module.self_attn."); },
+        [](const std::string& name) {
+            return "_fsdp_wrapped_module." + replaced(name, ".mlp.", "._fsdp_wrapped_module.mlp.");
+        }};
+    for (const Rename& wrap : wraps) {
+        const test::Scratch scratch;
+        write_renamed(scratch.path(), wrap);
+        CHECK(converted(scratch.path(), Format::safetensors) == "model.embed_tokens.weight");
+        CHECK(converted(scratch.path(), Format::torch_dist) == "embedding.word_embeddings.weight");
+    }
+}
+
+TEST_CASE("two weights whose names differ in a wrapper stay two") {
+    const test::Scratch scratch;
+    write_renamed(scratch.path(), [](const std::string& name) {
+        return name == "lm_head.weight" ? "model._orig_mod.norm.weight" : name;
+    });
+    CHECK(says(converted(scratch.path(), Format::torch_dist), "_orig_mod"));
+}
+
+TEST_CASE("a name that no known wrapper explains is no model of transformers") {
+    const test::Scratch scratch;
+    write_renamed(scratch.path(), [](const std::string& name) { return "a.b.c.d.e." + name; });
+    Source source = open_source(scratch.path(), families(), {});
+    source.checkpoint.format = Format::dcp;  // whose names need not be those of transformers
+    CHECK_THROWS_WITH_AS(convert(source, target_of(Format::safetensors)),
+                         doctest::Contains("--dialect keep leaves the names as they are"), Error);
+}
+
+TEST_CASE("adapters and quantized weights are refused with what to do about them") {
+    const auto with = [](std::string_view word, Format format, std::optional<DType> dtype = {}) {
+        const test::Scratch scratch;
+        write_renamed(scratch.path(), [&](const std::string& name) {
+            return replaced(name, "model.norm.weight", "model.layers.0.mlp.up_proj." + std::string{word});
+        });
+        return converted(scratch.path(), format, dtype);
+    };
+    CHECK(says(with("lora_A.weight", Format::torch_dist), "merge the adapter into the model first"));
+    for (const char* word : {"qweight", "SCB", "weight.absmax", "weight_scale_inv", "weight.quant_state.nf4"}) {
+        CAPTURE(word);
+        CHECK(says(with(word, Format::torch_dist), "dequantize the model first"));
+        CHECK(says(with(word, Format::safetensors, DType::f16), "rounding the scales of quantized weights"));
+    }
+}
+
+TEST_CASE("weights in fp8 or as integers without scales are copied, but not converted") {
+    const auto with = [](DType dtype, const Target& target) -> std::string {
+        Source source = open_source("testdata/llama-small/hf", families(), {});
+        for (Tensor& tensor : source.checkpoint.catalogue.tensors)
+            if (says(tensor.name, "proj")) tensor.dtype = dtype;
+        try {
+            return convert(source, target).draft.tensors[0].name;
+        } catch (const Error& error) {
+            return error.what();
+        }
+    };
+    for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2, DType::i8, DType::u8, DType::i16}) {
+        CAPTURE(name(dtype));
+        const std::string cause = fmt::format("quantized weights ({}) cannot be converted to ", name(dtype));
+        for (const Format format : {Format::torch_dist, Format::megatron, Format::dcp})
+            CHECK(says(with(dtype, target_of(format)), cause));
+        CHECK(says(with(dtype, target_of(Format::safetensors, DType::f32)), cause + "f32, because their scales"));
+        CHECK(says(with(dtype, target_of(Format::torch_dist)), "'model.layers.0.mlp.down_proj.weight' and 27 other"));
+        CHECK(with(dtype, target_of(Format::safetensors)) == "lm_head.weight");
+        CHECK(with(dtype, target_of(Format::dcp, {}, "keep")) == "lm_head.weight");
+    }
+}
+
+TEST_CASE("a model of which transformers would invent a part is not written") {
+    const test::Scratch scratch;
+    write_renamed(scratch.path(),
+                  [](const std::string& name) { return says(name, "layers.1.mlp.gate") ? std::string{} : name; });
+    CHECK(says(converted(scratch.path(), Format::safetensors), "the model is incomplete: layer 1: no tensor 'gate'"));
+    Source source = open_source(scratch.path(), families(), {});
+    CHECK_NOTHROW(convert(source, target_of(Format::safetensors, {}, "keep")));
+}
