@@ -85,7 +85,7 @@ private:
     std::vector<Seat> seats_;
     std::optional<LayoutCosts> costs_;
     std::vector<Row> rows_;
-    std::optional<Error> refusal_;  // of the last layout that cannot be
+    std::optional<Error> refusal_;  // of the last invalid layout
     ComparedLayouts result_;
 };
 

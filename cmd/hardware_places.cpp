@@ -30,13 +30,12 @@ std::string plain_host_name(std::string name) {
 }
 
 Places gather_places(const mpi::Comm& comm, const RankPlace& mine) {
-    std::string all;
     std::string group = mine.switch_group;
     std::ranges::replace_if(
         group, [](char c) { return c == '\t' || c == '\n'; }, ' ');
     const std::string line = fmt::format("{}\t{}\t{}\t{}\n", mine.host, group, mine.socket, mine.gpu);
-    for (const std::string& each : mpi::gather(comm, line)) all += each;
-    mpi::broadcast(comm, all);
+    std::string all;
+    for (const std::string& each : mpi::all_gather(comm, line)) all += each;
     Places places;
     std::istringstream lines{all};
     for (std::string text; std::getline(lines, text);) {

@@ -77,7 +77,7 @@ std::vector<std::uint64_t> bytes_by_rank(std::span<const Tensor> tensors, std::s
     return bytes;
 }
 
-// Errors in options, such as a layout that cannot be, are not the file's.
+// Errors in options, such as an invalid layout, are not the file's.
 formats::Conversion converted(CheckpointChange& change, const std::filesystem::path& path) {
     try {
         return reading(path, [&] { return convert(change.opened.source, change.target); });

@@ -22,7 +22,7 @@ struct SequenceReport {
 /// Bytes that all hosts receive in `report`, from each other or from storage.
 std::uint64_t between_hosts(const PlanReport& report);
 
-/// Plans the changes from --from over each --via to --to. Throws Error (usage) for a request that cannot be, Error (no)
+/// Plans the changes from --from over each --via to --to. Throws Error (usage) for an invalid request, Error (no)
 /// when a step has no plan.
 SequenceReport make_sequence(const PlanOptions& options);
 

@@ -52,7 +52,7 @@ struct PlanReport {
     std::vector<std::string> notes;  ///< what a user should know; those of a checkpoint's conversion aside
 };
 
-/// Plans what `options` ask. Throws Error (usage) for a request that cannot be, Error (no) when no plan can exist.
+/// Plans what `options` ask. Throws Error (usage) for an invalid request, Error (no) when no plan can exist.
 PlanReport make_plan_report(const PlanOptions& options);
 
 /// The same for a checkpoint, or for the union of node-local stores. With `opened`, which is the checkpoint that

@@ -7,8 +7,9 @@
 #include "lib/exec/agreement.hpp"
 #include "lib/exec/session.hpp"
 
-#include <sstream>
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace tpx::cli {
 namespace {
@@ -20,14 +21,8 @@ std::string& command() {
 
 // Whether fewer than `most` ranks on this host have a lower number than this one. Collective.
 bool is_among_first(const mpi::Comm& comm, int most) {
-    std::string names;
-    for (const std::string& name : mpi::gather(comm, host_name())) names += name + '\n';
-    mpi::broadcast(comm, names);
-    std::istringstream lines{names};
-    int before = 0;
-    std::string name;
-    for (int rank = 0; rank < comm.rank() && std::getline(lines, name); ++rank) before += name == host_name();
-    return before < most;
+    const std::vector<std::string> hosts = mpi::all_gather(comm, host_name());
+    return std::count(hosts.begin(), hosts.begin() + comm.rank(), host_name()) < most;
 }
 
 }  // namespace
@@ -46,9 +41,12 @@ void in_ranks(const std::function<Exit(const mpi::Comm&)>& body) {
 }
 
 Patience::Patience(const mpi::Comm& comm, const std::string& option) : comm_{comm} {
-    int seconds = 0;
-    mpi::all_or_none(comm, [&] { seconds = positive(option, "--patience", 60); });
-    guard_.emplace(comm, std::chrono::seconds{seconds}, [this](const std::string& what) { end_job(what); });
+    mpi::all_or_none(comm, [&] { limit_ = std::chrono::seconds{positive(option, "--patience", 60)}; });
+    guard_.emplace(comm, limit_, [this](const std::string& what) { end_job(what); });
+}
+
+Patience::~Patience() {
+    mpi::limit_end(limit_, fmt::format("a rank has not ended for {} s (--patience){}", limit_.count(), text_), exit_);
 }
 
 void Patience::end_job(const std::string& what) const {

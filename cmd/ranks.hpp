@@ -6,6 +6,7 @@
 #include "lib/exec/options.hpp"
 #include "lib/exec/stall_guard.hpp"
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -31,6 +32,11 @@ public:
     /// Throws Error (usage) on all ranks when `option` is no number of seconds.
     Patience(const mpi::Comm& comm, const std::string& option);
 
+    /// From then on only the end of with_ranks() is limited, see mpi::limit_end.
+    ~Patience();
+    Patience(const Patience&) = delete;
+    Patience& operator=(const Patience&) = delete;
+
     /// Ends the message with `text`, such as "; out.partial is kept", and the job with `exit`.
     void set_end(std::string text, Exit exit = Exit::failure) {
         text_ = std::move(text);
@@ -41,6 +47,7 @@ private:
     [[noreturn]] void end_job(const std::string& what) const;
 
     const mpi::Comm& comm_;
+    std::chrono::seconds limit_{0};
     std::string text_;
     Exit exit_ = Exit::failure;
     std::optional<StallGuard> guard_;

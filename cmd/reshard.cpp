@@ -188,10 +188,9 @@ ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, Read
 
 /// Writes the output beside its final place, all of it, and checks that what it was made of is what it was.
 void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job, const ReadRecord& record,
-          const PartialDirectory& partial, const StopSignals& signals, Patience& patience, Trace& trace, Output& out,
-          ReshardDone& done) {
+          ExecOptions exec, const PartialDirectory& partial, const StopSignals& signals, Patience& patience,
+          Trace& trace, Output& out, ReshardDone& done) {
     const std::filesystem::path& directory = partial.path();
-    ExecOptions exec = limits_of(comm, options, job);
     exec.cancelled = &signals.signal();
     exec.trace = options.trace.empty() ? nullptr : &trace;
     exec.journal = JournalPlace{directory, job.request, partial.attempt()};
@@ -220,6 +219,7 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
     ReshardOptions options = given;
     mpi::all_or_none(comm, [&] { options.checkpoint = path_without_links(given.checkpoint); });
     ReshardJob job = agreed_job(comm, options, record, trace);
+    const ExecOptions limits = limits_of(comm, options, job);
     mpi::all_or_none(comm, [&] {
         if (!options.hardware.empty()) job.rates = formats::read_hosts(options.hardware);
     });
@@ -236,14 +236,14 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
         return Exit::success;
     }
     const StopSignals signals;
-    if (options.verify) check_archives(comm, options, limits_of(comm, options, job));
+    if (options.verify) check_archives(comm, options, limits);
     limit_modes(comm, options, job, record);
     PartialDirectory partial = make_partial(comm, options, job, replaceable);
     for (const std::string& note : partial.notes()) out.note("{}", note);
     ReshardDone done{.said = partial.notes()};
     Published published;
     try {
-        fill(comm, options, job, record, partial, signals, patience, trace, out, done);
+        fill(comm, options, job, record, limits, partial, signals, patience, trace, out, done);
         if (!job.rates.empty())
             done.least = storage_bound(comm, job.rates, done.report.bytes_read, done.report.bytes_written);
         const Phase phase{trace, "commit"};

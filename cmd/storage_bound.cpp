@@ -4,18 +4,15 @@
 #include "lib/core/host_name.hpp"
 
 #include <set>
-#include <sstream>
+#include <string>
+#include <vector>
 
 namespace tpx::cli {
 
 Prediction storage_bound(const mpi::Comm& comm, const std::vector<Host>& known, std::uint64_t read,
                          std::uint64_t written) {
-    std::string all;
-    for (const std::string& name : mpi::gather(comm, host_name())) all += name + "\n";
-    mpi::broadcast(comm, all);
-    std::istringstream lines{all};
-    std::set<std::string> names;
-    for (std::string name; std::getline(lines, name);) names.insert(name);
+    const std::vector<std::string> all = mpi::all_gather(comm, host_name());
+    const std::set<std::string> names{all.begin(), all.end()};
     std::vector<Host> hosts;
     for (const std::string& name : names) hosts.emplace_back().name = name;
     fill_rates(hosts, known);

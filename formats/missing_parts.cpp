@@ -93,7 +93,7 @@ private:
         if (tensor.ep != 0) check_experts(name, found->second);
     }
 
-    /// Which tensors a model has may be left open by its rules; one that has a master has a weight.
+    /// The rules may not say which tensors a model has; a tensor that has a master has a weight, too.
     void check_masters() {
         if (is_deepspeed(source_.checkpoint.format)) return;  // see lost_weights()
         const auto& tensors = source_.checkpoint.catalogue.tensors;

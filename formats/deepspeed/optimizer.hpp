@@ -14,7 +14,7 @@ namespace tpx::formats::deepspeed {
 /// maps are not what the parameters' shapes make them.
 void add_optimizer(Grid& grid, Builder& builder);
 
-/// Stands in the names of experts' parameters, before the expert's number.
+/// Part of the names of experts' parameters, before the number of the expert.
 constexpr std::string_view expert_marker = ".deepspeed_experts.";
 
 /// `name` of a parameter of expert rank `expert_rank` with the number that its expert has among all, of which each rank

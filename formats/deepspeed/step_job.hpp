@@ -13,7 +13,7 @@ namespace tpx::formats::deepspeed {
 
 /// A new step of DeepSpeed's at work: what the old one is, and what the ranks of the new one shall have of it.
 struct StepJob {
-    /// Throws Error (exit 2) for a layout that cannot be made.
+    /// Throws Error (exit 2) for an invalid layout.
     StepJob(const Content& content, const DeepSpeedStep& source);
 
     bool universal = false;  ///< the old one is

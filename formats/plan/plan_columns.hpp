@@ -82,7 +82,7 @@ void for_each_host_column(Tables& tables, Visit&& visit) {
     visit("sending/disks", tables.sending_disks);
 }
 
-/// The same for the columns that tell which iteration each source holds; older files lack them.
+/// The same for the columns of the iteration of each source; older files lack them.
 template <class Tables, class Visit>
 void for_each_source_column(Tables& tables, Visit&& visit) {
     visit("sources/host", tables.sources.host);

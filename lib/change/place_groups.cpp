@@ -53,7 +53,7 @@ std::vector<GroupSearch::Place> GroupSearch::places_of(const GroupColumns& colum
         --left[columns[group]];
     }
     for (std::uint32_t column = 0; column < left.size(); ++column) {
-        if (left[column] > 0) places.push_back({column, no_group});  // one stands for all free ones
+        if (left[column] > 0) places.push_back({column, no_group});  // represents all free ones
     }
     return places;
 }

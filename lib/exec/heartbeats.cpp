@@ -4,10 +4,8 @@
 #include "lib/core/host_name.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 
 namespace tpx {
 namespace {
@@ -23,9 +21,7 @@ Heartbeats::Heartbeats(const mpi::Comm& comm, std::chrono::seconds patience)
       interval_{std::min<Clock::duration>(std::chrono::seconds{1}, Clock::duration{patience} / 8)},
       sent_{Clock::now()} {
     if (comm.size() == 1 || patience.count() == 0) return;
-    std::string all = fmt::format("{}", fmt::join(mpi::gather(comm, host_name()), "\n"));
-    mpi::broadcast(comm, all);
-    for (std::istringstream lines{all}; std::getline(lines, all);) hosts_.push_back(all);
+    hosts_ = mpi::all_gather(comm, host_name());
     const int first = comm.rank() == 0 ? 1 : 0, last = comm.rank() == 0 ? comm.size() : 1;
     for (int rank = first; rank < last; ++rank) peers_.push_back({rank, Clock::now()});
 }

@@ -135,6 +135,13 @@ std::vector<std::string> gather(const Comm& comm, const std::string& bytes) {
     return all;
 }
 
+std::vector<std::string> all_gather(const Comm& comm, const std::string& bytes) {
+    std::vector<std::string> all(static_cast<std::size_t>(comm.size()));
+    all[static_cast<std::size_t>(comm.rank())] = bytes;
+    for (int rank = 0; rank < comm.size(); ++rank) broadcast(comm, all[static_cast<std::size_t>(rank)], rank);
+    return all;
+}
+
 void agree(const Comm& comm, const Error* mine) {
     if (comm.size() == 1) {
         if (mine != nullptr) throw AgreedError{*mine};

@@ -64,6 +64,9 @@ void broadcast(const Comm& comm, std::string& bytes, int root = 0);
 /// The bytes of all ranks, in their order, on rank 0; nothing on the others.
 std::vector<std::string> gather(const Comm& comm, const std::string& bytes);
 
+/// The bytes of all ranks, in their order, on every rank.
+std::vector<std::string> all_gather(const Comm& comm, const std::string& bytes);
+
 /// An error that every rank holds, so that the job can end in an orderly way and report it once.
 class AgreedError : public Error {
 public:

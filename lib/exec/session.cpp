@@ -5,7 +5,12 @@
 
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <utility>
 
 namespace tpx::mpi {
 namespace {
@@ -21,6 +26,33 @@ void refuse_strangers() {
     const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
     if (tasks != nullptr && std::atoi(tasks) > 1)
         throw failure("srun started {} tasks without MPI: use srun --mpi=pmix, or mpirun", tasks);
+}
+
+struct EndLimit {
+    std::chrono::seconds time{0};
+    std::string message;
+    Exit exit = Exit::failure;
+};
+
+EndLimit& end_limit() {
+    static EndLimit limit;
+    return limit;
+}
+
+// Waits for all ranks: what was reported must be out before mpiexec sees a failed one.
+void finish(const std::function<void(std::string_view)>& report) {
+    const EndLimit& limit = end_limit();
+    std::mutex mutex;
+    std::condition_variable_any ended;
+    const std::jthread watchdog{[&](const std::stop_token& stop) {
+        std::unique_lock lock{mutex};
+        if (limit.time.count() == 0 || ended.wait_for(lock, stop, limit.time, [&] { return stop.stop_requested(); }))
+            return;
+        report(limit.message);
+        ::_exit(static_cast<int>(limit.exit));  // MPI is in use by the main thread
+    }};
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
 }
 
 Exit alone(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report) {
@@ -65,10 +97,12 @@ Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::functio
         report(fmt::format("rank {}: {}", rank, unexpected(error).what()));
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(Exit::failure));
     }
-    // What was reported must be out before mpiexec sees a failed rank.
-    MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Finalize();
+    finish(report);
     return exit;
+}
+
+void limit_end(std::chrono::seconds limit, std::string message, Exit exit) {
+    end_limit() = {limit, std::move(message), exit};
 }
 
 void end_job(Exit exit) {

@@ -4,7 +4,9 @@
 #include "lib/core/error.hpp"
 #include "lib/exec/mpi.hpp"
 
+#include <chrono>
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace tpx::mpi {
@@ -16,6 +18,10 @@ bool started_as_rank();
 /// MPI is not initialised. Says through `report` how it failed: an error that all ranks agreed on is reported once, by
 /// rank 0; an error of this rank alone ends the whole job, because the others may be waiting for it.
 Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report);
+
+/// Has with_ranks() wait at most `limit` until all ranks have finished. After that it reports `message` and ends this
+/// process, and so the job, with `exit`. Without a limit it waits for ever.
+void limit_end(std::chrono::seconds limit, std::string message, Exit exit);
 
 /// Ends this process at once with `exit`, and with it all ranks of the job, wherever their threads are.
 [[noreturn]] void end_job(Exit exit);

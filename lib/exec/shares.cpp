@@ -69,8 +69,8 @@ void give_tiles(const Tiler& tiler, const Share& share, std::uint64_t batch, Til
 void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, const ByteRanges& done,
           std::uint64_t batch, TileWork work) {
     TileShares shares = shares_of(comm, options, tiler.bytes(), batch, std::move(work));
-    give_tiles(tiler, ClaimedShare{done, [&] { return options.takes_part ? shares.claim() : ByteRange{}; }}, batch,
-               shares);
+    if (!options.takes_part) return shares.finish();
+    give_tiles(tiler, ClaimedShare{done, [&] { return shares.claim(); }}, batch, shares);
 }
 
 void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, const Share& share, TileWork work) {

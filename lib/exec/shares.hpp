@@ -53,7 +53,7 @@ template <class Job>
 class Shares {
 public:
     /// `work(thread, job)` does a job; `done()` says how many of `total` bytes this rank has done; claim() returns
-    /// parts of at least `least_part` bytes; `doing` is Watch's.
+    /// parts of at least `least_part` bytes.
     Shares(const mpi::Comm& comm, const ExecOptions& options, std::uint64_t total, std::uint64_t least_part,
            std::function<void(int, Job&)> work, std::function<std::uint64_t()> done)
         : done_{std::move(done)},

