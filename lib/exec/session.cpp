@@ -46,8 +46,10 @@ void finish(const std::function<void(std::string_view)>& report) {
     std::condition_variable_any ended;
     const std::jthread watchdog{[&](const std::stop_token& stop) {
         std::unique_lock lock{mutex};
-        if (limit.time.count() == 0 || ended.wait_for(lock, stop, limit.time, [&] { return stop.stop_requested(); }))
-            return;
+        // In steps, so that the time in which this process is stopped does not count.
+        constexpr std::chrono::milliseconds step{100};
+        for (auto waited = step; limit.time.count() == 0 || waited <= limit.time; waited += step)
+            if (ended.wait_for(lock, stop, step, [&] { return stop.stop_requested(); })) return;
         report(limit.message);
         ::_exit(static_cast<int>(limit.exit));  // MPI is in use by the main thread
     }};

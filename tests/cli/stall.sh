@@ -74,7 +74,7 @@ for delay in 0 0.02 0.1 0.2; do
         [ $code -eq 4 ] || fail "exit status $code instead of 4"
         grep -q "^tpx: .*has not [ae].* (--patience); if $scratch/out exists, it is complete" "$scratch/err" ||
             fail "no message that the output is complete"
-    elif [ -e "$scratch/out" ]; then  # no rank was left to notice it
+    elif [ -e "$scratch/out" ]; then  # the others have ended, and mpirun waits
         kill -CONT "$rank"
         wait $job || fail "the job fails after its end"
     else
