@@ -31,7 +31,7 @@ mkdir "$scratch/hf"
 
 # ends PID: whether the job ends within its patience and some seconds.
 ends() {
-    for wait in $(seq $((10 * (patience + 8)))); do
+    for _ in $(seq $((10 * (patience + 8)))); do
         kill -0 "$1" 2>/dev/null || return 0
         sleep 0.1
     done
@@ -49,7 +49,7 @@ ended_by() {
 
 # begun: prints the rank that opened the checkpoint last, as soon as one has.
 begun() {
-    for wait in $(seq 500); do
+    for _ in $(seq 500); do
         for rank in $(pgrep -f "^$tpx reshard $scratch" | sort -rn); do
             case $(ls -l "/proc/$rank/fd" 2>/dev/null) in
             *model.safetensors* | *out.partial*) echo "$rank"; return ;;
@@ -93,10 +93,8 @@ frozen=$scratch/disk
 fsfreeze --freeze "$frozen"
 "$tpx" reshard "$scratch/hf" "$scratch/disk/out" --to fsdp=4 --format dcp --patience $patience >"$scratch/said" 2>"$scratch/err" &
 job=$!
-for wait in $(seq $((10 * (patience + 5)))); do
-    ! grep -q . "$scratch/err" || break
-    sleep 0.1
-done
+until=$(($(date +%s) + patience + 5))
+until grep -q . "$scratch/err" || [ "$(date +%s)" -gt $until ]; do sleep 0.1; done
 fsfreeze --unfreeze "$frozen"
 frozen=
 ended_by "no progress for $patience s: [a-z]* $scratch/disk" $job

@@ -6,8 +6,8 @@
  *   TPX_FAULT_FOLDER  the folder, absolute and without links
  *   TPX_FAULT_AT      which call fails: "CATEGORY NUMBER PATH", counted from 1 among those of the category on that
  *                     path, which is relative to the folder; nothing: none does
- *   TPX_FAULT_KIND    EIO, ENOSPC, EACCES, EINTR; short: reads and writes move half of the bytes; KILL: the process is
- *                     killed instead of making the call
+ *   TPX_FAULT_KIND    EIO, ENOSPC, EDQUOT, EACCES, EINTR; short: reads and writes move half of the bytes; KILL: the
+ *                     process is killed instead of making the call
  *   TPX_FAULT_ONWARD  if 1, all later calls of the same category fail as well
  *   TPX_FAULT_RANK    if set, only processes with this OMPI_COMM_WORLD_RANK count
  *   TPX_FAULT_TRACE   a file; ".RANK" is appended. Each call adds "CATEGORY PATH"; with TPX_FAULT_AT, only those that
@@ -55,6 +55,7 @@ static void open_trace(const char* rank) {
 
 static int error_named(const char* kind) {
     if (kind != NULL && strcmp(kind, "ENOSPC") == 0) return ENOSPC;
+    if (kind != NULL && strcmp(kind, "EDQUOT") == 0) return EDQUOT;
     if (kind != NULL && strcmp(kind, "EACCES") == 0) return EACCES;
     if (kind != NULL && strcmp(kind, "EINTR") == 0) return EINTR;
     return EIO;

@@ -16,7 +16,7 @@ the last before the process is killed. What must hold in each case:
   - where the process was killed, the output is as it was before or complete, and in the first case the next run
     continues and ends with the output of an undisturbed one.
 
-All cases are 167,117, of 14 to 35 ms of one core each, so more than an hour where nothing else runs:
+All cases are 175,557, of 14 to 35 ms of one core each, so more than an hour where nothing else runs:
 
     nice sh tests/faults/run.sh build/release/cmd/tpx build/release/tests/libfaults.so \
         build/release/tests/libfault_ranks.so testdata --workers 1
@@ -47,6 +47,7 @@ from place import Call, Place
 
 ERRORS = ["EIO", "ENOSPC", "EACCES", "EINTR", "short"]
 SHORT = {"read", "write"}  # categories that may move fewer bytes
+QUOTA = {"write", "mkdir", "truncate", "open"}  # categories that may exceed a quota
 ONWARD = {"write": "ENOSPC", "mkdir": "ENOSPC", "truncate": "ENOSPC", "read": "EIO", "open": "EACCES", "sync": "EIO",
           "rename": "EIO", "unlink": "EACCES", "close": "EIO"}
 MANY = 10  # calls of one kind on files of one name that --thin lets fail in every way
@@ -76,6 +77,8 @@ def cases_of(job, place, thin):
             kind = call.category, re.sub("[0-9]+", "N", os.path.basename(call.path))
             met[kind] += 1
             errors = [(error, False) for error in ERRORS if error != "short" or call.category in SHORT]
+            if call.category in QUOTA:
+                errors.append(("EDQUOT", False))
             if job.ranks == 1:  # without mpirun, the other ranks would wait for the killed one
                 errors.append(("KILL", False))
             if call.category in ONWARD:
@@ -195,7 +198,7 @@ def main():
     parser.add_argument("ranks", type=os.path.abspath)
     parser.add_argument("testdata")
     parser.add_argument("--job", action="append", default=[])
-    parser.add_argument("--error", choices=[*ERRORS, "KILL"])
+    parser.add_argument("--error", choices=[*ERRORS, "EDQUOT", "KILL"])
     parser.add_argument("--thin", action="store_true")
     parser.add_argument("--one-in", type=int)
     parser.add_argument("--offset", type=int)
