@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""reshard.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--ranks N] [--formats F,F] [--write]
+"""reshard.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--ranks N] [--formats F,F] [--cold] [--write]
 
-Times `mpirun tpx reshard` beside `cp -r` of the same checkpoint, each file of both synced, both warm and in turn, and prints the ratio: 1 is
-as fast as copying. Then the peak memory of a rank beside what --memory allows. --write puts both tables in RESULTS.md.
+Times `mpirun tpx reshard` in turn with `cp -r` of the same checkpoint, each file of both synced, and with two `dd
+oflag=direct` that write as many zeros together, and prints both ratios: 1 is as fast as the other. The source lies in
+the page cache, with --cold it does not. Then the peak memory of a rank beside what --memory allows. --write puts both
+tables in RESULTS.md; --cold puts its own there.
 """
 import argparse
 import statistics
@@ -12,12 +14,12 @@ import tempfile
 from pathlib import Path
 
 import llama
-from timing import machine, remove, run, side_by_side, size, spread
+from timing import cool, in_turn, machine, remove, run, size, spread, warm
 
 HERE = Path(__file__).resolve().parent
 CHANGES = {
     "torch_dist": [("tp=1", "tp=4"), ("tp=4", "tp=2"), ("tp=1", "pp=4")],
-    "dcp": [("tp=1", "tp=4"), ("tp=4", "tp=2"), ("tp=1", "fsdp=4")],
+    "dcp": [("tp=1", "tp=4"), ("tp=4", "tp=2"), ("tp=1", "fsdp=4"), ("fsdp=1", "fsdp=512"), ("fsdp=512", "fsdp=1")],
 }
 MEMORIES = ["64MiB", "256MiB", "1GiB"]
 
@@ -34,6 +36,13 @@ def peak(options, command_of, scratch):
     return max(int(line) for line in log.read_text().split()) / 1024
 
 
+def two_writers(out, total):
+    """Two processes that write `total` bytes together, past the page cache."""
+    blocks = -(-total // 2 // 2**24)
+    write = f'dd if=/dev/zero of="{out}/$k" bs=16M count={blocks} oflag=direct conv=fsync 2>/dev/null'
+    return ["sh", "-c", f'mkdir "{out}" && for k in 1 2; do {write} & done; wait']
+
+
 def times(options, kind, weights, scratch):
     """A row for each change of layout of this format, and the last source."""
     launch = ["mpirun", "-n", str(options.ranks), options.tpx]
@@ -44,12 +53,13 @@ def times(options, kind, weights, scratch):
             run(reshard(launch, weights, source, before, kind))
             have = before
         copy = ["sh", "-c", f'cp -r "{source}" "{out}" && find "{out}" -type f -exec sync {{}} +']
-        ours, theirs = side_by_side(
-            lambda to=after: run(reshard(launch, source, out, to, kind)), lambda: run(copy), source, out, options.repeats
-        )
-        ratio = statistics.median(theirs) / statistics.median(ours)
-        rate = size(source) / statistics.median(ours) / 1e9
-        yield f"| {kind} | {before} → {after} | {spread(theirs)} | {spread(ours)} | {rate:.2f} | **{ratio:.2f}** |"
+        commands = [reshard(launch, source, out, after, kind), copy, two_writers(out, size(source))]
+        functions = [lambda command=command: run(command) for command in commands]
+        ours, copied, written = in_turn(functions, source, out, options.repeats, cool if options.cold else warm)
+        taken = statistics.median(ours)
+        yield (f"| {kind} | {before} → {after} | {spread(copied)} | {spread(written)} | {spread(ours)} | "
+               f"{size(source) / taken / 1e9:.2f} | **{statistics.median(copied) / taken:.2f}** | "
+               f"**{statistics.median(written) / taken:.2f}** |")  # fmt: skip
     remove(source)
 
 
@@ -69,6 +79,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--formats", default="torch_dist,dcp")
+    parser.add_argument("--cold", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
 
@@ -81,9 +92,11 @@ def main():
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
         total = llama.write(scratch / "weights", options.layers)
-        say(f"`bench/reshard.py` on {machine(scratch)}: {total / 2**30:.2f} GiB, {options.ranks} ranks, warm, seconds as "
+        cache = "cold" if options.cold else "warm"
+        say(f"`bench/reshard.py` on {machine(scratch)}: {total / 2**30:.2f} GiB, {options.ranks} ranks, {cache}, seconds as "
             f"median (least–most) of {options.repeats}, mpirun's start included.\n")  # fmt: skip
-        say("| format | change | `cp -r` + sync | tpx reshard | GB/s | cp / tpx |\n|---|---|---|---|---|---|")
+        say("| format | change | `cp -r` + sync | two `dd` | tpx reshard | GB/s | cp / tpx | dd / tpx |")
+        say("|---|---|---|---|---|---|---|---|")
         for kind in options.formats.split(","):
             for row in times(options, kind, scratch / "weights", scratch):
                 say(row)
@@ -94,7 +107,7 @@ def main():
     if options.write:
         from results import put
 
-        put("reshard beside cp", "\n".join(lines))
+        put("reshard beside cp, cold" if options.cold else "reshard beside cp", "\n".join(lines))
 
 
 if __name__ == "__main__":

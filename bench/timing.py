@@ -47,20 +47,34 @@ def size(path):
     return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
 
 
-def side_by_side(ours, theirs, source, out, repeats):
-    """Calls two functions that read `source`, make `out` and give the seconds it took, in turn; the first turn of each is
-    not counted, because it takes memory from the kernel for the first time. Gives two lists of seconds."""
-    seconds = ([], [])
+def cool(path):
+    """Drops every file from the page cache."""
+    for file in Path(path).rglob("*"):
+        if file.is_file():
+            with open(file, "rb", buffering=0) as stream:
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def in_turn(functions, source, out, repeats, before=warm):
+    """Calls functions that read `source`, make `out` and give the seconds it took, in turn, each after before(source).
+    The first turn of each is not counted, because it takes memory from the kernel for the first time. Gives a list of
+    seconds for each function."""
+    seconds = [[] for _ in functions]
     for turn in range(repeats + 1):
-        for function, list_ in zip((ours, theirs), seconds):
+        for function, list_ in zip(functions, seconds):
             remove(out)
             os.sync()
-            warm(source)
+            before(source)
             taken = function()
             if turn:
                 list_.append(taken)
     remove(out)
     return seconds
+
+
+def side_by_side(ours, theirs, source, out, repeats):
+    """in_turn() of two functions, with a warm page cache."""
+    return in_turn([ours, theirs], source, out, repeats)
 
 
 def spread(list_):
