@@ -68,19 +68,26 @@ for delay in 0 0.02 0.1 0.2; do
     sleep $delay
     if ! kill -STOP "$rank" 2>/dev/null; then
         wait $job || fail "the job fails undisturbed"
-    elif ends $job && [ -e "$scratch/out" ]; then  # the rank had only to end
-        wait $job
-        code=$?
-        [ $code -eq 4 ] || fail "exit status $code instead of 4"
-        grep -q "^tpx: .*has not [ae].* (--patience); if $scratch/out exists, it is complete" "$scratch/err" ||
-            fail "no message that the output is complete"
-    elif [ -e "$scratch/out" ]; then  # the others have ended, and mpirun waits
-        kill -CONT "$rank"
-        wait $job || fail "the job fails after its end"
-    else
-        stopped=1
-        ended_by "rank [0-2] on host .* has not answered for $patience s" $job
+        continue
     fi
+    if ! ends $job; then
+        [ -e "$scratch/out" ] || fail "the job goes on after $delay s"
+        kill -CONT "$rank"  # the others have ended, and mpirun waits
+        wait $job || fail "the job fails after its end"
+        continue
+    fi
+    wait $job
+    code=$?
+    case $code in
+    0) [ -e "$scratch/out" ] || fail "exit status 0 without an output" ;;
+    1) [ ! -e "$scratch/out" ] || fail "an output with exit status 1" ;;
+    4) grep -q "(--patience); if $scratch/out exists, it is complete" "$scratch/err" || fail "nothing about the output" ;;
+    *) fail "exit status $code after $delay s" ;;
+    esac
+    [ $code -ne 0 ] || continue
+    stopped=1
+    grep -Eq "^tpx: .*(rank [0-2] on host .* has not answered|a rank has not ended) for $patience s" "$scratch/err" ||
+        fail "no message about the stopped rank"
 done
 [ -n "${stopped-}" ] || echo "stall: no rank could be stopped in time" >&2
 
