@@ -56,8 +56,8 @@ public:
         for (std::size_t k = 0; k < jobs.size(); ++k) judge(jobs[k], facts[k]);
         judge_steps(pairs.steps);
         if (alone_ > 0)
-            report_.notes.push_back(
-                fmt::format("{} masters stand alone: no weights are stored that they could be compared with", alone_));
+            report_.notes.push_back(fmt::format(
+                "{} master weights were not compared: the checkpoint contains no weights for them", alone_));
         if (near_ > 0)
             report_.notes.push_back(
                 fmt::format("{} of {} elements of masters round to a neighbour of their weight, all of them nearer to "

@@ -63,11 +63,11 @@ formats::Target target_of(const formats::PlanFile& plan) {
     const formats::ConversionSettings& settings = plan.checkpoint->settings;
     formats::Target target{.layout = parse_layout(plan.to), .dialect = settings.dialect};
     const std::optional<formats::Format> format = formats::format_by_name(settings.format);
-    if (!format) throw failure("it is to be written as '{}', which this tpx does not know", settings.format);
+    if (!format) throw failure("unknown format '{}'", settings.format);
     target.format = *format;
     if (!settings.dtype.empty()) {
         target.dtype = dtype_by_name(settings.dtype);
-        if (!target.dtype) throw failure("its dtype '{}' is none that this tpx knows", settings.dtype);
+        if (!target.dtype) throw failure("unknown dtype '{}'", settings.dtype);
     }
     target.config = settings.config;
     target.shard_size = settings.shard_size;

@@ -8,6 +8,7 @@
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
 #include "formats/missing_parts.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
 #include "lib/core/units.hpp"
@@ -134,7 +135,7 @@ void report(const VerifyOptions& options, const FileFindings& found, Output& out
     if (options.tensors) print_tensors(found.digested, out);
     for (const auto* lines : {&found.differences, &found.missing})
         for (const std::string& line : *lines) out.result("{}\n", printable(line));
-    out.result("{}  {}, {} tensors, {}: {}\n", found.digested.state, options.first, tensors,
+    out.result("{}  {}, {}, {}: {}\n", found.digested.state, options.first, counted(tensors, "tensor"),
                format_bytes(static_cast<double>(total_bytes(found.digested))),
                verdict == "no record" ? "readable and whole; no digests are kept beside it" : verdict);
 }

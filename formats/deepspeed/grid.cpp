@@ -96,7 +96,7 @@ void add_parameters(Grid& grid, int stage, bool frozen) {
         const auto other = grid.parameters.find(name);
         if (other != grid.parameters.end()) {
             if (other->second.stage == stage || !grid.info.pipeline_replicated(name))
-                throw failure("{}: tensor '{}': stage {} has it too, and nothing says that they are copies", file, name,
+                throw failure("{}: tensor '{}': stage {} contains it too, and it is not marked as tied", file, name,
                               other->second.stage);
             continue;
         }

@@ -18,7 +18,7 @@ Group read_group(Value shapes, std::set<std::string>& names) {
         const std::string name{key.as_string()};
         in_context([&] { return fmt::format("tensor '{}'", name); },
                    [&, &size = value] {
-                       if (name.empty() || !names.insert(name).second) throw failure("stands twice in param_shapes");
+                       if (name.empty() || !names.insert(name).second) throw failure("appears twice in param_shapes");
                        group.emplace_back(name, shape_of(size));
                    });
     }

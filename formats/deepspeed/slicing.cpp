@@ -204,7 +204,7 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
         result.cat_dim = dim;
     }
     if (any_match(vocabulary_, name)) {
-        if (!vocabulary_size_) throw failure("there is no original_vocab_size that tells its padding");
+        if (!vocabulary_size_) throw failure("its padding is unknown: original_vocab_size is missing");
         cut_rows(result, *vocabulary_size_);
         result.vocabulary = true;
     }
@@ -229,7 +229,8 @@ Widths UniversalInfo::cut_widths(const std::string& name, const Shape& whole, in
     if (subs == subs_.end()) return {even(size)};
     for (const std::string& text : subs->texts)
         if (ranks > 1 && widths_.contains(text))
-            throw Error{Exit::usage, "layout: it is cut unevenly (sub_param_shard_widths), for tp={} nobody knows how",
+            throw Error{Exit::usage,
+                        "layout: tp={} is impossible for a tensor that is split unevenly (sub_param_shard_widths)",
                         ranks};
     std::vector<Index> sizes = subs->sizes;
     if (sizes.empty() && subs->count > 0) sizes.assign(static_cast<std::size_t>(subs->count), size / subs->count);

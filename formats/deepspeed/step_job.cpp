@@ -29,7 +29,7 @@ int zero_of(const Grid& grid) {
 
 Layout checked(Layout layout, const Grid& grid, const std::vector<Origin>& origins) {
     if (layout.cp > 1 || layout.vpp > 1 || layout.fsdp > 1 || layout.etp > 0)
-        throw Error{Exit::usage, "layout: DeepSpeed's files know tp, pp, dp, ep and zero only"};
+        throw Error{Exit::usage, "layout: DeepSpeed supports only the keys tp, pp, dp, ep and zero"};
     if (layout.zero == 0) layout.zero = zero_of(grid);
     if (layout.zero > 3) throw Error{Exit::usage, "layout: zero={}: DeepSpeed has stages 1 to 3", layout.zero};
     const bool changes = layout.zero != zero_of(grid);
@@ -38,12 +38,12 @@ Layout checked(Layout layout, const Grid& grid, const std::vector<Origin>& origi
             throw Error{Exit::usage, "layout: BF16_Optimizer's state cannot become that of zero={}", layout.zero};
         for (const OriginGroup& group : origin.groups)
             if (changes && group.expert_ranks > 1 && layout.zero == 3)
-                throw Error{Exit::usage, "layout: zero=3 knows no experts of DeepSpeed's MoE layers"};
+                throw Error{Exit::usage, "layout: zero=3 does not support DeepSpeed's MoE layers"};
     }
-    if (layout.zero == 3 && layout.pp > 1) throw Error{Exit::usage, "layout: zero=3 knows no pipelines"};
+    if (layout.zero == 3 && layout.pp > 1) throw Error{Exit::usage, "layout: zero=3 does not support pipelines"};
     if (layout.zero > 1 && changes && (layout.pp > 1 || !grid.files.layers.empty()))
         throw Error{Exit::usage,
-                    "layout: zero={} cannot be made of a PipelineModule: DeepSpeed's pipelines know zero=1 only",
+                    "layout: zero={} is impossible with a PipelineModule: DeepSpeed's pipelines support only zero=1",
                     layout.zero};
     return layout;
 }

@@ -34,7 +34,7 @@ Named read_tensors(const fs::path& path, const torch::Archive& archive, Value di
                        in_context([&] { return fmt::format("tensor '{}'", name); },
                                   [&, &item = value] {
                                       if (!result.tensors.emplace(name, plain_tensor(archive, item)).second)
-                                          throw failure("stands twice");
+                                          throw failure("appears twice");
                                   });
                        result.order.push_back(name);
                    }
@@ -109,7 +109,7 @@ private:
         Slicing own;
         if (!known) {
             if (grid_.tp > 1)
-                throw failure("is not a parameter of param_shapes, so nothing says how {} tensor ranks have it",
+                throw failure("is not a parameter of param_shapes, so how {} tensor-parallel ranks split it is unknown",
                               grid_.tp);
             own = unsliced(slices[0].tensors.at(key).shape);
         }

@@ -73,7 +73,7 @@ private:
     void get(std::vector<T>& list) {
         std::size_t size = 0;
         get(size);
-        if (size > left_.size()) throw failure("HDF5's reader told less than it promised");
+        if (size > left_.size()) throw failure("HDF5 returned fewer bytes than it announced");
         list.resize(size);
         for (T& item : list) get(item);
     }
@@ -86,7 +86,7 @@ private:
         if (has) value = content;
     }
     std::string_view take(std::size_t size) {
-        if (size > left_.size()) throw failure("HDF5's reader told less than it promised");
+        if (size > left_.size()) throw failure("HDF5 returned fewer bytes than it announced");
         const std::string_view taken = left_.substr(0, size);
         left_.remove_prefix(size);
         return taken;

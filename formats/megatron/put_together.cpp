@@ -83,7 +83,7 @@ private:
         std::vector<int> counts(pp * vpp, -1);
         for (const RankDirectory& directory : files_.directories) {
             if (directory.layers.size() != vpp)
-                throw failure("{}: {} model chunks, where args tell {}", directory.path.string(),
+                throw failure("{}: found {} model chunks, but args specify {}", directory.path.string(),
                               directory.layers.size(), vpp);
             for (std::size_t chunk = 0; chunk < vpp; ++chunk) {
                 int& count = counts[chunk * pp + static_cast<std::size_t>(directory.pp)];
@@ -98,7 +98,7 @@ private:
             layers_ += count;
         }
         if (const auto told = integer(config_, "num_layers"); told && *told != layers_)
-            throw failure("the files have {} layers together, args tell {}", layers_, *told);
+            throw failure("the files contain {} layers in total, but args specify {}", layers_, *told);
         set_layout(counts);
     }
 
@@ -137,7 +137,8 @@ private:
     void place_expert(Placed& placed) {
         const Index all = integer(config_, "num_experts").value_or(0);
         const int ep = files_.layout.ep;
-        if (all <= 0 || all % ep != 0) throw failure("args tell {} experts for ep={}", all, ep);
+        if (all <= 0 || all % ep != 0)
+            throw failure("args specify {} experts, which cannot be split across ep={}", all, ep);
         const Index local = all / ep;
         if (placed.name.grouped_experts) return place_grouped(placed, local);
         if (placed.name.expert >= local) throw failure("expert {} of {}", placed.name.expert, local);

@@ -59,7 +59,7 @@ int degree(const Config& args, std::string_view key, int fallback) {
 }
 
 void check_extent(std::string_view axis, int shown, int told) {
-    if (shown != told) throw failure("directories of {} {} ranks, but args tell {}", shown, axis, told);
+    if (shown != told) throw failure("found directories of {} {} ranks, but args specify {}", shown, axis, told);
 }
 
 /// Where rank `rank` stands among those that hold experts: etp and ep in place of tp, cp and dp.

@@ -72,7 +72,7 @@ std::vector<int> stages_of_text(std::string_view text) {
         else if (c == 't')
             ++stages.back();
         else if (c != 'E' && c != 'L' && c != 'm')
-            throw failure("pipeline layout: '{}' is none of E, t, m, L and |", c);
+            throw failure("pipeline layout: unknown '{}'; use E, t, m, L and |", c);
     }
     return stages;
 }

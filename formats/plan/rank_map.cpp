@@ -128,7 +128,7 @@ void Map::add_line(std::string_view text) {
 std::vector<Seat> Map::seats() && {
     const auto missing = std::ranges::find(line_of_rank_, 0u);
     if (missing != line_of_rank_.end())
-        throw Error{Exit::usage, "{}: says nothing of rank {} of {}", file_, missing - line_of_rank_.begin(),
+        throw Error{Exit::usage, "{}: has no line for rank {} of {}", file_, missing - line_of_rank_.begin(),
                     seats_.size()};
     return std::move(seats_);
 }

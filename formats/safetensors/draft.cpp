@@ -188,7 +188,7 @@ private:
             entries.push_back(
                 {tensor(piece).name, dtype == DType::f4_x2 ? DType::f4 : dtype, stored(dtype, sizes(piece.box))});
             if (!piece_of.emplace(tensor(piece).name, index).second)
-                throw failure("tensor '{}': stands twice", tensor(piece).name);
+                throw failure("tensor '{}': appears twice", tensor(piece).name);
         }
         const std::uint64_t buffer = arrange(entries);
         const auto file = static_cast<std::uint32_t>(draft_.files.size());

@@ -70,14 +70,14 @@ private:
     }
 
     void begin_member(std::string& name) {
-        if (name == "__metadata__" && std::exchange(metadata_seen_, true)) throw failure("__metadata__ stands twice");
+        if (name == "__metadata__" && std::exchange(metadata_seen_, true)) throw failure("__metadata__ appears twice");
         key_ = std::move(name);
     }
 
     void begin_field(std::string_view name) {
         field_ = name == "dtype" ? dtype : name == "shape" ? shape : name == "data_offsets" ? offsets : no_field;
         if (field_ == no_field) return skip_value();
-        if (seen_ & field_) throw failure("{} stands twice", name);
+        if (seen_ & field_) throw failure("{} appears twice", name);
         seen_ |= field_;
     }
 
@@ -134,7 +134,7 @@ private:
 void check_names_differ(const std::vector<Entry>& entries) {
     std::unordered_set<std::string_view> names(entries.size() * 2);
     for (const Entry& entry : entries) {
-        if (!names.insert(entry.name).second) throw failure("tensor '{}': stands twice", entry.name);
+        if (!names.insert(entry.name).second) throw failure("tensor '{}': appears twice", entry.name);
     }
 }
 

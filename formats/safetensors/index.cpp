@@ -37,7 +37,7 @@ private:
 
     void member(std::string& name) override {
         if (at_ == At::top && name == "weight_map" && std::exchange(map_seen, true))
-            throw failure("weight_map stands twice");
+            throw failure("weight_map appears twice");
         const bool wanted = at_ == At::top        ? name == "weight_map" || name == "metadata"
                             : at_ == At::metadata ? name == "total_size"
                                                   : true;
@@ -89,7 +89,7 @@ private:
     void object_end() override {
         if (at_ == At::tensor) {
             if (!seen_) throw failure("tensor '{}': no saved_offsets", name_);
-            if (!offsets.emplace(name_, current_).second) throw failure("tensor '{}': stands twice", name_);
+            if (!offsets.emplace(name_, current_).second) throw failure("tensor '{}': appears twice", name_);
         }
         at_ = At::tensors;
     }
@@ -99,7 +99,7 @@ private:
         else if (name != "saved_offsets")
             skip_value();
         else if (std::exchange(seen_, true))
-            throw failure("tensor '{}': saved_offsets stands twice", name_);
+            throw failure("tensor '{}': saved_offsets appears twice", name_);
     }
     void array() override {
         if (at_ != At::tensor) return StrictSax::array();

@@ -21,7 +21,7 @@ struct WeightMap {
         std::uint32_t file = 0;  ///< index into files
     };
     std::vector<std::filesystem::path> files;  ///< sorted, each once
-    std::vector<Entry> entries;                ///< file after file; a name that stands twice does so here, too
+    std::vector<Entry> entries;                ///< file after file; a name that appears twice does so here, too
     std::optional<std::uint64_t> total_size;   ///< what the index says it is
 };
 

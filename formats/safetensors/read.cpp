@@ -122,7 +122,7 @@ private:
         const Tensor& tensor = catalogue_.tensors[index];
         const std::string other = catalogue_.files[first_file_[index]].path.string();
         if (!files_[file].offsets || !files_[first_file_[index]].offsets)
-            throw failure("stands in {} too, and nothing says which part is where", other);
+            throw failure("is also in {}, and neither file records which part it contains", other);
         if (entry.dtype != tensor.dtype || entry.shape.size() != tensor.shape.size())
             throw failure("is {} {} here and {} with {} dimensions in {}", name(entry.dtype), to_string(entry.shape),
                           name(tensor.dtype), tensor.shape.size(), other);
@@ -174,7 +174,7 @@ private:
                 tensor = found->second;
             }
             if (std::exchange(listed[tensor], file) != unlisted)
-                throw failure("tensor '{}': stands twice in weight_map", name);
+                throw failure("tensor '{}': appears twice in weight_map", name);
             ++tensor;
         }
         return listed;

@@ -47,7 +47,7 @@ void add_file(Checkpoint& checkpoint, const fs::path& path, std::set<std::string
 void check_index(const Catalogue& catalogue, const safetensors::WeightMap& map) {
     std::unordered_map<std::string_view, std::uint32_t> files;
     for (const auto& [name, file] : map.entries)
-        if (!files.emplace(name, file).second) throw failure("tensor '{}': stands twice in weight_map", name);
+        if (!files.emplace(name, file).second) throw failure("tensor '{}': appears twice in weight_map", name);
     for (const Piece& piece : catalogue.pieces) {
         const std::string& name = catalogue.tensors[piece.tensor].name;
         const auto told = files.find(name);

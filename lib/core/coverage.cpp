@@ -123,7 +123,7 @@ private:
         return failure("boxes overlap at element {}", to_string(point));
     }
 
-    /// A box that begins at `point`, which nothing holds, and ends before every piece and every known hole.
+    /// A box that begins at `point`, which no file contains, and ends before every piece and every known hole.
     Box hole_at(const Shape& point, const std::vector<Box>& known) const {
         Box hole = whole(tensor_.shape);
         for (int axis = 0; axis < hole.size(); ++axis) hole[axis].begin = point[axis];
@@ -174,8 +174,9 @@ void check_whole(const Catalogue& catalogue) {
     const std::vector<Hole> holes = find_holes(catalogue);
     if (holes.empty()) return;
     const Hole& first = holes.front();
-    throw failure("tensor '{}': nothing holds {}{}", catalogue.tensors[first.tensor].name, to_string(first.box),
-                  holes.size() > 1 ? fmt::format(" (and {} more boxes)", holes.size() - 1) : "");
+    throw failure(
+        "tensor '{}': no file contains {}{}", catalogue.tensors[first.tensor].name, to_string(first.box),
+        holes.size() > 1 ? fmt::format(" (and {} more box{})", holes.size() - 1, holes.size() == 2 ? "" : "es") : "");
 }
 
 }  // namespace tpx

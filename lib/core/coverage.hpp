@@ -22,7 +22,7 @@ struct Hole {
 /// them, everything that needs all the values calls check_whole().
 std::vector<Hole> find_holes(const Catalogue& catalogue);
 
-/// Throws Error "tensor 'NAME': nothing holds [box]" for the first hole.
+/// Throws Error "tensor 'NAME': no file contains [box]" for the first hole.
 void check_whole(const Catalogue& catalogue);
 
 }  // namespace tpx

@@ -5,32 +5,61 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
+#include <span>
+#include <vector>
 
 namespace tpx {
 namespace {
 
-/// The boxes of each tensor, sorted and without replicas.
-std::vector<std::vector<Box>> stored_boxes(const Catalogue& catalogue) {
-    std::vector<std::vector<Box>> boxes(catalogue.tensors.size());
-    std::vector<std::size_t> counts(boxes.size());
-    for (const Piece& piece : catalogue.pieces) ++counts[piece.tensor];
-    for (std::size_t t = 0; t < boxes.size(); ++t) boxes[t].reserve(counts[t]);
-    for (const Piece& piece : catalogue.pieces) boxes[piece.tensor].push_back(piece.box);
-    for (auto& list : boxes) {
-        if (!std::ranges::is_sorted(list)) std::ranges::sort(list);
-        list.erase(std::unique(list.begin(), list.end()), list.end());
-        if (list.size() > 1) std::erase_if(list, [](const Box& box) { return empty(box); });
+/// The boxes of each tensor, sorted and without replicas. They are pointers into the catalogue's pieces: a checkpoint
+/// may list millions of tensors, and copies of their boxes would double the memory of the pieces.
+class StoredBoxes {
+public:
+    explicit StoredBoxes(const Catalogue& catalogue) : ends_(catalogue.tensors.size()) {
+        pieces_.reserve(catalogue.pieces.size());
+        for (const Piece& piece : catalogue.pieces) pieces_.push_back(&piece);
+        if (!std::ranges::is_sorted(pieces_, {}, &Piece::tensor)) std::ranges::sort(pieces_, {}, &Piece::tensor);
+        auto kept = pieces_.begin();
+        auto first = pieces_.begin();
+        for (std::size_t t = 0; t < ends_.size(); ++t) {
+            auto last = first;
+            while (last != pieces_.end() && (*last)->tensor == t) ++last;
+            kept = std::move(first, tidied(first, last), kept);
+            ends_[t] = static_cast<std::size_t>(kept - pieces_.begin());
+            first = last;
+        }
     }
-    return boxes;
-}
+
+    std::size_t size() const { return ends_.size(); }
+    auto operator[](std::size_t tensor) const {
+        const std::size_t begin = tensor == 0 ? 0 : ends_[tensor - 1];
+        return std::span{pieces_}.subspan(begin, ends_[tensor] - begin) | std::views::transform(&Piece::box);
+    }
+
+private:
+    using Pointer = std::vector<const Piece*>::iterator;
+
+    /// Sorts [first, last) by box, moves replicas and, if there are others, empty boxes to its end, and returns where
+    /// those begin.
+    static Pointer tidied(Pointer first, Pointer last) {
+        if (!std::ranges::is_sorted(first, last, {}, &Piece::box)) std::ranges::sort(first, last, {}, &Piece::box);
+        last = std::ranges::unique(first, last, {}, &Piece::box).begin();
+        if (last - first <= 1) return last;
+        return std::remove_if(first, last, [](const Piece* piece) { return empty(piece->box); });
+    }
+
+    std::vector<const Piece*> pieces_;
+    std::vector<std::size_t> ends_;  // of each tensor's boxes in pieces_
+};
 
 bool is_cut(const Reading& reading, std::size_t tensor) {
     return reading.meanings[tensor].kind == Meaning::Kind::parameter || !reading.family;
 }
 
 bool explains(const Layout& layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting,
-              const std::vector<std::vector<Box>>& boxes) {
+              const StoredBoxes& boxes) {
     try {
         const ShardMap map{layout, cutting, {}};
         for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
@@ -41,8 +70,10 @@ bool explains(const Layout& layout, const Catalogue& catalogue, const Reading& r
                 expected.push_back(shard.box);
             std::ranges::sort(expected);
             // Without rules nobody knows what a trainer left whole.
-            const bool left_whole = !reading.family && boxes[t] == std::vector<Box>{whole(catalogue.tensors[t].shape)};
-            if (expected != boxes[t] && !left_whole) return false;
+            const auto stored = boxes[t];
+            const bool left_whole =
+                !reading.family && stored.size() == 1 && stored[0] == whole(catalogue.tensors[t].shape);
+            if (!left_whole && !std::ranges::equal(expected, stored)) return false;
         }
         return true;
     } catch (const Error&) {
@@ -70,10 +101,11 @@ Layout claimed_by(const Config& args) {
 }
 
 /// How many intervals tensors are cut into on one axis: the only degrees that can have been.
-std::set<int> degrees(const std::vector<std::vector<Box>>& boxes) {
+std::set<int> degrees(const StoredBoxes& boxes) {
     std::set<int> found{1};
     std::vector<Index> begins;
-    for (const auto& list : boxes) {
+    for (std::size_t t = 0; t < boxes.size(); ++t) {
+        const auto list = boxes[t];
         if (list.empty()) continue;
         for (int axis = 0; axis < list[0].size(); ++axis) {
             begins.clear();
@@ -157,8 +189,7 @@ Layout with_writers(Layout layout, const Catalogue& catalogue, const Reading& re
 
 /// `layout` with experts dealt to ranks, which FSDP shares with them or cuts along a mesh axis of its own.
 std::optional<Layout> with_experts(const Layout& layout, const std::set<int>& candidates, const Catalogue& catalogue,
-                                   const Reading& reading, const Cutting& cutting,
-                                   const std::vector<std::vector<Box>>& boxes) {
+                                   const Reading& reading, const Cutting& cutting, const StoredBoxes& boxes) {
     for (int ep : candidates) {
         if (ep == 1 || experts_of(reading) % ep != 0) continue;
         Layout dealt = layout;
@@ -183,7 +214,7 @@ std::optional<Layout> with_experts(const Layout& layout, const std::set<int>& ca
 bool is_consistent(const Layout& layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
     Cutting together = cutting;
     together.experts_together = true;
-    const auto boxes = stored_boxes(catalogue);
+    const StoredBoxes boxes{catalogue};
     try {
         for (const Cutting& each : {cutting, together}) {
             if (explains(layout, catalogue, reading, each, boxes))
@@ -195,7 +226,7 @@ bool is_consistent(const Layout& layout, const Catalogue& catalogue, const Readi
 }
 
 std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
-    const auto boxes = stored_boxes(catalogue);
+    const StoredBoxes boxes{catalogue};
     if (cutting.equal && reading.config.contains("tensor_model_parallel_size")) {
         const Layout claimed = claimed_by(reading.config);
         Cutting together = cutting;

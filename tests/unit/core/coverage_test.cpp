@@ -126,16 +126,16 @@ TEST_CASE("boxes that overlap are found, whatever else is missing") {
         const bool hole = std::any_of(held.begin(), held.end(), [](int count) { return count == 0; });
         const std::string message = message_of(catalogue_of(shape, boxes));
         CHECK((message.find("overlap") != std::string::npos) == overlap);
-        CHECK((message.find("nothing holds") != std::string::npos) == (hole && !overlap));
+        CHECK((message.find("no file contains") != std::string::npos) == (hole && !overlap));
     }
 }
 
 TEST_CASE("messages name the tensor and the boxes") {
-    CHECK(message_of(catalogue_of({4, 4}, {{{0, 2}, {0, 4}}})) == "tensor 'w': nothing holds [2:4, 0:4]");
-    CHECK(message_of(catalogue_of({4}, {{{0, 1}}, {{2, 3}}})) == "tensor 'w': nothing holds [1:2] (and 1 more boxes)");
+    CHECK(message_of(catalogue_of({4, 4}, {{{0, 2}, {0, 4}}})) == "tensor 'w': no file contains [2:4, 0:4]");
+    CHECK(message_of(catalogue_of({4}, {{{0, 1}}, {{2, 3}}})) == "tensor 'w': no file contains [1:2] (and 1 more box)");
     CHECK(message_of(catalogue_of({4}, {{{0, 3}}, {{2, 4}}})) == "tensor 'w': boxes [0:3] and [2:4] overlap");
     CHECK(message_of(catalogue_of({4}, {{{0, 5}}})) == "tensor 'w': box [0:5] leaves the shape [4]");
-    CHECK(message_of(catalogue_of({}, {})) == "tensor 'w': nothing holds []");
+    CHECK(message_of(catalogue_of({}, {})) == "tensor 'w': no file contains []");
     CHECK(message_of(catalogue_of({0, 3}, {})) == "");
 }
 

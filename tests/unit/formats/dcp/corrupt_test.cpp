@@ -43,7 +43,7 @@ TEST_CASE("what .metadata tells is checked against itself and the files") {
     CHECK(complaint([](Told& told) {
               told.pieces[1].box[0] = {1, 3};
           }) == ".metadata: tensor 'w': boxes [0:2, 0:4] and [1:3, 0:4] overlap");
-    CHECK(complaint([](Told& told) { told.pieces[1].box[0] = {3, 4}; }) == "tensor 'w': nothing holds [2:3, 0:4]");
+    CHECK(complaint([](Told& told) { told.pieces[1].box[0] = {3, 4}; }) == "tensor 'w': no file contains [2:3, 0:4]");
     CHECK(complaint([](Told& told) {
               told.pieces[1].box[0] = {3, 5};
           }) == ".metadata: tensor 'w': chunk at [3, 0] of size [2, 4] leaves the shape [4, 4]");

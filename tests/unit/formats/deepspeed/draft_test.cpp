@@ -193,7 +193,7 @@ TEST_CASE("changes that DeepSpeed's files cannot follow are refused") {
               .find("BF16_Optimizer's state cannot become") != std::string::npos);
     CHECK(refusal_without_rules(zero3, Format::deepspeed, "tp=2,dp=2").find("does not say how tensors are cut") !=
           std::string::npos);
-    CHECK(refusal_without_rules(zero3, Format::deepspeed, "pp=2,dp=2").find("zero=3 knows no pipelines") !=
+    CHECK(refusal_without_rules(zero3, Format::deepspeed, "pp=2,dp=2").find("zero=3 does not support pipelines") !=
           std::string::npos);
     CHECK(refusal_without_rules(zero3, Format::safetensors, "tp=1")
               .find("64 tensors of optimizer state cannot be stored") == 0);

@@ -105,7 +105,7 @@ TEST_CASE("slices that nothing can join are refused") {
     CHECK(error(Info{}.list("tp_replicated_parameter_patterns", {"w"}).made(), {{2}, {3}}) ==
           "shapes [2] and [3] of what should be replicas");
     CHECK(error(Info{}.list("vocabulary_parameter_patterns", {"w"}).made(), {{2}, {3}}) ==
-          "there is no original_vocab_size that tells its padding");
+          "its padding is unknown: original_vocab_size is missing");
 }
 
 TEST_CASE("the names of Megatron-DeepSpeed's modules tell how they are cut") {

@@ -230,7 +230,7 @@ TEST_CASE("what safetensors cannot hold is refused") {
     CHECK(error_of(absent) == "tensor 'w': no rank holds it");
     CHECK(error_of(whole_content({{"\xff", DType::u8, {4}}})).find("not UTF-8") != std::string::npos);
     const std::vector<Tensor> twice{{"w", DType::u8, {4}}, {"w", DType::u8, {4}}};
-    CHECK(error_of(whole_content(twice)) == "tensor 'w': stands twice");
+    CHECK(error_of(whole_content(twice)) == "tensor 'w': appears twice");
 }
 
 TEST_CASE("companions are copied into a folder, but for files that are there already") {

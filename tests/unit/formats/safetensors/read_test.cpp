@@ -162,11 +162,11 @@ TEST_CASE("an index and its files must agree") {
     SUBCASE("a tensor is in two files") {
         fs::copy(copy.path() / first, copy.path() / "more.safetensors");
         replace_in(copy.path() / index, "\"steps\"", "\"more\": \"more.safetensors\", \"steps\"");
-        refused_with("nothing says which part is where");
+        refused_with("neither file records which part it contains");
     }
-    SUBCASE("a name stands twice") {
+    SUBCASE("a name appears twice") {
         replace_in(copy.path() / index, "\"steps\"", "\"steps\": \"" + first + "\", \"steps\"");
-        refused_with("tensor 'steps': stands twice");
+        refused_with("tensor 'steps': appears twice");
     }
     SUBCASE("a path leaves the directory") {
         for (const char* outside : {"/etc/passwd", "../x.safetensors", "a/../../x.safetensors", "", ".", "a/.."}) {
@@ -206,8 +206,9 @@ TEST_CASE("which files are meant must be clear") {
         write_file(at / "b.safetensors", {{"y", {0, 3}}}, false);
         CHECK(open_safetensors(at).catalogue.tensors.size() == 2);
         write_file(at / "b.safetensors", {{"x", {0, 3}}}, false);
-        CHECK(refusal(at) == (at / "b.safetensors").string() +
-                                 ": tensor 'x': stands in a.safetensors too, and nothing says which part is where");
+        CHECK(refusal(at) ==
+              (at / "b.safetensors").string() +
+                  ": tensor 'x': is also in a.safetensors, and neither file records which part it contains");
     }
     SUBCASE("a numbered file is missed") {
         write_file(at / "model-00001-of-00003.safetensors", {{"x", {0, 3}}}, false);
@@ -274,7 +275,7 @@ TEST_CASE("files of ranks must fit together") {
     }
     SUBCASE("a part without offsets is refused") {
         write_file(shard(2), {{"x", {0, 3}}}, false);
-        CHECK(refusal(at).find("tensor 'x': stands in") != std::string::npos);
+        CHECK(refusal(at).find("tensor 'x': is also in") != std::string::npos);
     }
     SUBCASE("parts of different types are refused") {
         std::vector<safetensors::Entry> entries{{"x", DType::i8, {1}}};
