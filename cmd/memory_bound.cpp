@@ -3,6 +3,7 @@
 
 #include "formats/canonical.hpp"
 #include "lib/change/moves.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <malloc.h>
@@ -95,10 +96,9 @@ ExecOptions limits_within(const mpi::Comm& comm, std::uint64_t memory, const Met
     std::uint64_t needed = std::max(mine.most, mine.now + metadata.bytes + least_buffers + for_threads);
     mpi::all_max(comm, {&needed, 1});
     if (needed > memory && metadata.bytes > noticeable)
-        throw mpi::AgreedError{
-            failure("--memory {} is too small for the metadata of {} tensors in {} pieces; "
-                    "--memory {} would do",
-                    limit_text(memory), metadata.tensors, metadata.pieces, limit_text(rounded_up(needed)))};
+        throw mpi::AgreedError{failure("--memory {} is too small for the metadata of {} and {}; --memory {} would do",
+                                       limit_text(memory), counted(metadata.tensors, "tensor"),
+                                       counted(metadata.pieces, "piece"), limit_text(rounded_up(needed)))};
     ExecOptions limits;
     const std::uint64_t rest = memory > metadata.bytes ? memory - metadata.bytes : 0;
     limits.memory = buffers_within(comm, std::max(rest, std::min(memory, least_buffers)));

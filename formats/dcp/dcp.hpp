@@ -15,8 +15,8 @@ namespace tpx::formats {
 /// byte items become objects. Throws Error when chunks overlap or leave their tensor, when bytes are promised that no
 /// file has or that two items share, when data is compressed or encrypted, and for paths that leave the directory.
 ///
-/// Boxes that nothing holds are no error here: `inspect` lists them with find_holes(), and whoever needs all the values
-/// calls check_whole(), both of lib/core/coverage.hpp.
+/// Boxes that no file contains are no error here: `inspect` lists them with find_holes(), and whoever needs all the
+/// values calls check_whole(), both of lib/core/coverage.hpp.
 Checkpoint open_dcp(const std::filesystem::path& directory);
 
 /// How many ranks wrote files "__R_N.distcp" into `directory`, also those that had nothing to store.

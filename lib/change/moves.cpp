@@ -142,7 +142,7 @@ Index Sources::fill(const Piece& target, std::uint32_t position, std::vector<Mov
 
 Error hole(const Tensor& tensor, const Box& wanted, std::vector<Box> missing) {
     std::sort(missing.begin(), missing.end());
-    return failure("tensor '{}': nothing holds {} ({} of {} elements)", tensor.name, to_string(missing.front()),
+    return failure("tensor '{}': no file contains {} ({} of {} elements)", tensor.name, to_string(missing.front()),
                    volume(missing), volume(wanted));
 }
 

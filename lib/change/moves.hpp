@@ -31,9 +31,9 @@ using Moves = std::vector<Move>;
 void check_pieces(const Side& side);
 
 /// Chooses one source for every element of every target piece, preferring a source of the same rank, then the lowest
-/// piece. Throws Error "tensor 'NAME': nothing holds [box] (N of M elements)" for a target piece of M elements of which
-/// no source piece has N, and when the sides are of different tensors or a piece lies outside its tensor. Takes time
-/// that grows with the pieces and moves, not with the product of the sides.
+/// piece. Throws Error "tensor 'NAME': no file contains [box] (N of M elements)" for a target piece of M elements of
+/// which no source piece has N, and when the sides are of different tensors or a piece lies outside its tensor. Takes
+/// time that grows with the pieces and moves, not with the product of the sides.
 Moves make_moves(const Side& source, const Side& target);
 
 }  // namespace tpx

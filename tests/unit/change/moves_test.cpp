@@ -117,10 +117,10 @@ TEST_CASE("a hole is named with its box and size") {
     Pieces from = grid_pieces(10, 1, 1);
     from.pieces = {piece({{0, 4}, {0, 10}}), piece({{6, 10}, {0, 10}})};
     CHECK_THROWS_WITH_AS(make_moves(from.side(), grid_pieces(10, 2, 1).side()),
-                         "tensor 'w': nothing holds [4:5, 0:10] (10 of 50 elements)", Error);
+                         "tensor 'w': no file contains [4:5, 0:10] (10 of 50 elements)", Error);
     from.pieces.clear();
     CHECK_THROWS_WITH_AS(make_moves(from.side(), grid_pieces(10, 1, 1).side()),
-                         "tensor 'w': nothing holds [0:10, 0:10] (100 of 100 elements)", Error);
+                         "tensor 'w': no file contains [0:10, 0:10] (100 of 100 elements)", Error);
 }
 
 TEST_CASE("sides of different tensors are refused") {
