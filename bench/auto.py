@@ -3,11 +3,13 @@
 """auto.py [--tpx TPX] [--repeats N] [--write]
 
 Seconds and memory of `tpx plan --to auto`, which compares every layout that a quarter fewer devices can have. For the
-layouts that it lists, the bytes between hosts are compared with those of a plan for each.
+layouts that it lists, the bytes between hosts are compared with those of a plan for each. Then the same for single
+changes, with each way to choose their placement.
 """
 import argparse
 import json
 import os
+import platform
 import subprocess
 import time
 from pathlib import Path
@@ -19,6 +21,11 @@ CASES = [
     ("deepseek-v3", "tp=8,pp=16,dp=16,ep=64,etp=1,zero=1,last=1", 256, 1536),
     ("moe-1t", "tp=8,pp=16,dp=128,ep=64,etp=1,zero=1,last=1", 2048, 12288),
 ]
+CHANGES = [
+    ("deepseek-v3", "tp=8,pp=16,dp=16,ep=64,etp=1,zero=1,last=1", 256, "tp=8,pp=16,dp=12,ep=32,etp=1,zero=1,last=1"),
+    ("moe-1t", "tp=8,pp=16,dp=128,ep=64,etp=1,zero=1,last=1", 2048, "tp=8,pp=16,dp=96,ep=64,etp=1,zero=1,last=1"),
+]
+WAYS = [[], ["--objective", "time"], ["--placement", "groups"]]
 
 
 def measure(command):
@@ -44,13 +51,29 @@ def check(base, found):
             raise SystemExit(f"{row['layout']}: {total} in the plan, {row} in the list")
 
 
+def changes(tpx, repeats):
+    """A table of single changes, by the way their placement is chosen."""
+    text = ["", "| model | hosts | to | placement | between hosts, B | time, s | processors, s | memory, MiB |", "|---|---|---|---|---|---|---|---|"]
+    for model, old, hosts, new in CHANGES:
+        for way in WAYS:
+            command = [tpx, "plan", "--model", model, "--from", old, "--to", new, "--hosts", f"{hosts}x8", *way, "--json", "-q"]
+            runs = [measure(command) for _ in range(repeats)]
+            plan = result(command)
+            processors, memory = min(run[1] for run in runs), max(run[2] for run in runs)
+            name = " ".join(way) or "default"
+            text.append(f"| {model} | {hosts:,} | {new} | {name} | {plan['total']['other_host']:,} | {plan['seconds']:.3f} | {processors:.2f} | {memory:.0f} |")
+            print(text[-1], flush=True)
+    return text
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[1])
     parser.add_argument("--tpx", default=HERE.parent / "build/release/cmd/tpx")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     options = parser.parse_args()
-    text = [machine(HERE), "", "| model | from | hosts | devices | layouts | wall, s | processors, s | memory, MiB |", "|---|---|---|---|---|---|---|---|"]
+    system = platform.freedesktop_os_release()
+    text = [f"`bench/auto.py --repeats {options.repeats}` on {machine(HERE)}, {system['NAME']} {system.get('VERSION_ID', '')}", "", "| model | from | hosts | devices | layouts | wall, s | processors, s | memory, MiB |", "|---|---|---|---|---|---|---|---|"]
     for model, old, hosts, devices in CASES:
         base = [str(options.tpx), "plan", "--model", model, "--from", old, "--hosts", f"{hosts}x8"]
         command = [*base, "--to", "auto", "--devices", str(devices), "--json", "-q"]
@@ -61,6 +84,7 @@ def main():
         wall, processors, memory = min(runs)[0], min(run[1] for run in runs), max(run[2] for run in runs)
         text.append(f"| {model} | {old} | {hosts:,} | {devices:,} | {layouts} | {wall:.2f} | {processors:.2f} | {memory:.0f} |")
         print(text[-1], flush=True)
+    text += changes(str(options.tpx), options.repeats)
     text[0] += f", load {os.getloadavg()[0]:.0f} at the end"
     print("\n".join(text))
     if options.write:

@@ -34,15 +34,25 @@ struct Stages {
     int places;  ///< of one stage
 };
 
+/// Of each place, its coordinates on a grid.
+using Coordinates = std::vector<Owner>;
+
+Coordinates coordinates_of(const Stages& stages, const Grid& grid, Sharing sharing) {
+    Coordinates result;
+    for (std::int32_t place = 0; place < stages.places; ++place) {
+        const std::int32_t rank = stages.first_rank(place);
+        result.push_back({0, grid.block.of(rank), grid.part.of(rank), grid.shard(rank, sharing)});
+    }
+    return result;
+}
+
 /// Bytes of one layer of some classes in some roles, by the coordinates of those who hold them; each may be any.
 class Table {
 public:
-    Table(const Grid& grid, Sharing sharing, const Stages& stages)
-        : grid_{grid},
-          sharing_{sharing},
-          parts_{static_cast<std::size_t>(grid.part.size) + 1},
+    Table(const Grid& grid, Sharing sharing, const Coordinates& coordinates)
+        : parts_{static_cast<std::size_t>(grid.part.size) + 1},
           shards_{static_cast<std::size_t>(grid.shards(sharing)) + 1},
-          stages_{stages},
+          coordinates_{coordinates},
           bytes_((static_cast<std::size_t>(grid.block.size) + 1) * parts_ * shards_, 0),
           counted_(bytes_.size(), 0) {}
 
@@ -63,8 +73,7 @@ public:
     /// Calls `visit` with a number for each owner of bytes that `place` is one of.
     template <class Visit>
     void for_each_owner(std::int32_t place, const Visit& visit) const {
-        const std::int32_t rank = stages_.first_rank(place);
-        const Owner all{0, grid_.block.of(rank), grid_.part.of(rank), grid_.shard(rank, sharing_)};
+        const Owner& all = coordinates_[static_cast<std::size_t>(place)];
         for (unsigned kind = 0; kind < kinds_.size(); ++kind) {
             if (!kinds_[kind]) continue;
             const auto at = [&](unsigned bit, int coordinate) { return (kind & bit) != 0 ? coordinate : Owner::any; };
@@ -98,11 +107,9 @@ private:
         return (at(owner.block) * parts_ + at(owner.part)) * shards_ + at(owner.shard);
     }
 
-    Grid grid_;
-    Sharing sharing_;
     std::size_t parts_;
     std::size_t shards_;
-    const Stages& stages_;
+    const Coordinates& coordinates_;
     std::vector<std::uint64_t> bytes_;
     std::vector<std::uint32_t> counted_;  // the call of sum() that counted it last
     std::array<bool, 8> kinds_{};         // which coordinates owners of bytes have
@@ -138,7 +145,8 @@ private:
     void divide(std::span<const std::int32_t> group_of_rank);
     void add_part(std::size_t group, int stage, Places places);
     void add(const ClassGroup& classes);
-    std::vector<Table> tables(const ClassGroup& classes) const;
+    const Coordinates& coordinates(bool of_experts, Sharing sharing);
+    std::vector<Table> tables(const ClassGroup& classes);
     void add_ranks(const ClassGroup& classes, std::span<const Table> tables);
 
     const LayoutPair& pair_;
@@ -148,6 +156,7 @@ private:
         std::int32_t place;
     };
     std::vector<StagePlace> seats_;  // of each rank
+    std::map<std::pair<bool, Sharing>, Coordinates> coordinates_;
     RankSets places_;
     std::vector<Part> parts_;
     HeldBytes held_;
@@ -178,10 +187,18 @@ void Holding::add_part(std::size_t group, int stage, Places places) {
     parts_.push_back({group, stage, places_.add(places)});
 }
 
-std::vector<Table> Holding::tables(const ClassGroup& classes) const {
+// Worked out once for all tables of a grid: with thousands of places, divisions would take most of the time.
+const Coordinates& Holding::coordinates(bool of_experts, Sharing sharing) {
+    const auto [found, is_new] = coordinates_.try_emplace({of_experts, sharing});
+    if (is_new) found->second = coordinates_of(stages_, grid_of(pair_.to().layout(), of_experts), sharing);
+    return found->second;
+}
+
+std::vector<Table> Holding::tables(const ClassGroup& classes) {
     std::vector<Table> tables;
     for (const RoleGroup& roles : pair_.role_groups()) {
-        Table& table = tables.emplace_back(grid_of(pair_.to().layout(), classes.experts), roles.to, stages_);
+        Table& table = tables.emplace_back(grid_of(pair_.to().layout(), classes.experts), roles.to,
+                                           coordinates(classes.experts, roles.to));
         for (std::uint32_t number : classes.classes) {
             const std::vector<Cuts> cuts = pair_.to().cuts(form_of(pair_.model().classes[number]), roles.to);
             table.add(cuts, pair_.bytes_of_element(roles));

@@ -85,13 +85,19 @@ private:
 
 void Choosing::bundle() {
     std::unordered_map<std::uint64_t, std::uint32_t> known;  // by holders and needers
+    std::uint64_t last = 0;
+    std::uint32_t number = 0;
     for (std::uint32_t p = 0; p < parcels_.parcels.size(); ++p) {
         const Parcel& parcel = parcels_.parcels[p];
         const std::uint64_t key =
             std::uint64_t{whereabouts_.holding.set[parcel.holders]} << 32 | whereabouts_.needing.set[parcel.needers];
-        const auto [found, is_new] = known.try_emplace(key);
-        if (is_new) found->second = bundle_of(parcel);
-        Bundle& bundle = bundles_[found->second];
+        if (p == 0 || key != last) {  // parcels of several roles follow each other
+            const auto [found, is_new] = known.try_emplace(key);
+            if (is_new) found->second = bundle_of(parcel);
+            number = found->second;
+            last = key;
+        }
+        Bundle& bundle = bundles_[number];
         const auto missing = sets_[bundle.missing];
         if (whereabouts_.holding[parcel.holders].empty()) read(p, missing);
         bundle.ends.push_back((bundle.ends.empty() ? 0 : bundle.bytes()) + parcel.bytes);
