@@ -63,7 +63,7 @@ Report report_of(const mpi::Comm& comm, const Movers& movers, const Timeline& ow
     return report;
 }
 
-// Rank 0 collects the spans of all ranks, so that each thread may keep a part of what rank 0 has room for.
+// Rank 0 collects the spans of all threads, so each thread keeps no more than its part of what rank 0 can.
 std::size_t most_spans(const mpi::Comm& comm, const ExecOptions& options) {
     constexpr std::size_t of_all = 2'000'000, least = 256, most = 65'536;
     const auto threads = static_cast<std::size_t>(comm.size()) * static_cast<std::size_t>(options.threads);

@@ -10,7 +10,7 @@
 
 namespace tpx {
 
-/// Notices ranks that no longer answer: that are stopped, or whose network is down. Rank 0 exchanges a message with
+/// Notices ranks that no longer answer, as they are stopped or their network is down. Rank 0 exchanges a message with
 /// each other rank once a second, or more often if the patience is short.
 class Heartbeats {
 public:

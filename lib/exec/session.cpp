@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -44,15 +45,20 @@ void finish(const std::function<void(std::string_view)>& report) {
     const EndLimit& limit = end_limit();
     std::mutex mutex;
     std::condition_variable_any ended;
-    const std::jthread watchdog{[&](const std::stop_token& stop) {
+    const auto watch = [&](const std::stop_token& stop) {
         std::unique_lock lock{mutex};
         // In steps, so that the time in which this process is stopped does not count.
         constexpr std::chrono::milliseconds step{100};
-        for (auto waited = step; limit.time.count() == 0 || waited <= limit.time; waited += step)
+        for (auto waited = step; waited <= limit.time; waited += step)
             if (ended.wait_for(lock, stop, step, [&] { return stop.stop_requested(); })) return;
         report(limit.message);
         ::_exit(static_cast<int>(limit.exit));  // MPI is in use by the main thread
-    }};
+    };
+    std::jthread watchdog;
+    try {
+        if (limit.time.count() > 0) watchdog = std::jthread{watch};
+    } catch (const std::system_error&) {  // there are too many threads: wait without a limit
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
 }

@@ -21,8 +21,8 @@ struct StepEstimate {
 /// fsdp is ZeRO stage 3; ep and etp change nothing.
 ExecutionPlan execution_plan_of(const Layout& layout, double batch);
 
-/// The GPUs that `ranks` ranks have on `hosts` if blocks stand where they were cut; see cut_blocks(), also for `group`.
-/// A host has one NIC for each of its rails. Throws Error (usage) when there are too few GPUs.
+/// The GPUs that `ranks` ranks have on `hosts` if blocks are placed where they were cut; see cut_blocks(), also for
+/// `group`. A host has one NIC for each of its rails. Throws Error (usage) when there are too few GPUs.
 Allocation allocation_of(std::span<const Host> hosts, int ranks, int group = 1);
 
 /// The time of a step of `batch` samples of `model` in `layout` on `hosts`, before any run was seen: the parameters are

@@ -59,7 +59,7 @@ begin term srun --mpi=pmix --nodes=2 --ntasks=4
 kill -TERM "$pid"
 ended 137
 
-# mpirun in a job: it forwards SIGUSR1, and tells what the first rank returned.
+# mpirun in a job: it forwards SIGUSR1, and exits with the status of the first rank.
 begin mpirun salloc --quiet --nodes=2 --ntasks=4 mpirun
 kill -USR1 "$(pgrep -P "$pid" -x mpirun)"
 ended 75
