@@ -7,6 +7,7 @@
 #include "cmd/unfinished_output.hpp"
 #include "formats/canonical.hpp"
 #include "formats/holding.hpp"
+#include "formats/quantized.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
@@ -69,6 +70,37 @@ std::uint64_t count_replicas(const Catalogue& catalogue) {
     return replicas;
 }
 
+/// How many tensors have each quantization scheme.
+using Schemes = std::map<std::string, std::size_t>;
+
+/// Makes the reading of a quantized source that of its values; codes and scales have the role "quantized". Notes what
+/// is wrong with the scales, which matters only to those who need the values.
+Schemes read_quantization(formats::Source& source) {
+    formats::Checkpoint& checkpoint = source.checkpoint;
+    if (!formats::is_quantized(checkpoint)) return {};
+    try {
+        Schemes schemes = formats::quantization_schemes(checkpoint);
+        formats::Source values = source;
+        formats::dequantize(values, {});
+        std::map<std::string_view, const Meaning*> meanings;
+        for (std::size_t t = 0; t < values.reading.meanings.size(); ++t)
+            meanings[values.checkpoint.catalogue.tensors[t].name] = &values.reading.meanings[t];
+        if (checkpoint.format == formats::Format::gguf) return schemes;
+        source.reading = values.reading;
+        source.reading.meanings.clear();
+        for (const Tensor& tensor : checkpoint.catalogue.tensors) {
+            const auto found = meanings.find(tensor.name);
+            source.reading.meanings.push_back(found != meanings.end()
+                                                  ? *found->second
+                                                  : Meaning{.kind = Meaning::Kind::parameter, .role = "quantized"});
+        }
+        return schemes;
+    } catch (const Error& error) {
+        checkpoint.notes.push_back(fmt::format("quantized weights cannot be dequantized: {}", error.what()));
+        return {};
+    }
+}
+
 Json tensor_json(const formats::Source& source, std::size_t t, std::uint64_t pieces) {
     const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
     return {{"name", tensor.name},
@@ -84,7 +116,8 @@ std::vector<std::uint64_t> pieces_per_tensor(const Catalogue& catalogue) {
     return counts;
 }
 
-void print_json(const formats::Source& source, const std::vector<Hole>& holes, bool tensors, Output& out) {
+void print_json(const formats::Source& source, const Schemes& schemes, const std::vector<Hole>& holes, bool tensors,
+                Output& out) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
     Json json{{"checkpoint", catalogue.directory.string()},
@@ -103,6 +136,7 @@ void print_json(const formats::Source& source, const std::vector<Hole>& holes, b
                                   {"tensors", total.tensors},
                                   {"elements", total.elements},
                                   {"bytes", total.bytes}});
+    for (const auto& [scheme, count] : schemes) json["quantized"].push_back({{"scheme", scheme}, {"tensors", count}});
     json["dims"] = Json::object();
     for (const auto& [letter, size] : source.reading.dims.known()) json["dims"][std::string{letter}] = size;
     json["holes"] = Json::array();
@@ -145,7 +179,8 @@ std::string spoken_dialect(const Reading& reading) {
     return fmt::format("{}, {} names", reading.family->name, reading.dialect->name);
 }
 
-void print_text(const formats::Source& source, const std::vector<Hole>& holes, bool tensors, Output& out) {
+void print_text(const formats::Source& source, const Schemes& schemes, const std::vector<Hole>& holes, bool tensors,
+                Output& out) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
     out.result("format     {}\n", formats::name(checkpoint.format));
@@ -158,6 +193,7 @@ void print_text(const formats::Source& source, const std::vector<Hole>& holes, b
     for (const auto& [key, total] : totals(source))
         out.result("{:<10} {} of {}, {}, {}\n", key.first, counted(total.tensors, "tensor"), key.second,
                    counted(total.elements, "element"), format_bytes(static_cast<double>(total.bytes)));
+    for (const auto& [scheme, count] : schemes) out.result("quantized  {}: {}\n", counted(count, "tensor"), scheme);
     out.result("pieces     {} in {}, {}\n", catalogue.pieces.size(), counted(files_of(catalogue).size(), "file"),
                counted(count_replicas(catalogue), "replica"));
     if (!catalogue.objects.empty()) out.result("objects    {}\n", catalogue.objects.size());
@@ -228,9 +264,10 @@ void run_inspect(const InspectOptions& options, Output& out) {
     std::vector<std::string>& notes = opened.source.checkpoint.notes;
     if (std::string missing = formats::missing_ranks(opened.source); !missing.empty())
         notes.push_back(std::move(missing));
+    const Schemes schemes = read_quantization(opened.source);
     for (const std::string& note : notes) out.note("{}", note);
-    out.json() ? print_json(opened.source, holes, options.tensors, out)
-               : print_text(opened.source, holes, options.tensors, out);
+    out.json() ? print_json(opened.source, schemes, holes, options.tensors, out)
+               : print_text(opened.source, schemes, holes, options.tensors, out);
 }
 
 }  // namespace tpx::cli

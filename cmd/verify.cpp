@@ -6,6 +6,7 @@
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/verify_one.hpp"
+#include "formats/quantized.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 
@@ -179,9 +180,18 @@ void print_comparison(const VerifyOptions& options, const Comparison& comparison
     out.object("tpx.verify/1", json);
 }
 
+/// Of a quantized and another checkpoint, values are compared; of two that store weights alike, codes and scales.
+void dequantize_unless_alike(const mpi::Comm& comm, formats::Source& a, formats::Source& b) {
+    if (formats::stores_alike(a.checkpoint, b.checkpoint)) return;
+    mpi::all_or_none(comm, [&] {
+        for (formats::Source* source : {&a, &b}) formats::dequantize(*source, {});
+    });
+}
+
 Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out, const Json& masters) {
     AgreedSource a{comm, options.first, options};
     AgreedSource b{comm, options.second, options};
+    dequantize_unless_alike(comm, a.source(), b.source());
     const CompareOptions how{.cast = options.dtype,
                              .weights_only = options.weights_only,
                              .ignored = {options.ignore.begin(), options.ignore.end()},

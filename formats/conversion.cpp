@@ -22,6 +22,7 @@
 #include "formats/missing_parts.hpp"
 #include "formats/model_choice.hpp"
 #include "formats/model_config.hpp"
+#include "formats/quantized.hpp"
 #include "formats/roles.hpp"
 #include "formats/target_names.hpp"
 #include "formats/target_states.hpp"
@@ -229,6 +230,7 @@ Conversion convert(Source& source, const Target& given) {
     Conversion out;
     Target target = given;
     set_distributed(target);
+    if (needs_values(source, target)) dequantize(source, target.dtype);
     if (const auto& quantised = source.checkpoint.quantised; !quantised.empty())
         throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
                       quantised.size() - 1, quantised[0].type);

@@ -30,7 +30,7 @@ constexpr std::array<FormatEntry, 12> format_entries{{
     {Format::hdf5, "HDF5: modules are groups, one file per rank", from_any, true, false, true},
     {Format::keras, "Keras 3: `.weights.h5`, sharded, `.keras`", from_keras, false, false, false},
     {Format::keras_legacy, "Keras whole-model `.h5`", from_keras, false, false, false},
-    {Format::gguf, "GGUF, unquantized tensors", no, false, false, false},
+    {Format::gguf, "GGUF, also quantized", no, false, false, false},
 }};
 
 std::string_view mark(bool yes) { return yes ? "yes" : ""; }

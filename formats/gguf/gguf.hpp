@@ -11,4 +11,11 @@ namespace tpx::formats {
 /// part is missing or malformed.
 Checkpoint open_gguf(const std::filesystem::path& path);
 
+namespace gguf {
+
+/// Puts quantized tensors into the catalogue, with values of `dtype` that are computed when they are read. Throws Error
+/// "tensor 'NAME': ..." for a type of which values are not computed.
+void dequantize(Checkpoint& checkpoint, DType dtype);
+
+}  // namespace gguf
 }  // namespace tpx::formats

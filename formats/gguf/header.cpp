@@ -233,6 +233,11 @@ Header read(Cursor& cursor) {
 
 }  // namespace
 
+TypeSize size_of_type(std::string_view name) {
+    const auto* type = std::ranges::find(types, name, &BlockType::name);
+    return {type->elements, type->bytes};
+}
+
 Header read_header(const std::filesystem::path& file) {
     return in_context([&] { return file.string(); },
                       [&] {

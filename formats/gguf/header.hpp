@@ -32,6 +32,13 @@ struct TensorInfo {
     std::uint64_t bytes = 0;
 };
 
+/// How many elements a block of the type called `name` has, and how many bytes. Precondition: such a type is known.
+struct TypeSize {
+    Index elements = 0;
+    Index bytes = 0;
+};
+TypeSize size_of_type(std::string_view name);
+
 /// A list of metadata, as bytes of the file.
 struct ListPlace {
     std::uint64_t offset = 0;

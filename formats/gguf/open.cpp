@@ -6,6 +6,7 @@
 #include "lib/core/path.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -99,17 +100,74 @@ void add(const Header& header, const fs::path& path, Checkpoint& checkpoint, std
     }
 }
 
-void note_quantised(Checkpoint& checkpoint) {
-    if (checkpoint.quantised.empty()) return;
+constexpr std::array<std::pair<std::string_view, GgmlType>, 15> value_types{{{"Q4_0", GgmlType::q4_0},
+                                                                             {"Q4_1", GgmlType::q4_1},
+                                                                             {"Q5_0", GgmlType::q5_0},
+                                                                             {"Q5_1", GgmlType::q5_1},
+                                                                             {"Q8_0", GgmlType::q8_0},
+                                                                             {"Q2_K", GgmlType::q2_k},
+                                                                             {"Q3_K", GgmlType::q3_k},
+                                                                             {"Q4_K", GgmlType::q4_k},
+                                                                             {"Q5_K", GgmlType::q5_k},
+                                                                             {"Q6_K", GgmlType::q6_k},
+                                                                             {"IQ4_NL", GgmlType::iq4_nl},
+                                                                             {"IQ4_XS", GgmlType::iq4_xs},
+                                                                             {"TQ1_0", GgmlType::tq1_0},
+                                                                             {"TQ2_0", GgmlType::tq2_0},
+                                                                             {"MXFP4", GgmlType::mxfp4}}};
+
+std::optional<GgmlType> value_type(std::string_view name) {
+    const auto* found = std::ranges::find(value_types, name, &decltype(value_types)::value_type::first);
+    return found == value_types.end() ? std::nullopt : std::optional{found->second};
+}
+
+/// Tells which tensors can be compared only.
+void note_unreadable(Checkpoint& checkpoint) {
     std::map<std::string, int> counts;
-    for (const Quantised& tensor : checkpoint.quantised) ++counts[tensor.type];
+    int all = 0;
+    for (const Quantised& tensor : checkpoint.quantised)
+        if (!value_type(tensor.type)) ++counts[tensor.type], ++all;
+    if (all == 0) return;
     std::string text;
     for (const auto& [type, count] : counts) text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", count, type);
-    checkpoint.notes.push_back(fmt::format("{} tensors are quantised ({}): their blocks can be compared, not moved",
-                                           checkpoint.quantised.size(), text));
+    checkpoint.notes.push_back(fmt::format(
+        "{} quantized tensors ({}) can be compared, but not converted: tpx does not compute values of these types", all,
+        text));
 }
 
 }  // namespace
+
+void dequantize(Checkpoint& checkpoint, DType dtype) {
+    Catalogue& catalogue = checkpoint.catalogue;
+    for (const Quantised& tensor : checkpoint.quantised) {
+        const auto type = value_type(tensor.type);
+        if (!type)
+            throw failure("tensor '{}': is quantized as {}, of which tpx does not compute values", tensor.name,
+                          tensor.type);
+        const TypeSize block = size_of_type(tensor.type);
+        auto blocks = std::make_shared<const GgmlTensor>(GgmlTensor{.type = *type,
+                                                                    .file = tensor.file,
+                                                                    .offset = tensor.offset,
+                                                                    .block_elements = block.elements,
+                                                                    .block_bytes = block.bytes,
+                                                                    .elements = volume(tensor.shape),
+                                                                    .dtype = dtype});
+        auto coding = std::make_shared<const Coding>(
+            Coding::of_values(std::move(blocks), fmt::format("tensor '{}'", tensor.name)));
+        const FileEntry entry{catalogue.files[tensor.file].path, coding->size, coding};
+        const auto number = static_cast<std::uint32_t>(catalogue.tensors.size());
+        catalogue.tensors.push_back({tensor.name, dtype, tensor.shape});
+        if (tensor.bytes == 0) continue;
+        catalogue.pieces.push_back({.tensor = number,
+                                    .file = static_cast<std::uint32_t>(catalogue.files.size()),
+                                    .box = whole(tensor.shape),
+                                    .strides = row_major(tensor.shape),
+                                    .rank = 0});
+        catalogue.files.push_back(entry);
+    }
+    checkpoint.quantised.clear();
+}
+
 }  // namespace gguf
 
 Checkpoint open_gguf(const std::filesystem::path& path) {
@@ -123,7 +181,7 @@ Checkpoint open_gguf(const std::filesystem::path& path) {
         if (k == 0) checkpoint.config = std::move(header.metadata);
         gguf::add(header, files[k], checkpoint, names);
     }
-    gguf::note_quantised(checkpoint);
+    gguf::note_unreadable(checkpoint);
     return checkpoint;
 }
 

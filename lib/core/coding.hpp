@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/ggml_tensor.hpp"
+#include "lib/core/scaled_codes.hpp"
+
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,11 +39,31 @@ struct Coding {
     std::uint64_t chunk_size = 0;
     std::uint64_t size = 0;  ///< of all chunks together; the last one may be shorter than the others
     std::vector<Chunk> chunks;
-    std::string fill;   ///< repeated in chunks that are not stored; empty: zeros
+    std::string fill;                                     ///< repeated in chunks that are not stored; empty: zeros
+    std::shared_ptr<const ScaledCodes> scaled = nullptr;  ///< set: there are no chunks, the bytes are its values
+    std::shared_ptr<const GgmlTensor> ggml = nullptr;     ///< set: the same, of blocks of ggml
     std::string owner;  ///< what is stored so, for messages: "dataset 'w'"; may be empty
 
     /// Decoded bytes of chunk `k`.
     std::uint64_t size_of(std::uint64_t k) const { return std::min(chunk_size, size - k * chunk_size); }
+
+    /// The values of the quantized tensor `owner`, row by row.
+    static Coding of_values(std::shared_ptr<const ScaledCodes> scaled, std::string owner) {
+        Coding coding{.size = scaled->size()};
+        coding.scaled = std::move(scaled);
+        coding.owner = std::move(owner);
+        return coding;
+    }
+
+    static Coding of_values(std::shared_ptr<const GgmlTensor> ggml, std::string owner) {
+        Coding coding{.size = ggml->size()};
+        coding.ggml = std::move(ggml);
+        coding.owner = std::move(owner);
+        return coding;
+    }
+
+    /// Whether the bytes are computed from those of quantized tensors.
+    bool of_quantized() const { return scaled != nullptr || ggml != nullptr; }
 
     /// Of `bytes` from `offset` of a file on, whose items were changed by `filters` that leave their number as it is.
     static Coding of_items(std::vector<Filter> filters, std::uint32_t item, std::uint64_t offset, std::uint64_t bytes) {

@@ -2,6 +2,7 @@
 #include "lib/exec/decode.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/exec/dequantize.hpp"
 
 #include <zlib.h>
 
@@ -170,6 +171,7 @@ void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std:
 }
 
 std::uint64_t decoding_memory(const Coding& coding) {
+    if (coding.of_quantized()) return dequantizing_memory;
     std::uint64_t longest = 0;
     for (const Coding::Chunk& chunk : coding.chunks) longest = std::max(longest, chunk.length);
     if (longest == 0) return 0;

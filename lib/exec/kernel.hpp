@@ -22,4 +22,9 @@ bool can_cast(DType from, DType to);
 bool cast_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, DType from,
                    std::byte* target, const Strides& target_strides, DType to);
 
+/// The same for `count` elements that lie one after another.
+inline bool cast_elements(Index count, const std::byte* source, DType from, std::byte* target, DType to) {
+    return cast_elements({count}, source, {itemsize(from)}, from, target, {itemsize(to)}, to);
+}
+
 }  // namespace tpx

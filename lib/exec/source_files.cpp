@@ -33,6 +33,9 @@ void fill(std::span<std::byte> into, std::uint64_t begin, std::string_view patte
 Error too_large(const SourceFile& file, std::uint64_t decoding, std::uint64_t memory) {
     const auto text = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
     const Coding& coding = *file.coding;
+    if (coding.of_quantized())
+        return failure("{}: {}: dequantizing takes {} of memory, more than the {} that are left for buffers",
+                       file.path.string(), coding.owner, text(2 * decoding), text(memory));
     const auto longest = std::ranges::max_element(coding.chunks, {}, &Coding::Chunk::length);
     return failure(
         "{}: {}{}{} of compressed data decode to {} in one chunk, which takes {} of memory, more than the {} that are "
@@ -51,6 +54,13 @@ void SourceFiles::read_decoded(std::uint32_t file, std::uint64_t offset, std::sp
     if (offset > coding.size || into.size() > coding.size - offset)
         throw failure("{}: byte {} of {} decoded ones was asked for", paths_[file].string(), offset + into.size(),
                       coding.size);
+    if (coding.of_quantized()) {
+        const auto read_part = [this](std::uint32_t part, std::uint64_t at, std::span<std::byte> bytes) {
+            read(part, at, bytes);
+        };
+        if (coding.ggml) return block_reader_.read(*coding.ggml, offset, into, read_part);
+        return dequantizer_.read(*coding.scaled, offset, into, read_part);
+    }
     while (!into.empty()) {
         const std::uint64_t k = offset / coding.chunk_size;
         const std::uint64_t begin = offset - k * coding.chunk_size;

@@ -4,6 +4,8 @@
 #include "lib/change/moves.hpp"
 #include "lib/core/catalogue.hpp"
 #include "lib/exec/decode.hpp"
+#include "lib/exec/dequantize.hpp"
+#include "lib/exec/ggml_blocks.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/open_files.hpp"
 #include "lib/exec/options.hpp"
@@ -33,6 +35,8 @@ private:
     std::vector<std::filesystem::path> paths_;
     OpenFiles open_;
     Decoder decoder_;
+    Dequantizer dequantizer_;
+    BlockReader block_reader_;
     std::vector<std::byte> chunk_;  // decoded; which one it is
     std::optional<std::pair<std::uint32_t, std::uint64_t>> held_;
 };

@@ -192,6 +192,10 @@ def main():
         import megatron_logits
 
         return megatron_logits.main(tpx)
+    if kind == "quantized":
+        import quantized
+
+        return quantized.main(tpx)
     if kind == "families":
         import families
 

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/dtype.hpp"
+#include "lib/core/interval.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace tpx::formats {
+
+/// What a config.json says of quantization.
+struct QuantizationSettings {
+    std::string method;                            ///< quant_method: "fp8", "compressed-tensors"; may be empty
+    std::optional<std::pair<Index, Index>> block;  ///< weight_block_size or block_structure: rows and columns
+    std::optional<DType> dtype;                    ///< of the model
+    std::optional<DType> asked;                    ///< by the user, for values
+};
+
+/// Reads `config_json`, which may be empty.
+QuantizationSettings quantization_settings(const std::string& config_json);
+
+/// `config_json` without quantization, and with `dtype` where it names one.
+std::string without_quantization(const std::string& config_json, DType dtype);
+
+}  // namespace tpx::formats

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/dtype.hpp"
+#include "lib/core/interval.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace tpx {
+
+/// A quantized tensor: a few bits for each element, and a scale for each block of elements. Element (r, c) has the
+/// value (code - zero) * scale, computed in f32 and rounded once to `dtype`. Leading axes are rows, too.
+struct ScaledCodes {
+    enum class Code : std::uint8_t {
+        f8_e4m3,
+        f8_e5m2,
+        f4_e2m1,         ///< two in a byte, the first in the low bits
+        signed_integer,  ///< two's complement
+        offset_integer   ///< unsigned, less half of its range
+    };
+    /// Stored numbers, row by row: file `file` of the catalogue from byte `offset` on.
+    struct Part {
+        std::uint32_t file = 0;
+        std::uint64_t offset = 0;
+        DType dtype = DType::u8;
+    };
+
+    Code code = Code::f8_e4m3;
+    int bits = 8;  ///< of a code: 4 or 8
+    Part codes;
+    std::uint64_t row_bytes = 0;  ///< from a row's first code to the next row's
+    Part scales;                  ///< of u8 or f8_e8m0: 2 to the power of the byte less 127
+    std::optional<Part> zeros;    ///< i8, one beside each scale
+
+    Index rows = 0;  ///< of all matrices together
+    Index columns = 0;
+    Index matrix_rows = 1;  ///< blocks begin anew with each matrix
+    Index block_rows = 1;
+    Index block_columns = 1;
+    DType dtype = DType::bf16;  ///< f32, bf16 or f16
+
+    Index scale_rows() const { return (matrix_rows + block_rows - 1) / block_rows; }
+    Index scale_columns() const { return (columns + block_columns - 1) / block_columns; }
+    /// The place of the scale of element (r, c) among all scales.
+    Index scale_of(Index r, Index c) const {
+        const Index row = r / matrix_rows * scale_rows() + r % matrix_rows / block_rows;
+        return row * scale_columns() + c / block_columns;
+    }
+    std::uint64_t size() const { return static_cast<std::uint64_t>(rows * columns * itemsize(dtype)); }
+};
+
+}  // namespace tpx

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/dequantize.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/exec/kernel.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+namespace tpx {
+
+// Whole rows, or a part of one row.
+struct Dequantizer::Run {
+    Index row = 0;
+    Index rows = 0;
+    Index column = 0;
+    Index columns = 0;
+
+    Index elements() const { return rows * columns; }
+};
+
+namespace {
+
+using Code = ScaledCodes::Code;
+using Table = std::array<float, 256>;
+
+/// Elements that are computed at a time.
+constexpr Index at_once = 1 << 16;
+
+/// The value of a float of `exponent_bits` and `mantissa_bits` with the usual bias and no special values.
+float small_float(unsigned code, int exponent_bits, int mantissa_bits) {
+    const unsigned mantissa = code & ((1u << mantissa_bits) - 1);
+    const auto exponent = static_cast<int>(code >> mantissa_bits & ((1u << exponent_bits) - 1));
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    const float fraction = static_cast<float>(mantissa) / static_cast<float>(1u << mantissa_bits);
+    const float value = exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
+    return (code >> (exponent_bits + mantissa_bits) & 1) != 0 ? -value : value;
+}
+
+float with_sign(unsigned code, float magnitude) { return std::copysign(magnitude, (code & 0x80) != 0 ? -1.0f : 1.0f); }
+
+float value_of(Code code, int bits, unsigned stored) {
+    switch (code) {
+        case Code::f8_e4m3:
+            return (stored & 0x7f) == 0x7f ? with_sign(stored, std::nanf("")) : small_float(stored, 4, 3);
+        case Code::f8_e5m2:
+            if ((stored & 0x7f) == 0x7c) return with_sign(stored, HUGE_VALF);
+            return (stored & 0x7f) > 0x7c ? with_sign(stored, std::nanf("")) : small_float(stored, 5, 2);
+        case Code::f4_e2m1:
+            return small_float(stored, 2, 1);
+        case Code::signed_integer:
+            return static_cast<float>(static_cast<std::int8_t>(stored << (8 - bits)) >> (8 - bits));
+        case Code::offset_integer:
+            return static_cast<float>(static_cast<int>(stored) - (1 << (bits - 1)));
+    }
+    throw failure("code {} has no values", static_cast<int>(code));
+}
+
+/// Scales that are exponents without a NaN reach 2^128, which f32 lacks, but 0.5 * 2^128 and 0 * 2^128 are finite: half
+/// of each scale is multiplied by twice the code, which rounds as the scale times the code would.
+bool is_halved(DType scales) { return scales == DType::u8; }
+
+/// The values of all codes, or twice those.
+Table table_of(const ScaledCodes& tensor) {
+    Table table{};
+    const float factor = is_halved(tensor.scales.dtype) ? 2.0f : 1.0f;
+    for (unsigned stored = 0; stored < 1u << tensor.bits; ++stored)
+        table[stored] = factor * value_of(tensor.code, tensor.bits, stored);
+    return table;
+}
+
+bool is_exponent(DType dtype) { return dtype == DType::u8 || dtype == DType::f8_e8m0; }
+
+/// Turns stored numbers into f32, exponents into powers of two or their halves.
+void widen(std::span<const std::byte> stored, DType dtype, std::span<float> into) {
+    const auto count = static_cast<Index>(into.size());
+    if (dtype == DType::i8) {
+        std::ranges::transform(stored, into.begin(), [](std::byte b) { return float(static_cast<std::int8_t>(b)); });
+    } else if (is_exponent(dtype)) {
+        const bool halved = is_halved(dtype);
+        std::ranges::transform(stored, into.begin(), [halved](std::byte b) {
+            const int exponent = std::to_integer<int>(b);
+            if (exponent == 255 && !halved) return std::nanf("");
+            return std::ldexp(1.0f, exponent - (halved ? 128 : 127));
+        });
+    } else {
+        cast_elements(count, stored.data(), dtype, reinterpret_cast<std::byte*>(into.data()), DType::f32);
+    }
+}
+
+/// Values of 4-bit codes from code `first` on.
+void look_up_nibbles(const std::byte* codes, const Table& table, Index first, std::span<float> into) {
+    for (std::size_t k = 0; k < into.size(); ++k) {
+        const std::uint64_t at = static_cast<std::uint64_t>(first) + k;
+        const unsigned both = std::to_integer<unsigned>(codes[at / 2]);
+        into[k] = table[at % 2 == 0 ? both & 15 : both >> 4];
+    }
+}
+
+}  // namespace
+
+Dequantizer::Run Dequantizer::run_from(const ScaledCodes& tensor, Index element, Index count) const {
+    Run run{element / tensor.columns, 1, element % tensor.columns, 0};
+    run.columns = std::min({count, tensor.columns - run.column, at_once});
+    if (run.columns == tensor.columns) run.rows = std::max<Index>(1, std::min(count, at_once) / tensor.columns);
+    return run;
+}
+
+void Dequantizer::read_codes(const ScaledCodes& tensor, const Run& run, const Read& read) {
+    const auto begin = static_cast<std::uint64_t>(run.column * tensor.bits / 8);
+    const auto end = static_cast<std::uint64_t>(((run.column + run.columns) * tensor.bits + 7) / 8);
+    const std::uint64_t first = static_cast<std::uint64_t>(run.row) * tensor.row_bytes + begin;
+    const std::uint64_t size = static_cast<std::uint64_t>(run.rows - 1) * tensor.row_bytes + end - begin;
+    codes_.resize(size);
+    read(tensor.codes.file, tensor.codes.offset + first, codes_);
+}
+
+void Dequantizer::read_scales(const ScaledCodes& tensor, const Run& run, const Read& read) {
+    const Index first = tensor.scale_of(run.row, run.column);
+    const Index last = tensor.scale_of(run.row + run.rows - 1, run.column + run.columns - 1);
+    const auto read_part = [&](const ScaledCodes::Part& part, std::vector<float>& into) {
+        const auto size = static_cast<std::uint64_t>(itemsize(part.dtype));
+        into.resize(static_cast<std::size_t>(last - first + 1));
+        stored_.resize(into.size() * size);
+        read(part.file, part.offset + static_cast<std::uint64_t>(first) * size, stored_);
+        widen(stored_, part.dtype, into);
+    };
+    read_part(tensor.scales, scales_);
+    if (tensor.zeros) read_part(*tensor.zeros, zeros_);
+}
+
+void Dequantizer::compute(const ScaledCodes& tensor, const Run& run) {
+    const Table table = table_of(tensor);
+    const Index first = tensor.scale_of(run.row, run.column);
+    values_.resize(static_cast<std::size_t>(run.elements()));
+    float* out = values_.data();
+    for (Index r = 0; r < run.rows; ++r) {
+        const std::byte* codes = codes_.data() + static_cast<std::uint64_t>(r) * tensor.row_bytes;
+        const Index odd = tensor.bits == 4 ? run.column % 2 : 0;
+        for (Index c = 0; c < run.columns;) {
+            const Index column = run.column + c;
+            const Index end = std::min(run.columns, c + tensor.block_columns - column % tensor.block_columns);
+            const auto at = static_cast<std::size_t>(tensor.scale_of(run.row + r, column) - first);
+            const std::span<float> block{out + c, static_cast<std::size_t>(end - c)};
+            if (tensor.bits == 4)
+                look_up_nibbles(codes, table, c + odd, block);
+            else
+                for (Index k = c; k < end; ++k) out[k] = table[std::to_integer<unsigned>(codes[k])];
+            if (tensor.zeros)
+                for (float& value : block) value -= zeros_[at];
+            for (float& value : block) value *= scales_[at];
+            c = end;
+        }
+        out += run.columns;
+    }
+}
+
+void Dequantizer::read(const ScaledCodes& tensor, std::uint64_t offset, std::span<std::byte> into, const Read& read) {
+    const auto size = static_cast<std::size_t>(itemsize(tensor.dtype));
+    if (offset % size != 0 || into.size() % size != 0)
+        throw failure("{} bytes from {} are not whole elements of {}", into.size(), offset, name(tensor.dtype));
+    auto element = static_cast<Index>(offset / size);
+    while (!into.empty()) {
+        const Run run = run_from(tensor, element, static_cast<Index>(into.size() / size));
+        read_codes(tensor, run, read);
+        read_scales(tensor, run, read);
+        compute(tensor, run);
+        const auto part = into.first(values_.size() * size);
+        cast_elements(run.elements(), reinterpret_cast<const std::byte*>(values_.data()), DType::f32, part.data(),
+                      tensor.dtype);
+        into = into.subspan(part.size());
+        element += run.elements();
+    }
+}
+
+}  // namespace tpx

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""quantized.py FOLDER: tiny models with quantized weights, in FOLDER/quantized/SCHEME, and what they dequantize to by the
+frameworks' own code, in FOLDER/quantized/SCHEME-bf16. Needs torch, safetensors, transformers and compressed-tensors."""
+
+import json
+import os
+import sys
+
+import torch
+from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+from compressed_tensors.entrypoints.convert.converters.fp8block_dequantizer import FP8BlockDequantizer
+from compressed_tensors.quantization.lifecycle.forward_helpers import _dequantize
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, GptOssConfig, LlamaConfig
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+BLOCK = 32
+E4M3_MAX = 448.0
+
+
+def model(config):
+    torch.manual_seed(7)
+    return {name: tensor.contiguous() for name, tensor in
+            AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).state_dict().items()}
+
+
+def llama():
+    # 80 and 48 are not multiples of the block, as 576 of DeepSeek-V3 is not one of 128.
+    return LlamaConfig(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
+                       num_key_value_heads=2, vocab_size=32, tie_word_embeddings=False, dtype="bfloat16")
+
+
+def gpt_oss():
+    return GptOssConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+                        num_key_value_heads=2, head_dim=8, num_local_experts=2, num_experts_per_tok=1, vocab_size=16,
+                        tie_word_embeddings=False, dtype="bfloat16",
+                        layer_types=["sliding_attention", "full_attention"])
+
+
+def save(folder, config, tensors, quantization=None):
+    os.makedirs(folder, exist_ok=True)
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+    text = config.to_diff_dict() | {"dtype": "bfloat16"}
+    text["architectures"] = {"llama": ["LlamaForCausalLM"], "gpt_oss": ["GptOssForCausalLM"]}[text["model_type"]]
+    if quantization:
+        text["quantization_config"] = quantization
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(text, file, indent=2, sort_keys=True)
+        file.write("\n")
+
+
+def is_linear(name, tensor):
+    return name.endswith("_proj.weight") and tensor.ndim == 2
+
+
+def to_fp8(weight, rows, columns):
+    """FP8 codes and the scales of blocks of `rows` x `columns`."""
+    high, wide = -(-weight.shape[0] // rows), -(-weight.shape[1] // columns)
+    padded = torch.zeros(high * rows, wide * columns)
+    padded[:weight.shape[0], :weight.shape[1]] = weight.float()
+    blocks = padded.reshape(high, rows, wide, columns)
+    scales = blocks.abs().amax(dim=(1, 3)) / E4M3_MAX
+    codes = (blocks / scales[:, None, :, None]).reshape(padded.shape)[:weight.shape[0], :weight.shape[1]]
+    return codes.to(torch.float8_e4m3fn).contiguous(), scales
+
+
+def fp8_block(root):
+    plain, tensors = model(llama()), {}
+    reader = FP8BlockDequantizer(weight_block_size=[BLOCK, BLOCK], dtype=torch.bfloat16)
+    for name, weight in list(plain.items()):
+        if not is_linear(name, weight):
+            tensors[name] = weight
+            continue
+        tensors[name], scales = to_fp8(weight, BLOCK, BLOCK)
+        tensors[name + "_scale_inv"] = scales
+        plain[name] = reader._create_dequantized_weight(tensors[name], scales)
+    save(f"{root}/fp8-block", llama(), tensors,
+         {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [BLOCK, BLOCK]})
+    save(f"{root}/fp8-block-bf16", llama(), plain)
+
+
+def scheme(form, kind, strategy, bits, size=None):
+    weights = {"num_bits": bits, "type": kind, "strategy": strategy, "symmetric": True, "group_size": size}
+    return {"quant_method": "compressed-tensors", "format": form,
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}}
+
+
+def per_row(root):
+    """FP8 of compressed-tensors: bf16 scales of rows, one of the whole tensor for down_proj."""
+    plain, tensors = model(llama()), {}
+    for name, weight in list(plain.items()):
+        tensors[name] = weight
+        if not is_linear(name, weight):
+            continue
+        whole = "down_proj" in name
+        codes, scales = to_fp8(weight, weight.shape[0] if whole else 1, weight.shape[1])
+        scales = (scales.reshape(1) if whole else scales).bfloat16()
+        tensors |= {name: codes, name + "_scale": scales, name.replace("weight", "input_scale"): torch.ones(1)}
+        plain[name] = _dequantize(codes, scales)
+    save(f"{root}/fp8-row", llama(), tensors, scheme("float-quantized", "float", "channel", 8))
+    save(f"{root}/fp8-row-bf16", llama(), plain)
+
+
+def integers(root):
+    """int4 in groups of 16 packed into words, and int8 with zero points."""
+    plain, tensors = model(llama()), {}
+    for name, weight in list(plain.items()):
+        if not is_linear(name, weight):
+            tensors[name] = weight
+        elif "self_attn" in name:
+            scales = (weight.float().abs().amax(1, keepdim=True) / 100).bfloat16()
+            zeros = torch.randint(-20, 20, scales.shape, dtype=torch.int8)
+            codes = (weight / scales + zeros).round().clamp(-128, 127).to(torch.int8)
+            tensors |= {name: codes, name + "_scale": scales, name + "_zero_point": zeros}
+            plain[name] = _dequantize(codes, scales, zeros)
+        else:
+            groups = weight.reshape(weight.shape[0], -1, 16)
+            scales = (groups.float().abs().amax(2) / 7).bfloat16()
+            codes = (groups / scales[..., None]).round().clamp(-8, 7).to(torch.int8)
+            tensors |= {name + "_packed": pack_to_int32(codes.reshape(weight.shape), 4), name + "_scale": scales,
+                        name + "_shape": torch.tensor(weight.shape)}
+            plain[name] = _dequantize(codes, scales[..., None]).reshape(weight.shape)
+    save(f"{root}/int", llama(), tensors, scheme("pack-quantized", "int", "group", 4, 16))
+    save(f"{root}/int-bf16", llama(), plain)
+
+
+def mxfp4(root):
+    plain, tensors = model(gpt_oss()), {}
+    for name, weight in list(plain.items()):
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            tensors[name] = weight
+            continue
+        experts, columns, rows = weight.shape
+        blocks = torch.randint(0, 256, (experts, rows, columns // 32, 16), dtype=torch.uint8)
+        scales = torch.randint(110, 125, blocks.shape[:-1], dtype=torch.uint8)
+        tensors |= {name + "_blocks": blocks, name + "_scales": scales}
+        plain[name] = convert_moe_packed_tensors(blocks, scales).contiguous()
+    save(f"{root}/mxfp4", gpt_oss(), tensors,
+         {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]})
+    save(f"{root}/mxfp4-bf16", gpt_oss(), plain)
+
+
+if __name__ == "__main__":
+    folder = os.path.join(sys.argv[1], "quantized")
+    for make in (fp8_block, per_row, integers, mxfp4):
+        make(folder)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized weights: tpx dequantizes to the same bits as transformers and compressed-tensors, for all codes and scales;
+transformers loads what tpx makes of testdata/quantized; GGUF types equal the gguf package, where it is installed."""
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+from transformers.integrations.finegrained_fp8 import Fp8Dequantize
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+DATA = Path(__file__).resolve().parents[2] / "testdata" / "quantized"
+REAL = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+
+
+def run(tpx, *words):
+    done = subprocess.run([tpx, *map(str, words)], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"tpx {' '.join(map(str, words))}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def same(a, b):
+    """Equal bits; a NaN equals each NaN."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    kind = torch.int32 if a.element_size() == 4 else torch.int16
+    return bool(((a.contiguous().view(kind) == b.contiguous().view(kind)) | (a.isnan() & b.isnan())).all())
+
+
+def dequantized(tpx, tensors, dtype, quantization, dialect="keep"):
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "source", Path(folder) / "target"
+        source.mkdir()
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, source / "model.safetensors")
+        (source / "config.json").write_text(json.dumps({"dtype": "bfloat16", "quantization_config": quantization}))
+        run(tpx, "reshard", source, target, "--to", "tp=1", "--dtype", dtype, "--dialect", dialect, "--quiet")
+        return load_file(next(target.glob("*.safetensors")))
+
+
+def scale_bits(count):
+    """Scales of all magnitudes, and those at the ends of f32."""
+    torch.manual_seed(1)
+    random = torch.randint(-(2**31), 2**31, (count,), dtype=torch.int64).to(torch.int32).view(torch.float32)
+    ends = torch.tensor([0.0, 1.0, 1e-45, 3.4e38, float("inf"), float("nan")])
+    random[:6] = ends[:count]
+    return random
+
+
+def fp8_codes(tpx, failures):
+    """Every code of both types with many scales, in blocks, rows and whole tensors."""
+    block = {"quant_method": "fp8", "weight_block_size": [2, 256]}
+    for codes in (torch.float8_e4m3fn, torch.float8_e5m2):
+        weight = torch.arange(256).to(torch.uint8).repeat(64, 2).view(codes)
+        for shape, settings in (((32, 2), block), ((64, 1), {"quant_method": "fp8"}), ((1, 1), {"quant_method": "fp8"})):
+            scales = [scale_bits(shape[0] * shape[1]).reshape(shape)]
+            scales.append(torch.randn(shape).abs().bfloat16())
+            if settings is block:
+                scales.append(torch.arange(64).reshape(shape).mul(4).add(1).to(torch.uint8).view(torch.float8_e8m0fnu))
+            for scale in scales:
+                for name, dtype in REAL.items():
+                    expected = Fp8Dequantize(None)._dequantize_one(weight, scale, output_dtype=dtype)
+                    found = dequantized(tpx, {"a.weight": weight, "a.weight_scale_inv": scale}, name, settings)
+                    if list(found) != ["a.weight"] or not same(found["a.weight"], expected):
+                        failures.append(f"{codes} scales {scale.dtype} {shape} to {name}")
+
+
+def mxfp4_codes(tpx, failures):
+    """Every byte of two codes with every scale."""
+    blocks = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16).repeat(1, 256, 1, 1)
+    scales = torch.arange(256, dtype=torch.uint8).reshape(1, 256, 1).repeat(1, 1, 16)
+    for name, dtype in REAL.items():
+        found = dequantized(tpx, {"w_proj_blocks": blocks, "w_proj_scales": scales}, name, {"quant_method": "mxfp4"})
+        expected = convert_moe_packed_tensors(blocks.clone(), scales.clone(), dtype=dtype)
+        if list(found) != ["w_proj"] or not same(found["w_proj"], expected):
+            failures.append(f"mxfp4 to {name}")
+
+
+def compressed(tpx, failures):
+    try:
+        from compressed_tensors.compressors.pack_quantized.helpers import unpack_from_int32
+        from compressed_tensors.quantization.lifecycle.forward_helpers import _dequantize
+    except ImportError:
+        print("compressed-tensors is not installed: its dequantization is compared with testdata only")
+        return
+    settings = {"quant_method": "compressed-tensors"}
+    codes = torch.arange(-128, 128).to(torch.int8).repeat(256, 1)
+    words = torch.randint(-(2**31), 2**31, (256, 16), dtype=torch.int64).to(torch.int32)
+    for scale_type in REAL.values():
+        scales = scale_bits(256).nan_to_num(1.0).to(scale_type).reshape(256, 1)
+        zeros = torch.arange(-128, 128).to(torch.int8).reshape(256, 1)
+        for zero in (None, zeros):
+            tensors = {"a.weight": codes, "a.weight_scale": scales}
+            tensors |= {} if zero is None else {"a.weight_zero_point": zero}
+            expected = _dequantize(codes, scales, zero)
+            name = next(key for key, value in REAL.items() if value is scale_type)
+            if not same(dequantized(tpx, tensors, name, settings)["a.weight"], expected):
+                failures.append(f"int8 scales {scale_type}, zero points {zero is not None}")
+        for bits in (4, 8):
+            shape = torch.tensor([256, 16 * 32 // bits])
+            tensors = {"a.weight_packed": words, "a.weight_shape": shape, "a.weight_scale": scales}
+            expected = _dequantize(unpack_from_int32(words, bits, shape), scales)
+            if not same(dequantized(tpx, tensors, name, settings)["a.weight"], expected):
+                failures.append(f"packed int{bits} scales {scale_type}")
+
+
+def ggml(tpx, failures):
+    """Random blocks of every type with values, compared with the gguf package."""
+    try:
+        import gguf
+        import numpy
+    except ImportError:
+        print("gguf is not installed: its types are not compared")
+        return
+    names = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4".split()
+    random = numpy.random.default_rng(3)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "all.gguf", Path(folder) / "target"
+        writer = gguf.GGUFWriter(source, "llama")
+        expected = {}
+        for name in names:
+            kind = gguf.GGMLQuantizationType[name]
+            data = random.integers(0, 256, (7, 3 * gguf.GGML_QUANT_SIZES[kind][1]), dtype=numpy.uint8)
+            writer.add_tensor(f"{name}.weight", data, raw_dtype=kind)
+            with numpy.errstate(all="ignore"):
+                values = gguf.quants.dequantize(data, kind).astype(numpy.float32)
+            expected[f"{name}.weight"] = torch.from_numpy(values.copy())
+        for step in ("header", "kv_data", "tensors"):
+            getattr(writer, f"write_{step}_to_file")()
+        writer.close()
+        run(tpx, "reshard", source, target, "--to", "fsdp=2", "--format", "safetensors", "--quiet")
+        found = {}
+        run(tpx, "reshard", target, Path(folder) / "one", "--to", "tp=1", "--quiet")
+        for file in (Path(folder) / "one").glob("*.safetensors"):
+            found |= load_file(file)
+        failures += [f"ggml {name}" for name in expected if not same(found[name], expected[name])]
+
+
+def models(tpx, failures):
+    """transformers loads what tpx dequantizes, with the weights that the frameworks' own code computed."""
+    for expected in sorted(DATA.glob("*-bf16")):
+        source = DATA / expected.name.removesuffix("-bf16")
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / "target"
+            run(tpx, "reshard", source, target, "--to", "tp=1", "--dtype", "bf16", "--quiet")
+            model, info = AutoModelForCausalLM.from_pretrained(target, output_loading_info=True)
+            if any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")):
+                failures.append(f"{source.name}: {info}")
+            found, wanted = model.state_dict(), load_file(expected / "model.safetensors")
+            failures += [f"{source.name}: {name}" for name in wanted if not same(found[name], wanted[name])]
+
+
+def main(tpx):
+    failures = []
+    for check in (fp8_codes, mxfp4_codes, compressed, ggml, models):
+        check(tpx, failures)
+    print("\n".join(failures) or "dequantized as the frameworks do")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
