@@ -6,6 +6,8 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -52,13 +54,10 @@ std::optional<ConfigValue> list_text(const nlohmann::json& list) {
     });
 }
 
-}  // namespace
-
-Config parse_config_json(std::string_view text) {
-    const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
-    if (!object.is_object()) throw failure("not a JSON object");
-    Config config;
+/// Adds the settings of `object`, nested ones as TABLE.KEY; `config` keeps what it has of `kept`.
+void add_settings(Config& config, const nlohmann::json& object, std::initializer_list<std::string_view> kept) {
     for (const auto& [key, value] : object.items()) {
+        if (config.contains(key) && std::ranges::find(kept, key) != kept.end()) continue;
         if (value.is_primitive()) config[key] = scalar(value);
         if (value.is_array()) {
             if (const auto items = list_text(value)) config[key] = *items;
@@ -68,6 +67,29 @@ Config parse_config_json(std::string_view text) {
             if (nested.is_primitive()) config[key + "." + inner] = scalar(nested);
         }
     }
+}
+
+/// The configuration of the text model inside that of a vision-language or audio model; nullptr without one.
+const nlohmann::json* text_settings(const nlohmann::json& object) {
+    for (const char* key : {"text_config", "llm_config", "language_config"}) {
+        const auto found = object.find(key);
+        if (found != object.end() && found->is_object() && !found->empty()) return &*found;
+    }
+    const auto thinker = object.find("thinker_config");
+    return thinker != object.end() && thinker->is_object() ? text_settings(*thinker) : nullptr;
+}
+
+}  // namespace
+
+Config parse_config_json(std::string_view text) {
+    const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+    if (!object.is_object()) throw failure("not a JSON object");
+    Config config;
+    add_settings(config, object, {});
+    // What tpx asks of a configuration is about the language model, whose settings may be nested; whether the output
+    // layer is the embedding is a setting of the whole model.
+    if (const nlohmann::json* inner = text_settings(object))
+        add_settings(config, *inner, {"architectures", "dtype", "torch_dtype", "tie_word_embeddings"});
     return config;
 }
 

@@ -71,6 +71,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const bool named = reading.family && reading.dialect->name == wanted && !unwrap;
     if (named && (!is_megatron(target.format) || whole)) return nullptr;
     if (reading.family && (reading.complete || must)) {
+        if (reading.dialect->name == wanted) return reading.dialect;  // nested names stay nested
         if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
         if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
         notes.push_back(fmt::format("names are kept: family '{}' has no {} names", reading.family->name, wanted));

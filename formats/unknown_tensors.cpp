@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/unknown_tensors.hpp"
 
+#include "formats/quantized.hpp"
 #include "lib/core/error.hpp"
+#include "lib/layout/beyond_rules.hpp"
 #include "lib/layout/suggest.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx::formats {
@@ -28,6 +32,11 @@ void check_buckets(const Source& source, const Target& target) {
                       bucket->name, to_string(*source.layout));
 }
 
+/// Whether a tensor that no rule matches belongs to a part outside the language model that each rank has whole.
+bool is_whole(const Reading& reading, std::string_view name) {
+    return std::ranges::any_of(reading.dialect->whole, [&](const std::string& glob) { return glob_match(glob, name); });
+}
+
 }  // namespace
 
 void check_unknown(const Source& source, const Target& target, std::vector<std::string>& notes) {
@@ -38,24 +47,40 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     // One element cannot be cut, so all ranks share it; but files of single ranks would have to tell which ranks do.
     const bool shared = target.format != Format::megatron;
-    const auto is_stuck = [&](std::uint32_t t) { return !shared || volume(tensors[t].shape) > 1; };
+    const auto is_stuck = [&](std::uint32_t t) {
+        return !is_whole(reading, tensors[t].name) && (!shared || volume(tensors[t].shape) > 1);
+    };
     const auto stuck = std::ranges::find_if(reading.unknown, is_stuck);
     const Tensor& tensor = tensors[stuck == reading.unknown.end() ? reading.unknown[0] : *stuck];
     if (stuck != reading.unknown.end())
         throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
                       without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
-    const std::size_t more = reading.unknown.size() - 1;
+    std::vector<std::uint32_t> single;
+    std::ranges::copy_if(reading.unknown, std::back_inserter(single),
+                         [&](std::uint32_t t) { return !is_whole(reading, tensors[t].name); });
+    if (single.empty()) return;
     notes.push_back(fmt::format("tensor '{}'{}: no rule says what it is; it has one element, which all ranks share",
-                                tensor.name, more > 0 ? fmt::format(" (and {} more)", more) : ""));
+                                tensors[single[0]].name,
+                                single.size() > 1 ? fmt::format(" (and {} more)", single.size() - 1) : ""));
 }
 
 void note_unknown(Source& source) {
     const Reading& reading = source.reading;
     std::vector<const Tensor*> unknown;
+    std::vector<const Tensor*> whole;
+    const bool quantized = is_quantized(source.checkpoint);
     for (std::uint32_t t : reading.unknown) {
         const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
-        if (!tensor.name.starts_with("optimizer.")) unknown.push_back(&tensor);
+        if (quantized && is_of_quantized_weights(tensor.name)) continue;
+        if (reading.family && is_whole(reading, tensor.name))
+            whole.push_back(&tensor);
+        else if (!tensor.name.starts_with("optimizer."))
+            unknown.push_back(&tensor);
     }
+    if (!whole.empty())
+        source.checkpoint.notes.push_back(
+            fmt::format("{} {} outside the language model, such as '{}': every rank has them whole", whole.size(),
+                        whole.size() == 1 ? "tensor" : "tensors", whole[0]->name));
     if (!reading.family || unknown.empty()) return;
     const std::string more = unknown.size() > 1 ? fmt::format(" (and {} more)", unknown.size() - 1) : "";
     source.checkpoint.notes.push_back(

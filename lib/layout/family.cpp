@@ -28,8 +28,10 @@ void add_dialect(WrittenDialect& base, const WrittenDialect& more) {
         std::erase_if(base.rules, [&](const WrittenRule& old) { return old.name == rule.name; });
     base.rules.insert(base.rules.end(), more.rules.begin(), more.rules.end());
     if (!more.layer.empty()) base.layer = more.layer;
+    if (!more.nest.empty()) base.nest = more.nest;
     base.bare |= more.bare;
     base.extra.insert(base.extra.end(), more.extra.begin(), more.extra.end());
+    base.whole.insert(base.whole.end(), more.whole.begin(), more.whole.end());
     add_entries(base.roles, more.roles);
 }
 
@@ -129,7 +131,7 @@ std::vector<Rule> expand(const WrittenRule& written, const std::vector<std::stri
 }
 
 Dialect build_dialect(const std::string& name, const WrittenDialect& written) {
-    Dialect dialect{.name = name, .bare = written.bare, .extra = written.extra};
+    Dialect dialect{.name = name, .bare = written.bare, .extra = written.extra, .whole = written.whole};
     for (const WrittenRule& rule : written.rules) {
         std::vector<Rule> rules = expand(rule, written.layer);
         dialect.rules.insert(dialect.rules.end(), rules.begin(), rules.end());
@@ -137,6 +139,19 @@ Dialect build_dialect(const std::string& name, const WrittenDialect& written) {
     for (const auto& [role, patterns] : written.roles)
         dialect.roles.insert(dialect.roles.end(), patterns.begin(), patterns.end());
     return dialect;
+}
+
+/// `name` as it stands where the model is nested: see Nesting.
+std::string nested_name(std::string_view name, const Nesting& nesting) {
+    if (!name.starts_with('[')) return nesting.before + std::string{name};
+    return nesting.prefix + std::string{name.substr(name.find(']') + 1)};
+}
+
+/// `dialect` with the names that it has inside another model.
+Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting) {
+    Dialect inside = dialect;
+    for (Rule& rule : inside.rules) rule.name = NameTemplate{nested_name(rule.name.text(), nesting)};
+    return inside;
 }
 
 }  // namespace
@@ -171,8 +186,11 @@ Family build_family(const WrittenFamily& written) {
             for (const auto& [name, conditions] : family.present) {
                 if (!family.tensors.contains(name)) throw failure("present: tensor '{}' is not declared", name);
             }
-            for (const auto& [name, dialect] : written.dialects)
-                family.dialects.push_back(build_dialect(name, dialect));
+            for (const auto& [name, dialect] : written.dialects) {
+                const Dialect plain = build_dialect(name, dialect);
+                family.dialects.push_back(plain);
+                for (const Nesting& nesting : dialect.nest) family.dialects.push_back(nested_dialect(plain, nesting));
+            }
             for (const Dialect& dialect : family.dialects) {
                 for (const Rule& rule : dialect.rules)
                     in_context([&] { return fmt::format("dialect '{}': rule '{}'", dialect.name, rule.name.text()); },

@@ -57,6 +57,7 @@ struct Dialect {
     std::vector<Rule> rules;
     bool bare = false;               ///< names are written without their bracketed prefix
     std::vector<std::string> extra;  ///< globs of what is no parameter
+    std::vector<std::string> whole;  ///< globs of parameters outside the language model, which each rank has whole
     std::vector<RolePattern> roles;
 };
 

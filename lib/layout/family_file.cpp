@@ -104,6 +104,18 @@ RolePattern parse_pattern(const std::string& role, const toml::node& node) {
     return {role, texts[0], texts.size() > 1 ? texts[1] : ""};
 }
 
+/// ["PREFIX", "BEFORE"].
+Nesting parse_nesting(const toml::node& node) {
+    const std::vector<std::string> texts =
+        node.is_array() ? texts_of(node, "an item of nest") : std::vector<std::string>{};
+    if (texts.size() != 2)
+        throw failure(
+            "line {}: an item of nest is two texts, what replaces the bracketed prefix and what stands before "
+            "other names",
+            node.source().begin.line);
+    return {texts[0], texts[1]};
+}
+
 WrittenDialect parse_dialect(const toml::table& table) {
     WrittenDialect dialect;
     dialect.bare = table["bare"].value_or(false);
@@ -111,6 +123,10 @@ WrittenDialect parse_dialect(const toml::table& table) {
     if (const toml::node* layer = table.get("layer"))
         dialect.layer = layer->is_array() ? texts_of(*layer, "layer") : std::vector{text_of(*layer, "layer")};
     if (const toml::node* extra = table.get("extra")) dialect.extra = texts_of(*extra, "extra");
+    if (const toml::node* whole = table.get("whole")) dialect.whole = texts_of(*whole, "whole");
+    if (const toml::array* nest = table["nest"].as_array()) {
+        for (const toml::node& item : *nest) dialect.nest.push_back(parse_nesting(item));
+    }
     if (const toml::array* rules = table["rules"].as_array()) {
         for (const toml::node& rule : *rules) dialect.rules.push_back(parse_rule(rule));
     }

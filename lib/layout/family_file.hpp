@@ -17,12 +17,21 @@ struct WrittenRule {
     std::vector<std::string> tags;
 };
 
+/// How the names of a dialect change where its model is a part of another one, as the text model of a vision-language
+/// model.
+struct Nesting {
+    std::string prefix;  ///< stands in place of the bracketed prefix of names
+    std::string before;  ///< stands before names without a bracketed prefix
+};
+
 /// A dialect as it stands in a file.
 struct WrittenDialect {
     std::vector<std::string> layer;  ///< what stands before names that begin with '.'; several: any of them
     bool bare = false;
     bool replace = false;  ///< rules of the same dialect that were inherited do not count
     std::vector<std::string> extra;
+    std::vector<std::string> whole;
+    std::vector<Nesting> nest;
     std::vector<WrittenRule> rules;
     std::map<std::string, std::vector<RolePattern>> roles;
 };

@@ -106,6 +106,8 @@ NEWER = {
     "ernie-4.5": ("Ernie4_5ForCausalLM", {**GLU, "head_dim": 8, "use_bias": True}, "tp=2,pp=2"),
     "gpt-oss": ("GptOssForCausalLM", {**GLU, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 4}, "tp=2,pp=2,dp=2,ep=2"),
     "olmoe": ("OlmoeForCausalLM", {**GLU, "num_experts": 4, "num_experts_per_tok": 2}, "tp=2,pp=2,dp=2,ep=2"),
+    "arcee": ("ArceeForCausalLM", GLU, "tp=2,pp=2"),
+    "nemotron": ("NemotronForCausalLM", {**DENSE, "num_key_value_heads": 2, "partial_rotary_factor": 0.5}, "tp=2,pp=2"),
     "starcoder2": ("Starcoder2ForCausalLM", {**DENSE, "num_key_value_heads": 2, "sliding_window": 4}, "tp=2,pp=2"),
     "stablelm": ("StableLmForCausalLM", {**DENSE, "hidden_size": 32, "num_key_value_heads": 2, "use_qkv_bias": True}, "tp=2,pp=2"),
 }  # fmt: skip
@@ -149,6 +151,24 @@ KEPT = {
     "phi": ("PhiForCausalLM", {**DENSE, "hidden_size": 32, "num_key_value_heads": 2, "qk_layernorm": True}),
     "hunyuan": ("HunYuanDenseV1ForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}),
     "hunyuan-moe": ("HunYuanMoEV1ForCausalLM", {**GLU, "head_dim": 8, "num_experts": 4, "moe_topk": [2] * 4, "num_shared_expert": [1] * 4, "moe_intermediate_size": [40] * 4}),
+    "deepseek-v3.2": (
+        "DeepseekV32ForCausalLM",
+        {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_group": 1, "topk_group": 1, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4,
+         "qk_nope_head_dim": 8, "v_head_dim": 8, "index_n_heads": 4, "index_head_dim": 8, "index_topk": 4},
+    ),
+    "exaone-moe": ("ExaoneMoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "sliding_window": 4}),
+    "afmoe": ("AfmoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "num_dense_layers": 1, "sliding_window": 4}),
+    "apertus": ("ApertusForCausalLM", GLU),
+    "helium": ("HeliumForCausalLM", {**GLU, "head_dim": 6}),
+    "phimoe": ("PhimoeForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "opt": ("OPTForCausalLM", {"hidden_size": 24, "ffn_dim": 40, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 101, "max_position_embeddings": 64, "word_embed_proj_dim": 24}),
+    "bamba": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4}),
+    "nemotron-h": (
+        "NemotronHForCausalLM",
+        {**DENSE, **EXPERTS, "head_dim": 6, "num_key_value_heads": 2, "n_routed_experts": 4, "moe_shared_expert_intermediate_size": 28, "n_group": 1,
+         "topk_group": 1, "mamba_num_heads": 4, "mamba_head_dim": 6, "n_groups": 2, "ssm_state_size": 4,
+         "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp"]},
+    ),
     "qwen3-next": ("Qwen3NextForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}),
     "qwen3.5": ("Qwen3_5ForCausalLM", {**GLU, **DELTA, "head_dim": 8}),
     "qwen3.5-moe": ("Qwen3_5MoeForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}),
@@ -175,7 +195,7 @@ def _tensors(folder):
         with safe_open(path, "pt") as file:
             for name in file.keys():
                 value = file.get_tensor(name)
-                found[name] = (value.dtype, tuple(value.shape), value.contiguous().view(torch.uint8).numpy().tobytes())
+                found[name] = (value.dtype, tuple(value.shape), value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return found
 
 
