@@ -112,11 +112,6 @@ void Command::example(std::string_view line, std::string_view caption) {
     examples_.push_back({std::string{line}, std::string{caption}});
 }
 
-void Command::not_built() {
-    built_ = false;
-    run([this](Output&) { throw failure("{}: not implemented yet", name_); });
-}
-
 void Command::common_options() {
     group("General options");
     flag("--json", &json_, "Print the result as one JSON object");

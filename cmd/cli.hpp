@@ -104,8 +104,6 @@ public:
     void run(std::function<void(Output&)> body) { body_ = std::move(body); }
     /// Adds a command of this one, "tpx profile fit"; one that has any has no options of its own but --help.
     Command& subcommand(std::string_view name, std::string_view summary);
-    /// The command is announced, but only fails with "not implemented yet".
-    void not_built();
     /// Adds --json, --quiet and --help; the last of the set-up calls.
     void common_options();
 
@@ -115,7 +113,6 @@ public:
     const std::deque<Option>& options() const { return options_; }
     const std::vector<std::vector<std::string>>& exclusions() const { return exclusions_; }
     const std::vector<Example>& examples() const { return examples_; }
-    bool built() const { return built_; }
     /// The commands of this one; each is named in full, "profile fit".
     const std::vector<std::unique_ptr<Command>>& subcommands() const { return subcommands_; }
     /// The command of this one that is called by `word`, "fit". Throws Error (usage).
@@ -143,7 +140,7 @@ private:
     std::function<void(Output&)> body_;
     std::vector<std::unique_ptr<Command>> subcommands_;
     Command* chosen_ = nullptr;
-    bool help_ = false, json_ = false, quiet_ = false, built_ = true;
+    bool help_ = false, json_ = false, quiet_ = false;
 };
 
 /// The commands of tpx, in the order of the help.

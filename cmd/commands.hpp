@@ -97,6 +97,15 @@ struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
     std::string trace;
 };
 
+struct MigrateOptions {
+    PlanOptions plan;  ///< with the stores; those that tpx migrate lacks are as they are by default
+    LimitOptions limits;
+    std::string output;
+    bool emulate = false;
+    bool dry_run = false;
+    bool restart = false;
+};
+
 struct VerifyOptions : ReadOptions, LimitOptions {
     std::string first;
     std::string second;
@@ -111,12 +120,14 @@ struct VerifyOptions : ReadOptions, LimitOptions {
 void run_inspect(const InspectOptions& options, Output& out);
 void run_plan(const PlanOptions& options, Output& out);
 void run_reshard(const ReshardOptions& options, Output& out);
+void run_migrate(const MigrateOptions& options, Output& out);
 void run_verify(const VerifyOptions& options, Output& out);
 
 /// Describe one command each.
 void add_inspect(Cli& cli);
 void add_plan(Cli& cli);
 void add_reshard(Cli& cli);
+void add_migrate(Cli& cli);
 void add_verify(Cli& cli);
 
 /// Describes every command of tpx.

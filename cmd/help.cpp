@@ -24,8 +24,6 @@ std::string usage_line(const Command& command) {
     return line + "\n";
 }
 
-const char* note(const Command& command) { return command.built() ? "" : " (not implemented yet)"; }
-
 /// `text` in lines of at most 80 columns; each but the first begins with `indent` blanks, and the first has `used`
 /// columns taken already.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t used) {
@@ -100,8 +98,7 @@ std::string help_of_subcommands(const Command& command) {
     std::string text = fmt::format("Usage: tpx {} COMMAND [OPTION]... [ARGUMENT]...\n\n{}.\n{}\nCommands:\n",
                                    command.name(), command.summary(), purpose(command));
     for (const auto& sub : command.subcommands())
-        text +=
-            fmt::format("  {:<9} {}{}\n", sub->name().substr(command.name().size() + 1), sub->summary(), note(*sub));
+        text += fmt::format("  {:<9} {}\n", sub->name().substr(command.name().size() + 1), sub->summary());
     return text + examples(command.examples());
 }
 
@@ -116,9 +113,9 @@ std::string flags(const Option& option) {
 std::string help(const Command& command) {
     if (!command.subcommands().empty()) return help_of_subcommands(command);
     const std::string manual = command.name().substr(0, command.name().find(' '));
-    std::string text = fmt::format("{}\n{}{}.\n{}{}{}", usage_line(command), command.summary(), note(command),
-                                   purpose(command), examples(command.examples()), option_groups(command));
-    return command.built() ? text + fmt::format("\nSee tpx-{}(1) for details.\n", manual) : text;
+    std::string text = fmt::format("{}\n{}.\n{}{}{}", usage_line(command), command.summary(), purpose(command),
+                                   examples(command.examples()), option_groups(command));
+    return text + fmt::format("\nSee tpx-{}(1) for details.\n", manual);
 }
 
 std::string help(const Cli& cli) {
@@ -127,7 +124,7 @@ std::string help(const Cli& cli) {
         "Reshards, converts, compares and plans training checkpoints: Megatron-core,\n"
         "PyTorch DCP, DeepSpeed, Hugging Face and HDF5, in any parallel layout.\n\nCommands:\n";
     for (const Command& command : cli.commands())
-        text += fmt::format("  {:<9} {}{}\n", command.name(), command.summary(), note(command));
+        text += fmt::format("  {:<9} {}\n", command.name(), command.summary());
     text += fmt::format("  {:<9} {}\n", "help", "Show the help of a command, as tpx COMMAND --help does");
     text += "\nOptions:\n  -h, --help  Print this help\n  --version   Print the version\n";
     text += examples({{"tpx reshard hf out --to tp=4,pp=2 --format torch_dist", "Hugging Face to Megatron-core"},

@@ -99,7 +99,7 @@ void Command::parse(std::span<const std::string> words) {
     if (!subcommands_.empty()) return parse_subcommand(words);
     const auto asks_help = [](std::string_view word) { return word == "-h" || word == "--help"; };
     help_ = std::ranges::any_of(words, asks_help);  // whatever else is wrong: the help says how it is done
-    if (help_ || !built_) return;
+    if (help_) return;
     check_values(*this, words);
     CLI::App app;
     Given given;

@@ -81,7 +81,8 @@ public:
         if (stores_.size() > 1) {
             for (const Store& store : stores_) require_metadata(store);
             if (!checkpoint_.iteration) {
-                for (const Store& store : stores_) require_digests(store);
+                const fs::path folder = checkpoint_.catalogue.directory.lexically_relative(root_);
+                for (const Store& store : stores_) check_store_digests(store.folder, folder);
             }
         }
         return sampled_;
@@ -111,24 +112,6 @@ private:
         }
     }
 
-    void require_digests(const Store& store) const {
-        const fs::path folder = checkpoint_.catalogue.directory.lexically_relative(root_);
-        const std::optional<RecordedDigests> record = read_digests(store.folder / folder);
-        if (!record)
-            throw failure(
-                "{}: is missing, and the checkpoint does not record its iteration: nothing shows that the "
-                "stores hold the same one; run tpx verify --write on the checkpoint before it is distributed",
-                (store.folder / folder / digests_file_name).lexically_normal().string());
-        std::map<fs::path, std::string> digests;
-        for (const auto& file : record->files) digests[(folder / file.path).lexically_normal()] = file.digest;
-        for (const fs::path& file : store.files) {
-            if (file.filename().string().ends_with(digests_file_name)) continue;
-            const auto known = digests.find(file);
-            if (known == digests.end() || known->second != digest_of(store.folder / file))
-                throw failure("{}: is not what {} records", (store.folder / file).string(), digests_file_name);
-        }
-    }
-
     fs::path source_of(const fs::path& file) const {
         const auto first = first_.find(file);
         return (first == first_.end() ? root_ : first->second->folder) / file;
@@ -143,6 +126,23 @@ private:
 };
 
 }  // namespace
+
+void check_store_digests(const fs::path& store, const fs::path& folder) {
+    const std::optional<RecordedDigests> record = read_digests(store / folder);
+    if (!record)
+        throw failure(
+            "{}: is missing, and the checkpoint does not record its iteration: nothing shows that the "
+            "stores hold the same one; run tpx verify --write on the checkpoint before it is distributed",
+            (store / folder / digests_file_name).lexically_normal().string());
+    std::map<fs::path, std::string> digests;
+    for (const auto& file : record->files) digests[(folder / file.path).lexically_normal()] = file.digest;
+    for (const fs::path& file : list_files_below(store)) {
+        if (file.filename().string().ends_with(digests_file_name)) continue;
+        const auto known = digests.find(file);
+        if (known == digests.end() || known->second != digest_of(store / file))
+            throw failure("{}: is not what {} records", (store / file).string(), digests_file_name);
+    }
+}
 
 std::size_t check_one_checkpoint(const std::string& pattern, std::span<const Host> hosts, const fs::path& root,
                                  const Checkpoint& checkpoint, const ReadRecord& record) {

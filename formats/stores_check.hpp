@@ -23,4 +23,8 @@ std::size_t check_one_checkpoint(const std::string& pattern, std::span<const Hos
                                  const std::filesystem::path& root, const Checkpoint& checkpoint,
                                  const ReadRecord& record);
 
+/// Checks that the tpx.digests.json in `folder` of the store has the digests of all its files. Throws Error when it is
+/// missing or a file is not what it records.
+void check_store_digests(const std::filesystem::path& store, const std::filesystem::path& folder);
+
 }  // namespace tpx::formats

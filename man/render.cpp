@@ -129,7 +129,7 @@ std::string command_list(const Cli& cli) {
     std::string out = ".Bl -tag -width simulate\n";
     for (const Command& command : cli.commands()) {
         out += fmt::format(".It Cm {}\n{}.\n", command.name(), roff(command.summary()));
-        out += command.built() ? fmt::format("See\n.Xr tpx-{} 1 .\n", command.name()) : "Not implemented yet.\n";
+        out += fmt::format("See\n.Xr tpx-{} 1 .\n", command.name());
     }
     return out + ".El\n";
 }

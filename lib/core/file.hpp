@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,17 @@ Fd open_file(const std::filesystem::path& path, int flags, unsigned mode = 0666)
 /// Reads exactly `into.size()` bytes at `offset`, over short reads. Throws Error "PATH: ..." at the file's end or on an
 /// I/O error.
 void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> into, const std::filesystem::path& path);
+
+/// While it lives, read_at() asks it first, from any thread. One at a time.
+class ReadHook {
+public:
+    /// Returns whether it has filled `into`; if not, the file is read.
+    using Fill = std::function<bool(const Fd& fd, std::uint64_t offset, std::span<std::byte> into)>;
+    explicit ReadHook(Fill fill);
+    ~ReadHook();
+    ReadHook(const ReadHook&) = delete;
+    ReadHook& operator=(const ReadHook&) = delete;
+};
 
 /// Writes all of `from` at `offset`, over short writes. Throws Error "PATH: No space left on device" and the like.
 void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> from, const std::filesystem::path& path);

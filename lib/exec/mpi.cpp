@@ -20,23 +20,6 @@ std::function<void(bool)>& hook() {
     return look;
 }
 
-// Waits as an MPI call would, but sleeps when it takes long: MPI would spin at 100 % for as long as a rank is stopped.
-void wait(MPI_Request request, const char* call) {
-    using namespace std::chrono_literals;
-    constexpr int tests_before_sleep = 1000;
-    constexpr auto longest_sleep = 1000us;
-    auto sleep = 10us;
-    for (int tests = 0;; ++tests) {
-        int done = 0;
-        check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
-        if (done != 0) return;
-        if (tests < tests_before_sleep) continue;
-        call_hook(false);
-        std::this_thread::sleep_for(sleep);
-        sleep = std::min(2 * sleep, longest_sleep);
-    }
-}
-
 template <class Value>
 void combine(const Comm& comm, std::span<Value> values, MPI_Datatype type, MPI_Op operation) {
     if (comm.size() == 1) return;
@@ -94,12 +77,53 @@ Comm Comm::duplicate(MPI_Comm other) {
     return Comm{raw};
 }
 
+Comm Comm::split(const Comm& other, int group) {
+    if (other.size() == 1) return {};
+    MPI_Comm raw = MPI_COMM_NULL;
+    check(MPI_Comm_split(other.get(), group, other.rank(), &raw), "MPI_Comm_split");
+    check(MPI_Comm_set_errhandler(raw, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    return Comm{raw};
+}
+
 void check(int code, const char* call) {
     if (code == MPI_SUCCESS) return;
     std::array<char, MPI_MAX_ERROR_STRING> text{};
     int length = 0;
     MPI_Error_string(code, text.data(), &length);
     throw failure("{}: {}", call, std::string_view{text.data(), static_cast<std::size_t>(length)});
+}
+
+// An MPI call would spin at 100 % for as long as a rank is stopped.
+void wait(MPI_Request request, const char* call) {
+    using namespace std::chrono_literals;
+    constexpr int tests_before_sleep = 1000;
+    constexpr auto longest_sleep = 1000us;
+    auto sleep = 10us;
+    for (int tests = 0;; ++tests) {
+        int done = 0;
+        check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
+        if (done != 0) return;
+        if (tests < tests_before_sleep) continue;
+        call_hook(false);
+        std::this_thread::sleep_for(sleep);
+        sleep = std::min(2 * sleep, longest_sleep);
+    }
+}
+
+void send(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, rank, static_cast<int>(tag), comm.get(),
+                    &request),
+          "MPI_Isend");
+    wait(request, "MPI_Isend");
+}
+
+void receive(const Comm& comm, int rank, Tag tag, std::span<std::byte> into) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Irecv(into.data(), static_cast<int>(into.size()), MPI_BYTE, rank, static_cast<int>(tag), comm.get(),
+                    &request),
+          "MPI_Irecv");
+    wait(request, "MPI_Irecv");
 }
 
 void barrier(const Comm& comm) {
@@ -159,6 +183,19 @@ void agree(const Comm& comm, const Error* mine) {
     Error error{static_cast<Exit>(std::stoi(exit)), "{}", message};
     if (all_failed == 0) error.prepend(fmt::format("rank {}", culprit));
     throw AgreedError{error};
+}
+
+void agree_on(const Comm& comm, const std::exception_ptr& error) {
+    try {
+        if (error) std::rethrow_exception(error);
+    } catch (const Error& known) {
+        const Error mine{known};
+        return agree(comm, &mine);
+    } catch (const std::exception& other) {
+        const Error mine = unexpected(other);
+        return agree(comm, &mine);
+    }
+    agree(comm, nullptr);
 }
 
 }  // namespace tpx::mpi

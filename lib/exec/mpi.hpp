@@ -32,6 +32,9 @@ public:
     /// A communicator of the ranks of `other`, of its own. Collective.
     static Comm duplicate(MPI_Comm other);
 
+    /// A communicator of the ranks of `other` that give the same `group`, in their order. Collective.
+    static Comm split(const Comm& other, int group);
+
     int rank() const { return rank_; }
     int size() const { return size_; }
 
@@ -48,6 +51,16 @@ private:
 
 /// Throws Error "CALL: reason" unless `code` is MPI_SUCCESS.
 void check(int code, const char* call);
+
+/// What a message between two ranks is.
+enum class Tag : int { request = 1, reply, chunk };
+
+/// Waits for a request as a collective does: it sleeps, and calls the hook, when that takes long.
+void wait(MPI_Request request, const char* call);
+
+/// Sends bytes to `rank`, or fills `into` with what it sends, at most 2^30 bytes. Messages of one tag arrive in order.
+void send(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes);
+void receive(const Comm& comm, int rank, Tag tag, std::span<std::byte> into);
 
 /// Waits until all ranks are here.
 void barrier(const Comm& comm);
@@ -76,6 +89,9 @@ public:
 /// Returns when no rank has an error. Otherwise throws the lowest failing rank's on every rank, as an AgreedError that
 /// names the rank unless all ranks failed. Collective.
 void agree(const Comm& comm, const Error* mine);
+
+/// The same for what was caught, null for nothing; that may be an AgreedError of a part of the ranks.
+void agree_on(const Comm& comm, const std::exception_ptr& error);
 
 /// While it exists, `look` is called about every millisecond in which this rank waits for others, or for its own work
 /// in all_or_none(), which `working` says. One at a time.

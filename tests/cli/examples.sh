@@ -21,6 +21,7 @@ fill_folder() {
     cp -R "$testdata/llama-opt/legacy-tp2-dp2" legacy && cp -R "$testdata/llama-rope/dcp-fsdp2" dcp || exit
     cp "$testdata"/profile/rubick/*.toml . && cp "$testdata/profile/rubick/gpt2.csv" runs.csv || exit
     cp -R "$testdata/simulate/." . && cp -R "$testdata/profile/rubick" rubick || exit
+    mkdir a && cp -R ckpt a/host0 && cp -R ckpt a/host1 || exit
     for gpu in v100 p100 k80; do cp "$testdata/profile/virtualflow/$gpu-resnet.txt" "$gpu.txt" || exit; done
 }
 
@@ -55,7 +56,7 @@ s/^\$ //p
 done
 
 fill_folder
-for command in inspect plan reshard verify simulate profile 'profile hardware' 'profile fit' 'profile predict' 'profile hetero'; do
+for command in inspect plan reshard migrate verify simulate profile 'profile hardware' 'profile fit' 'profile predict' 'profile hetero'; do
     # shellcheck disable=SC2086 # two words for a command of profile
     tpx $command --help | awk '/^Examples?:/ { on = 1; next } /^$/ { on = 0 } on && /^  [^ ]/ { sub(/^  /, ""); print }' >"$scratch/commands"
     # What other examples made is there: a fitted model, a hardware file.

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/wire/mirror.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/fingerprint.hpp"
+#include "lib/core/path.hpp"
+#include "lib/exec/wire/fetching.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+
+namespace tpx {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t block_size = std::uint64_t{64} << 10;
+constexpr std::uint64_t compared_whole = std::uint64_t{16} << 20;
+constexpr std::uint64_t samples = 16;
+
+fs::path make_folder() {
+    std::error_code error;
+    const fs::path temporary = fs::temp_directory_path(error);
+    if (error) throw failure("TMPDIR: {}", error.message());
+    std::string name = (temporary / "tpx-stores-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw system_failure(name, errno);
+    return real_path(name);
+}
+
+std::uint64_t hash_of(const fs::path& path, std::uint64_t size) {
+    const Fd fd = open_file(path, O_RDONLY);
+    std::string bytes;
+    Fingerprint print;
+    const auto add = [&](std::uint64_t offset, std::uint64_t count) {
+        bytes.resize(count);
+        read_at(fd, offset, std::as_writable_bytes(std::span{bytes}), path);
+        print.add(bytes);
+    };
+    if (size <= compared_whole) {
+        for (std::uint64_t at = 0; at < size; at += block_size) add(at, std::min(block_size, size - at));
+        return print.value();
+    }
+    for (std::uint64_t k = 0; k < samples; ++k)
+        add(k + 1 == samples ? size - block_size : (size - block_size) / (samples - 1) * k, block_size);
+    return print.value();
+}
+
+// Such files are opened by a process of their own, which nobody could send anything.
+void refuse_hdf5(const fs::path& path, std::uint64_t size) {
+    constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
+    std::array<char, 8> start{};
+    if (size < start.size()) return;
+    read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{start}), path);
+    if (std::string_view{start.data(), start.size()} == signature)
+        throw failure(
+            "{}: HDF5 files cannot be read from node-local stores; copy the checkpoint to storage that all "
+            "hosts share, and use tpx reshard",
+            path.string());
+}
+
+}  // namespace
+
+Mirror::Mirror(const mpi::Comm& comm, const fs::path& store, int host) : comm_{comm}, store_{store} {
+    list(store, host);
+    try {
+        mpi::all_or_none(comm, [&] { make_files(); });
+    } catch (...) {
+        std::error_code ignored;
+        fs::remove_all(folder_, ignored);
+        throw;
+    }
+}
+
+Mirror::~Mirror() {
+    std::error_code ignored;  // a folder of empty files that stays behind harms nobody
+    fs::remove_all(folder_, ignored);
+}
+
+void Mirror::list(const fs::path& store, int host) {
+    std::string mine;
+    mpi::all_or_none(comm_, [&] {
+        for (const fs::path& inside : list_files_below(store)) {
+            const std::uint64_t size = size_of_file(store / inside);
+            refuse_hdf5(store / inside, size);
+            mine += fmt::format("{} {} {}", size, hash_of(store / inside, size), inside.string()) + '\0';
+        }
+    });
+    const std::vector<std::string> hosts = mpi::all_gather(comm_, std::to_string(host));
+    const std::vector<std::string> lists = mpi::all_gather(comm_, mine);
+    std::map<std::string, std::pair<std::string, StoredFile>> found;  // by path, with size and hash as a text
+    std::map<std::string, int> servers;
+    for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+        for (std::size_t at = 0; at < lists[rank].size();) {
+            const std::string entry{lists[rank].c_str() + at};
+            at += entry.size() + 1;
+            const std::size_t name = entry.find(' ', entry.find(' ') + 1);
+            const std::string path = entry.substr(name + 1), content = entry.substr(0, name);
+            const auto [known, is_new] = found.try_emplace(path, content, StoredFile{path, std::stoull(entry), {}});
+            if (is_new) servers[path] = static_cast<int>(rank);
+            auto& [expected, file] = known->second;
+            const int owner = std::stoi(hosts[rank]);
+            if (content != expected)
+                throw mpi::AgreedError{failure(
+                    "{}: differs between the stores of ranks {} and {}; the stores hold different checkpoints or "
+                    "iterations",
+                    path, servers[path], rank)};
+            if (file.hosts.empty() || file.hosts.back() != owner) file.hosts.push_back(owner);
+        }
+    }
+    for (auto& [path, entry] : found) {
+        std::ranges::sort(entry.second.hosts);
+        entry.second.hosts.erase(std::ranges::unique(entry.second.hosts).begin(), entry.second.hosts.end());
+        servers_.push_back(servers[path]);
+        files_.push_back(std::move(entry.second));
+    }
+}
+
+void Mirror::make_files() {
+    folder_ = make_folder();
+    for (std::size_t k = 0; k < files_.size(); ++k) {
+        const fs::path path = folder_ / files_[k].path;
+        make_directories(path.parent_path());
+        const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL);
+        if (::ftruncate(fd.get(), static_cast<off_t>(files_[k].size)) != 0) throw system_failure(path, errno);
+        struct stat status {};
+        if (::fstat(fd.get(), &status) != 0) throw system_failure(path, errno);
+        numbers_.emplace(std::pair{status.st_dev, status.st_ino}, k);
+    }
+}
+
+bool Mirror::fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const {
+    while (!into.empty()) {
+        const auto block = blocks_.find({file, offset / block_size});
+        if (block == blocks_.end()) return false;
+        const std::uint64_t skip = offset % block_size;
+        if (skip >= block->second.size()) return false;
+        const std::size_t count = std::min<std::size_t>(into.size(), block->second.size() - skip);
+        std::memcpy(into.data(), block->second.data() + skip, count);
+        into = into.subspan(count);
+        offset += count;
+    }
+    return true;
+}
+
+void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
+    if (comm_.rank() != 0) return serve_reads(comm_, [&](std::size_t file) { return store_ / files_[file].path; });
+    FetchDesk desk{comm_, [&](std::size_t file) { return store_ / files_[file].path; }};
+    std::mutex mutex;
+    const auto fill = [&](const Fd& fd, std::uint64_t offset, std::span<std::byte> into) {
+        struct stat status {};
+        if (::fstat(fd.get(), &status) != 0) return false;
+        const auto number = numbers_.find({status.st_dev, status.st_ino});
+        if (number == numbers_.end()) return false;
+        const std::size_t file = number->second;
+        const std::uint64_t size = files_[file].size;
+        if (offset + into.size() > size) return false;  // read_at() finds the file's end where it is
+        if (!keep) {
+            desk.fetch(servers_[file], file, offset, into);
+            return true;
+        }
+        const std::lock_guard lock{mutex};
+        for (std::uint64_t block = offset / block_size; block * block_size < offset + into.size(); ++block) {
+            if (blocks_.contains({file, block})) continue;
+            std::vector<std::byte> bytes(std::min(block_size, size - block * block_size));
+            desk.fetch(servers_[file], file, block * block_size, bytes);
+            blocks_.emplace(std::pair{file, block}, std::move(bytes));
+        }
+        return fill_from_blocks(file, offset, into);
+    };
+    const ReadHook hook{fill};
+    desk.run(body);
+}
+
+void Mirror::read(const std::function<void()>& body) {
+    fetch_for(body, true);
+    take_over_blocks();
+    mpi::all_or_none(comm_, [&] {
+        if (comm_.rank() == 0) return;
+        const ReadHook hook{[&](const Fd& fd, std::uint64_t offset, std::span<std::byte> into) {
+            struct stat status {};
+            if (::fstat(fd.get(), &status) != 0) return false;
+            const auto number = numbers_.find({status.st_dev, status.st_ino});
+            if (number == numbers_.end() || offset + into.size() > files_[number->second].size) return false;
+            if (!fill_from_blocks(number->second, offset, into))
+                throw failure("internal error: {} is read at {} by rank {} only; please report this",
+                              files_[number->second].path.string(), offset, comm_.rank());
+            return true;
+        }};
+        body();
+    });
+}
+
+void Mirror::read_on_first(const std::function<void()>& body) { fetch_for(body, false); }
+
+void Mirror::take_over_blocks() {
+    std::string places, bytes;
+    for (const auto& [place, block] : blocks_) {
+        const std::array<std::uint64_t, 3> numbers{place.first, place.second, block.size()};
+        places.append(reinterpret_cast<const char*>(numbers.data()), sizeof numbers);
+        bytes.append(reinterpret_cast<const char*>(block.data()), block.size());
+    }
+    mpi::broadcast(comm_, places);
+    mpi::broadcast(comm_, bytes);
+    if (comm_.rank() == 0) return;
+    const auto* at = reinterpret_cast<const std::byte*>(bytes.data());
+    for (std::size_t k = 0; k < places.size(); k += 3 * sizeof(std::uint64_t)) {
+        std::array<std::uint64_t, 3> numbers{};
+        std::memcpy(numbers.data(), places.data() + k, sizeof numbers);
+        blocks_[{numbers[0], numbers[1]}].assign(at, at + numbers[2]);
+        at += numbers[2];
+    }
+}
+
+bool Mirror::was_read(std::size_t file) const {
+    const auto block = blocks_.lower_bound({file, 0});
+    return block != blocks_.end() && block->first.first == file;
+}
+
+}  // namespace tpx

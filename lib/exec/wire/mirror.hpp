@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/exec/mpi.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tpx {
+
+/// A file of node-local stores.
+struct StoredFile {
+    std::filesystem::path path;  ///< relative to the store
+    std::uint64_t size = 0;
+    std::vector<int> hosts;  ///< whose stores have it, ascending
+};
+
+/// The stores of all hosts as one folder, although each host sees its own only. The folder is a rank's own, and
+/// contains an empty file of the right size for each file of a store; what is read from these is fetched from a host
+/// that has the file. For opening a checkpoint: what is read that way is kept in memory.
+class Mirror {
+public:
+    /// Lists `store`, the store of host number `host`; absent, it has no files. Throws an mpi::AgreedError when two
+    /// stores have different files of one name: files up to 16 MiB are compared by a hash of their content, larger ones
+    /// by a hash of 16 samples of 64 KiB. Collective.
+    Mirror(const mpi::Comm& comm, const std::filesystem::path& store, int host);
+
+    /// Removes the folder.
+    ~Mirror();
+    Mirror(const Mirror&) = delete;
+    Mirror& operator=(const Mirror&) = delete;
+
+    const std::filesystem::path& folder() const { return folder_; }
+    const std::vector<StoredFile>& files() const { return files_; }
+
+    /// Runs `body` on every rank: on rank 0, while the other ranks send it what it reads in the folder, then on the
+    /// others, which must read nothing else. `body` must not communicate. Throws an mpi::AgreedError. Collective.
+    void read(const std::function<void()>& body);
+
+    /// Runs `body` on rank 0 only, and keeps nothing of what it reads. Collective.
+    void read_on_first(const std::function<void()>& body);
+
+    /// Whether rank 0 has read any of file number `file`.
+    bool was_read(std::size_t file) const;
+
+private:
+    struct Request;
+    class Desk;
+
+    void list(const std::filesystem::path& store, int host);
+    void make_files();
+    void fetch_for(const std::function<void()>& body, bool keep);
+    void serve(const std::filesystem::path& store) const;
+    void take_over_blocks();
+    bool fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
+
+    const mpi::Comm& comm_;
+    std::filesystem::path store_;
+    std::filesystem::path folder_;
+    std::vector<StoredFile> files_;
+    std::vector<int> servers_;                                                        // by file, the rank that reads it
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> numbers_;          // of files, by device and inode
+    std::map<std::pair<std::size_t, std::uint64_t>, std::vector<std::byte>> blocks_;  // by file and number in it
+};
+
+}  // namespace tpx

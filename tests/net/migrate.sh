@@ -1,0 +1,52 @@
+#!/bin/sh
+# migrate.sh TPX TESTDATA: tpx migrate on emulated hosts with 1 Gbit/s each. What their interfaces carry is what the plan
+# sends, and 5 % for TCP, MPI and metadata. Skipped (77) where hosts cannot be emulated, or without Python.
+set -u
+command -v python3 >/dev/null || { echo "skipped: no python3 here"; exit 77; }
+tpx=$1
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "${3:-}" != measure ]; then
+    out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT
+    cd "$out" || exit 1
+    sh "$here/hosts.sh" 1gbit 1gbit 1gbit 1gbit -- sh "$here/migrate.sh" "$tpx" "$2" measure
+    exit
+fi
+
+# 256 MB in 64 tensors, in four shards.
+python3 - <<'PYTHON' || exit 1
+import json, pathlib, random
+random.seed(1)
+for shard in range(4):
+    names = [f"model.layers.{shard}.w{k}.weight" for k in range(16)]
+    size = 4 * 1024 * 1024
+    head = json.dumps({n: {"dtype": "F32", "shape": [1024, 1024], "data_offsets": [k * size, (k + 1) * size]} for k, n in enumerate(names)}).encode()
+    folder = pathlib.Path(f"stores/th{shard}")
+    folder.mkdir(parents=True)
+    weight_map = {f"model.layers.{s}.w{k}.weight": f"model-{s + 1:05}-of-00004.safetensors" for s in range(4) for k in range(16)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    (folder / f"model-{shard + 1:05}-of-00004.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + random.randbytes(16 * size))
+PYTHON
+mkdir all && for store in stores/*; do cp "$store"/* all/ || exit 1; done
+"$tpx" verify --write all >/dev/null || exit 1
+for store in stores/*; do cp all/tpx.digests.json "$store/" || exit 1; done
+
+printf 'th%s slots=1\n' 0 1 2 3 >hosts.txt
+
+# sent: the bytes that the interfaces of all hosts have sent.
+sent() {
+    mpirun-hosts -n 4 cat /sys/class/net/eth0/statistics/tx_bytes | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
+}
+before=$(sent)
+mpirun-hosts -n 4 "$tpx" migrate "$PWD/stores/{host}" "$PWD/new/{host}" --hosts "$PWD/hosts.txt" --to fsdp=4 --format dcp \
+    --json >out.json || exit 1
+after=$(sent)
+mkdir merged && for store in new/*; do cp -R "$store/." merged/ || exit 1; done
+"$tpx" verify all merged || exit 1
+python3 - "$before" "$after" <<'PYTHON'
+import json, sys
+done = json.load(open("out.json"))
+planned, carried = done["bytes_between_hosts"], int(sys.argv[2]) - int(sys.argv[1])
+busiest = max(max(host["sends"], host["receives"]) for host in done["hosts"])
+print(f"{planned} bytes were planned, {carried} carried; {done['seconds']:.2f} s, at least {busiest / 119.5e6:.2f} s by the busiest NIC")
+sys.exit(not planned <= carried <= 1.05 * planned + 4e6)
+PYTHON
