@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/model/memory.hpp"
 
+#include "lib/change/spread.hpp"
+#include "lib/layout/layout.hpp"
+#include "tests/unit/change/random_models.hpp"
+
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 using namespace tpx;
@@ -24,7 +29,38 @@ MemoryUse use(const char* plan, double batch = 1) {
     return memory_use(model(), batch, parse_execution_plan(plan), 8, {1, 0});
 }
 
+// A decoder whose embedding is the output layer: all sizes can be split evenly.
+ModelState tied_decoder(testing::models::RandomSource& random) {
+    ModelState decoder{.name = "decoder", .layers = 12, .roles = parse_roles("train", DType::bf16)};
+    const Index hidden = 48 * random.between(1, 4);
+    TensorClass embed{.name = "embed", .shape = {240, hidden}, .tp_axis = 0};
+    embed.first = embed.last = true;
+    TensorClass matrix{.name = "up", .shape = {480, hidden}, .tp_axis = 0};
+    for (int layer = 0; layer < decoder.layers; ++layer) matrix.layers.push_back(layer);
+    decoder.classes = {embed, matrix};
+    return decoder;
+}
+
 }  // namespace
+
+TEST_CASE("law: weights and optimizer state are what the fullest rank of the layout holds") {
+    testing::models::RandomSource random{14};
+    for (int round = 0; round < 200; ++round) {
+        const ModelState decoder = tied_decoder(random);
+        const ExecutionPlan plan{.dp = random.one_of({1, 2, 4, 5}),
+                                 .tp = random.one_of({1, 2, 4}),
+                                 .pp = random.one_of({1, 2, 3, 4}),
+                                 .cp = random.one_of({1, 2}),
+                                 .zero = random.between(0, 2)};
+        CAPTURE(to_string(plan));
+        const std::vector<std::uint64_t> held =
+            held_bytes(decoder, {.tp = plan.tp, .pp = plan.pp, .dp = plan.dp, .cp = plan.cp, .zero = plan.zero});
+        const MemoryUse use = memory_use(size_of(decoder, 128), plan.dp, plan, 8, {1, 0});
+        // Shards of ZeRO are whole rows, so that some have up to a row more.
+        CHECK(use.weights + use.optimizer ==
+              doctest::Approx(static_cast<double>(std::ranges::max(held))).epsilon(plan.zero > 0 ? 0.05 : 1e-9));
+    }
+}
 
 TEST_CASE("states: 16 bytes a parameter, shared by ZeRO") {
     CHECK(use("dp=4", 4).weights == doctest::Approx(2 * 18e9));
