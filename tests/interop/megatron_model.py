@@ -25,7 +25,7 @@ DEFAULTS = {
     "untie_embeddings_and_output_weights": False, "mtp_num_layers": None, "moe_layer_freq": 1, "rotary_scaling_factor": 1.0,
     "moe_grouped_gemm": False, "normalization": "LayerNorm", "max_position_embeddings": None, "qk_layernorm": False,
     "decoder_first_pipeline_num_layers": None, "decoder_last_pipeline_num_layers": None, "mscale_all_dim": 0.0,
-    "bias_gelu_fusion": True, "bias_swiglu_fusion": True, "add_bias_linear": True,
+    "bias_gelu_fusion": True, "bias_swiglu_fusion": True, "add_bias_linear": True, "apply_layernorm_1p": False,
 }  # fmt: skip
 
 # Where it runs, not what it computes.
@@ -54,6 +54,7 @@ def transformer_config(args, **layout):
     given["num_query_groups"] = args.num_query_groups if args.group_query_attention else None
     given["num_layers_in_first_pipeline_stage"] = args.decoder_first_pipeline_num_layers
     given["num_layers_in_last_pipeline_stage"] = args.decoder_last_pipeline_num_layers
+    given["layernorm_zero_centered_gamma"] = args.apply_layernorm_1p or given.get("layernorm_zero_centered_gamma", False)
     # Fused with the bias, GELU is computed by tanh; without, by erf.
     given["bias_activation_fusion"] = args.bias_gelu_fusion and args.add_bias_linear
     if args.swiglu:

@@ -14,5 +14,7 @@ done
 # shellcheck source=mpi-env.sh
 . ../../scripts/mpi-env.sh
 export HF_HUB_OFFLINE=1 GLOO_SOCKET_IFNAME=lo OMP_NUM_THREADS=1 TQDM_DISABLE=1 PYTHONDONTWRITEBYTECODE=1
+# The frameworks compile functions when they are first called, which takes longer than these tests and looks for a GPU.
+export TORCH_COMPILE_DISABLE=1
 export LD_LIBRARY_PATH="${CUDA_HOME:-/usr/local/cuda}/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 exec "$venv/bin/python" run.py "$tpx" "$format"
