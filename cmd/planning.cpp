@@ -75,8 +75,10 @@ ModelState given_model(const PlanOptions& options) {
     ReadOptions file;
     file.config = options.config;
     check_settings(options, families, given_config(file));
-    return formats::read_model(options.model, families, given_config(options),
-                               options.roles.empty() ? "train" : options.roles);
+    ModelState model = formats::read_model(options.model, families, given_config(options),
+                                           options.roles.empty() ? "train" : options.roles);
+    if (!options.from.empty()) add_virtual_nodes(model, given_layout(options.from).vn);
+    return model;
 }
 
 ChangeOptions change_options(const PlanOptions& options) {

@@ -36,6 +36,7 @@ constexpr std::array asked_by_tpx{
     "torchtitan_version",
     "transformer_impl",
     "use_distributed_optimizer",
+    "virtual_node_state",
     "weight_decay",
 };
 

@@ -6,6 +6,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
+#include "lib/core/units.hpp"
 #include "lib/layout/dims.hpp"
 
 #include <algorithm>
@@ -71,6 +72,20 @@ DType type_of_weights(const Config& config) {
     return DType::bf16;
 }
 
+/// What `virtual_node_state` gives: bytes, or a size such as "64KiB"; 0 without it.
+Index virtual_node_bytes(const Config& config) {
+    const auto found = config.find("virtual_node_state");
+    if (found == config.end()) return 0;
+    return in_context([] { return std::string{"virtual_node_state"}; },
+                      [&] {
+                          if (const auto* bytes = std::get_if<std::int64_t>(&found->second); bytes && *bytes >= 0)
+                              return *bytes;
+                          if (const auto* text = std::get_if<std::string>(&found->second))
+                              return static_cast<Index>(parse_bytes(*text));
+                          throw usage_error("not a size; write bytes, or a size such as \"64KiB\"");
+                      });
+}
+
 /// A whole number that `text` begins with; it is taken off.
 std::optional<int> take_number(std::string_view& text) {
     int number = 0;
@@ -125,6 +140,7 @@ ModelState read_model(const std::string& name_or_path, std::span<const Family> f
                           const std::string_view source = says(config, "model_type") ? "hf" : "mcore";
                           ModelState model = model_of(find_family(families, config), source, config, kept);
                           model.name = description.name;
+                          model.virtual_node_bytes = virtual_node_bytes(config);
                           check_model(model);
                           return model;
                       });

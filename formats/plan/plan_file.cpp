@@ -64,6 +64,7 @@ void write_tables(hdf5::Writer& file, const PlanTables& tables) {
         const auto& classes = tables.model->classes;
         file.numbers<std::int64_t>("classes/shape", classes.shape,
                                    std::array<hsize_t, 2>{classes.name.size(), tables.model->widest});
+        if (!tables.model->virtual_nodes.empty()) write("virtual_nodes/class", tables.model->virtual_nodes);
     }
     if (tables.hosts) {
         file.attribute("state", tables.hosts->state);
@@ -87,6 +88,7 @@ ModelTables read_model(const hdf5::Reader& file) {
     if (shape.size() != 2) throw failure("'classes/shape': not two dimensions");
     tables.widest = shape[1];
     tables.classes.shape = file.numbers<std::int64_t>("classes/shape", shape);
+    if (file.has_group("virtual_nodes")) ColumnReader{file}("virtual_nodes/class", tables.virtual_nodes);
     return tables;
 }
 

@@ -229,6 +229,8 @@ ModelTables to_tables(const ModelState& model) {
             to.shape.push_back(static_cast<int>(k) < kind.shape.size() ? kind.shape[static_cast<int>(k)] : 0);
         to.layers.values.insert(to.layers.values.end(), kind.layers.begin(), kind.layers.end());
         to.layers.begin.push_back(to.layers.values.size());
+        if (kind.of_virtual_nodes)
+            tables.virtual_nodes.push_back(static_cast<std::uint32_t>(to.layers.begin.size()) - 2);
     }
     return tables;
 }
@@ -248,6 +250,7 @@ ModelState from_tables(const ModelTables& tables, std::string name, const HostTa
             kind.layers.push_back(from.layers.values[l]);
         model.classes.push_back(std::move(kind));
     }
+    for (std::uint32_t number : tables.virtual_nodes) model.classes[number].of_virtual_nodes = true;
     for (std::size_t r = 0; r < hosts.roles.name.size(); ++r)
         model.roles.push_back({hosts.roles.name[r], dtype_by_name(hosts.roles.dtype[r]).value()});
     return model;

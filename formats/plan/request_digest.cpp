@@ -18,6 +18,7 @@ void add(Fingerprint& print, const ModelState& model) {
                                     Index{kind.first}, Index{kind.last}, std::ssize(kind.layers)})
             print.add(static_cast<std::uint64_t>(number));
         for (int layer : kind.layers) print.add(static_cast<std::uint64_t>(layer));
+        if (kind.of_virtual_nodes) print.add(std::uint64_t{1});
     }
     for (const StateRole& role : model.roles) {
         print.add(role.name);

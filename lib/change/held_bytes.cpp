@@ -197,6 +197,7 @@ const Coordinates& Holding::coordinates(bool of_experts, Sharing sharing) {
 std::vector<Table> Holding::tables(const ClassGroup& classes) {
     std::vector<Table> tables;
     for (const RoleGroup& roles : pair_.role_groups()) {
+        if (!LayoutPair::has(classes, roles)) continue;
         Table& table = tables.emplace_back(grid_of(pair_.to().layout(), classes.experts), roles.to,
                                            coordinates(classes.experts, roles.to));
         for (std::uint32_t number : classes.classes) {

@@ -34,17 +34,21 @@ void LayoutPair::add_class(std::uint32_t number) {
     const auto same = [&](const ClassGroup& other) {
         const TensorClass& first = model_.classes[other.classes.front()];
         return first.experts == kind.experts && first.layers == kind.layers &&
+               first.of_virtual_nodes == kind.of_virtual_nodes &&
                (!kind.layers.empty() || (first.first == kind.first && first.last == kind.last));
     };
     const auto known = std::ranges::find_if(class_groups_, same);
     if (known != class_groups_.end()) return known->classes.push_back(number);
-    class_groups_.push_back({{number}, kind.experts > 0, stage_pairs(kind, from_, to_)});
+    class_groups_.push_back({{number}, kind.experts > 0, kind.of_virtual_nodes, stage_pairs(kind, from_, to_)});
 }
 
 void LayoutPair::add_role(std::uint32_t role) {
-    const bool optimizer = model_.roles[role].is_optimizer();
-    const Sharing from = sharing_of(from_.layout(), optimizer);
-    const Sharing to = sharing_of(to_.layout(), optimizer);
+    const auto sharing = [&](const Layout& layout) {
+        return model_.roles[role].is_of_virtual_nodes() ? Sharing::virtual_nodes
+                                                        : sharing_of(layout, model_.roles[role].is_optimizer());
+    };
+    const Sharing from = sharing(from_.layout());
+    const Sharing to = sharing(to_.layout());
     for (RoleGroup& group : role_groups_) {
         if (group.from == from && group.to == to) return group.roles.push_back(role);
     }

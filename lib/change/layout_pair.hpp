@@ -21,6 +21,7 @@ namespace tpx {
 struct ClassGroup {
     std::vector<std::uint32_t> classes;
     bool experts = false;
+    bool of_virtual_nodes = false;
     std::vector<StagePair> stages;
 };
 
@@ -120,6 +121,11 @@ public:
     std::span<const ClassGroup> class_groups() const { return class_groups_; }
     std::span<const RoleGroup> role_groups() const { return role_groups_; }
 
+    /// Whether the classes have the roles: state of virtual nodes is a role of its own class only.
+    static bool has(const ClassGroup& classes, const RoleGroup& roles) {
+        return classes.of_virtual_nodes == (roles.to == Sharing::virtual_nodes);
+    }
+
     /// The cuts of each axis of `kind` that either layout makes.
     std::vector<std::vector<SharedCut>> axes(const TensorClass& kind, const RoleGroup& roles) const;
 
@@ -135,6 +141,7 @@ public:
     /// Calls `visit` with the Overlap of each of the profiles on each pair of stages; keys may come several times.
     template <class Visit>
     void for_each_overlap(const ClassGroup& classes, const RoleGroup& roles, Visit visit) {
+        if (!has(classes, roles)) return;
         Sets& numbered = sets(roles, classes.experts);
         const std::vector<Profile> all = profiles(classes, roles);
         for (const StagePair& stages : classes.stages) {

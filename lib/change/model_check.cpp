@@ -68,6 +68,12 @@ void check_cut(const ModelState& model, const TensorClass& kind, const Layout& l
                     kind.tp_axis,
                     kind.shape[kind.tp_axis],
                     nearest_divisors(key, common_divisor(model, of_experts), parts)};
+    if (kind.of_virtual_nodes && kind.shape[0] != layout.vn)
+        throw Error{Exit::usage, "layout: vn={}, but the state is that of {} virtual nodes, whose number cannot change",
+                    layout.vn, kind.shape[0]};
+    if (kind.of_virtual_nodes && kind.shape[0] % layout.dp != 0)
+        throw Error{Exit::usage, "layout: vn={} virtual nodes cannot be dealt evenly to dp={}; {} can", layout.vn,
+                    layout.dp, nearest_divisors("dp", layout.vn, layout.dp)};
     if (of_experts && kind.experts % layout.ep != 0)
         throw Error{Exit::usage,  "tensor '{}': ep={} does not divide {} experts; {} can", kind.name, layout.ep,
                     kind.experts, nearest_divisors("ep", kind.experts, layout.ep)};

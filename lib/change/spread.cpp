@@ -66,6 +66,7 @@ void Spread::add_parcels(const RoleGroup& roles) {
 void Spread::class_cells(Cell& cell, const ClassGroup& classes, std::size_t number,
                          const std::function<void(const Cell&)>& visit) {
     const RoleGroup& roles = pair_.role_groups()[number];
+    if (!LayoutPair::has(classes, roles)) return;
     const auto axes = pair_.axes(model_.classes[cell.tensor_class], roles);
     LayoutPair::Sets& numbered = pair_.sets(roles, classes.experts);
     for (const StagePair& stages : classes.stages) {

@@ -46,7 +46,8 @@ std::vector<std::int32_t> RankGrid::ranks(const RankGroup& group) const {
     const auto [first_part, end_part] = range(group.part, tp_.size);
     for (std::int64_t dp = 0; dp < dp_.size; ++dp) {
         for (std::int64_t cp = 0; cp < cp_.size; ++cp) {
-            if (group.shard >= 0 && shard(dp, cp, group.shared_all) != group.shard) continue;
+            const std::int64_t own = group.by_dp ? dp : shard(dp, cp, group.shared_all);
+            if (group.shard >= 0 && own != group.shard) continue;
             for (std::int64_t part = first_part; part < end_part; ++part) {
                 const std::int64_t rank =
                     dp * dp_.step + cp * cp_.step + part * tp_.step + group.block * ep_.step + group.stage * pp_.step;

@@ -12,6 +12,7 @@ namespace tpx {
 struct RankGroup {
     bool experts = false;     ///< by the grid of experts
     bool shared_all = false;  ///< shards are those of all replicas, not those of fsdp
+    bool by_dp = false;       ///< shards are the digits of dp
     std::int32_t stage = 0;
     std::int32_t other = 0;  ///< a second stage, or the same again
     std::int32_t block = 0;  ///< of experts
@@ -30,12 +31,14 @@ public:
     std::int64_t blocks() const { return ep_.size; }
     std::int64_t stages() const { return pp_.size; }
     std::int64_t stage_step() const { return pp_.step; }
+    std::int64_t dp_ranks() const { return dp_.size; }
     /// How many shards a tensor has that is shared over all replicas, or by fsdp.
     std::int64_t shards(bool shared_all) const { return shared_all ? dp_.size * cp_.size : fsdp_; }
 
     std::int64_t part(std::int64_t rank) const { return tp_.digit(rank); }
     std::int64_t block(std::int64_t rank) const { return ep_.digit(rank); }
     std::int64_t stage(std::int64_t rank) const { return pp_.digit(rank); }
+    std::int64_t dp(std::int64_t rank) const { return dp_.digit(rank); }
     std::int64_t shard(std::int64_t rank, bool shared_all) const;
 
     /// The ranks of `group`, ascending.

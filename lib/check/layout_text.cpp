@@ -45,7 +45,8 @@ void set(Degrees& degrees, std::string_view key, std::string_view value) {
                                      std::pair{"zero", &Degrees::zero},
                                      std::pair{"fsdp", &Degrees::fsdp},
                                      std::pair{"hsdp", &Degrees::hsdp},
-                                     std::pair{"fsdp_dim", &Degrees::fsdp_dim}};
+                                     std::pair{"fsdp_dim", &Degrees::fsdp_dim},
+                                     std::pair{"vn", &Degrees::vn}};
     const auto known = std::ranges::find(keys, key, [](const auto& entry) { return std::string_view{entry.first}; });
     if (known != keys.end())
         degrees.*(known->second) = number(value);
@@ -57,7 +58,7 @@ void set(Degrees& degrees, std::string_view key, std::string_view value) {
         degrees.stages = numbers(value);
     else if (key == "order")
         degrees.order = value;
-    else if (key != "vn" && key != "efsdp")  // the first cuts nothing, the second only checkpoints
+    else if (key != "efsdp")  // which only cuts checkpoints
         throw failure("layout: '{}' is not a key", key);
 }
 

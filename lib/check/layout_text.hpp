@@ -11,7 +11,8 @@ namespace tpx {
 
 /// The degrees of a layout as a plan file spells them; see tpx-layout(5).
 struct Degrees {
-    std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1, etp = 1, vpp = 1, zero = 0, fsdp = 1, hsdp = 1, fsdp_dim = 0;
+    std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1, etp = 1, vpp = 1, zero = 0, fsdp = 1, hsdp = 1, fsdp_dim = 0,
+                 vn = 0;
     std::vector<std::int64_t> stages;
     std::optional<std::int64_t> first, last;
     std::string order = "tp-cp-ep-dp-pp";

@@ -9,7 +9,7 @@
 namespace tpx {
 
 std::size_t ModelNeeds::Hash::operator()(const RankGroup& g) const {
-    std::uint64_t state = g.experts * 2u + g.shared_all;
+    std::uint64_t state = g.experts * 4u + g.by_dp * 2u + g.shared_all;
     for (std::int32_t digit : {g.stage, g.other, g.block, g.part, g.shard}) {
         state = (state ^ static_cast<std::uint32_t>(digit)) * 0x9e3779b97f4a7c15;
         state ^= state >> 29;
@@ -44,8 +44,12 @@ ModelNeeds::ModelNeeds(const PlanTables& tables, ParcelBook& book)
         if (size == 0) throw failure("roles/dtype: elements of {} are no whole bytes", hosts_.roles.dtype[r]);
         itemsizes_.push_back(static_cast<std::uint64_t>(size));
         optimizer_.push_back(hosts_.roles.name[r] != "weight");
+        virtual_role_.push_back(hosts_.roles.name[r] == "virtual_node");
     }
+    virtual_class_.resize(classes_.name.size());
+    for (std::uint32_t kind : model_.virtual_nodes) virtual_class_[kind] = true;
     check_size();
+    check_virtual_nodes();
     if (hosts_.tensors != classes_.name) throw failure("parcels/names: they are not the names of the classes");
     for (std::size_t kind = 0; kind < classes_.name.size(); ++kind) {
         for (const End* end : {&new_, &old_}) {
@@ -67,6 +71,18 @@ void ModelNeeds::check_size() const {
         bytes += product;
     }
     if (!(bytes < 0x1p62)) throw failure("classes: more than 2^62 bytes");
+}
+
+void ModelNeeds::check_virtual_nodes() const {
+    for (std::uint32_t kind : model_.virtual_nodes) {
+        if (axes(kind) == 0 || classes_.tp_axis[kind] >= 0 || classes_.experts[kind] > 0)
+            throw failure("class '{}': not the state of virtual nodes", classes_.name[kind]);
+        for (const End* end : {&old_, &new_}) {
+            if (size(kind, 0) != end->degrees.vn || end->degrees.vn % end->degrees.dp != 0)
+                throw failure("class '{}': {} virtual nodes with vn={} and dp={}", classes_.name[kind], size(kind, 0),
+                              end->degrees.vn, end->degrees.dp);
+        }
+    }
 }
 
 void ModelNeeds::add_crossings(std::size_t kind) {
@@ -100,7 +116,13 @@ ModelNeeds::Cutting ModelNeeds::cutting(const End& end, std::size_t kind, bool o
     if (classes_.experts[kind] % static_cast<std::uint64_t>(grid.blocks()) != 0)
         throw failure("class '{}': {} experts in {} blocks", classes_.name[kind], classes_.experts[kind],
                       grid.blocks());
-    Cutting cut{.shared_all = false, .by_expert = false, .parts = 1, .shards = 1, .shard_axis = 0, .part_size = 0};
+    Cutting cut{.shared_all = false,
+                .by_expert = false,
+                .by_dp = virtual_class_[kind],
+                .parts = 1,
+                .shards = 1,
+                .shard_axis = 0,
+                .part_size = 0};
     const int tp_axis = classes_.tp_axis[kind];
     if (tp_axis >= 0) {
         cut.parts = grid.parts();
@@ -109,6 +131,10 @@ ModelNeeds::Cutting ModelNeeds::cutting(const End& end, std::size_t kind, bool o
         if (classes_.pad[kind] == 0 && rows % unit != 0)
             throw failure("class '{}': {} rows in {} parts", classes_.name[kind], rows, cut.parts);
         cut.part_size = (rows + unit - 1) / unit * unit / cut.parts;
+    }
+    if (cut.by_dp) {
+        cut.shards = grid.dp_ranks();
+        return cut;
     }
     const bool of_experts = classes_.experts[kind] > 0;
     cut.shared_all = end.degrees.zero >= (optimizer ? 1 : 3);
@@ -159,7 +185,7 @@ Interval ModelNeeds::experts(const End& end, std::size_t kind, std::int64_t bloc
 }
 
 std::uint32_t ModelNeeds::set(const SetNumbers& sets, Groups& known, const End& end, RankGroup group) const {
-    if (group.shard < 0) group.shared_all = false;
+    if (group.shard < 0) group.shared_all = group.by_dp = false;
     const auto found = known.find(group);
     if (found != known.end()) return found->second;
     const std::vector<std::int32_t> ranks = end.grid(group.experts).ranks(group);
@@ -174,9 +200,16 @@ std::uint32_t ModelNeeds::set(const SetNumbers& sets, Groups& known, const End& 
 void ModelNeeds::add(std::int32_t rank) {
     for (std::size_t kind = 0; kind < classes_.name.size(); ++kind) {
         for (bool optimizer : {false, true}) {
-            if (std::ranges::count(optimizer_, optimizer) > 0) add(rank, kind, optimizer);
+            if (has_any(kind, optimizer)) add(rank, kind, optimizer);
         }
     }
+}
+
+bool ModelNeeds::has_any(std::size_t kind, bool optimizer) const {
+    for (std::size_t role = 0; role < optimizer_.size(); ++role) {
+        if (optimizer_[role] == optimizer && has(kind, role)) return true;
+    }
+    return false;
 }
 
 void ModelNeeds::add(std::int32_t rank, std::size_t kind, bool optimizer) {
@@ -186,7 +219,8 @@ void ModelNeeds::add(std::int32_t rank, std::size_t kind, bool optimizer) {
     if (here == crossings_[kind].end()) return;
     const Cutting& now = cut(false, kind, optimizer);
     const std::int64_t part = now.parts > 1 ? grid.part(rank) : 0;
-    const std::int64_t shard = now.shards > 1 ? grid.shard(rank, now.shared_all) : 0;
+    const std::int64_t own = now.by_dp ? grid.dp(rank) : grid.shard(rank, now.shared_all);
+    const std::int64_t shard = now.shards > 1 ? own : 0;
     const auto block = static_cast<std::int32_t>(of_experts ? grid.block(rank) : 0);
     const Crossing& any = here->second.front();
     const Wanted wanted{
@@ -197,6 +231,7 @@ void ModelNeeds::add(std::int32_t rank, std::size_t kind, bool optimizer) {
         .crossings = &here->second,
         .needers = {.experts = of_experts,
                     .shared_all = now.shared_all,
+                    .by_dp = now.by_dp,
                     .stage = any.new_stage,
                     .other = any.new_other,
                     .block = block,
@@ -228,6 +263,7 @@ void ModelNeeds::add_piece(const Wanted& wanted, const Cutting& old, std::int64_
     if (elements == 0) return;
     RankGroup group{.experts = wanted.needers.experts,
                     .shared_all = old.shared_all,
+                    .by_dp = old.by_dp,
                     .part = old.parts > 1 ? static_cast<std::int32_t>(part) : -1,
                     .shard = old.shards > 1 ? static_cast<std::int32_t>(shard) : -1};
     const std::int64_t each = experts(old_, wanted.kind, 0).size();
@@ -257,7 +293,7 @@ void ModelNeeds::add_block(const Wanted& wanted, RankGroup group, std::uint64_t 
         const std::uint32_t holders = set(book_.holders(), old_groups_, old_, group);
         const std::uint64_t count = elements * static_cast<std::uint64_t>(crossing.layers);
         for (std::uint32_t role = 0; role < itemsizes_.size(); ++role) {
-            if (optimizer_[role] == wanted.optimizer)
+            if (optimizer_[role] == wanted.optimizer && has(wanted.kind, role))
                 book_.add(holders, needers, role, recut, static_cast<std::uint32_t>(wanted.kind), count,
                           static_cast<std::uint32_t>(itemsizes_[role]));
         }

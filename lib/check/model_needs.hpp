@@ -34,6 +34,7 @@ private:
     struct Cutting {
         bool shared_all;
         bool by_expert;  ///< shards are of whole experts
+        bool by_dp;      ///< shards are of virtual nodes
         std::int64_t parts, shards;
         int shard_axis;
         std::int64_t part_size;
@@ -55,6 +56,9 @@ private:
 
     static End make_end(const std::string& text, const ModelTables& model, std::size_t ranks);
     void check_size() const;
+    void check_virtual_nodes() const;
+    bool has(std::size_t kind, std::size_t role) const { return virtual_class_[kind] == virtual_role_[role]; }
+    bool has_any(std::size_t kind, bool optimizer) const;
     void add_crossings(std::size_t kind);
     Cutting cutting(const End& end, std::size_t kind, bool optimizer) const;
     Interval whole_part(const Cutting& cut, std::size_t kind, int axis, std::int64_t part) const;
@@ -84,6 +88,7 @@ private:
     End old_, new_;
     std::vector<std::uint64_t> itemsizes_;                                  // of roles
     std::vector<bool> optimizer_;                                           // of roles
+    std::vector<bool> virtual_role_, virtual_class_;                        // state of virtual nodes
     std::vector<std::map<std::int32_t, std::vector<Crossing>>> crossings_;  // of classes, by new stage
     std::vector<Cutting> cuttings_;  // of each class: new weights, new optimizer, old weights, old optimizer
     Groups old_groups_, new_groups_;

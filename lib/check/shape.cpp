@@ -219,6 +219,7 @@ void check_shape(const ModelTables& t) {
     check_names("classes/name", c.name);
     check_flags("classes", c.first, c.last);
     check_below("classes/axes", c.axes, t.widest + 1);
+    check_below("virtual_nodes/class", t.virtual_nodes, c.name.size());
     check_below("classes/pad", c.pad, std::uint64_t{1} << 31);
     check_below("classes/experts", c.experts, std::uint64_t{1} << 31);
     check_below("classes/layers", c.layers.values, std::uint64_t{1} << 31);

@@ -32,6 +32,8 @@ struct ModelTables {
     std::uint64_t layers = 0;
     std::uint64_t widest = 1;
     ClassTables classes;
+    std::vector<std::uint32_t>
+        virtual_nodes;  ///< the classes that are state of virtual nodes; empty: the file has none
 };
 
 struct HostTables {

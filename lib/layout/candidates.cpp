@@ -56,7 +56,8 @@ std::vector<Layout> candidates(const CandidateLimits& limits) {
                           .cp = limits.like.cp,
                           .vpp = limits.like.vpp,
                           .zero = limits.like.zero,
-                          .fsdp_dim = limits.like.fsdp_dim};
+                          .fsdp_dim = limits.like.fsdp_dim,
+                          .vn = limits.like.vn};
             layout.order = limits.like.order;
             if (limits.like.fsdp > 1) layout.fsdp = layout.dp;
             if (deal(layout, limits.layers)) add_expert_ways(found, layout, limits.experts);

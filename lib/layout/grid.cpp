@@ -44,9 +44,10 @@ std::vector<int> offsets_of_shard(const Grid& grid, int shard, Sharing sharing) 
         const int dp = cp_first ? shard / fast : shard % fast;
         return {dp * grid.dp.step + cp * grid.cp.step};
     }
-    const bool split = shard >= 0 && sharing == Sharing::fsdp;
-    const int run = split ? grid.fsdp_step : grid.dp.size;
-    const int period = split ? grid.fsdp * grid.fsdp_step : grid.dp.size;
+    const bool split = shard >= 0 && sharing != Sharing::none;
+    const int step = sharing == Sharing::virtual_nodes ? 1 : grid.fsdp_step;
+    const int run = split ? step : grid.dp.size;
+    const int period = split ? grid.shards(sharing) * step : grid.dp.size;
     for (int begin = split ? shard * run : 0; begin < grid.dp.size; begin += period) {
         for (int dp = begin; dp < begin + run; ++dp) {
             for (int cp = 0; cp < grid.cp.size; ++cp) offsets.push_back(dp * grid.dp.step + cp * grid.cp.step);
@@ -80,11 +81,13 @@ int Grid::replica(int rank) const {
 
 int Grid::shards(Sharing sharing) const {
     if (sharing == Sharing::none) return 1;
+    if (sharing == Sharing::virtual_nodes) return dp.size;
     return sharing == Sharing::fsdp ? fsdp : replicas();
 }
 
 int Grid::shard(int rank, Sharing sharing) const {
     if (sharing == Sharing::none) return 0;
+    if (sharing == Sharing::virtual_nodes) return dp.of(rank);
     return sharing == Sharing::fsdp ? dp.of(rank) / fsdp_step % fsdp : replica(rank);
 }
 

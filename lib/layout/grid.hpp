@@ -12,8 +12,9 @@ namespace tpx {
 /// Among which ranks a tensor is split once more, after tensor and expert parallelism.
 enum class Sharing {
     none,
-    fsdp,  ///< among the fsdp ranks of each copy
-    zero   ///< among all replicas
+    fsdp,          ///< among the fsdp ranks of each copy
+    zero,          ///< among all replicas
+    virtual_nodes  ///< among the coordinates of dp: state of virtual nodes
 };
 
 /// How `layout` shares weights or, with `optimizer`, optimizer state.

@@ -214,10 +214,20 @@ ModelState ModelMaker::make(std::vector<StateRole> roles) {
 Index parameters(const ModelState& model) {
     Index sum = 0;
     for (const TensorClass& kind : model.classes) {
+        if (kind.of_virtual_nodes) continue;
         const Index layers = kind.layers.empty() ? 1 : std::ssize(kind.layers);
         sum += volume(kind.shape) * layers * std::max<Index>(kind.experts, 1);
     }
     return sum;
+}
+
+void add_virtual_nodes(ModelState& model, int count) {
+    if (count == 0 || model.virtual_node_bytes == 0) return;
+    TensorClass state{.name = "virtual_node_state", .shape = {count, model.virtual_node_bytes}};
+    for (int layer = 0; layer < model.layers; ++layer) state.layers.push_back(layer);
+    state.of_virtual_nodes = true;
+    model.classes.push_back(std::move(state));
+    model.roles.push_back({"virtual_node", DType::u8});
 }
 
 std::vector<StateRole> parse_roles(std::string_view text, DType weights) {

@@ -103,7 +103,8 @@ void ShardMap::share(std::vector<Cuts>& cuts, const TensorForm& form, Sharing sh
     if (shards == 1 || cuts.empty()) return;
     Shape sizes;
     for (const Cuts& axis : cuts) sizes.push_back(axis.front().interval.size());
-    const int axis = sharing == Sharing::fsdp
+    const int axis = sharing == Sharing::virtual_nodes ? 0
+                     : sharing == Sharing::fsdp
                          ? fsdp_axis(form, cuts, shards)
                          : zero_axis(sizes, (form.layer_axis >= 0 ? 1 : 0) + (form.expert_axis >= 0 ? 1 : 0), shards);
     if (axis < 0) return;

@@ -38,7 +38,7 @@ struct Shard {
 ///   experts are dealt to ep blocks, layers to stages as tpx-layout(5) says; tp_axis is split over tp (experts: etp);
 ///   fsdp splits the result along axis 0 (fsdp_dim) as torch.chunk does, over the ranks that hold the same part; ZeRO
 ///   splits optimizer state (stage 3: weights too) over all of these, along the first axis that counts neither layers
-///   nor experts. All else is replicated.
+///   nor experts; state of virtual nodes, axis 0 of which counts them, is split over dp. All else is replicated.
 class ShardMap {
 public:
     /// `stages`: the stage of each layer, see stages_of_layers(); layers beyond are on the last stage.

@@ -11,6 +11,7 @@ ModelSize size_of(const ModelState& model, double sequence, double experts_per_t
     size.layers = std::max(1, model.layers);
     size.sequence = sequence;
     for (const TensorClass& tensors : model.classes) {
+        if (tensors.of_virtual_nodes) continue;
         double elements = std::max<double>(1, static_cast<double>(tensors.layers.size()));
         for (const Index extent : tensors.shape) elements *= static_cast<double>(extent);
         const auto experts = static_cast<double>(tensors.experts);

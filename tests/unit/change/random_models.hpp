@@ -31,12 +31,16 @@ private:
     std::mt19937 engine_;
 };
 
+/// Virtual nodes in a random layout: as many as any dp of random_layout() divides.
+inline constexpr int random_virtual_nodes = 12;
+
 /// A layout that may not fit any model.
 inline Layout random_layout(RandomSource& random, int layers) {
     Layout layout;
     layout.tp = random.between(1, 3);
     layout.pp = random.between(1, 3);
     layout.dp = random.between(1, 4);
+    layout.vn = random_virtual_nodes;
     layout.cp = random.one_of({1, 1, 1, 2});
     const int stage = layout.tp * layout.dp * layout.cp;
     layout.ep = random.divisor(stage);
@@ -83,6 +87,15 @@ inline ModelState random_model(RandomSource& random) {
         model.classes.push_back(random_class(random, model.layers, number));
     model.roles = {{"weight", DType::bf16}, {"exp_avg", DType::f32}};
     if (random.once_in(2)) model.roles.push_back({"master", DType::f32});
+    return model;
+}
+
+/// The same, one in three with state of virtual nodes.
+inline ModelState random_model_with_virtual_nodes(RandomSource& random) {
+    ModelState model = random_model(random);
+    if (!random.once_in(3)) return model;
+    model.virtual_node_bytes = random.between(1, 4);
+    add_virtual_nodes(model, random_virtual_nodes);
     return model;
 }
 

@@ -84,6 +84,7 @@ struct Slow {
             if (y[kind.tp_axis] / n != at.part) return false;
             y[kind.tp_axis] %= n;
         }
+        if (kind.of_virtual_nodes) return x[0] / (layout.vn / layout.dp) == at.dp;
         if (x.empty() && kind.experts == 0) return true;
         int shards = 1;
         int shard = 0;
@@ -150,6 +151,7 @@ template <class Visit>
 void for_each_tensor(const ModelState& model, const Visit& visit) {
     for (std::uint32_t role = 0; role < model.roles.size(); ++role) {
         for (const TensorClass& kind : model.classes) {
+            if (kind.of_virtual_nodes != (model.roles[role].name == "virtual_node")) continue;
             for (int layer : kind.layers.empty() ? std::vector{-1} : kind.layers) {
                 for (Index expert = 0; expert < std::max<Index>(kind.experts, 1); ++expert)
                     visit(kind, role, layer, expert);
@@ -223,7 +225,7 @@ TEST_CASE("parcels are what ranks, layers, experts and elements come to one by o
     RandomSource random{7};
     int done = 0;
     for (int round = 0; round < 3000; ++round) {
-        const ModelState model = random_model(random);
+        const ModelState model = random_model_with_virtual_nodes(random);
         const Layout from = random_layout(random, model.layers);
         const Layout to = random.once_in(8) ? from : random_layout(random, model.layers);
         CAPTURE(round);
@@ -248,7 +250,7 @@ TEST_CASE("parcels are what ranks, layers, experts and elements come to one by o
 TEST_CASE("the same layout twice cuts nothing anew and keeps every byte with its ranks") {
     RandomSource random{11};
     for (int round = 0; round < 100; ++round) {
-        const ModelState model = random_model(random);
+        const ModelState model = random_model_with_virtual_nodes(random);
         const Layout layout = random_layout(random, model.layers);
         try {
             const Parcels parcels = spread(model, layout, layout);

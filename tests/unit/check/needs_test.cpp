@@ -109,7 +109,7 @@ TEST_CASE("needs in closed form are the parcels of random models and layouts, an
     RandomSource random{5};
     int done = 0;
     for (int round = 0; round < 2000; ++round) {
-        const ModelState model = random_model(random);
+        const ModelState model = random_model_with_virtual_nodes(random);
         const Layout from = random_layout(random, model.layers);
         const Layout to = random_layout(random, model.layers);
         Parcels parcels;
