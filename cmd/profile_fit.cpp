@@ -5,6 +5,7 @@
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
 #include "formats/profile/training_log.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/write_file.hpp"
@@ -80,12 +81,18 @@ void print_log_as_csv(const ProfileFitOptions& options, Output& out) {
     out.result("{}\n{}\n", fmt::join(table.columns, ","), fmt::join(cells, ","));
 }
 
-std::vector<Run> runs_of(const ProfileFitOptions& options, const formats::ThroughputModel& model) {
+std::vector<Run> runs_of(const ProfileFitOptions& options, const formats::ThroughputModel& model, Output& out) {
     const formats::Table table = formats::parse_table(read_text(options.runs), options.runs);
     const formats::ColumnMap columns = options.columns.empty()
                                            ? formats::default_columns(table)
                                            : formats::parse_columns(read_text(options.columns), options.columns);
-    return formats::read_runs(table, columns, {model.batch, model.gpus_per_nic, model.cpus});
+    const double sequence = model.size.sequence > 1 ? model.size.sequence : 0;
+    const formats::RunRows rows =
+        formats::read_run_rows(table, columns, {model.batch, model.gpus_per_nic, model.cpus, sequence});
+    if (!rows.failed.empty())
+        out.note("{} without a time, such as {}, did not run and {} left out", counted(rows.failed.size(), "row"),
+                 rows.failed[0], rows.failed.size() == 1 ? "is" : "are");
+    return rows.runs;
 }
 
 void check_runs(const std::string& file, const std::vector<Run>& runs, Output& out) {
@@ -246,7 +253,7 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     const ReadRecord record;
     found.model = formats::read_throughput_model(options.model);
     found.prior = formats::belief_before(found.model);
-    found.runs = runs_of(options, found.model);
+    found.runs = runs_of(options, found.model, out);
     check_outputs_apart({{"--output", options.output}}, record);
     const int suggest = whole_number(options.suggest, "--suggest", 0, 1, 100);
     if (!options.hold_out.empty())

@@ -61,9 +61,10 @@ ColumnSource source_of(const toml::node& node, std::string_view file) {
 
 const std::vector<std::string>& run_quantities() {
     static const std::vector<std::string> quantities{
-        "plan",         "dp",        "tp",      "pp",      "cp",       "vpp",  "micro_batches",
-        "accumulation", "recompute", "zero",    "offload", "sequence", "gpus", "per_host",
-        "placement",    "batch",     "seconds", "rate",    "memory",   "cpus", "label"};
+        "plan",        "dp",           "tp",        "pp",    "cp",      "vpp",     "micro_batches",
+        "micro_batch", "accumulation", "recompute", "zero",  "fsdp",    "offload", "sequence",
+        "gpus",        "per_host",     "placement", "batch", "seconds", "rate",    "tokens_per_second",
+        "memory",      "cpus",         "label"};
     return quantities;
 }
 
@@ -79,7 +80,8 @@ ColumnMap with_standard_columns(ColumnMap map, const Table& table) {
     const std::map<std::string, ColumnSource> given = map.sources;
     const auto has = [&](const char* quantity) { return given.contains(quantity); };
     for (const std::string& column : table.columns) {
-        const bool timed = (column == "seconds" || column == "rate") && (has("seconds") || has("rate"));
+        const auto times = {"seconds", "rate", "tokens_per_second"};
+        const bool timed = std::ranges::count(times, column) > 0 && std::ranges::any_of(times, has);
         const bool placed = (column == "placement" && (has("gpus") || has("per_host"))) ||
                             ((column == "gpus" || column == "per_host") && has("placement"));
         const bool used =

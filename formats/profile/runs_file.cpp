@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -94,29 +95,62 @@ double positive(std::string_view text) {
     return value;
 }
 
+constexpr std::array<const char*, 3> time_quantities{"seconds", "rate", "tokens_per_second"};
+
+// Whether a cell for a time or rate says that nothing ran, as tables of experiments do for lack of memory.
+bool is_no_time(std::string text) {
+    constexpr std::array<std::string_view, 12> words{"",     "oom",  "out of memory", "-",      "n/a",   "na",
+                                                     "none", "null", "fail",          "failed", "error", "timeout"};
+    double value = 1;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = code == std::errc{} && end == text.data() + text.size();
+    if (is_number) return value == 0;
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return std::ranges::count(words, text) > 0;
+}
+
+// The quantity that has the time of the row; none if it did not run.
+std::optional<std::string> time_quantity(const RowReader& row) {
+    for (const char* quantity : time_quantities)
+        if (!is_no_time(row.text(quantity).value_or(""))) return quantity;
+    return std::nullopt;
+}
+
+double seconds_in(std::string_view unit, double time) {
+    if (unit.empty() || unit == "s") return time;
+    if (unit == "ms") return time / 1e3;
+    throw failure("unknown unit '{}'; use s or ms", unit);
+}
+
+double seconds_at(std::string_view unit, double rate, double batch, double sequence) {
+    if (unit.empty() || unit == "samples/s") return batch / rate;
+    if (unit == "steps/s") return 1 / rate;
+    if (unit != "tokens/s") throw failure("unknown unit '{}'; use samples/s, steps/s or tokens/s", unit);
+    if (sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
+    return batch * sequence / rate;
+}
+
 // Seconds of a step, from a time or from a rate.
-double seconds_of(const RowReader& row, double batch) {
-    const auto time = row.read("seconds", positive);
-    const auto rate = row.read("rate", positive);
-    const std::string quantity = time || !rate ? "seconds" : "rate";
+double seconds_of(const RowReader& row, const std::string& quantity, double batch, double sequence) {
+    const double value = *row.read(quantity, positive);
     return row.in_cell(quantity, [&] {
-        if (!time && !rate) throw failure("neither seconds nor a rate is given");
         const std::string& unit = row.unit(quantity);
-        double seconds = 0;
-        if (time && (unit.empty() || unit == "s"))
-            seconds = *time;
-        else if (time && unit == "ms")
-            seconds = *time / 1e3;
-        else if (!time && (unit.empty() || unit == "samples/s"))
-            seconds = batch / *rate;
-        else if (!time && unit == "steps/s")
-            seconds = 1 / *rate;
-        else
-            throw failure("unknown unit '{}'; s and ms, or samples/s and steps/s, are known", unit);
+        const double seconds = quantity == "seconds" ? seconds_in(unit, value)
+                               : quantity == "rate"  ? seconds_at(unit, value, batch, sequence)
+                                                     : seconds_at("tokens/s", value, batch, sequence);
         if (seconds > 1e5 || seconds < 1e-6)
             throw failure("a step of {:g} s cannot be right: is it in another unit?", seconds);
         return seconds;
     });
+}
+
+// With samples of a micro-batch in place of their number: the micro-batches of a pipeline, else passes.
+void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
+    const double passes = batch / plan.dp / samples;
+    if (passes != std::floor(passes) || passes < 1)
+        throw failure("{} samples over {} replicas are no whole number of micro-batches of {}", batch, plan.dp,
+                      samples);
+    (plan.pp > 1 ? plan.micro_batches : plan.accumulation) = static_cast<int>(passes);
 }
 
 // Puts "dp=*", "ga=*" and "mb=*" as what is left: all GPUs, and one sample a pass.
@@ -148,6 +182,8 @@ std::string plan_text(const RowReader& row) {
     std::string text = row.text("plan").value_or("");
     for (const auto& [quantity, word] : plan_columns)
         if (const auto cell = row.text(std::string{quantity})) text += fmt::format(",{}={}", word, *cell);
+    if (const auto shards = row.text("fsdp"); shards && *shards != "1")
+        text += row.text("dp") ? ",zero=3" : fmt::format(",dp={},zero=3", *shards);
     if (is_true(row.text("offload").value_or(""))) text += ",offload";
     if (is_true(row.text("sequence").value_or(""))) text += ",sp";
     return text;
@@ -170,13 +206,16 @@ std::vector<int> hosts_of(const RowReader& row) {
     return hosts;
 }
 
-double gpu_bytes(std::string_view text) {
+// A number without a unit of its own has that of the column.
+double gpu_bytes(std::string text, const std::string& unit) {
+    if (std::isdigit(static_cast<unsigned char>(text.back())) != 0) text += unit;
     const auto bytes = static_cast<double>(parse_bytes(text));
     if (bytes < 1e6 || bytes > 1e13) throw failure("{:g} bytes of a GPU cannot be right: is the unit said?", bytes);
     return bytes;
 }
 
-Run run_of(const RowReader& row, const RunDefaults& defaults, std::string label) {
+// `time` is the quantity that has the time.
+Run run_of(const RowReader& row, const std::string& time, const RunDefaults& defaults, std::string label) {
     Run run;
     run.label = std::move(label);
     run.allocation = {hosts_of(row), defaults.gpus_per_nic, row.read("cpus", positive).value_or(defaults.cpus)};
@@ -192,10 +231,11 @@ Run run_of(const RowReader& row, const RunDefaults& defaults, std::string label)
         run.plan = complete_plan(words, run.allocation.total(), run.batch);
         if (run.allocation.gpus.empty()) run.allocation.gpus = {run.plan.gpus()};
         (void)routes_of(run.plan, run.allocation);
+        if (const auto samples = row.read("micro_batch", positive)) set_micro_batches(run.plan, *samples, run.batch);
         if (run.plan.dp > run.batch) throw failure("{} replicas share {} samples", run.plan.dp, run.batch);
     });
-    run.seconds = seconds_of(row, run.batch);
-    run.memory = row.read("memory", gpu_bytes);
+    run.seconds = seconds_of(row, time, run.batch, defaults.sequence);
+    run.memory = row.read("memory", [&](const std::string& text) { return gpu_bytes(text, row.unit("memory")); });
     return run;
 }
 
@@ -209,7 +249,8 @@ void check_columns(const Table& table, const ColumnMap& columns) {
         if (table.find(column) == Table::npos) throw missing(column);
     for (const auto& [column, value] : columns.where)
         if (table.find(column) == Table::npos) throw missing(column);
-    if (!columns.sources.contains("seconds") && !columns.sources.contains("rate")) throw missing("seconds");
+    if (std::ranges::none_of(time_quantities, [&](const char* quantity) { return columns.sources.contains(quantity); }))
+        throw missing("seconds");
     if (!columns.strict) return;
     for (const std::string& column : table.columns)
         if (!columns.sources.contains(column))
@@ -219,10 +260,10 @@ void check_columns(const Table& table, const ColumnMap& columns) {
 
 }  // namespace
 
-std::vector<Run> read_runs(const Table& table, const ColumnMap& given, const RunDefaults& defaults) {
+RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefaults& defaults) {
     const ColumnMap columns = given.strict ? given : with_standard_columns(given, table);
     check_columns(table, columns);
-    std::vector<Run> runs;
+    RunRows found;
     for (const Table::Row& row : table.rows) {
         const bool counts = std::ranges::all_of(
             columns.where, [&](const auto& rule) { return row.cells[table.find(rule.first)] == rule.second; });
@@ -230,9 +271,17 @@ std::vector<Run> read_runs(const Table& table, const ColumnMap& given, const Run
         const RowReader reader{table, columns, row};
         const std::string place = fmt::format("{}:{}", table.file, row.line);
         const auto label = reader.text("label");
-        runs.push_back(run_of(reader, defaults, label ? fmt::format("{} ({})", place, *label) : place));
+        if (const auto time = time_quantity(reader))
+            found.runs.push_back(
+                run_of(reader, *time, defaults, label ? fmt::format("{} ({})", place, *label) : place));
+        else
+            found.failed.push_back(place);
     }
-    return runs;
+    return found;
+}
+
+std::vector<Run> read_runs(const Table& table, const ColumnMap& columns, const RunDefaults& defaults) {
+    return read_run_rows(table, columns, defaults).runs;
 }
 
 std::vector<int> parse_placement(std::string_view text) {

@@ -10,10 +10,20 @@
 namespace tpx::formats {
 namespace {
 
+// What separates the cells of `text`: of comma, semicolon and tab, that which its header has most often.
+char separator_of(std::string_view text) {
+    std::size_t begin = 0;
+    while (begin < text.size() && (text[begin] == '#' || text[begin] == '\n' || text[begin] == '\r'))
+        begin = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    const std::string_view header = text.substr(begin, text.find('\n', begin) - begin);
+    return std::ranges::max({',', ';', '\t'}, {}, [&](char c) { return std::ranges::count(header, c); });
+}
+
 // Reads CSV one record after another.
 class CsvReader {
 public:
-    CsvReader(std::string_view text, std::string_view file) : text_{text}, file_{file} {}
+    CsvReader(std::string_view text, std::string_view file)
+        : text_{text}, file_{file}, separator_{separator_of(text)}, ends_{separator_, '\n'} {}
 
     // The next record that is not blank and no comment; false at the end.
     bool next(Table::Row& row) {
@@ -30,15 +40,15 @@ private:
     std::vector<std::string> record() {
         std::vector<std::string> cells;
         do cells.push_back(cell());
-        while (at_ < text_.size() && text_[at_++] == ',');
+        while (at_ < text_.size() && text_[at_++] == separator_);
         ++line_;
         return cells;
     }
 
-    // One cell, up to the comma, newline or end behind it.
+    // One cell, up to the separator, newline or end behind it.
     std::string cell() {
         if (at_ < text_.size() && text_[at_] == '"') return quoted();
-        const std::size_t end = std::min(text_.find_first_of(",\n", at_), text_.size());
+        const std::size_t end = std::min(text_.find_first_of(ends_, at_), text_.size());
         std::string_view cell = text_.substr(at_, end - at_);
         at_ = end;
         while (!cell.empty() && (cell.back() == ' ' || cell.back() == '\r' || cell.back() == '\t'))
@@ -59,12 +69,14 @@ private:
         if (at_ == text_.size()) throw failure("{}:{}: a quote is not closed", file_, begun);
         ++at_;
         if (at_ < text_.size() && text_[at_] == '\r') ++at_;
-        if (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n')
+        if (at_ < text_.size() && text_[at_] != separator_ && text_[at_] != '\n')
             throw failure("{}:{}: text after a closing quote", file_, line_);
         return cell;
     }
 
     std::string_view text_, file_;
+    char separator_;
+    std::string ends_;  // of a cell
     std::size_t at_ = 0, line_ = 1;
 };
 
