@@ -147,7 +147,7 @@ double seconds_of(const RowReader& row, const std::string& quantity, double batc
 // With samples of a micro-batch in place of their number: the micro-batches of a pipeline, else passes.
 void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
     const double passes = batch / plan.dp / samples;
-    if (passes != std::floor(passes) || passes < 1)
+    if (passes != std::floor(passes) || passes < 1 || passes > most_samples)
         throw failure("{} samples over {} replicas are no whole number of micro-batches of {}", batch, plan.dp,
                       samples);
     (plan.pp > 1 ? plan.micro_batches : plan.accumulation) = static_cast<int>(passes);
@@ -208,7 +208,7 @@ std::vector<int> hosts_of(const RowReader& row) {
 
 // A number without a unit of its own has that of the column.
 double gpu_bytes(std::string text, const std::string& unit) {
-    if (std::isdigit(static_cast<unsigned char>(text.back())) != 0) text += unit;
+    if (!text.empty() && std::isdigit(static_cast<unsigned char>(text.back())) != 0) text += unit;
     const auto bytes = static_cast<double>(parse_bytes(text));
     if (bytes < 1e6 || bytes > 1e13) throw failure("{:g} bytes of a GPU cannot be right: is the unit said?", bytes);
     return bytes;
