@@ -121,7 +121,7 @@ std::optional<GgmlType> value_type(std::string_view name) {
     return found == value_types.end() ? std::nullopt : std::optional{found->second};
 }
 
-/// Tells which tensors can be compared only.
+/// Notes which tensors can only be compared.
 void note_unreadable(Checkpoint& checkpoint) {
     std::map<std::string, int> counts;
     int all = 0;

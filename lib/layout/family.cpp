@@ -141,7 +141,7 @@ Dialect build_dialect(const std::string& name, const WrittenDialect& written) {
     return dialect;
 }
 
-/// `name` as it stands where the model is nested: see Nesting.
+/// The name of `name` inside another model; see Nesting.
 std::string nested_name(std::string_view name, const Nesting& nesting) {
     if (!name.starts_with('[')) return nesting.before + std::string{name};
     return nesting.prefix + std::string{name.substr(name.find(']') + 1)};

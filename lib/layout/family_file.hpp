@@ -20,8 +20,8 @@ struct WrittenRule {
 /// How the names of a dialect change where its model is a part of another one, as the text model of a vision-language
 /// model.
 struct Nesting {
-    std::string prefix;  ///< stands in place of the bracketed prefix of names
-    std::string before;  ///< stands before names without a bracketed prefix
+    std::string prefix;  ///< replaces the bracketed prefix of names
+    std::string before;  ///< precedes names without a bracketed prefix
 };
 
 /// A dialect as it stands in a file.
