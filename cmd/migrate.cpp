@@ -67,13 +67,6 @@ struct HostRun {
     }
 };
 
-bool has_all_files(const Draft& draft, const fs::path& folder) {
-    if (list_files_below(folder).size() != draft.files.size()) return false;
-    return std::ranges::all_of(draft.files, [&](const FileEntry& file) {
-        return path_is_file(folder / file.path) && size_of_file(folder / file.path) == file.size;
-    });
-}
-
 Naming naming_of(const MigrateOptions& options, const fs::path& output, std::uint64_t request, const Draft& draft) {
     return {
         .out = output,

@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/reshard_output.hpp"
 
-#include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
+#include "lib/exec/draft_files.hpp"
 #include "lib/exec/journal.hpp"
 #include "lib/exec/partial.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <optional>
 
 namespace tpx::cli {
 namespace {
-
-/// Whether the files in `folder` are those of the draft, by their names and sizes.
-bool has_all_files(const Draft& draft, const std::filesystem::path& folder) {
-    if (list_files_below(folder).size() != draft.files.size()) return false;
-    return std::ranges::all_of(draft.files, [&](const FileEntry& file) {
-        return path_is_file(folder / file.path) && size_of_file(folder / file.path) == file.size;
-    });
-}
 
 /// What a user can continue after a run that ended with `exit`; empty if nothing.
 std::string kept_after(const PartialDirectory& partial, Exit exit) {

@@ -26,7 +26,7 @@ struct Inflater {
 };
 
 // zlib counts in 32 bits.
-uInt at_once(std::size_t bytes) {
+uInt zlib_count(std::size_t bytes) {
     return static_cast<uInt>(std::min<std::size_t>(bytes, std::numeric_limits<uInt>::max()));
 }
 
@@ -40,9 +40,9 @@ void inflate_all(std::span<const std::byte> from, std::span<std::byte> into, boo
     bool full = into.empty();
     for (int state = Z_OK; state != Z_STREAM_END;) {
         stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(next));
-        stream.avail_in = at_once(static_cast<std::size_t>(from.data() + from.size() - next));
+        stream.avail_in = zlib_count(static_cast<std::size_t>(from.data() + from.size() - next));
         stream.next_out = reinterpret_cast<Bytef*>(full ? &spill : out);
-        stream.avail_out = full ? 1 : at_once(static_cast<std::size_t>(into.data() + into.size() - out));
+        stream.avail_out = full ? 1 : zlib_count(static_cast<std::size_t>(into.data() + into.size() - out));
         const std::byte* before = next;
         const uInt room = stream.avail_out;
         state = inflate(&stream, Z_NO_FLUSH);

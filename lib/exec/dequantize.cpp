@@ -27,7 +27,7 @@ using Code = ScaledCodes::Code;
 using Table = std::array<float, 256>;
 
 /// Elements that are computed at a time.
-constexpr Index at_once = 1 << 16;
+constexpr Index codes_at_once = 1 << 16;
 
 /// The value of a float of `exponent_bits` and `mantissa_bits` with the usual bias and no special values.
 float small_float(unsigned code, int exponent_bits, int mantissa_bits) {
@@ -103,8 +103,8 @@ void look_up_nibbles(const std::byte* codes, const Table& table, Index first, st
 
 Dequantizer::Run Dequantizer::run_from(const ScaledCodes& tensor, Index element, Index count) const {
     Run run{element / tensor.columns, 1, element % tensor.columns, 0};
-    run.columns = std::min({count, tensor.columns - run.column, at_once});
-    if (run.columns == tensor.columns) run.rows = std::max<Index>(1, std::min(count, at_once) / tensor.columns);
+    run.columns = std::min({count, tensor.columns - run.column, codes_at_once});
+    if (run.columns == tensor.columns) run.rows = std::max<Index>(1, std::min(count, codes_at_once) / tensor.columns);
     return run;
 }
 

@@ -177,4 +177,11 @@ void DraftFiles::sync_directories() const {
     for (const fs::path& directory : directories) sync_path(directory, O_RDONLY | O_DIRECTORY);
 }
 
+bool has_all_files(const Draft& draft, const fs::path& folder) {
+    if (list_files_below(folder).size() != draft.files.size()) return false;
+    return std::ranges::all_of(draft.files, [&](const FileEntry& file) {
+        return path_is_file(folder / file.path) && size_of_file(folder / file.path) == file.size;
+    });
+}
+
 }  // namespace tpx

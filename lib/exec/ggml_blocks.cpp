@@ -15,7 +15,7 @@ namespace tpx {
 namespace {
 
 /// Elements that are computed at a time, a multiple of every block.
-constexpr Index at_once = 1 << 16;
+constexpr Index values_at_once = 1 << 16;
 
 /// Bytes of a block, one after another.
 class Bytes {
@@ -227,7 +227,7 @@ void BlockReader::read(const GgmlTensor& tensor, std::uint64_t offset, std::span
     auto element = static_cast<Index>(offset / size);
     while (!into.empty()) {
         const Index wanted =
-            std::min(static_cast<Index>(into.size() / size), at_once - element % tensor.block_elements);
+            std::min(static_cast<Index>(into.size() / size), values_at_once - element % tensor.block_elements);
         const Index first = element / tensor.block_elements;
         const Index count = (element + wanted - 1) / tensor.block_elements + 1 - first;
         blocks_.resize(static_cast<std::size_t>(count * tensor.block_bytes));

@@ -176,8 +176,9 @@ void agree(const Comm& comm, const Error* mine) {
     combine(comm, std::span<int>{lowest}, MPI_INT, MPI_MIN);
     const auto [culprit, all_failed] = lowest;
     if (culprit == healthy) return;
-    std::string message = comm.rank() == culprit ? mine->what() : "";
-    std::string exit = comm.rank() == culprit ? std::to_string(static_cast<int>(mine->exit())) : "";
+    const bool is_mine = mine != nullptr && comm.rank() == culprit;
+    std::string message = is_mine ? mine->what() : "";
+    std::string exit = is_mine ? std::to_string(static_cast<int>(mine->exit())) : "";
     broadcast(comm, message, culprit);
     broadcast(comm, exit, culprit);
     Error error{static_cast<Exit>(std::stoi(exit)), "{}", message};
