@@ -7,17 +7,15 @@ sh scripts/setup.sh test || exit 1
 . scripts/mpi-env.sh
 status=0
 
-# build PRESET UNITS TARGET...: configures and builds the preset afresh in build/test-PRESET. With UNITS on, the files of a
-# folder are compiled as one unit, which takes a third of the time; with UNITS off, each must include what it uses.
+# build PRESET TARGET...: configures and builds the preset afresh in build/test-PRESET.
 build() {
     preset=$1
-    units=$2
-    shift 2
+    shift
     echo "test: building $preset"
     rm -rf "build/test-$preset"
     mkdir -p "build/test-$preset"
     {
-        cmake --preset "$preset" -B "build/test-$preset" -DCMAKE_UNITY_BUILD="$units" && cmake --build "build/test-$preset" --target "$@"
+        cmake --preset "$preset" -B "build/test-$preset" && cmake --build "build/test-$preset" --target "$@"
     } >"build/test-$preset/build.log" 2>&1 || {
         cat "build/test-$preset/build.log"
         echo "test: the $preset build failed"
@@ -32,9 +30,9 @@ check() {
     ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --parallel "$(nproc)" --output-junit result.xml "$@" || status=1
 }
 
-build release off all header_tests
+build release all header_tests
 check release
-build asan on unit_core unit_formats fuzz_readers
+build asan unit_core unit_formats fuzz_readers
 ASAN_OPTIONS=detect_leaks=0 check asan --tests-regex '^(unit\.core|unit\.formats|fuzz)'
 
 awk -F '"' '
