@@ -169,9 +169,9 @@ Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOp
     return digested;
 }
 
-std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& comm, const Catalogue& files,
+std::vector<formats::RecordedDigests::FileDigest> digest_files(const Catalogue& files, ReadDigests& read,
                                                                const ExecOptions& options) {
-    const std::vector<Digest> found = digests(comm, Side{files.tensors, files.pieces}, formats::paths(files), options);
+    const std::vector<Digest> found = read.complete(options);
     std::vector<formats::RecordedDigests::FileDigest> named;
     for (std::size_t f = 0; f < found.size(); ++f)
         named.push_back({files.files[f].path.string(), files.files[f].size, to_string(found[f])});
@@ -207,8 +207,7 @@ std::map<std::string, std::string> unreadable_files(const mpi::Comm& comm, const
     return unreadable;
 }
 
-std::vector<std::string> compare_with_record(const mpi::Comm& comm, const Catalogue& files, const Digested& now,
-                                             const formats::RecordedDigests& record, const ExecOptions& options) {
+std::vector<std::string> compare_tensors(const Digested& now, const formats::RecordedDigests& record) {
     std::vector<std::string> differences;
     std::map<std::string, DigestedTensor> present;
     for (DigestedTensor& tensor : all_tensors(now)) present.emplace(tensor.name, std::move(tensor));
@@ -226,8 +225,14 @@ std::vector<std::string> compare_with_record(const mpi::Comm& comm, const Catalo
     for (const auto& [name, tensor] : present)
         if (record.has_tensors)
             differences.push_back(fmt::format("tensor '{}': in the checkpoint, but not recorded", tensor.stored));
+    return differences;
+}
+
+std::vector<std::string> compare_files(std::span<const formats::RecordedDigests::FileDigest> now,
+                                       const formats::RecordedDigests& record) {
+    std::vector<std::string> differences;
     std::map<std::string, std::string> found_files;
-    for (const auto& file : digest_files(comm, files, options)) found_files[file.path] = file.digest;
+    for (const auto& file : now) found_files[file.path] = file.digest;
     for (const auto& file : record.files) {
         const auto found = found_files.find(file.path);
         if (found == found_files.end())

@@ -6,9 +6,11 @@
 #include "lib/core/digest.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
+#include "lib/exec/read_digests.hpp"
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,9 +50,9 @@ Catalogue blocks_as_tensors(const formats::Checkpoint& checkpoint);
 Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOptions& options = {},
                     const std::function<bool(const std::string& role)>& wanted = {});
 
-/// The digest of every file of `files`, which formats::files_as_tensors made. Collective.
-std::vector<formats::RecordedDigests::FileDigest> digest_files(const mpi::Comm& comm, const Catalogue& files,
-                                                               const ExecOptions& options = {});
+/// The digest of every file of `files`, of which `read` has taken in what was read so far. Collective.
+std::vector<formats::RecordedDigests::FileDigest> digest_files(const Catalogue& files, ReadDigests& read,
+                                                               const ExecOptions& options);
 
 /// The members of a checkpoint's archives whose content does not have the CRC-32 recorded for it, a line each. To be
 /// called before digest_all(). Throws an mpi::AgreedError if the memory of `options` does not suffice to decompress
@@ -61,9 +63,12 @@ std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::
 /// The files of `files` that cannot be opened, by their paths, with the cause. Collective.
 std::map<std::string, std::string> unreadable_files(const mpi::Comm& comm, const Catalogue& files);
 
-/// What differs between a checkpoint, whose files are `files`, and the digests recorded for it, a line each; empty when
-/// nothing does. Collective.
-std::vector<std::string> compare_with_record(const mpi::Comm& comm, const Catalogue& files, const Digested& now,
-                                             const formats::RecordedDigests& record, const ExecOptions& options = {});
+/// What differs between the tensors of a checkpoint and those of the digests recorded for it, a line each; empty when
+/// nothing does.
+std::vector<std::string> compare_tensors(const Digested& now, const formats::RecordedDigests& record);
+
+/// The same for the files of a checkpoint, whose digests are `now`.
+std::vector<std::string> compare_files(std::span<const formats::RecordedDigests::FileDigest> now,
+                                       const formats::RecordedDigests& record);
 
 }  // namespace tpx::cli

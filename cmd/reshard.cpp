@@ -195,13 +195,16 @@ void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job,
     exec.trace = options.trace.empty() ? nullptr : &trace;
     exec.journal = JournalPlace{directory, job.request, partial.attempt()};
     patience.set_end(fmt::format("; {} is kept; run the same command to continue", directory.string()));
-    {
-        const Phase phase{trace, "check recorded digests"};
-        check_record(comm, job, exec);
-    }
+    ReadDigests read{comm, job.recorded_files};
     {
         const Phase phase{trace, "move"};
+        exec.read_digests = job.recorded ? &read : nullptr;
         done.report = move(comm, job, directory, exec, out);
+        exec.read_digests = nullptr;
+    }
+    {
+        const Phase phase{trace, "check recorded digests"};
+        check_record(comm, job, read, exec);
     }
     const Phase phase{trace, "check and rename"};
     if (options.verify)

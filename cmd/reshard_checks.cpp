@@ -10,6 +10,8 @@
 #include "lib/core/unfinished.hpp"
 #include "lib/exec/digest_run.hpp"
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,12 +36,25 @@ void read_recorded(const ReshardOptions& options, ReshardJob& job) {
     job.recorded_files = formats::files_as_tensors(catalogue, file, *job.recorded);
 }
 
-void check_record(const mpi::Comm& comm, ReshardJob& job, const ExecOptions& exec) {
+namespace {
+
+/// Whether digests of all files that contain tensors are recorded, so that tensors are intact if the files are.
+bool has_all_files(const formats::RecordedDigests& record, const Catalogue& catalogue) {
+    std::set<std::filesystem::path> recorded;
+    for (const auto& file : record.files) recorded.insert(file.path);
+    return std::ranges::all_of(catalogue.files, [&](const FileEntry& file) { return recorded.contains(file.path); });
+}
+
+}  // namespace
+
+void check_record(const mpi::Comm& comm, ReshardJob& job, ReadDigests& read, const ExecOptions& exec) {
     if (!job.recorded) return;
     formats::Source& source = (job.whole ? *job.whole : job.opened).source;
-    const Digested now = digest_all(comm, source, exec);
-    const std::vector<std::string> differences =
-        compare_with_record(comm, job.recorded_files, now, *job.recorded, exec);
+    const auto in_files = compare_files(digest_files(job.recorded_files, read, exec), *job.recorded);
+    if (in_files.empty() && has_all_files(*job.recorded, source.checkpoint.catalogue)) return;
+    // Tells which tensors are damaged.
+    std::vector<std::string> differences = compare_tensors(digest_all(comm, source, exec), *job.recorded);
+    differences.insert(differences.end(), in_files.begin(), in_files.end());
     if (differences.empty()) return;
     throw mpi::AgreedError{failure("{}: {} ({} differences from {})",
                                    job.opened.source.checkpoint.catalogue.directory.string(), differences[0],

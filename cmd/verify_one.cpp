@@ -14,9 +14,11 @@
 #include "lib/core/units.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tpx::cli {
@@ -43,9 +45,8 @@ std::uint64_t total_bytes(const Digested& digested) {
     return bytes;
 }
 
-formats::RecordedDigests record_of(const mpi::Comm& comm, const Catalogue& files, const Digested& digested,
-                                   const ExecOptions& exec) {
-    formats::RecordedDigests record{.tensors = {}, .files = digest_files(comm, files, exec)};
+formats::RecordedDigests record_of(const Digested& digested, std::vector<formats::RecordedDigests::FileDigest> files) {
+    formats::RecordedDigests record{.tensors = {}, .files = std::move(files)};
     for (const DigestedTensor& tensor : all_tensors(digested))
         record.tensors.push_back({tensor.name, tensor.stored, tensor.dtype, to_string(tensor.digest)});
     return record;
@@ -169,20 +170,26 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     FileFindings found{.recorded = place.record.has_value()};
     std::vector<const formats::Source*> sources{&agreed.source()};
     if (plain) sources.push_back(&plain->source);
-    const ExecOptions exec = read_limits(comm, options, sources, memory_of_lists(options, place, out));
+    ExecOptions exec = read_limits(comm, options, sources, memory_of_lists(options, place, out));
     found.differences = damaged_archives(comm, agreed.source(), exec);
     list_unreadable(comm, place, found.differences);
+    ReadDigests read{comm, place.files};
+    const bool with_files = place.record || options.write;
+    exec.read_digests = with_files ? &read : nullptr;
     found.digested = digest_all(comm, agreed.source(), exec);
+    exec.read_digests = nullptr;
     found.missing = formats::missing_parts(agreed.source());
     std::optional<Digested> without_config;
     if (plain) without_config = digest_all(comm, plain->source, exec);
     const Digested& recorded = without_config ? *without_config : found.digested;
-    if (place.record)
-        for (std::string& line : compare_with_record(comm, place.files, recorded, *place.record, exec))
-            found.differences.push_back(std::move(line));
+    std::vector<formats::RecordedDigests::FileDigest> files;
+    if (with_files) files = digest_files(place.files, read, exec);
+    if (place.record) {
+        std::ranges::move(compare_tensors(recorded, *place.record), std::back_inserter(found.differences));
+        std::ranges::move(compare_files(files, *place.record), std::back_inserter(found.differences));
+    }
     const bool writes = options.write && found.good();
-    const formats::RecordedDigests fresh =
-        writes ? record_of(comm, place.files, recorded, exec) : formats::RecordedDigests{};
+    const formats::RecordedDigests fresh = writes ? record_of(recorded, std::move(files)) : formats::RecordedDigests{};
     agreed.check_unchanged(comm);
     mpi::all_or_none(comm, [&] {
         if (writes && comm.rank() == 0) formats::write_digests(place.path, fresh);

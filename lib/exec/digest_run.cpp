@@ -29,8 +29,8 @@ struct DigestJob {
 
 class Reader {
 public:
-    Reader(const DigestJob& job, std::uint64_t memory)
-        : job_{job}, arena_{memory}, files_{job.files}, most_copied_{std::min(memory, digest_tile) / 2} {}
+    Reader(const DigestJob& job, std::uint64_t memory, ReadDigests* read)
+        : job_{job}, arena_{memory}, files_{job.files, read}, most_copied_{std::min(memory, digest_tile) / 2} {}
 
     void take(Tile& tile) {
         arena_.clear();
@@ -174,7 +174,7 @@ std::vector<Digest> digests_as(const mpi::Comm& comm, const Side& side, std::spa
     const DigestJob job{moves, side, {tensors.empty() ? side.tensors : tensors, side.pieces}, files, crcs};
     mpi::all_or_none(comm, [&] {
         for (int k = 0; k < fitted.options.threads; ++k)
-            readers.push_back(std::make_unique<Reader>(job, fitted.memory));
+            readers.push_back(std::make_unique<Reader>(job, fitted.memory, options.read_digests));
     });
     const Tiler tiler{moves, side, job.cast, {fitted.memory, digest_tile, decoded(files)}};
     const ByteRanges none;

@@ -33,6 +33,7 @@ struct MoveJob {
     std::span<const std::filesystem::path> target_files;
     const WrittenCrc& written;
     PayloadCrcs& crcs;
+    ReadDigests* read_digests = nullptr;
     std::unique_ptr<Journal> journal = {};
 };
 
@@ -40,7 +41,11 @@ struct MoveJob {
 class Mover {
 public:
     Mover(const MoveJob& job, std::uint64_t memory, std::size_t most_spans)
-        : timeline{most_spans}, job_{job}, arena_{memory}, sources_{job.source_files}, targets_{job.target_files} {}
+        : timeline{most_spans},
+          job_{job},
+          arena_{memory},
+          sources_{job.source_files, job.read_digests},
+          targets_{job.target_files} {}
 
     /// Reads, casts and writes the bytes of a tile.
     void carry(Tile& tile);

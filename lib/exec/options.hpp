@@ -12,6 +12,7 @@
 #include <string_view>
 
 namespace tpx {
+class ReadDigests;
 class Trace;
 namespace mpi {
 class Comm;
@@ -33,6 +34,9 @@ struct ExecOptions {
 
     /// Where execute() leaves what each thread did when; nothing is recorded without it.
     Trace* trace = nullptr;
+
+    /// Takes in what execute() and digests() read of files whose digests are wanted.
+    ReadDigests* read_digests = nullptr;
 
     /// Where execute() records what it has written, and finds what earlier runs have.
     std::optional<JournalPlace> journal;

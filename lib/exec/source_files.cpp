@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/image.hpp"
+#include "lib/exec/read_digests.hpp"
 
 #include <fcntl.h>
 
@@ -46,8 +47,16 @@ Error too_large(const SourceFile& file, std::uint64_t decoding, std::uint64_t me
 
 }  // namespace
 
-SourceFiles::SourceFiles(std::span<const SourceFile> files)
-    : files_{files}, paths_{paths_of(files)}, open_{paths_, O_RDONLY} {}
+SourceFiles::SourceFiles(std::span<const SourceFile> files, ReadDigests* digests)
+    : files_{files}, paths_{paths_of(files)}, open_{paths_, O_RDONLY}, digests_{digests} {
+    if (digests_ != nullptr)
+        for (const std::filesystem::path& path : paths_) numbers_.push_back(digests_->number_of(path));
+}
+
+void SourceFiles::read_stored(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
+    open_.read(file, offset, into);
+    if (digests_ != nullptr && numbers_[file]) digests_->add(*numbers_[file], offset, into);
+}
 
 void SourceFiles::read_decoded(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
     const Coding& coding = *files_[file].coding;
@@ -87,7 +96,7 @@ void SourceFiles::read_decoded(std::uint32_t file, std::uint64_t offset, std::sp
 void SourceFiles::decode(std::uint32_t file, std::uint64_t chunk, std::span<std::byte> into) {
     const Coding& coding = *files_[file].coding;
     const Coding::Chunk& stored = coding.chunks[chunk];
-    open_.read(file, stored.offset, decoder_.stored(stored.length));
+    read_stored(file, stored.offset, decoder_.stored(stored.length));
     const auto context = [&] {
         return fmt::format("{}: {}{}{} bytes at {}", paths_[file].string(), coding.owner,
                            coding.owner.empty() ? "" : ": ", stored.length, stored.offset);

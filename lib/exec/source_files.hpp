@@ -18,22 +18,25 @@ namespace tpx {
 /// Files to read from, some of them decoded on the way. For one thread.
 class SourceFiles {
 public:
-    /// `files` must outlive this.
-    explicit SourceFiles(std::span<const SourceFile> files);
+    /// `files` must outlive this; `digests` takes in what is read of files as they are stored.
+    explicit SourceFiles(std::span<const SourceFile> files, ReadDigests* digests = nullptr);
 
     /// Fills `into` with the bytes from `offset` on. Throws Error "FILE: cause".
     void read(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
-        if (!files_[file].coding) return open_.read(file, offset, into);
+        if (!files_[file].coding) return read_stored(file, offset, into);
         read_decoded(file, offset, into);
     }
 
 private:
+    void read_stored(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into);
     void read_decoded(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into);
     void decode(std::uint32_t file, std::uint64_t chunk, std::span<std::byte> into);
 
     std::span<const SourceFile> files_;
     std::vector<std::filesystem::path> paths_;
     OpenFiles open_;
+    ReadDigests* digests_;
+    std::vector<std::optional<std::uint32_t>> numbers_;  // in digests_; empty without it
     Decoder decoder_;
     Dequantizer dequantizer_;
     BlockReader block_reader_;
