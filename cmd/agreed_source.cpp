@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/agreed_source.hpp"
 
+#include "cmd/read_once.hpp"
 #include "cmd/same_job.hpp"
 
 namespace tpx::cli {
 
 AgreedSource::AgreedSource(const mpi::Comm& comm, const std::string& path, const ReadOptions& options,
                            const std::function<void(AgreedSource&)>& more) {
-    mpi::all_or_none(comm, [&] {
-        path_ = path_without_links(path);
+    mpi::all_or_none(comm, [&] { path_ = path_without_links(path); });
+    read_once(comm, path_, [&] {
         opened_ = open_checkpoint(path_, options);
         if (more) more(*this);
     });
     record_.seal();
-    require_same(comm, claims_of_source(record_, opened_.source));
+    require_same(comm, claims_of_source(comm, record_, opened_.source));
 }
 
 void AgreedSource::check_unchanged(const mpi::Comm& comm) const { tpx::check_unchanged(comm, record_); }

@@ -9,6 +9,7 @@
 #include "cmd/positive.hpp"
 #include "cmd/progress.hpp"
 #include "cmd/ranks.hpp"
+#include "cmd/read_once.hpp"
 #include "cmd/reading.hpp"
 #include "cmd/reshard_checks.hpp"
 #include "cmd/reshard_job.hpp"
@@ -124,6 +125,7 @@ void limit_modes(const mpi::Comm& comm, const ReshardOptions& options, const Res
                  const ReadRecord& record) {
     unsigned denied = 0;
     mpi::all_or_none(comm, [&] {
+        if (comm.rank() != 0) return;
         const auto& folder = job.opened.source.checkpoint.catalogue.directory;
         const bool single = !path_is_directory(options.checkpoint);
         denied = denied_modes(record, single ? folder : std::filesystem::path{options.checkpoint}, options.output);
@@ -170,13 +172,13 @@ std::uint64_t request_digest(const mpi::Comm& comm, std::span<const Claim> claim
 ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, ReadRecord& record, Trace& trace) {
     const Phase phase{trace, "open and plan"};
     ReshardJob job;
-    mpi::all_or_none(comm, [&] {
+    read_once(comm, options.checkpoint, [&] {
         job = prepare(options);
         if (!options.dry_run) read_recorded(options, job);
     });
     record.seal();
     const std::vector<Claim> claims =
-        claims_of_job(text_of(options, job), record, job.opened.source, job.conversion, job.moves);
+        claims_of_job(comm, text_of(options, job), record, job.opened.source, job.conversion, job.moves);
     require_same(comm, claims);
     job.request = request_digest(comm, claims, record, options.checkpoint);
     if (job.conversion.dropped_copies.empty()) return job;

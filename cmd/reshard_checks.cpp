@@ -2,6 +2,7 @@
 #include "cmd/reshard_checks.hpp"
 
 #include "cmd/digesting.hpp"
+#include "cmd/read_once.hpp"
 #include "cmd/reading.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/counted.hpp"
@@ -19,7 +20,7 @@ namespace tpx::cli {
 
 void check_archives(const mpi::Comm& comm, const ReshardOptions& options, const ExecOptions& exec) {
     Opened opened;
-    mpi::all_or_none(comm, [&] { opened = open_checkpoint(options.checkpoint, options); });
+    read_once(comm, options.checkpoint, [&] { opened = open_checkpoint(options.checkpoint, options); });
     const std::vector<std::string> damaged = damaged_archives(comm, opened.source, exec);
     if (!damaged.empty())
         throw mpi::AgreedError{failure("{} ({})", damaged[0], counted(damaged.size(), "damaged archive"))};

@@ -109,18 +109,19 @@ Claim moves_of(const formats::Conversion& conversion, const Moves& moves) {
 
 }  // namespace
 
-std::vector<Claim> claims_of_source(const ReadRecord& record, const formats::Source& source) {
-    std::vector<Claim> claims = claims_of(record, source.checkpoint.catalogue.directory);
+std::vector<Claim> claims_of_source(const mpi::Comm& comm, const ReadRecord& record, const formats::Source& source) {
+    std::vector<Claim> claims = claims_of(comm, record, source.checkpoint.catalogue.directory);
     claims.push_back(tensors_of(source.checkpoint.catalogue));
     claims.push_back(pieces_of(source.checkpoint));
     claims.push_back(state_of(source.checkpoint));
     return claims;
 }
 
-std::vector<Claim> claims_of_job(const std::string& options, const ReadRecord& record, const formats::Source& source,
-                                 const formats::Conversion& conversion, const Moves& moves) {
+std::vector<Claim> claims_of_job(const mpi::Comm& comm, const std::string& options, const ReadRecord& record,
+                                 const formats::Source& source, const formats::Conversion& conversion,
+                                 const Moves& moves) {
     std::vector<Claim> claims{{"the options", options, {}}};
-    for (Claim& claim : claims_of_source(record, source)) claims.push_back(std::move(claim));
+    for (Claim& claim : claims_of_source(comm, record, source)) claims.push_back(std::move(claim));
     claim_draft(conversion.draft, source.checkpoint.catalogue.directory, claims);
     claims.push_back(moves_of(conversion, moves));
     return claims;

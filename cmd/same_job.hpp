@@ -13,10 +13,12 @@ namespace tpx::cli {
 /// What all ranks must have in common before any of them writes: the options (`options` is any text that tells them
 /// apart), the files that were read, what the checkpoint contains, what will be written around the payload, and the
 /// moves. Files are named relative to the checkpoint's folder, so that they may be mounted at different places.
-std::vector<Claim> claims_of_job(const std::string& options, const ReadRecord& record, const formats::Source& source,
-                                 const formats::Conversion& conversion, const Moves& moves);
+/// Collective.
+std::vector<Claim> claims_of_job(const mpi::Comm& comm, const std::string& options, const ReadRecord& record,
+                                 const formats::Source& source, const formats::Conversion& conversion,
+                                 const Moves& moves);
 
 /// The same for a checkpoint that is only read.
-std::vector<Claim> claims_of_source(const ReadRecord& record, const formats::Source& source);
+std::vector<Claim> claims_of_source(const mpi::Comm& comm, const ReadRecord& record, const formats::Source& source);
 
 }  // namespace tpx::cli

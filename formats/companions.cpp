@@ -4,6 +4,7 @@
 #include "formats/config_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/file_answers.hpp"
 #include "lib/core/path.hpp"
 
 #include <sys/stat.h>
@@ -51,9 +52,11 @@ bool holds_weights(const std::string& name, const Checkpoint& checkpoint) {
 
 /// Not size_of_file(), which says that the checkpoint is made of the file (ReadRecord): any file may lie beside it.
 std::uint64_t length_of(const fs::path& path) {
-    struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) throw system_failure(path, errno);
-    return static_cast<std::uint64_t>(status.st_size);
+    return answered(FileAnswers::Question::length, path, [&] {
+        struct stat status {};
+        if (::stat(path.c_str(), &status) != 0) throw system_failure(path, errno);
+        return static_cast<std::uint64_t>(status.st_size);
+    });
 }
 
 /// Why an entry cannot be carried over; empty when it can.

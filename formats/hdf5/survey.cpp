@@ -2,6 +2,7 @@
 #include "formats/hdf5/survey.hpp"
 
 #include "formats/hdf5/packing.hpp"
+#include "lib/core/file_answers.hpp"
 #include "lib/core/unexpected.hpp"
 
 #include <fcntl.h>
@@ -57,6 +58,7 @@ void write_all(int fd, std::string_view bytes) {
 
 /// What the other process does; it never returns.
 [[noreturn]] void tell(const Bytes& bytes, int pipe) {
+    FileAnswers::forget();
     limit_process(bytes.length);
     std::string told(1, went_wrong);
     try {
@@ -119,7 +121,10 @@ std::optional<std::uint64_t> find_signature(const Bytes& bytes) {
     return std::nullopt;
 }
 
-Survey survey(const Bytes& bytes) {
+namespace {
+
+/// What another process tells of the file. Throws Error if it crashes over it.
+std::string told_of(const Bytes& bytes) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw failure("no pipe: {}", std::strerror(errno));
     const Fd from{ends[0]};
@@ -128,14 +133,32 @@ Survey survey(const Bytes& bytes) {
     if (child < 0) throw failure("no process for libhdf5: {}", std::strerror(errno));
     if (child == 0) tell(bytes, to.get());
     to = Fd{};
-    const std::string told = read_all(from.get());
+    std::string told = read_all(from.get());
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
+    if (told.empty() || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        throw failure("is damaged: libhdf5 {} over it", how_it_ended(status));
+    return told;
+}
+
+/// The same, or what a current FileAnswers knows of it: what another process reads cannot be recorded.
+std::string told_or_known(const Bytes& bytes) {
+    FileAnswers* answers = bytes.fd != nullptr ? FileAnswers::current() : nullptr;
+    const auto file = answers != nullptr ? answers->path_of(bytes.fd->get()) : std::nullopt;
+    if (!file) return told_of(bytes);
+    return answers->answer(FileAnswers::Question::survey, *file, bytes.offset, bytes.length, [&] {
+        if (!answers->records()) throw failure("rank 0 does not read it; start all processes with the same arguments");
+        return told_of(bytes);
+    });
+}
+
+}  // namespace
+
+Survey survey(const Bytes& bytes) {
     return in_context([&] { return bytes.path.string(); },
                       [&] {
-                          if (told.empty() || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-                              throw failure("is damaged: libhdf5 {} over it", how_it_ended(status));
+                          const std::string told = told_or_known(bytes);
                           if (told[0] != went_well) throw failure("{}", std::string_view{told}.substr(1));
                           Survey result;
                           Unpacker{std::string_view{told}.substr(1)}(result);

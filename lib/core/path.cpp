@@ -2,6 +2,7 @@
 #include "lib/core/path.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/file_answers.hpp"
 #include "lib/core/handle.hpp"
 
 #include <dirent.h>
@@ -39,10 +40,13 @@ auto retried(Call&& call) {
 
 // Nothing when `path` is absent.
 std::optional<mode_t> mode_of(const fs::path& path, int flags) {
-    struct stat status {};
-    if (retried([&] { return ::fstatat(AT_FDCWD, path.c_str(), &status, flags); }) == 0) return status.st_mode;
-    if (!means_absent(errno)) throw system_failure(path, errno);
-    return std::nullopt;
+    const auto question = flags == 0 ? FileAnswers::Question::status : FileAnswers::Question::link_status;
+    return answered(question, path, [&]() -> std::optional<mode_t> {
+        struct stat status {};
+        if (retried([&] { return ::fstatat(AT_FDCWD, path.c_str(), &status, flags); }) == 0) return status.st_mode;
+        if (!means_absent(errno)) throw system_failure(path, errno);
+        return std::nullopt;
+    });
 }
 
 Dir open_directory(const fs::path& path) {
@@ -59,7 +63,7 @@ struct Entry {
     unsigned char type;  // DT_REG and so on; DT_UNKNOWN where the file system does not say
 };
 
-std::vector<Entry> read_entries(const fs::path& path) {
+std::vector<Entry> entries_of(const fs::path& path) {
     std::vector<Entry> entries;
     const Dir directory = open_directory(path);
     if (!directory) return entries;
@@ -74,6 +78,30 @@ std::vector<Entry> read_entries(const fs::path& path) {
     }
     std::ranges::sort(entries, {}, &Entry::name);
     return entries;
+}
+
+// Names and types, each name with a NUL at its end.
+std::string packed(const std::vector<Entry>& entries) {
+    std::string bytes;
+    for (const Entry& entry : entries) {
+        bytes += static_cast<char>(entry.type);
+        bytes += entry.name + '\0';
+    }
+    return bytes;
+}
+
+std::vector<Entry> unpacked(const std::string& bytes) {
+    std::vector<Entry> entries;
+    for (std::size_t at = 0; at < bytes.size(); at += 2 + entries.back().name.size())
+        entries.push_back({bytes.c_str() + at + 1, static_cast<unsigned char>(bytes[at])});
+    return entries;
+}
+
+std::vector<Entry> read_entries(const fs::path& path) {
+    FileAnswers* answers = FileAnswers::current();
+    if (answers == nullptr) return entries_of(path);
+    return unpacked(
+        answers->answer(FileAnswers::Question::entries, path, 0, 0, [&] { return packed(entries_of(path)); }));
 }
 
 using Accepts = std::function<bool(const fs::path&)>;
@@ -139,10 +167,20 @@ void make_directories(const fs::path& path) {
     if (code != EEXIST || !path_is_directory(path)) throw system_failure(path, code);
 }
 
-fs::path real_path(const fs::path& path) {
+namespace {
+
+std::string resolved(const fs::path& path) {
     const std::unique_ptr<char, decltype(&std::free)> real{::realpath(path.c_str(), nullptr), &std::free};
     if (!real) throw system_failure(path, errno);
     return real.get();
+}
+
+}  // namespace
+
+fs::path real_path(const fs::path& path) {
+    FileAnswers* answers = FileAnswers::current();
+    if (answers == nullptr) return resolved(path);
+    return answers->answer(FileAnswers::Question::real_path, path, 0, 0, [&] { return resolved(path); });
 }
 
 }  // namespace tpx

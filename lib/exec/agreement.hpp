@@ -26,8 +26,10 @@ std::uint64_t digest_of(std::span<const Claim> claims);
 void require_same(const mpi::Comm& comm, const std::vector<Claim>& claims);
 
 /// A claim for each file of `record`, by its path relative to `directory` where it is below it: size, time of the last
-/// change, and, on one host, inode. The device is left out: it differs between hosts that share a file system.
-std::vector<Claim> claims_of(const ReadRecord& record, const std::filesystem::path& directory);
+/// change, and, on one host, inode. The device is left out: it differs between hosts that share a file system. Rank 0
+/// has read the files and claims what it found. If another rank has the same `directory`, by its inode, it looks at a
+/// share of the files, else at all of them. Collective.
+std::vector<Claim> claims_of(const mpi::Comm& comm, const ReadRecord& record, const std::filesystem::path& directory);
 
 /// Checks that no file of `record` has changed since it was recorded; each rank does a share. Throws an
 /// mpi::AgreedError that names the file. Collective.

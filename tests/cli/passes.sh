@@ -51,7 +51,7 @@ for at in 30000000 70000000; do
     printf '\377' | dd of=hf/model.safetensors bs=1 seek=$at conv=notrunc 2>err
     for ranks in 1 2; do
         mpirun -n $ranks "$tpx" reshard hf new --to tp=1 --drop optimizer >out.txt 2>err && fail "damage was carried over"
-        grep -q "^tpx: hf: tensor '.*': digest .* instead of .* (2 differences from tpx.digests.json)" err || fail "wrong message"
+        grep -q "^tpx: hf: tensor '.*' (.*): digest .* instead of .* (2 differences from tpx.digests.json)" err || fail "wrong message"
         [ -z "$(find . -maxdepth 1 -name 'new*')" ] || fail "something is left of the output"
     done
     "$tpx" verify hf >out.txt 2>err && fail "verify finds nothing"

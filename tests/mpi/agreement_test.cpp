@@ -44,7 +44,7 @@ TEST_CASE("a file that changes between the first look and the last ends the run 
     open_file(scratch / "steady", O_RDONLY);
     size_of_file(scratch / "changing");
     record.seal();
-    CHECK_NOTHROW(require_same(world, claims_of(record, scratch / "")));
+    CHECK_NOTHROW(require_same(world, claims_of(world, record, scratch / "")));
     CHECK_NOTHROW(check_unchanged(world, record));
     scratch.write("changing", "CONTENT");
     const std::string message = test::message_of([&] { check_unchanged(world, record); });
