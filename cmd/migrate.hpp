@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cmd/commands.hpp"
+#include "cmd/migrate_request.hpp"
 #include "cmd/reading.hpp"
 #include "formats/conversion.hpp"
 #include "lib/change/change.hpp"
@@ -18,38 +18,68 @@
 namespace tpx::cli {
 
 /// The hosts, the one that this rank works for, and the rank that sends and receives for each.
-struct Crew {
+struct Team {
     std::vector<Host> hosts;
     std::uint32_t host = 0;
     std::vector<int> rank_of_host;  ///< -1: none
+
+    /// Whether `rank` is the one that sends and receives for its host.
+    bool is_first(int rank) const { return rank_of_host[host] == rank; }
 };
 
 /// Finds out who works for which host. Throws an mpi::AgreedError (usage) when a process is on none of the hosts, or
 /// none on a host that is not lost. Collective.
-Crew crew_of(const mpi::Comm& comm, const MigrateOptions& options);
+Team team_of(const mpi::Comm& comm, const MigrateRequest& options);
+
+/// Where the state comes from.
+struct Origin {
+    std::string named;              ///< as errors name `folder`: a path, with "{host}" in it if each host has its own
+    std::filesystem::path folder;   ///< the checkpoint, as this rank opens it
+    std::filesystem::path own;      ///< the folder in which this host has its files
+    std::vector<StoredFile> files;  ///< and the hosts that have them; empty: all hosts read `folder`
+};
+
+/// What the files are made for.
+enum class Purpose {
+    folders,  ///< a plain folder on each host: the files of its ranks
+    stores,   ///< a store on each host: the files of its ranks, and replicas
+    shared    ///< shared storage: each file on one host, which writes it
+};
 
 /// What `tpx migrate` is about to do, the same on all ranks: which files each host gets, and what hosts send for that.
 struct Migration {
+    Origin origin;
+    Purpose purpose = Purpose::folders;
     Opened opened;
     formats::Target target;
     formats::Conversion conversion;
     std::vector<std::vector<std::uint32_t>> holders;  ///< by source file: the hosts whose stores have it, ascending
     std::vector<std::vector<bool>> files_of_hosts;    ///< by host and file of the draft
-    Change change;
-    std::vector<PieceCell> cells;  ///< of the parcels
+    std::vector<std::int32_t> devices;                ///< of each new rank, see first_devices()
+    Change change;                                    ///< between hosts: each counts as one old and one new rank
+    std::vector<PieceCell> cells;                     ///< of the parcels
 };
 
-/// Plans the migration of the checkpoint in `mirror` to the hosts of `options`. Reads nothing but `mirror.folder()`,
+/// The host of each new rank; empty if none were placed.
+std::vector<std::uint32_t> hosts_of_ranks(const Migration& job);
+
+/// Plans the migration of the checkpoint in `origin` to the hosts of `options`. Reads nothing but `origin.folder`,
 /// where files that the draft copies are read too: they are among its fixed bytes then.
-Migration plan_migration(const MigrateOptions& options, std::vector<Host> hosts, const Mirror& mirror);
+Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, Origin origin, Purpose purpose);
 
-/// Opens the stores as one checkpoint and plans, the same on all ranks. Throws an mpi::AgreedError, also when the
-/// stores are not shown to hold parts of one checkpoint, as plan --stores demands it too. Collective.
-Migration agreed_migration(const mpi::Comm& comm, const MigrateOptions& options, const Crew& crew, Mirror& mirror);
+/// Opens the files of `mirror` as one checkpoint and plans, the same on all ranks. Throws an mpi::AgreedError.
+/// Collective.
+Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
+                              Purpose purpose);
 
-/// A digest of the source files and the plan, the same on all ranks and whatever their number; `record` has the files
-/// of this rank's store. Throws an mpi::AgreedError when the ranks have made different plans. Collective.
-std::uint64_t agreed_request(const mpi::Comm& comm, const MigrateOptions& options, const Migration& job,
+/// Throws an mpi::AgreedError when the plain folders of the hosts are not shown to hold parts of one checkpoint, as
+/// plan
+/// --stores demands it too. Collective.
+void check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mirror, const Team& team);
+
+/// A digest of the source files, the plan and `salt`, the same on all ranks and whatever their number; `record` has the
+/// files that this host reads. Throws an mpi::AgreedError when the ranks have made different plans. Collective.
+std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::string_view salt,
                              const ReadRecord& record, bool is_first_of_host);
 
 /// The part of a migration that one host carries out.
@@ -63,9 +93,8 @@ struct HostPart {
     Moves moves;                    ///< from `sources` to `targets`
 };
 
-/// The part of host number `host`, whose store is `store`; its inbox will be the file `inbox`.
-HostPart part_of_host(const Migration& job, const Mirror& mirror, std::uint32_t host,
-                      const std::filesystem::path& store, const std::filesystem::path& inbox);
+/// The part of host number `host`, which is that of this rank; its inbox will be the file `inbox`.
+HostPart part_of_host(const Migration& job, std::uint32_t host, const std::filesystem::path& inbox);
 
 /// What a migration did, on all hosts together, with the bytes of each host.
 struct MigrateDone {
@@ -74,8 +103,5 @@ struct MigrateDone {
     std::vector<std::uint64_t> received;
     double seconds = 0;
 };
-
-/// Prints what was done, or what would be.
-void report(const Migration& job, const MigrateOptions& options, const MigrateDone* done, Output& out);
 
 }  // namespace tpx::cli

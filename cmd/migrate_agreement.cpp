@@ -2,6 +2,7 @@
 #include "cmd/check_copies.hpp"
 #include "cmd/migrate.hpp"
 #include "cmd/plan_hosts.hpp"
+#include "formats/plan/host_names.hpp"
 #include "formats/stores.hpp"
 #include "formats/stores_check.hpp"
 #include "lib/core/counted.hpp"
@@ -12,6 +13,7 @@
 #include "lib/exec/agreement.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 // What all ranks of tpx migrate must have in common.
@@ -35,70 +37,51 @@ int host_of_this_rank(const mpi::Comm& comm, const std::vector<Host>& hosts, boo
                 counted(hosts.size(), "host")};
 }
 
-/// The stores must hold parts of one checkpoint, as plan --stores demands it too.
-void check_stores(const mpi::Comm& comm, const MigrateOptions& options, const Migration& job, const Mirror& mirror,
-                  const Crew& crew) {
-    const formats::Checkpoint& checkpoint = job.opened.source.checkpoint;
-    std::set<fs::path> payload;
-    for (const Piece& piece : checkpoint.catalogue.pieces) payload.insert(checkpoint.catalogue.path(piece.file));
-    std::set<int> stores;
-    for (const StoredFile& file : mirror.files()) stores.insert(file.hosts.begin(), file.hosts.end());
-    if (stores.size() < 2) return;
-    mpi::all_or_none(comm, [&] {
-        for (std::size_t k = 0; k < mirror.files().size(); ++k) {
-            const StoredFile& file = mirror.files()[k];
-            if (!mirror.was_read(k) || payload.contains(mirror.folder() / file.path)) continue;
-            for (int host : stores) {
-                if (std::ranges::binary_search(file.hosts, host)) continue;
-                throw failure(
-                    "{}: is missing, so that nothing shows that the files of host '{}' belong to those of the "
-                    "other stores; copy it from host '{}' if they do",
-                    (formats::store_of(options.plan.stores, crew.hosts[host]) / file.path).string(),
-                    crew.hosts[host].name, crew.hosts[file.hosts.front()].name);
-            }
-        }
-    });
-    mpi::all_or_none(comm, [&] {
-        if (checkpoint.iteration || !stores.contains(static_cast<int>(crew.host))) return;
-        if (crew.rank_of_host[crew.host] != comm.rank()) return;
-        formats::check_store_digests(formats::store_of(options.plan.stores, crew.hosts[crew.host]),
-                                     checkpoint.catalogue.directory.lexically_relative(mirror.folder()));
-    });
+/// Leaving hosts hold what they have, and their devices take no ranks.
+void mark_leaving(std::vector<Host>& hosts, const std::string& names) {
+    if (names.empty()) return;
+    for (const std::string& name : formats::expand_host_names(names)) {
+        const auto host = std::ranges::find(hosts, name, &Host::name);
+        if (host == hosts.end()) throw Error{Exit::usage, "--leaving: no host is called '{}'", name};
+        if (host->lost) throw Error{Exit::usage, "host '{}' cannot be lost and leaving at the same time", name};
+        host->lost_devices.resize(static_cast<std::size_t>(host->gpus));
+        std::iota(host->lost_devices.begin(), host->lost_devices.end(), 0);
+    }
 }
 
 }  // namespace
 
-Crew crew_of(const mpi::Comm& comm, const MigrateOptions& options) {
-    Crew crew;
+Team team_of(const mpi::Comm& comm, const MigrateRequest& options) {
+    Team team;
     mpi::all_or_none(comm, [&] {
-        crew.hosts = given_hosts(options.plan, 1);
-        crew.host = static_cast<std::uint32_t>(host_of_this_rank(comm, crew.hosts, options.emulate));
-        if (crew.hosts[crew.host].lost)
-            throw Error{Exit::usage, "runs on host '{}', which is lost (--lost)", crew.hosts[crew.host].name};
+        team.hosts = given_hosts(options.plan, 1);
+        mark_leaving(team.hosts, options.leaving);
+        team.host = static_cast<std::uint32_t>(host_of_this_rank(comm, team.hosts, options.emulate));
+        if (team.hosts[team.host].lost)
+            throw Error{Exit::usage, "runs on host '{}', which is lost (--lost)", team.hosts[team.host].name};
     });
     std::string names;
-    for (const Host& host : crew.hosts) names += fmt::format("{} with {}, ", host.name, counted(host.gpus, "device"));
+    for (const Host& host : team.hosts) names += fmt::format("{} with {}, ", host.name, counted(host.gpus, "device"));
     require_same(comm, {{"the hosts", names, {}}});
-    crew.rank_of_host.assign(crew.hosts.size(), -1);
-    const std::vector<std::string> all = mpi::all_gather(comm, std::to_string(crew.host));
+    team.rank_of_host.assign(team.hosts.size(), -1);
+    const std::vector<std::string> all = mpi::all_gather(comm, std::to_string(team.host));
     for (int rank = comm.size() - 1; rank >= 0; --rank)
-        crew.rank_of_host[std::stoul(all[static_cast<std::size_t>(rank)])] = rank;
-    for (std::size_t h = 0; h < crew.hosts.size(); ++h) {
-        if (crew.rank_of_host[h] < 0 && !crew.hosts[h].lost)
+        team.rank_of_host[std::stoul(all[static_cast<std::size_t>(rank)])] = rank;
+    for (std::size_t h = 0; h < team.hosts.size(); ++h) {
+        if (team.rank_of_host[h] < 0 && !team.hosts[h].lost)
             throw mpi::AgreedError{
                 Error{Exit::usage,
                       "no process runs on host '{}'; start one on each host that is not lost, such as with "
                       "mpirun --map-by node",
-                      crew.hosts[h].name}};
+                      team.hosts[h].name}};
     }
-    return crew;
+    return team;
 }
 
-std::uint64_t agreed_request(const mpi::Comm& comm, const MigrateOptions& options, const Migration& job,
+std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::string_view salt,
                              const ReadRecord& record, bool is_first_of_host) {
     Fingerprint plan;
-    plan.add(options.plan.stores);
-    plan.add(options.output);
+    plan.add(salt);
     plan.add(to_string(job.target.layout));
     plan.add(catalogue_digest(job.opened.source.checkpoint.catalogue));
     for (const Transfer& transfer : job.change.relocation.transfers)
@@ -109,6 +92,8 @@ std::uint64_t agreed_request(const mpi::Comm& comm, const MigrateOptions& option
         plan.add(file.path.string());
         plan.add(file.size);
     }
+    for (const std::vector<bool>& files : job.files_of_hosts)
+        for (bool has : files) plan.add(std::uint64_t{has});
     for (const Draft::Fixed& fixed : job.conversion.draft.fixed) {
         plan.add(fixed.file);
         plan.add(fixed.offset);
@@ -127,29 +112,59 @@ std::uint64_t agreed_request(const mpi::Comm& comm, const MigrateOptions& option
     return plan.value();
 }
 
-Migration agreed_migration(const mpi::Comm& comm, const MigrateOptions& options, const Crew& crew, Mirror& mirror) {
+Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
+                              Purpose purpose) {
     Migration job;
     const auto named = [&](const Error& error) {
         std::string text = error.what();
         const std::string folder = mirror.folder().string();
         for (std::size_t at = text.find(folder); at != text.npos; at = text.find(folder, at + 1))
-            text.replace(at, folder.size(), options.plan.stores);
+            text.replace(at, folder.size(), origin.named);
         if (!options.plan.lost.empty()) text += "; stores of lost hosts are not read";
         return Error{error.exit(), "{}", text};
     };
     mirror.read([&] {
         try {
             if (mirror.files().empty())
-                throw failure("no store of {} has any file", counted(crew.hosts.size(), "host"));
-            job = in_path(mirror.folder().string(), [&] { return plan_migration(options, crew.hosts, mirror); });
+                throw failure("no store of {} has any file", counted(team.hosts.size(), "host"));
+            job =
+                in_path(mirror.folder().string(), [&] { return plan_migration(options, team.hosts, origin, purpose); });
         } catch (const Error& error) {
             throw named(error);
         }
     });
-    check_stores(comm, options, job, mirror, crew);
     if (!job.conversion.dropped_copies.empty())
         mirror.read_on_first([&] { check_copies({}, job.conversion, job.opened.source.checkpoint.catalogue, {}); });
     return job;
+}
+
+void check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mirror, const Team& team) {
+    const formats::Checkpoint& checkpoint = job.opened.source.checkpoint;
+    std::set<fs::path> payload;
+    for (const Piece& piece : checkpoint.catalogue.pieces) payload.insert(checkpoint.catalogue.path(piece.file));
+    std::set<int> stores;
+    for (const StoredFile& file : mirror.files()) stores.insert(file.hosts.begin(), file.hosts.end());
+    if (stores.size() < 2) return;
+    mpi::all_or_none(comm, [&] {
+        for (std::size_t k = 0; k < mirror.files().size(); ++k) {
+            const StoredFile& file = mirror.files()[k];
+            if (!mirror.was_read(k) || payload.contains(mirror.folder() / file.path)) continue;
+            for (int host : stores) {
+                if (std::ranges::binary_search(file.hosts, host)) continue;
+                throw failure(
+                    "{}: is missing, so that nothing shows that the files of host '{}' belong to those of the "
+                    "other stores; copy it from host '{}' if they do",
+                    (formats::store_of(job.origin.named, team.hosts[host]) / file.path).string(), team.hosts[host].name,
+                    team.hosts[file.hosts.front()].name);
+            }
+        }
+    });
+    mpi::all_or_none(comm, [&] {
+        if (checkpoint.iteration || !stores.contains(static_cast<int>(team.host))) return;
+        if (team.rank_of_host[team.host] != comm.rank()) return;
+        formats::check_store_digests(formats::store_of(job.origin.named, team.hosts[team.host]),
+                                     checkpoint.catalogue.directory.lexically_relative(mirror.folder()));
+    });
 }
 
 }  // namespace tpx::cli

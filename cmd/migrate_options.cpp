@@ -1,22 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/migrate_request.hpp"
 #include "cmd/shared_options.hpp"
 
 #include <memory>
 
 namespace tpx::cli {
+namespace {
 
-void add_migrate(Cli& cli) {
-    auto options = std::make_shared<MigrateOptions>();
-    PlanOptions& plan = options->plan;
-    Command& command = cli.command("migrate", "Move training state between node-local stores");
-    command.purpose(
-        "Reshards a checkpoint that is stored on the local disks of several hosts, and can move it to other hosts. "
-        "Each "
-        "host reads its own store, sends other hosts what they lack, and writes the files that its new ranks read. "
-        "Start at least one process on each host.");
-    command.positional("STORES", &plan.stores, "Path of each host's checkpoint; {host} is replaced").required();
-    command.positional("OUT", &options->output, "Folder to create on each host; {host} is replaced").required();
-    add_target_options(command, plan, {});
+void add_store_options(Command& command, MigrateRequest& options) {
+    command.group("Store options");
+    command.option("--store", &options.store, "PATTERN", "Path of each host's managed store; {host} is replaced")
+        .details("See STORES below. With this option, STORES and OUT are omitted.");
+    command.option("--import", &options.import_from, "CKPT", "Put the checkpoint CKPT into the stores")
+        .file()
+        .details(
+            "CKPT is a checkpoint on storage that all hosts share, in any format, or the path of a folder on each "
+            "host, "
+            "with {host}. --to and --format default to the layout and format of CKPT.");
+    command.option("--export", &options.export_to, "OUT", "Write the current state to shared storage as OUT")
+        .details("OUT becomes a checkpoint as tpx reshard writes it. The stores do not change.");
+    command.option("--job", &options.job, "NAME", "Name of the job, for --import")
+        .standard("the job in the stores, or a digest of the tensors");
+    command.option("--iteration", &options.iteration, "N", "Iteration of CKPT, if it does not record its own");
+    command.option("--replicas", &options.replicas, "N", "Number of hosts that keep each file")
+        .standard("1")
+        .details(
+            "With 2, the state survives the loss of any one host. Copies are placed on hosts of other switch groups "
+            "first, then on the hosts with the least data.");
+    command.option("--fallback", &options.fallback, "CKPT", "Checkpoint to use if the stores lost data")
+        .file()
+        .details(
+            "If no host has an intact copy of some file, all state is read from CKPT, which must be of the same "
+            "iteration.");
+    command.option("--rejoin", &options.rejoin, "HOSTS", "Treat the stores of these hosts as empty")
+        .details("For a host that comes back with an outdated store.");
+    command.option("--decision-dir", &options.decision_dir, "DIR", "Also record the decision to switch in DIR")
+        .file()
+        .details("A folder on shared storage. Without it, the decision is recorded on a majority of the hosts.");
+    command.flag("--prune", &options.prune, "Remove states that are not current, and unfinished ones");
+}
+
+void add_cluster_options(Command& command, MigrateRequest& options) {
+    PlanOptions& plan = options.plan;
     command.group("Cluster options");
     command.option("--hosts", &plan.hosts, "HOSTS", "Hosts: a file, NxG (N hosts with G devices), or slurm")
         .required()
@@ -26,10 +51,31 @@ void add_migrate(Cli& cli) {
         .details(
             "No process runs on a lost host, its store is not read, and it gets no rank. If only some devices of a "
             "host are lost, its store is still read.");
+    command.option("--leaving", &options.leaving, "HOSTS", "Hosts whose stores are read, but that get nothing");
     command.option("--spare", &plan.spare, "NAMES", "Empty hosts to use only if the others are too few");
     command.flag("--pin", &plan.pin, "Place the new ranks on hosts in order; do not optimize");
-    command.flag("--emulate", &options->emulate, "Processes act for the hosts in turn, wherever they run")
+    command.flag("--emulate", &options.emulate, "Processes act for the hosts in turn, wherever they run")
         .details("Process k acts for the k-th host that is not lost, in turn. For trials on one machine.");
+}
+
+}  // namespace
+
+void add_migrate(Cli& cli) {
+    auto options = std::make_shared<MigrateRequest>();
+    PlanOptions& plan = options->plan;
+    Command& command = cli.command("migrate", "Move training state between node-local stores");
+    command.purpose(
+        "Reshards training state that is stored on the local disks of several hosts, and can move it to other hosts. "
+        "Each host reads its own store, sends other hosts what they lack, and writes the files that its new ranks "
+        "read. With --store, stores keep states with checksums, and all hosts switch to a new state together. Start at "
+        "least one process on each host.");
+    command.positional("STORES", &plan.stores, "Path of each host's checkpoint; {host} is replaced")
+        .required({"--store"});
+    command.positional("OUT", &options->output, "Folder to create on each host; {host} is replaced")
+        .required({"--store"});
+    add_target_options(command, plan, {"--store"});
+    add_store_options(command, *options);
+    add_cluster_options(command, *options);
     command.group("Execution options");
     command.flag("--dry-run", &options->dry_run, "Show what would be written, and write nothing");
     command.flag("--restart", &options->restart, "Start over, and remove what unfinished runs left");
@@ -38,6 +84,10 @@ void add_migrate(Cli& cli) {
     command.common_options();
     command.example("mpirun -n 2 tpx migrate --emulate --hosts 2x2 --to tp=4 'a/{host}' 'b/{host}'",
                     "a trial on one machine");
+    command.example("mpirun -n 2 tpx migrate --emulate --hosts 2x2 --store 's/{host}' --import ckpt",
+                    "put a checkpoint into managed stores");
+    command.example("mpirun -n 2 tpx migrate --emulate --hosts 2x2 --store 's/{host}' --to tp=4",
+                    "change its layout there");
     command.run([options](Output& out) { run_migrate(*options, out); });
 }
 

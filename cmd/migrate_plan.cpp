@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate.hpp"
+#include "cmd/migrate_files.hpp"
 #include "cmd/planning.hpp"
-#include "formats/holding.hpp"
+#include "cmd/positive.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -16,14 +17,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The path of a source's file inside the stores.
-fs::path inside(const Mirror& mirror, const fs::path& path) { return path.lexically_relative(mirror.folder()); }
+// The path of a source's file below the folder that it was opened in.
+fs::path inside(const Origin& origin, const fs::path& path) { return path.lexically_relative(origin.folder); }
 
-std::vector<std::vector<std::uint32_t>> holders_of(const Mirror& mirror, const Catalogue& catalogue) {
+std::vector<std::vector<std::uint32_t>> holders_of(const Origin& origin, const Catalogue& catalogue,
+                                                   std::span<const Host> hosts) {
     std::vector<std::vector<std::uint32_t>> holders(catalogue.files.size());
     for (std::uint32_t f = 0; f < holders.size(); ++f) {
-        const auto file = std::ranges::find(mirror.files(), inside(mirror, catalogue.path(f)), &StoredFile::path);
-        if (file != mirror.files().end()) holders[f].assign(file->hosts.begin(), file->hosts.end());
+        if (origin.files.empty()) {
+            for (std::uint32_t h = 0; h < hosts.size(); ++h)
+                if (!hosts[h].lost) holders[f].push_back(h);
+            continue;
+        }
+        const auto file = std::ranges::find(origin.files, inside(origin, catalogue.path(f)), &StoredFile::path);
+        if (file != origin.files.end()) holders[f].assign(file->hosts.begin(), file->hosts.end());
     }
     return holders;
 }
@@ -40,54 +47,67 @@ std::vector<Piece> held_by_hosts(const Migration& job) {
     return held;
 }
 
-// The files that each rank reads: those with the pieces that it needs in memory. A file that no rank needs belongs to
-// the rank that writes it.
-std::vector<std::set<std::uint32_t>> files_of_ranks(const Migration& job) {
-    const formats::Conversion& conversion = job.conversion;
-    const std::vector<Piece> needed = formats::needed_pieces(job.opened.source, conversion, job.target);
-    std::vector<std::set<std::uint32_t>> files(static_cast<std::size_t>(job.target.layout.ranks()));
-    std::vector<bool> is_read(conversion.draft.files.size());
-    for (const Move& move : make_moves(conversion.target_side(), {conversion.target_tensors, needed})) {
-        const std::uint32_t file = conversion.target_pieces[move.source].file;
-        files[static_cast<std::size_t>(needed[move.target].rank)].insert(file);
-        is_read[file] = true;
-    }
-    for (const Piece& piece : conversion.target_pieces)
-        if (!is_read[piece.file]) files[static_cast<std::size_t>(std::max(piece.rank, 0))].insert(piece.file);
-    return files;
+std::vector<Seat> seats_of(std::span<const Host> hosts) {
+    std::vector<Seat> seats;
+    for (std::int32_t h = 0; h < std::ssize(hosts); ++h) seats.push_back(hosts[h].lost ? Seat{} : Seat{h, -1});
+    return seats;
 }
 
-// The pieces of the files of each rank.
-std::vector<Piece> pieces_of(const Migration& job, const std::vector<std::set<std::uint32_t>>& files_of_ranks) {
-    std::vector<std::vector<std::uint32_t>> by_file(job.conversion.draft.files.size());
-    for (std::uint32_t k = 0; k < job.conversion.target_pieces.size(); ++k)
-        by_file[job.conversion.target_pieces[k].file].push_back(k);
-    std::vector<Piece> pieces;
-    for (std::size_t rank = 0; rank < files_of_ranks.size(); ++rank) {
-        for (std::uint32_t file : files_of_ranks[rank]) {
-            for (std::uint32_t k : by_file[file]) {
-                pieces.push_back(job.conversion.target_pieces[k]);
-                pieces.back().rank = static_cast<std::int32_t>(rank);
-            }
+ChangeOptions options_of(const MigrateRequest& options) {
+    ChangeOptions change = change_options(options.plan);
+    change.state = StateIn::stores;
+    return change;
+}
+
+// Where the new ranks run.
+std::vector<std::int32_t> placed_ranks(const MigrateRequest& options, const Migration& job,
+                                       const std::vector<Host>& hosts, std::span<const Piece> held,
+                                       const std::vector<std::set<std::uint32_t>>& files) {
+    const std::vector<Piece> needed = pieces_of_ranks(job, files);
+    ChangeOptions change = options_of(options);
+    change.group = tp_span(job.target.layout);
+    change.in_rounds = false;
+    Parcels parcels = parcels_of({job.conversion.source_tensors, held}, {job.conversion.target_tensors, needed}, {},
+                                 {"state"}, static_cast<int>(hosts.size()), job.target.layout.ranks());
+    return make_change(std::move(parcels), hosts, seats_of(hosts), std::move(change)).placement.devices;
+}
+
+// Hosts with tensor data count as one new rank each, on their first device that is not lost.
+Placement one_rank_each(std::span<const Host> hosts, const std::vector<std::uint32_t>& members) {
+    Placement placement{.placed_for = PlacedFor::order};
+    const std::vector<std::int32_t> firsts = first_devices(hosts);
+    for (std::uint32_t host : members) {
+        int device = 0;
+        while (device + 1 < hosts[host].gpus && is_lost(hosts[host], device)) ++device;
+        const auto rank = static_cast<std::int32_t>(placement.devices.size());
+        placement.devices.push_back(firsts[host] + device);
+        placement.blocks.push_back({.begin = rank, .end = rank + 1, .host = host});
+    }
+    return placement;
+}
+
+// What hosts send each other, so that each has the files that it gets.
+void plan_transfers(const MigrateRequest& options, Migration& job, std::vector<Host> hosts,
+                    std::span<const Piece> held) {
+    std::vector<Piece> needed;
+    std::vector<std::uint32_t> members;
+    for (std::uint32_t h = 0; h < hosts.size(); ++h) {
+        const std::size_t before = needed.size();
+        for (Piece piece : job.conversion.target_pieces) {
+            if (!job.files_of_hosts[h][piece.file]) continue;
+            piece.rank = static_cast<std::int32_t>(members.size());
+            needed.push_back(piece);
         }
+        if (needed.size() > before) members.push_back(h);
     }
-    return pieces;
-}
-
-// Each host with new ranks gets their files, and all files without tensor data.
-std::vector<std::vector<bool>> files_of_hosts(const Migration& job,
-                                              const std::vector<std::set<std::uint32_t>>& files_of_ranks) {
-    std::vector<bool> common(job.conversion.draft.files.size(), true);
-    for (const Piece& piece : job.conversion.target_pieces) common[piece.file] = false;
-    std::vector<std::vector<bool>> files(job.change.hosts.size(), std::vector<bool>(common.size()));
-    const std::vector<std::int32_t> firsts = first_devices(job.change.hosts);
-    for (std::size_t rank = 0; rank < files_of_ranks.size(); ++rank) {
-        const auto next = std::ranges::upper_bound(firsts, job.change.placement.devices[rank]);
-        std::vector<bool>& own = files[static_cast<std::size_t>(next - firsts.begin()) - 1];
-        for (std::size_t f = 0; f < common.size(); ++f) own[f] = own[f] || common[f];
-        for (std::uint32_t file : files_of_ranks[rank]) own[file] = true;
-    }
-    return files;
+    const Side before{job.conversion.source_tensors, held}, after{job.conversion.target_tensors, needed};
+    const auto old_ranks = static_cast<int>(hosts.size()), new_ranks = static_cast<int>(members.size());
+    ChangeOptions change = options_of(options);
+    change.placement = one_rank_each(hosts, members);
+    std::vector<Seat> seats = seats_of(hosts);
+    job.change = make_change(parcels_of(before, after, {}, {"state"}, old_ranks, new_ranks), std::move(hosts),
+                             std::move(seats), std::move(change));
+    job.cells = cells_of(before, after, {}, {"state"}, old_ranks, new_ranks);
 }
 
 // Files that are copied as they are lie on some host: their bytes come to all with the metadata.
@@ -136,36 +156,42 @@ Draft draft_of(const Draft& all, const std::vector<bool>& files, std::vector<std
     return draft;
 }
 
+// The layout that the source has, as --to names it.
+std::string known_layout(const formats::Source& source) {
+    if (!source.layout)
+        throw Error{Exit::usage, "{}: its layout is unknown; pass --to LAYOUT",
+                    source.checkpoint.catalogue.directory.string()};
+    return to_string(*source.layout);
+}
+
 }  // namespace
 
-Migration plan_migration(const MigrateOptions& options, std::vector<Host> hosts, const Mirror& mirror) {
-    Migration job;
-    job.opened = open_checkpoint(mirror.folder(), options.plan);
+Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, Origin origin,
+                         Purpose purpose) {
+    Migration job{.origin = std::move(origin), .purpose = purpose};
+    job.opened = open_checkpoint(job.origin.folder, options.plan);
     formats::Source& source = job.opened.source;
-    job.target = given_target(options.plan, options.plan, source);
+    TargetOptions target = options.plan;
+    if (target.to.empty()) target.to = known_layout(source);
+    job.target = given_target(target, options.plan, source);
     check_whole(source.checkpoint.catalogue);
     job.conversion = convert(source, job.target);
     take_copies(job.conversion.draft);
-    job.holders = holders_of(mirror, source.checkpoint.catalogue);
+    job.holders = holders_of(job.origin, source.checkpoint.catalogue, hosts);
     const std::vector<Piece> held = held_by_hosts(job);
-    const std::vector<std::set<std::uint32_t>> files = files_of_ranks(job);
-    const std::vector<Piece> needed = pieces_of(job, files);
-    const Side before{job.conversion.source_tensors, held}, after{job.conversion.target_tensors, needed};
-    const int old_ranks = static_cast<int>(hosts.size()), new_ranks = job.target.layout.ranks();
-    std::vector<Seat> seats;
-    for (std::int32_t h = 0; h < old_ranks; ++h) seats.push_back(hosts[h].lost ? Seat{} : Seat{h, -1});
-    ChangeOptions change = change_options(options.plan);
-    change.state = StateIn::stores;
-    change.group = tp_span(job.target.layout);
-    job.change = make_change(parcels_of(before, after, {}, {"state"}, old_ranks, new_ranks), std::move(hosts),
-                             std::move(seats), std::move(change));
-    job.cells = cells_of(before, after, {}, {"state"}, old_ranks, new_ranks);
-    job.files_of_hosts = files_of_hosts(job, files);
+    if (purpose == Purpose::shared) {
+        job.files_of_hosts = files_to_export(job, hosts, held);
+    } else {
+        const std::vector<std::set<std::uint32_t>> files = files_of_ranks(job);
+        job.devices = placed_ranks(options, job, hosts, held, files);
+        job.files_of_hosts = files_of_hosts(job, hosts, files);
+        add_replicas(job.files_of_hosts, hosts, job.conversion.draft, positive(options.replicas, "--replicas", 1));
+    }
+    plan_transfers(options, job, hosts, held);
     return job;
 }
 
-HostPart part_of_host(const Migration& job, const Mirror& mirror, std::uint32_t host, const fs::path& store,
-                      const fs::path& inbox) {
+HostPart part_of_host(const Migration& job, std::uint32_t host, const fs::path& inbox) {
     const formats::Conversion& conversion = job.conversion;
     std::vector<std::uint32_t> numbers;
     HostPart part{.draft = draft_of(conversion.draft, job.files_of_hosts[host], numbers),
@@ -173,7 +199,8 @@ HostPart part_of_host(const Migration& job, const Mirror& mirror, std::uint32_t 
     for (const Piece& piece : conversion.source_pieces)
         if (std::ranges::binary_search(job.holders[piece.file], host)) part.held.push_back(piece);
     part.files = formats::paths(job.opened.source.checkpoint.catalogue);
-    for (SourceFile& file : part.files) file.path = store / inside(mirror, file.path);
+    if (job.origin.own != job.origin.folder)
+        for (SourceFile& file : part.files) file.path = job.origin.own / inside(job.origin, file.path);
     part.sources = part.held;
     const std::vector<Piece> received = part.inbox.pieces(job.cells, static_cast<std::uint32_t>(part.files.size()));
     part.sources.insert(part.sources.end(), received.begin(), received.end());

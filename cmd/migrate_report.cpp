@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/migrate.hpp"
-#include "cmd/output.hpp"
+#include "cmd/migrate_report.hpp"
+
+#include "cmd/store_json.hpp"
+#include "formats/stores.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
@@ -24,11 +26,8 @@ struct HostShare {
 
 std::vector<HostShare> shares_of(const Migration& job) {
     std::vector<HostShare> shares(job.change.hosts.size());
-    const std::vector<std::int32_t> firsts = first_devices(job.change.hosts);
-    for (std::size_t rank = 0; rank < job.change.placement.devices.size(); ++rank) {
-        const auto next = std::ranges::upper_bound(firsts, job.change.placement.devices[rank]);
-        shares[static_cast<std::size_t>(next - firsts.begin()) - 1].ranks.push_back(static_cast<int>(rank));
-    }
+    const std::vector<std::uint32_t> hosts = hosts_of_ranks(job);
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) shares[hosts[rank]].ranks.push_back(static_cast<int>(rank));
     for (std::size_t h = 0; h < shares.size(); ++h) {
         for (std::size_t f = 0; f < job.files_of_hosts[h].size(); ++f) {
             if (!job.files_of_hosts[h][f]) continue;
@@ -43,9 +42,43 @@ std::vector<HostShare> shares_of(const Migration& job) {
     return shares;
 }
 
-Json migrate_json(const Migration& job, const MigrateOptions& options, const MigrateDone* done) {
-    Json json{{"stores", options.plan.stores},
-              {"output", options.output},
+/// What a launcher sets for one rank: the variables of torchrun, and the degrees of the layout.
+Json environment_of(const Layout& layout, int rank, int local_rank, std::size_t local_ranks, const std::string& state) {
+    Json variables{{"RANK", std::to_string(rank)},
+                   {"WORLD_SIZE", std::to_string(layout.ranks())},
+                   {"LOCAL_RANK", std::to_string(local_rank)},
+                   {"LOCAL_WORLD_SIZE", std::to_string(local_ranks)},
+                   {"TPX_STATE", state},
+                   {"TPX_LAYOUT", to_string(layout)}};
+    const std::pair<const char*, int> degrees[] = {
+        {"TPX_TP", layout.tp}, {"TPX_PP", layout.pp},     {"TPX_DP", layout.dp},    {"TPX_CP", layout.cp},
+        {"TPX_EP", layout.ep}, {"TPX_FSDP", layout.fsdp}, {"TPX_ZERO", layout.zero}};
+    for (const auto& [name, degree] : degrees) variables[name] = std::to_string(degree);
+    return variables;
+}
+
+Json ranks_json(const Migration& job, const MigratePlaces& places, const std::vector<HostShare>& shares) {
+    Json ranks = Json::array();
+    const std::vector<std::uint32_t> hosts = hosts_of_ranks(job);
+    const std::vector<std::int32_t> firsts = first_devices(job.change.hosts);
+    const std::string& pattern = places.state.empty() ? places.to : places.state;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+        const Host& host = job.change.hosts[hosts[rank]];
+        const std::vector<int>& local = shares[hosts[rank]].ranks;
+        const int local_rank = static_cast<int>(std::ranges::find(local, static_cast<int>(rank)) - local.begin());
+        ranks.push_back({{"rank", rank},
+                         {"host", host.name},
+                         {"device", job.devices[rank] - firsts[hosts[rank]]},
+                         {"env", environment_of(job.target.layout, static_cast<int>(rank), local_rank, local.size(),
+                                                formats::store_of(pattern, host).string())}});
+    }
+    return ranks;
+}
+
+Json migrate_json(const Migration& job, const MigratePlaces& places, const MigrateDone* done,
+                  const formats::Manifest* manifest) {
+    Json json{{"stores", places.from},
+              {"output", places.to},
               {"format", formats::name(job.target.format)},
               {"layout", to_json(job.target.layout)},
               {"written", done != nullptr},
@@ -60,6 +93,8 @@ Json migrate_json(const Migration& job, const MigrateOptions& options, const Mig
                                  {"bytes", shares[h].bytes},
                                  {"sends", done == nullptr ? shares[h].sends : done->sent[h]},
                                  {"receives", done == nullptr ? shares[h].receives : done->received[h]}});
+    if (job.purpose != Purpose::shared) json["ranks"] = ranks_json(job, places, shares);
+    if (manifest != nullptr) json["state"] = state_json(*manifest);
     if (done == nullptr) return json;
     json["bytes_read"] = done->report.bytes_read;
     json["bytes_written"] = done->report.bytes_written;
@@ -68,12 +103,18 @@ Json migrate_json(const Migration& job, const MigrateOptions& options, const Mig
     return json;
 }
 
+std::string in_words(const formats::Manifest& manifest) {
+    return fmt::format("job '{}', iteration {}, epoch {}", manifest.job, manifest.iteration, manifest.epoch);
+}
+
 }  // namespace
 
-void report(const Migration& job, const MigrateOptions& options, const MigrateDone* done, Output& out) {
+void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
+            const formats::Manifest* manifest) {
     for (const std::string& note : job.conversion.notes) out.note("{}", note);
-    if (out.json()) return out.object("tpx.migrate/1", migrate_json(job, options, done));
-    out.result("{}: {}, {} ({}), {}\n", options.output, formats::name(job.target.format), to_string(job.target.layout),
+    if (out.json()) return out.object("tpx.migrate/1", migrate_json(job, places, done, manifest));
+    if (manifest != nullptr) out.result("{}: {}\n", places.to, in_words(*manifest));
+    out.result("{}: {}, {} ({}), {}\n", places.to, formats::name(job.target.format), to_string(job.target.layout),
                counted(job.target.layout.ranks(), "rank"), counted(job.conversion.draft.tensors.size(), "tensor"));
     out.result("{:<12} {:>6} {:>6} {:>10} {:>10} {:>10}\n", "host", "ranks", "files", "stores", "sends", "receives");
     const std::vector<HostShare> shares = shares_of(job);
@@ -85,6 +126,13 @@ void report(const Migration& job, const MigrateOptions& options, const MigrateDo
     out.result("sent {} between hosts, read {} and wrote {} in {}\n",
                format_size(job.change.relocation.total.other_host), format_size(done->report.bytes_read),
                format_size(done->report.bytes_written), format_seconds(done->seconds));
+}
+
+void report_current(const std::string& store, const formats::Manifest& manifest, Output& out) {
+    if (out.json())
+        return out.object("tpx.migrate/1", {{"output", store}, {"written", false}, {"state", state_json(manifest)}});
+    out.result("{}: {} is current: {}, {} ({}); nothing to do\n", store, state_name(manifest), manifest.format,
+               manifest.layout, in_words(manifest));
 }
 
 }  // namespace tpx::cli

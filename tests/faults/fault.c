@@ -5,7 +5,7 @@
  *
  *   TPX_FAULT_FOLDER  the folder, absolute and without links
  *   TPX_FAULT_AT      which call fails: "CATEGORY NUMBER PATH", counted from 1 among those of the category on that
- *                     path, which is relative to the folder; nothing: none does
+ *                     path, which is relative to the folder; nothing: none does. CATEGORY can be "any", PATH "*"
  *   TPX_FAULT_KIND    EIO, ENOSPC, EDQUOT, EACCES, EINTR; short: reads and writes move half of the bytes; KILL: the
  *                     process is killed instead of making the call
  *   TPX_FAULT_ONWARD  if 1, all later calls of the same category fail as well
@@ -152,8 +152,8 @@ static int fails(const char* category, const char* path) {
         note(category, name);
         return 0;
     }
-    if (strcmp(category, category_of_target) != 0) return 0;
-    if (strcmp(name, target) == 0) fail = atomic_fetch_add(&calls, 1) + 1 == number_of_target;
+    if (strcmp(category, category_of_target) != 0 && strcmp(category_of_target, "any") != 0) return 0;
+    if (strcmp(name, target) == 0 || strcmp(target, "*") == 0) fail = atomic_fetch_add(&calls, 1) + 1 == number_of_target;
     if (fail) begun = 1;
     if (onward && begun) fail = 1;
     if (fail && trace >= 0) note(category, name);

@@ -69,8 +69,9 @@ void refuse_hdf5(const fs::path& path, std::uint64_t size) {
 
 }  // namespace
 
-Mirror::Mirror(const mpi::Comm& comm, const fs::path& store, int host) : comm_{comm}, store_{store} {
-    list(store, host);
+Mirror::Mirror(const mpi::Comm& comm, const fs::path& store, int host, const std::vector<fs::path>* only)
+    : comm_{comm}, store_{store} {
+    list(host, only);
     try {
         mpi::all_or_none(comm, [&] { make_files(); });
     } catch (...) {
@@ -85,13 +86,13 @@ Mirror::~Mirror() {
     fs::remove_all(folder_, ignored);
 }
 
-void Mirror::list(const fs::path& store, int host) {
+void Mirror::list(int host, const std::vector<fs::path>* only) {
     std::string mine;
     mpi::all_or_none(comm_, [&] {
-        for (const fs::path& inside : list_files_below(store)) {
-            const std::uint64_t size = size_of_file(store / inside);
-            refuse_hdf5(store / inside, size);
-            mine += fmt::format("{} {} {}", size, hash_of(store / inside, size), inside.string()) + '\0';
+        for (const fs::path& inside : only != nullptr ? *only : list_files_below(store_)) {
+            const std::uint64_t size = size_of_file(store_ / inside);
+            refuse_hdf5(store_ / inside, size);
+            mine += fmt::format("{} {} {}", size, hash_of(store_ / inside, size), inside.string()) + '\0';
         }
     });
     const std::vector<std::string> hosts = mpi::all_gather(comm_, std::to_string(host));

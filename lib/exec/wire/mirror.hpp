@@ -29,8 +29,9 @@ class Mirror {
 public:
     /// Lists `store`, the store of host number `host`; absent, it has no files. Throws an mpi::AgreedError when two
     /// stores have different files of one name: files up to 16 MiB are compared by a hash of their content, larger ones
-    /// by a hash of 16 samples of 64 KiB. Collective.
-    Mirror(const mpi::Comm& comm, const std::filesystem::path& store, int host);
+    /// by a hash of 16 samples of 64 KiB. With `only`, other files of the store are passed over. Collective.
+    Mirror(const mpi::Comm& comm, const std::filesystem::path& store, int host,
+           const std::vector<std::filesystem::path>* only = nullptr);
 
     /// Removes the folder.
     ~Mirror();
@@ -54,7 +55,7 @@ private:
     struct Request;
     class Desk;
 
-    void list(const std::filesystem::path& store, int host);
+    void list(int host, const std::vector<std::filesystem::path>* only);
     void make_files();
     void fetch_for(const std::function<void()>& body, bool keep);
     void serve(const std::filesystem::path& store) const;

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/managed_source.hpp"
+
+#include "cmd/check_copies.hpp"
+#include "cmd/plan_hosts.hpp"
+#include "formats/stores.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/fingerprint.hpp"
+#include "lib/core/in_path.hpp"
+#include "lib/exec/agreement.hpp"
+
+#include <optional>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string model_of(const Migration& job) {
+    Fingerprint print;
+    for (const Tensor& tensor : job.conversion.source_tensors) {
+        print.add(tensor.name);
+        for (Index size : tensor.shape) print.add(static_cast<std::uint64_t>(size));
+    }
+    return fmt::format("{:016x}", print.value());
+}
+
+/// The iteration that the checkpoint records, or that --iteration says.
+std::int64_t iteration_of(const Managed& run, const std::string& path, const Migration& job) {
+    const auto given = given_iteration(run.options.iteration, "--iteration");
+    const std::optional<std::int64_t>& recorded = job.opened.source.checkpoint.iteration;
+    if (recorded && given && static_cast<std::uint64_t>(*recorded) != *given)
+        throw failure("{}: is of iteration {}, not {} (--iteration)", path, *recorded, *given);
+    if (!recorded && !given) throw Error{Exit::usage, "{}: does not record its iteration; pass --iteration N", path};
+    return recorded ? *recorded : static_cast<std::int64_t>(*given);
+}
+
+/// The name of the job: as --job says, or as the stores say, or made from the model.
+std::string job_of(const Managed& run, const std::string& model) {
+    const std::string& given = run.options.job;
+    const auto& current = run.survey.manifest;
+    if (current && !given.empty() && given != current->job)
+        throw failure("{}: contains job '{}', not '{}'; use another --store, or remove the stores", run.options.store,
+                      current->job, given);
+    if (current && given.empty() && current->model != model)
+        throw failure(
+            "{}: contains job '{}', whose tensors have other names or shapes; use another --store, or pass "
+            "--job {} if this is the same job",
+            run.options.store, current->job, current->job);
+    if (current) return current->job;
+    return given.empty() ? "model-" + model.substr(0, 8) : given;
+}
+
+Migration plan_shared(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record) {
+    Migration job;
+    mpi::all_or_none(run.comm, [&] {
+        const fs::path real = path_without_links(path);
+        job = in_path(path, [&] {
+            return plan_migration(run.options, run.team.hosts, {.named = path, .folder = real, .own = real}, purpose);
+        });
+    });
+    record.seal();
+    if (!job.conversion.dropped_copies.empty())
+        in_path(path, [&] { check_copies(run.comm, job.conversion, job.opened.source.checkpoint.catalogue, {}); });
+    return job;
+}
+
+Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs::path>* only, Purpose purpose,
+                        ReadRecord& record) {
+    Mirror mirror{run.comm, origin.own, static_cast<int>(run.team.host), only};
+    record.seal();
+    origin.folder = mirror.folder();
+    origin.files = mirror.files();
+    Migration job = migration_of_mirror(run.options, run.team, mirror, origin, purpose);
+    if (only == nullptr) check_stores(run.comm, job, mirror, run.team);
+    return job;
+}
+
+Error nothing_intact(const Managed& run, const StoreCheck& check) {
+    std::string names;
+    constexpr std::size_t most = 5;
+    for (std::size_t k = 0; k < std::min(most, check.lost_tensors.size()); ++k) {
+        const auto& [tensor, file] = check.lost_tensors[k];
+        names +=
+            fmt::format("{}{}", k == 0 ? "" : ", ", tensor.empty() ? file : fmt::format("'{}' ({})", tensor, file));
+    }
+    if (check.lost_tensors.size() > most) names += fmt::format(" and {} more", check.lost_tensors.size() - most);
+    return Error{Exit::no,
+                 "{}: no host has an intact copy of {}: {}; pass --fallback CKPT with a checkpoint of iteration {} on "
+                 "shared storage, or --import one",
+                 run.options.store,
+                 counted(check.lost_tensors.size(), "tensor"),
+                 names,
+                 run.survey.manifest->iteration};
+}
+
+}  // namespace
+
+ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record) {
+    ManagedJob job{.is_import = true};
+    if (path.find("{host}") == path.npos) {
+        job.migration = plan_shared(run, path, purpose, record);
+    } else {
+        const fs::path own = formats::store_of(path, run.team.hosts[run.team.host]);
+        job.migration = plan_mirrored(run, {.named = path, .own = own}, nullptr, purpose, record);
+    }
+    mpi::all_or_none(run.comm, [&] {
+        job.model = model_of(job.migration);
+        job.iteration = iteration_of(run, path, job.migration);
+        job.job = job_of(run, job.model);
+        if (run.survey.manifest) job.model = run.survey.manifest->model;
+    });
+    return job;
+}
+
+ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose purpose, ReadRecord& record,
+                            Output& out) {
+    const formats::Manifest& current = *run.survey.manifest;
+    if (!check.lost_tensors.empty()) {
+        const Error lost = nothing_intact(run, check);
+        if (run.options.fallback.empty()) throw mpi::AgreedError{lost};
+        ManagedJob job = plan_import(run, run.options.fallback, purpose, record);
+        if (job.iteration != current.iteration)
+            throw mpi::AgreedError{Error{Exit::no,
+                                         "{}; {} has iteration {}, so that it cannot stand in: pass it to --import to "
+                                         "go back to it",
+                                         lost.what(), run.options.fallback, job.iteration}};
+        out.note("no host has an intact copy of {}: all state is read from {}",
+                 counted(check.lost_tensors.size(), "tensor"), run.options.fallback);
+        return job;
+    }
+    std::vector<fs::path> own;
+    for (const StoredFile& file : check.files)
+        if (std::ranges::binary_search(file.hosts, static_cast<int>(run.team.host))) own.push_back(file.path);
+    const Origin origin{.named = fmt::format("{}/current", run.options.store),
+                        .own = run.store.state(state_name(current))};
+    return {.migration = plan_mirrored(run, origin, &own, purpose, record),
+            .job = current.job,
+            .iteration = current.iteration,
+            .model = current.model};
+}
+
+}  // namespace tpx::cli

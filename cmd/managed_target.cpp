@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/managed_target.hpp"
+
+#include "cmd/migrate_files.hpp"
+#include "cmd/migrate_run.hpp"
+#include "cmd/positive.hpp"
+#include "cmd/store_switch.hpp"
+#include "formats/torch/open.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/fingerprint.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/write_file.hpp"
+#include "lib/exec/draft_files.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The tensors of each file of a draft, ascending.
+std::vector<std::vector<std::uint32_t>> tensors_of_files(const Draft& draft) {
+    std::vector<std::vector<std::uint32_t>> tensors(draft.files.size());
+    for (const Piece& piece : draft.pieces) tensors[piece.file].push_back(piece.tensor);
+    for (std::vector<std::uint32_t>& own : tensors) {
+        std::ranges::sort(own);
+        own.erase(std::ranges::unique(own).begin(), own.end());
+    }
+    return tensors;
+}
+
+/// Adds the checksums of the files in `folder`, the new state of this host. Replicas must be equal. Collective.
+void add_checksums(const HostRun& run, const fs::path& folder, formats::Manifest& manifest) {
+    std::string mine;  // "NUMBER CRC" for each file that this rank reads
+    mpi::all_or_none(run.all, [&] {
+        int turn = 0;
+        for (std::size_t f = 0; f < manifest.files.size(); ++f) {
+            const formats::ManifestFile& file = manifest.files[f];
+            if (!run.job.files_of_hosts[run.team.host][f] || turn++ % run.host.size() != run.host.rank()) continue;
+            mine += fmt::format("{} {}\n", f, formats::crc_of_file(folder / file.path, file.size));
+        }
+    });
+    std::vector<std::optional<std::uint64_t>> known(manifest.files.size());
+    for (const std::string& list : mpi::all_gather(run.all, mine)) {
+        for (std::size_t at = 0; at < list.size(); at = list.find('\n', at) + 1) {
+            const std::size_t f = std::stoull(list.substr(at));
+            const std::uint64_t crc = std::stoull(list.substr(list.find(' ', at) + 1));
+            if (known[f].value_or(crc) != crc)
+                throw mpi::AgreedError{
+                    failure("{}: was written with different contents on two hosts", manifest.files[f].path.string())};
+            manifest.files[f].crc = *(known[f] = crc);
+        }
+    }
+}
+
+Naming naming_of(const Managed& run, const fs::path& output, std::uint64_t request, const Draft& draft) {
+    return {
+        .out = output,
+        .check_replaceable = [](const fs::path& occupant) { throw failure("{}: already exists", occupant.string()); },
+        .source = run.options.store,
+        .request = request,
+        .restart = run.options.restart,
+        .is_complete =
+            [&draft](const fs::path& folder) {
+                Draft all;
+                all.files = draft.files;
+                if (path_is_file(folder / formats::manifest_name))
+                    all.files.push_back({formats::manifest_name, size_of_file(folder / formats::manifest_name)});
+                return has_all_files(all, folder);
+            }};
+}
+
+/// The hosts that have the state of a manifest.
+std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest) {
+    std::vector<bool> members(team.hosts.size());
+    for (std::size_t h = 0; h < members.size(); ++h)
+        members[h] =
+            std::ranges::find(manifest.hosts, team.hosts[h].name, &formats::ManifestHost::name) != manifest.hosts.end();
+    return members;
+}
+
+/// Puts the manifest beside the files, and gives the folder its name in staging, all on disk.
+void complete_staging(const HostRun& run, const std::vector<bool>& members, const formats::Manifest& manifest,
+                      PartialDirectory& partial) {
+    together(run.all, [&] {
+        if (run.host.rank() == 0) write_file(partial.path() / formats::manifest_name, formats::to_text(manifest));
+    });
+    std::string fault;
+    together(run.all, [&] {
+        if (members[run.team.host]) fault = partial.commit().fault;
+    });
+    together(run.all, [&] {
+        if (!fault.empty()) throw failure("{}", fault);
+    });
+}
+
+}  // namespace
+
+formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, const std::string& request) {
+    const Migration& migration = job.migration;
+    const Draft& draft = migration.conversion.draft;
+    formats::Manifest manifest{.job = job.job,
+                               .iteration = job.iteration,
+                               .epoch = run.survey.next_epoch(),
+                               .request = request,
+                               .model = job.model,
+                               .layout = to_string(migration.target.layout),
+                               .format = std::string{formats::name(migration.target.format)},
+                               .replicas = positive(run.options.replicas, "--replicas", 1)};
+    std::vector<std::uint32_t> numbers(run.team.hosts.size());
+    for (std::size_t h = 0; h < run.team.hosts.size(); ++h) {
+        if (!remains(run.team.hosts[h])) continue;
+        numbers[h] = static_cast<std::uint32_t>(manifest.hosts.size());
+        manifest.hosts.push_back({run.team.hosts[h].name, {}});
+    }
+    const std::vector<std::uint32_t> hosts = hosts_of_ranks(migration);
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+        manifest.hosts[numbers[hosts[rank]]].ranks.push_back(static_cast<int>(rank));
+    for (const Tensor& tensor : draft.tensors) manifest.tensors.push_back(tensor.name);
+    const auto tensors = tensors_of_files(draft);
+    for (std::size_t f = 0; f < draft.files.size(); ++f) {
+        manifest.files.push_back({draft.files[f].path, draft.files[f].size, 0, {}, tensors[f]});
+        for (std::size_t h = 0; h < run.team.hosts.size(); ++h)
+            if (migration.files_of_hosts[h][f]) manifest.files.back().hosts.push_back(numbers[h]);
+    }
+    Fingerprint change;
+    change.add(request);
+    change.add(manifest.epoch);
+    manifest.change = fmt::format("{:016x}", change.value());
+    return manifest;
+}
+
+ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const formats::Manifest& planned,
+                            const ReadRecord& record, Patience& patience) {
+    const StopSignals signals;
+    const std::vector<bool> members = members_of(run.team, planned);
+    ExecOptions exec = limits_of(run.comm, run.options, job.migration);
+    const std::uint64_t request = agreed_request(run.comm, job.migration, planned.change, record, run.host.rank() == 0);
+    ManagedDone result{.manifest = planned};
+    result.manifest.plan = fmt::format("{:016x}", request);
+    std::optional<HostPart> part;
+    std::optional<PartialDirectory> partial;
+    const fs::path output = run.store.staging(planned.change);
+    mpi::all_or_none(run.comm, [&] {
+        // Complete on this host, but not on all hosts: nothing shows which.
+        if (run.host.rank() == 0) run.store.remove_staging(planned.change);
+        limit_modes(record, job.migration.origin.own, output);
+        part.emplace(part_of_host(job.migration, run.team.host, {}));
+    });
+    together(run.comm, [&] { partial.emplace(run.host, naming_of(run, output, request, part->draft)); });
+    patience.set_end("; the stores are as they were; run the same command to continue");
+    exec.cancelled = &signals.signal();
+    exec.journal = JournalPlace{partial->path(), request, partial->attempt()};
+    const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
+    return keeping(*partial, [&] {
+        const Made made = make_files(host_run, partial->path(), record, exec);
+        together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.give_names(); });
+        add_checksums(host_run, partial->path(), result.manifest);
+        complete_staging(host_run, members, result.manifest, *partial);
+        patience.set_end("; run the same command to end the switch", exit_after_commit);
+        switch_stores(run.comm, run.team, run.store,
+                      {{planned.change, planned.epoch, state_name(planned), formats::SwitchRecord::Says::prepared,
+                        run.options.decision_dir},
+                       members});
+        result.done = sum_of(host_run, made);
+        return result;
+    });
+}
+
+MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint64_t request, const ReadRecord& record,
+                            Patience& patience) {
+    const StopSignals signals;
+    const fs::path output = run.options.export_to;
+    ExecOptions exec = limits_of(run.comm, run.options, job.migration);
+    std::optional<HostPart> part;
+    mpi::all_or_none(run.comm, [&] {
+        if (entry_exists(output)) throw failure("{}: already exists", output.string());
+        limit_modes(record, job.migration.origin.own, output);
+        part.emplace(part_of_host(job.migration, run.team.host, {}));
+    });
+    Naming naming = naming_of(run, output, request, part->draft);
+    naming.restart = true;  // each host writes its files without a journal
+    PartialDirectory partial{run.comm, std::move(naming)};
+    patience.set_end(fmt::format("; {} is unfinished", partial.path().string()));
+    exec.cancelled = &signals.signal();
+    const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
+    const Made made = make_files(host_run, partial.path(), record, exec);
+    together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
+    patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
+    const Published published =
+        is_torch(job.migration.target.format) ? partial.commit_file(formats::draft_file_name) : partial.commit();
+    if (!published.fault.empty()) throw mpi::AgreedError{Error{exit_after_commit, "{}", published.fault}};
+    return sum_of(host_run, made);
+}
+
+}  // namespace tpx::cli

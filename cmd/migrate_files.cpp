@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/migrate_files.hpp"
+
+#include "formats/holding.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tpx::cli {
+namespace {
+
+std::vector<bool> without_pieces(const Migration& job) {
+    std::vector<bool> files(job.conversion.draft.files.size(), true);
+    for (const Piece& piece : job.conversion.target_pieces) files[piece.file] = false;
+    return files;
+}
+
+/// The host to which a copy of a file goes that the hosts `has` have; `bytes` has the load of each host.
+std::size_t host_for_copy(std::span<const Host> hosts, const std::vector<std::uint32_t>& groups,
+                          const std::vector<bool>& has, const std::vector<std::uint64_t>& bytes) {
+    std::size_t best = hosts.size();
+    const auto rank = [&](std::size_t h) {
+        bool shares_group = false;
+        for (std::size_t other = 0; other < hosts.size(); ++other)
+            shares_group = shares_group || (has[other] && groups[other] == groups[h]);
+        return std::pair{shares_group, bytes[h]};
+    };
+    for (std::size_t h = 0; h < hosts.size(); ++h)
+        if (!has[h] && remains(hosts[h]) && (best == hosts.size() || rank(h) < rank(best))) best = h;
+    return best;
+}
+
+}  // namespace
+
+bool remains(const Host& host) { return !host.lost && free_devices(host) > 0; }
+
+std::vector<std::set<std::uint32_t>> files_of_ranks(const Migration& job) {
+    const formats::Conversion& conversion = job.conversion;
+    const std::vector<Piece> needed = formats::needed_pieces(job.opened.source, conversion, job.target);
+    std::vector<std::set<std::uint32_t>> files(static_cast<std::size_t>(job.target.layout.ranks()));
+    std::vector<bool> is_read(conversion.draft.files.size());
+    for (const Move& move : make_moves(conversion.target_side(), {conversion.target_tensors, needed})) {
+        const std::uint32_t file = conversion.target_pieces[move.source].file;
+        files[static_cast<std::size_t>(needed[move.target].rank)].insert(file);
+        is_read[file] = true;
+    }
+    for (const Piece& piece : conversion.target_pieces)
+        if (!is_read[piece.file]) files[static_cast<std::size_t>(std::max(piece.rank, 0))].insert(piece.file);
+    return files;
+}
+
+std::vector<Piece> pieces_of_ranks(const Migration& job, const std::vector<std::set<std::uint32_t>>& files) {
+    std::vector<std::vector<std::uint32_t>> by_file(job.conversion.draft.files.size());
+    for (std::uint32_t k = 0; k < job.conversion.target_pieces.size(); ++k)
+        by_file[job.conversion.target_pieces[k].file].push_back(k);
+    std::vector<Piece> pieces;
+    for (std::size_t rank = 0; rank < files.size(); ++rank) {
+        for (std::uint32_t file : files[rank]) {
+            for (std::uint32_t k : by_file[file]) {
+                pieces.push_back(job.conversion.target_pieces[k]);
+                pieces.back().rank = static_cast<std::int32_t>(rank);
+            }
+        }
+    }
+    return pieces;
+}
+
+std::vector<std::uint32_t> hosts_of_ranks(const Migration& job) {
+    const std::vector<std::int32_t> firsts = first_devices(job.change.hosts);
+    std::vector<std::uint32_t> hosts;
+    for (std::int32_t device : job.devices)
+        hosts.push_back(static_cast<std::uint32_t>(std::ranges::upper_bound(firsts, device) - firsts.begin()) - 1);
+    return hosts;
+}
+
+std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<const Host> hosts,
+                                              const std::vector<std::set<std::uint32_t>>& files_of_ranks) {
+    const std::vector<bool> common = without_pieces(job);
+    std::vector<std::vector<bool>> files(hosts.size(), std::vector<bool>(common.size()));
+    const std::vector<std::int32_t> firsts = first_devices(hosts);
+    const auto add_common = [&](std::vector<bool>& own) {
+        for (std::size_t f = 0; f < common.size(); ++f) own[f] = own[f] || common[f];
+    };
+    for (std::size_t rank = 0; rank < files_of_ranks.size(); ++rank) {
+        const auto next = std::ranges::upper_bound(firsts, job.devices[rank]);
+        std::vector<bool>& own = files[static_cast<std::size_t>(next - firsts.begin()) - 1];
+        add_common(own);
+        for (std::uint32_t file : files_of_ranks[rank]) own[file] = true;
+    }
+    for (std::size_t h = 0; h < hosts.size(); ++h)
+        if (job.purpose == Purpose::stores && remains(hosts[h])) add_common(files[h]);
+    return files;
+}
+
+void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies) {
+    const auto count = std::ranges::count_if(hosts, remains);
+    if (count < copies)
+        throw Error{Exit::usage, "--replicas {}: only {} can keep files; add hosts or use fewer replicas", copies,
+                    counted(static_cast<std::size_t>(count), "host")};
+    const std::vector<std::uint32_t> groups = switch_groups(hosts);
+    std::vector<std::uint64_t> bytes(hosts.size());
+    for (std::size_t h = 0; h < hosts.size(); ++h)
+        for (std::size_t f = 0; f < draft.files.size(); ++f)
+            if (files[h][f]) bytes[h] += draft.files[f].size;
+    std::vector<std::size_t> order(draft.files.size());  // the largest first, so that loads come out even
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t f) { return draft.files[f].size; });
+    for (std::size_t f : order) {
+        std::vector<bool> has;
+        for (const std::vector<bool>& own : files) has.push_back(own[f]);
+        for (auto k = std::ranges::count(has, true); k < copies; ++k) {
+            const std::size_t host = host_for_copy(hosts, groups, has, bytes);
+            has[host] = files[host][f] = true;
+            bytes[host] += draft.files[f].size;
+        }
+    }
+}
+
+std::vector<std::vector<bool>> files_to_export(const Migration& job, std::span<const Host> hosts,
+                                               std::span<const Piece> held) {
+    const formats::Conversion& conversion = job.conversion;
+    const std::size_t count = conversion.draft.files.size();
+    std::vector<Piece> needed = conversion.target_pieces;  // a file counts as one new rank
+    for (Piece& piece : needed) piece.rank = static_cast<std::int32_t>(piece.file);
+    const Parcels parcels = parcels_of({conversion.source_tensors, held}, {conversion.target_tensors, needed}, {},
+                                       {"state"}, static_cast<int>(hosts.size()), static_cast<int>(count));
+    std::vector<std::vector<std::uint64_t>> here(count, std::vector<std::uint64_t>(hosts.size()));
+    for (const Parcel& parcel : parcels.parcels)
+        for (std::int32_t file : parcels.needers[parcel.needers])
+            for (std::int32_t host : parcels.holders[parcel.holders]) here[file][host] += parcel.bytes;
+    std::vector<std::vector<bool>> files(hosts.size(), std::vector<bool>(count));
+    std::vector<std::uint64_t> load(hosts.size());
+    for (std::size_t f = 0; f < count; ++f) {
+        std::size_t best = hosts.size();
+        for (std::size_t h = 0; h < hosts.size(); ++h) {
+            if (hosts[h].lost) continue;
+            if (best == hosts.size() || here[f][h] > here[f][best] ||
+                (here[f][h] == here[f][best] && load[h] < load[best]))
+                best = h;
+        }
+        files[best][f] = true;
+        load[best] += conversion.draft.files[f].size;
+    }
+    return files;
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/migrate_managed.hpp"
+
+#include "cmd/managed_source.hpp"
+#include "cmd/managed_target.hpp"
+#include "cmd/migrate_files.hpp"
+#include "cmd/migrate_report.hpp"
+#include "cmd/positive.hpp"
+#include "cmd/store_switch.hpp"
+#include "formats/plan/host_names.hpp"
+#include "formats/stores.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/fingerprint.hpp"
+#include "lib/core/path.hpp"
+#include "lib/exec/agreement.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The options that make a change, as opposed to ending an unfinished one and to pruning.
+bool asks_for_change(const MigrateRequest& options) {
+    const std::string* given[] = {&options.plan.to,   &options.plan.format, &options.plan.dialect, &options.replicas,
+                                  &options.plan.lost, &options.leaving,     &options.rejoin};
+    return std::ranges::any_of(given, [](const std::string* text) { return !text->empty(); });
+}
+
+void check_options(const MigrateRequest& options) {
+    if (!options.import_from.empty() && !options.export_to.empty())
+        throw Error{Exit::usage, "--import and --export exclude each other"};
+    if (!options.import_from.empty() && !options.fallback.empty())
+        throw Error{Exit::usage, "--import and --fallback exclude each other"};
+    if (!options.export_to.empty() && !options.replicas.empty())
+        throw Error{Exit::usage, "--export and --replicas exclude each other"};
+    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (options.job.find_first_not_of(allowed) != options.job.npos || options.job.starts_with('.'))
+        throw Error{Exit::usage, "--job: '{}' must consist of letters, digits, '.', '_' and '-'", options.job};
+}
+
+/// States are folders of files that hosts can have some of.
+void check_format(const Migration& job) {
+    using formats::Format;
+    const Format format = job.target.format;
+    if (is_torch(format) || format == Format::hdf5 || format == Format::keras || format == Format::keras_legacy)
+        throw Error{Exit::usage,
+                    "a checkpoint of format {} is a single file, which stores cannot share; pass --format dcp",
+                    formats::name(format)};
+}
+
+/// What the user asked for, but for the state that it starts from.
+std::string request_text(const MigrateRequest& options, const Team& team) {
+    std::string text =
+        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", options.plan.to, options.plan.format, options.plan.dialect,
+                    options.replicas, options.job, options.import_from, options.plan.lost, options.leaving);
+    for (const Host& host : team.hosts) text += fmt::format("|{}:{}", host.name, free_devices(host));
+    return text;
+}
+
+std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Team& team) {
+    if (options.rejoin.empty()) return {};
+    std::vector<std::string> names = formats::expand_host_names(options.rejoin);
+    for (const std::string& name : names)
+        if (std::ranges::find(team.hosts, name, &Host::name) == team.hosts.end())
+            throw Error{Exit::usage, "--rejoin: no host is called '{}'", name};
+    return names;
+}
+
+/// Whether the stores have what was asked for, all of it intact.
+bool is_done(const Managed& run, const StoreCheck& check, const std::string& request) {
+    const formats::Manifest& current = *run.survey.manifest;
+    if (current.request != request || !check.notes.empty() || !check.lost_tensors.empty()) return false;
+    return std::ranges::all_of(current.hosts, [&](const formats::ManifestHost& host) {
+        const auto here = std::ranges::find(run.team.hosts, host.name, &Host::name);
+        return here != run.team.hosts.end() && run.survey.has_current[here - run.team.hosts.begin()];
+    });
+}
+
+void prune(const Managed& run, const std::vector<bool>& hosts) {
+    mpi::all_or_none(run.comm, [&] {
+        if (run.host.rank() != 0 || !hosts[run.team.host]) return;
+        const std::string current = run.store.current();
+        for (const std::string& state : run.store.states())
+            if (state != current) run.store.remove_state(state);
+        for (const std::string& name : run.store.stagings()) run.store.remove_staging(name);
+    });
+}
+
+Exit end_without_change(const Managed& run, Output& out) {
+    if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
+    report_current(run.options.store, *run.survey.manifest, out);
+    return Exit::success;
+}
+
+std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
+
+Exit export_state(const Managed& run, const ManagedJob& job, const ReadRecord& record, Patience& patience, Output& out,
+                  std::chrono::steady_clock::time_point start) {
+    const MigratePlaces places{run.options.store, run.options.export_to, {}};
+    if (run.options.dry_run) {
+        report(job.migration, places, nullptr, out);
+        return Exit::success;
+    }
+    const std::uint64_t request =
+        agreed_request(run.comm, job.migration, run.options.export_to, record, run.host.rank() == 0);
+    MigrateDone done = write_to_shared(run, job, request, record, patience);
+    done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report(job.migration, places, &done, out);
+    return Exit::success;
+}
+
+Exit change_state(const Managed& run, const ManagedJob& job, const std::string& request, const ReadRecord& record,
+                  Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
+    mpi::all_or_none(run.comm, [&] { check_format(job.migration); });
+    const std::string from = run.options.import_from.empty() ? run.options.store : run.options.import_from;
+    const MigratePlaces places{from, run.options.store, run.options.store + "/current"};
+    formats::Manifest manifest = manifest_to_be(run, job, request);
+    if (run.options.dry_run) {
+        report(job.migration, places, nullptr, out, &manifest);
+        return Exit::success;
+    }
+    ManagedDone made = write_to_stores(run, job, manifest, record, patience);
+    if (run.options.prune) {
+        std::vector<bool> hosts;
+        for (const Host& host : run.team.hosts) hosts.push_back(remains(host));
+        prune(run, hosts);
+    }
+    made.done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report(job.migration, places, &made.done, out, &made.manifest);
+    return Exit::success;
+}
+
+Exit import_state(const Managed& run, Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
+    ReadRecord record;
+    const ManagedJob job = plan_import(run, run.options.import_from, Purpose::stores, record);
+    const std::string request =
+        hex(agreed_request(run.comm, job.migration, request_text(run.options, run.team), record, run.host.rank() == 0));
+    if (run.survey.manifest && run.survey.manifest->request == request &&
+        is_done(run, check_state(run.comm, run.host, run.team, run.store, run.survey), request))
+        return end_without_change(run, out);
+    return change_state(run, job, request, record, patience, out, start);
+}
+
+Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Output& out,
+                std::chrono::steady_clock::time_point start) {
+    const bool exports = !options.export_to.empty();
+    if (!run.survey.manifest)
+        throw mpi::AgreedError{failure("{}: no host has a current state; use --import CKPT first", options.store)};
+    Fingerprint print;
+    print.add(request_text(options, run.team));
+    const std::string request = hex(print.value());
+    if (!exports && !asks_for_change(options)) return end_without_change(run, out);
+    ReadRecord record;
+    const StoreCheck check = check_state(run.comm, run.host, run.team, run.store, run.survey);
+    if (!exports && is_done(run, check, request)) return end_without_change(run, out);
+    for (const std::string& note : check.notes) out.note("{}", note);
+    if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
+    const ManagedJob job = plan_from_stores(run, check, exports ? Purpose::shared : Purpose::stores, record, out);
+    return exports ? export_state(run, job, record, patience, out, start)
+                   : change_state(run, job, request, record, patience, out, start);
+}
+
+}  // namespace
+
+Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patience& patience, Output& out) {
+    const auto start = std::chrono::steady_clock::now();
+    mpi::all_or_none(comm, [&] { check_options(given); });
+    MigrateRequest options = given;
+    const Team team = team_of(comm, options);
+    const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
+    std::optional<NodeStore> store;
+    std::vector<std::string> outdated;
+    Fd lock;
+    mpi::all_or_none(comm, [&] {
+        outdated = rejoining_hosts(options, team);
+        if (!options.decision_dir.empty()) options.decision_dir = fs::absolute(options.decision_dir);
+        if (!options.decision_dir.empty() && !path_is_directory(options.decision_dir))
+            throw failure("{}: is not a folder that all hosts share (--decision-dir)", options.decision_dir);
+        store.emplace(fs::absolute(formats::store_of(options.store, team.hosts[team.host])));
+        if (host.rank() == 0 && !options.dry_run) lock = store->create_and_lock();
+    });
+    if (!options.dry_run)
+        if (const std::string note = recover_switch(comm, team, *store, outdated); !note.empty()) out.note("{}", note);
+    Managed run{comm, host, options, team, *store, survey_stores(comm, team, *store, outdated)};
+    for (std::size_t h = 0; h < team.hosts.size(); ++h)
+        if (!run.survey.hosts[h].fault.empty())
+            out.note("host '{}': its current state is not used: {}", team.hosts[h].name, run.survey.hosts[h].fault);
+    return options.import_from.empty() ? move_state(run, options, patience, out, start)
+                                       : import_state(run, patience, out, start);
+}
+
+}  // namespace tpx::cli

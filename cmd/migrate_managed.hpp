@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/migrate_request.hpp"
+#include "cmd/output.hpp"
+#include "cmd/ranks.hpp"
+
+namespace tpx::cli {
+
+/// tpx migrate --store: changes the state of managed stores, takes it in from shared storage, or writes it there.
+/// Collective.
+Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patience& patience, Output& out);
+
+}  // namespace tpx::cli

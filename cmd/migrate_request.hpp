@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/commands.hpp"
+
+#include <string>
+
+namespace tpx::cli {
+
+/// All that tpx migrate is told: MigrateOptions, and what concerns managed stores and the hosts.
+struct MigrateRequest : MigrateOptions {
+    std::string store;
+    std::string import_from;
+    std::string export_to;
+    std::string job;
+    std::string iteration;
+    std::string leaving;
+    std::string rejoin;
+    std::string replicas;
+    std::string fallback;
+    std::string decision_dir;
+    bool prune = false;
+};
+
+/// Runs tpx migrate, with managed stores or plain folders.
+void run_migrate(const MigrateRequest& request, Output& out);
+
+}  // namespace tpx::cli

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/migrate_run.hpp"
+
+#include "cmd/memory_bound.hpp"
+#include "cmd/output_mode.hpp"
+#include "cmd/ranks.hpp"
+#include "lib/core/path.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Exchanged exchange_in(const HostRun& run, const fs::path& inbox, const ExecOptions& exec) {
+    if (!run.team.is_first(run.all.rank())) return {};
+    const Side held{run.job.conversion.source_tensors, run.part.held};
+    Packer packer{run.job.cells, held, run.part.files};
+    return exchange(run.all,
+                    {run.job.change.parcels, run.job.change.relocation.transfers, run.team.rank_of_host, run.team.host,
+                     run.part.inbox, packer, inbox},
+                    exec);
+}
+
+Report write_files(const HostRun& run, const fs::path& folder, const fs::path& inbox, const ExecOptions& exec) {
+    mpi::barrier(run.host);  // all that is received is in the inbox
+    const Report report =
+        execute(run.host, run.part.moves, {run.job.conversion.source_tensors, run.part.sources}, run.part.files,
+                {run.job.conversion.target_tensors, run.part.targets}, run.part.draft, folder, exec);
+    mpi::all_or_none(run.host, [&] {
+        if (run.host.rank() == 0 && ::unlink(inbox.c_str()) != 0) throw system_failure(inbox, errno);
+    });
+    return report;
+}
+
+}  // namespace
+
+Made make_files(const HostRun& run, const fs::path& folder, const ReadRecord& record, const ExecOptions& exec) {
+    const fs::path inbox =
+        folder /
+        fmt::format("tpx.inbox{}", run.job.purpose == Purpose::shared ? fmt::format(".{}", run.team.host) : "");
+    run.part.files.back().path = inbox;
+    Made made;
+    made.exchanged = exchange_in(run, inbox, exec);
+    together(run.all, [&] { made.report = write_files(run, folder, inbox, exec); });
+    together(run.all, [&] { check_unchanged(run.host, record); });
+    return made;
+}
+
+MigrateDone sum_of(const HostRun& run, const Made& made) {
+    const std::size_t hosts = run.team.hosts.size();
+    std::vector<std::uint64_t> sums(3 + 2 * hosts);
+    if (run.team.is_first(run.all.rank())) {
+        sums = {made.report.bytes_read, made.report.bytes_written, made.report.bytes_kept};
+        sums.resize(3 + 2 * hosts);
+        sums[3 + run.team.host] = made.exchanged.sent;
+        sums[3 + hosts + run.team.host] = made.exchanged.received;
+    }
+    mpi::all_sum(run.all, sums);
+    MigrateDone done;
+    done.report.bytes_read = sums[0];
+    done.report.bytes_written = sums[1];
+    done.report.bytes_kept = sums[2];
+    const auto received = sums.begin() + 3 + static_cast<std::ptrdiff_t>(hosts);
+    done.sent.assign(sums.begin() + 3, received);
+    done.received.assign(received, sums.end());
+    return done;
+}
+
+ExecOptions limits_of(const mpi::Comm& comm, const MigrateRequest& options, const Migration& job) {
+    ExecOptions exec;
+    // An exchange takes no more than the least buffers that this leaves, and ends before they are used.
+    if (options.limits.memory) exec = limits_within(comm, *options.limits.memory, metadata_of(job.conversion, {}));
+    set_workers(comm, options.limits, exec);
+    return exec;
+}
+
+void limit_modes(const ReadRecord& record, const fs::path& source, const fs::path& output) {
+    if (path_exists(source)) ::umask(::umask(0777) | static_cast<mode_t>(denied_modes(record, source, output)));
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/node_store.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/write_file.hpp"
+#include "lib/exec/remove.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+void sync_folder(const fs::path& folder) {
+    const Fd fd = open_file(folder, O_RDONLY | O_DIRECTORY);
+    if (::fsync(fd.get()) != 0) throw system_failure(folder, errno);
+}
+
+void rename_entry(const fs::path& from, const fs::path& to) {
+    if (::rename(from.c_str(), to.c_str()) != 0) throw system_failure(to, errno);
+}
+
+void remove_synced(const fs::path& path) {
+    if (!entry_exists(path)) return;
+    if (const std::string fault = remove_tree(path); !fault.empty()) throw failure("{}", fault);
+    sync_folder(path.parent_path());
+}
+
+}  // namespace
+
+Fd NodeStore::create_and_lock() const {
+    make_directories(folder_ / "states");
+    make_directories(folder_ / "staging");
+    sync_folder(folder_);
+    Fd lock = open_file(folder_, O_RDONLY | O_DIRECTORY);
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        throw failure("{}: another tpx migrate is changing this store; wait for it or stop it", folder_.string());
+    return lock;
+}
+
+std::string NodeStore::current() const {
+    const fs::path link = folder_ / "current";
+    if (!entry_exists(link)) return {};
+    std::error_code error;
+    const fs::path target = fs::read_symlink(link, error);
+    if (error || target.parent_path() != "states" || !target.has_filename())
+        throw failure("{}: is not a link to a state; remove it if the store is not in use", link.string());
+    if (!path_is_directory(link)) throw failure("{}: leads to {}, which is missing", link.string(), target.string());
+    return target.filename();
+}
+
+void NodeStore::make_current(const std::string& state) const {
+    const fs::path fresh = folder_ / "current.new";
+    if (entry_exists(fresh) && ::unlink(fresh.c_str()) != 0) throw system_failure(fresh, errno);
+    if (::symlink(("states/" + state).c_str(), fresh.c_str()) != 0) throw system_failure(fresh, errno);
+    rename_entry(fresh, folder_ / "current");
+    sync_folder(folder_);
+}
+
+formats::Manifest NodeStore::manifest(const std::string& state) const {
+    const fs::path file = this->state(state) / formats::manifest_name;
+    return formats::parse_manifest(read_file(file), file);
+}
+
+void NodeStore::write(const formats::SwitchRecord& record) const {
+    const bool is_prepared = record.says == formats::SwitchRecord::Says::prepared;
+    write_file(folder_ / (is_prepared ? "prepared" : "decision"), formats::to_text(record));
+}
+
+void NodeStore::remove_prepared() const {
+    const fs::path file = folder_ / "prepared";
+    if (!entry_exists(file)) return;
+    if (::unlink(file.c_str()) != 0) throw system_failure(file, errno);
+    sync_folder(folder_);
+}
+
+std::vector<std::string> NodeStore::states() const { return list_directory(folder_ / "states"); }
+
+std::vector<std::string> NodeStore::stagings() const { return list_directory(folder_ / "staging"); }
+
+void NodeStore::take_in(const std::string& change, const std::string& state) const {
+    remove_state(state);
+    rename_entry(staging(change), this->state(state));
+    sync_folder(folder_ / "states");
+    sync_folder(folder_ / "staging");
+}
+
+void NodeStore::remove_state(const std::string& state) const {
+    if (state == current()) throw failure("{}: is the current state", this->state(state).string());
+    remove_synced(this->state(state));
+}
+
+void NodeStore::remove_staging(const std::string& name) const { remove_synced(staging(name)); }
+
+}  // namespace tpx::cli

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/store/manifest.hpp"
+#include "formats/store/switch_record.hpp"
+#include "lib/core/file.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// The store of one host, a folder:
+///
+///   states/JOB-ITERATION-EPOCH/   a complete state: files and manifest.json
+///   staging/CHANGE*               a state that is being written
+///   current                       a link to the state that a job starts from
+///   prepared, decision            records of a switch, see SwitchRecord
+///
+/// Whatever is changed here is on disk when the call returns. Throws Error "PATH: cause".
+class NodeStore {
+public:
+    explicit NodeStore(std::filesystem::path folder) : folder_{std::move(folder)} {}
+
+    const std::filesystem::path& folder() const { return folder_; }
+    std::filesystem::path state(const std::string& name) const { return folder_ / "states" / name; }
+    std::filesystem::path staging(const std::string& change) const { return folder_ / "staging" / change; }
+
+    /// Makes the folders that are missing, and locks the store until the result is destroyed. Throws Error when another
+    /// run has locked it.
+    Fd create_and_lock() const;
+
+    /// The name of the current state; empty if there is none.
+    std::string current() const;
+    void make_current(const std::string& state) const;
+
+    /// The manifest of a state.
+    formats::Manifest manifest(const std::string& state) const;
+
+    std::optional<formats::SwitchRecord> prepared() const { return formats::read_record(folder_ / "prepared"); }
+    std::optional<formats::SwitchRecord> decision() const { return formats::read_record(folder_ / "decision"); }
+    /// Stores a record in place of an earlier one.
+    void write(const formats::SwitchRecord& record) const;
+    void remove_prepared() const;
+
+    /// Names of all states, and of what is in staging, sorted.
+    std::vector<std::string> states() const;
+    std::vector<std::string> stagings() const;
+
+    /// Moves the complete state of `change` from staging to the states; what has that name there is removed first.
+    void take_in(const std::string& change, const std::string& state) const;
+    /// Removes a state that is not current, if it exists.
+    void remove_state(const std::string& state) const;
+    /// Removes what is in staging under a name that stagings() returned.
+    void remove_staging(const std::string& name) const;
+
+private:
+    std::filesystem::path folder_;
+};
+
+}  // namespace tpx::cli

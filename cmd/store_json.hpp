@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/store/manifest.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace tpx::cli {
+
+/// A state of managed stores as JSON: what its manifest says, without files and tensors.
+inline nlohmann::ordered_json state_json(const formats::Manifest& manifest) {
+    nlohmann::ordered_json json{{"name", formats::state_name(manifest)},
+                                {"job", manifest.job},
+                                {"iteration", manifest.iteration},
+                                {"epoch", manifest.epoch},
+                                {"layout", manifest.layout},
+                                {"format", manifest.format},
+                                {"replicas", manifest.replicas},
+                                {"hosts", nlohmann::ordered_json::array()}};
+    for (const formats::ManifestHost& host : manifest.hosts)
+        json["hosts"].push_back({{"name", host.name}, {"ranks", host.ranks}});
+    return json;
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/store_survey.hpp"
+
+#include "cmd/migrate_files.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/fingerprint.hpp"
+#include "lib/core/path.hpp"
+#include "lib/exec/agreement.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+Json record_json(const std::optional<formats::SwitchRecord>& record) {
+    return record ? Json(formats::to_text(*record)) : Json(nullptr);
+}
+
+std::optional<formats::SwitchRecord> record_of(const Json& json) {
+    if (json.is_null()) return std::nullopt;
+    return formats::parse_record(json.get<std::string>(), "record");
+}
+
+/// "host0 has job a at iteration 3, but host1 ...".
+[[noreturn]] void refuse(const Team& team, std::size_t newest, const StoreSummary& a, std::size_t other,
+                         const StoreSummary& b) {
+    const std::string &first = team.hosts[newest].name, &second = team.hosts[other].name;
+    if (a.job != b.job)
+        throw mpi::AgreedError{
+            failure("the stores contain different jobs: '{}' on host '{}', '{}' on host '{}'; use "
+                    "another --store, or --rejoin {} to treat that store as empty",
+                    a.job, first, b.job, second, second)};
+    if (a.epoch != b.epoch)
+        throw mpi::AgreedError{
+            failure("host '{}' is outdated: its store has epoch {} (iteration {}), host '{}' has epoch "
+                    "{} (iteration {}); pass --rejoin {} to treat its store as empty",
+                    second, b.epoch, b.iteration, first, a.epoch, a.iteration, second)};
+    throw mpi::AgreedError{
+        failure("the stores contain different states of epoch {}: iteration {} on host '{}', "
+                "iteration {} on host '{}'; pass --rejoin {} to treat that store as empty",
+                a.epoch, a.iteration, first, b.iteration, second, second)};
+}
+
+}  // namespace
+
+StoreSummary summary_of(const NodeStore& store) {
+    StoreSummary summary;
+    if (!path_exists(store.folder())) return summary;
+    summary.states = store.states();
+    summary.stagings = store.stagings();
+    summary.prepared = store.prepared();
+    summary.decision = store.decision();
+    try {
+        summary.current = store.current();
+        if (summary.current.empty()) return summary;
+        const formats::Manifest manifest = store.manifest(summary.current);
+        summary.job = manifest.job;
+        summary.iteration = manifest.iteration;
+        summary.epoch = manifest.epoch;
+        summary.change = manifest.change;
+        Fingerprint print;
+        print.add(formats::to_text(manifest));
+        summary.digest = fmt::format("{:016x}", print.value());
+    } catch (const Error& error) {
+        summary.fault = error.what();
+    }
+    return summary;
+}
+
+std::string to_text(const StoreSummary& summary) {
+    return Json{{"current", summary.current},
+                {"fault", summary.fault},
+                {"job", summary.job},
+                {"iteration", summary.iteration},
+                {"epoch", summary.epoch},
+                {"change", summary.change},
+                {"digest", summary.digest},
+                {"prepared", record_json(summary.prepared)},
+                {"decision", record_json(summary.decision)},
+                {"states", summary.states},
+                {"stagings", summary.stagings}}
+        .dump();
+}
+
+StoreSummary parse_summary(const std::string& text) {
+    const Json json = Json::parse(text);
+    return {json.at("current"),
+            json.at("fault"),
+            json.at("job"),
+            json.at("iteration"),
+            json.at("epoch"),
+            json.at("change"),
+            json.at("digest"),
+            record_of(json.at("prepared")),
+            record_of(json.at("decision")),
+            json.at("states").get<std::vector<std::string>>(),
+            json.at("stagings").get<std::vector<std::string>>()};
+}
+
+std::uint64_t StoreSurvey::next_epoch() const {
+    std::uint64_t last = 0;
+    for (const StoreSummary& host : hosts) {
+        last = std::max(last, host.epoch);
+        if (host.prepared) last = std::max(last, host.prepared->epoch);
+        if (host.decision) last = std::max(last, host.decision->epoch);
+    }
+    return last + 1;
+}
+
+std::vector<StoreSummary> gather_summaries(const mpi::Comm& comm, const Team& team, const NodeStore& store) {
+    std::string mine;
+    mpi::all_or_none(comm, [&] {
+        if (team.is_first(comm.rank())) mine = to_text(summary_of(store));
+    });
+    const std::vector<std::string> texts = mpi::all_gather(comm, mine);
+    std::vector<StoreSummary> hosts(team.hosts.size());
+    for (std::size_t h = 0; h < hosts.size(); ++h)
+        if (team.rank_of_host[h] >= 0) hosts[h] = parse_summary(texts[static_cast<std::size_t>(team.rank_of_host[h])]);
+    return hosts;
+}
+
+StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store,
+                          const std::vector<std::string>& outdated) {
+    StoreSurvey survey{.hosts = gather_summaries(comm, team, store)};
+    survey.has_current.resize(survey.hosts.size());
+    const auto counts = [&](std::size_t h) {
+        const StoreSummary& host = survey.hosts[h];
+        return !host.current.empty() && host.fault.empty() &&
+               std::ranges::find(outdated, team.hosts[h].name) == outdated.end();
+    };
+    std::optional<std::size_t> newest;
+    for (std::size_t h = 0; h < survey.hosts.size(); ++h)
+        if (counts(h) && (!newest || survey.hosts[h].epoch > survey.hosts[*newest].epoch)) newest = h;
+    if (!newest) return survey;
+    const StoreSummary& first = survey.hosts[*newest];
+    for (std::size_t h = 0; h < survey.hosts.size(); ++h) {
+        if (!counts(h)) continue;
+        // A host that has left is outdated when the same command runs again.
+        const bool has_left = !remains(team.hosts[h]) && survey.hosts[h].job == first.job;
+        if (has_left && survey.hosts[h].epoch < first.epoch) continue;
+        if (survey.hosts[h].digest != first.digest) refuse(team, *newest, first, h, survey.hosts[h]);
+        survey.has_current[h] = true;
+    }
+    std::string text;
+    mpi::all_or_none(comm, [&] {
+        if (comm.rank() == team.rank_of_host[*newest]) text = formats::to_text(store.manifest(first.current));
+    });
+    mpi::broadcast(comm, text, team.rank_of_host[*newest]);
+    survey.manifest = formats::parse_manifest(text, store.state(first.current) / formats::manifest_name);
+    return survey;
+}
+
+StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
+                       const StoreSurvey& survey) {
+    const formats::Manifest& manifest = *survey.manifest;
+    std::vector<int> here(manifest.hosts.size(), -1);  // the number among the team's hosts
+    for (std::size_t k = 0; k < here.size(); ++k)
+        for (int h = 0; h < std::ssize(team.hosts); ++h)
+            if (team.hosts[h].name == manifest.hosts[k].name && survey.has_current[h]) here[k] = h;
+    const fs::path folder = store.state(state_name(manifest));
+    const auto has = [&](const formats::ManifestFile& file, std::uint32_t h) {
+        return std::ranges::any_of(file.hosts, [&](std::uint32_t k) { return here[k] == static_cast<int>(h); });
+    };
+    std::string mine;  // "NUMBER CAUSE", each with a NUL behind it
+    mpi::all_or_none(comm, [&] {
+        int turn = 0;
+        for (std::size_t f = 0; f < manifest.files.size(); ++f) {
+            const formats::ManifestFile& file = manifest.files[f];
+            if (!has(file, team.host) || turn++ % host.size() != host.rank()) continue;
+            try {
+                if (formats::crc_of_file(folder / file.path, file.size) != file.crc)
+                    throw failure("{}: its content does not match the checksum in the manifest",
+                                  (folder / file.path).string());
+            } catch (const Error& error) {
+                mine += fmt::format("{} {}", f, error.what()) + '\0';
+            }
+        }
+    });
+    std::set<std::pair<std::size_t, int>> broken;  // file and host
+    StoreCheck check;
+    const std::vector<std::string> hosts = mpi::all_gather(comm, std::to_string(team.host));
+    const std::vector<std::string> lists = mpi::all_gather(comm, mine);
+    for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+        for (std::size_t at = 0; at < lists[rank].size();) {
+            const std::string entry{lists[rank].c_str() + at};
+            at += entry.size() + 1;
+            const int owner = std::stoi(hosts[rank]);
+            broken.emplace(std::stoull(entry), owner);
+            check.notes.push_back(
+                fmt::format("host '{}': {}", team.hosts[owner].name, entry.substr(entry.find(' ') + 1)));
+        }
+    }
+    std::set<std::string> named;
+    for (std::size_t f = 0; f < manifest.files.size(); ++f) {
+        StoredFile file{manifest.files[f].path, manifest.files[f].size, {}};
+        for (std::uint32_t k : manifest.files[f].hosts)
+            if (here[k] >= 0 && !broken.contains({f, here[k]})) file.hosts.push_back(here[k]);
+        std::ranges::sort(file.hosts);
+        if (!file.hosts.empty()) {
+            check.files.push_back(std::move(file));
+            continue;
+        }
+        for (std::uint32_t t : manifest.files[f].tensors)
+            if (named.insert(manifest.tensors[t]).second)
+                check.lost_tensors.emplace_back(manifest.tensors[t], file.path.string());
+        if (manifest.files[f].tensors.empty()) check.lost_tensors.emplace_back("", file.path.string());
+    }
+    return check;
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/store_switch.hpp"
+
+#include "cmd/migrate_run.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/write_file.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using formats::SwitchRecord;
+using Says = SwitchRecord::Says;
+
+fs::path shared_decision(const SwitchRecord& record) {
+    return fs::path{record.decision_dir} / fmt::format("tpx-decision-{}-{}.json", record.change, record.epoch);
+}
+
+SwitchRecord saying(SwitchRecord record, Says says) {
+    record.says = says;
+    return record;
+}
+
+/// Runs `body` on the rank that acts for each member; fails on all ranks if it fails on any.
+template <class Body>
+void on_members(const mpi::Comm& comm, const Team& team, const std::vector<bool>& members, Body&& body) {
+    mpi::all_or_none(comm, [&] {
+        if (team.is_first(comm.rank()) && members[team.host]) body();
+    });
+}
+
+void write_shared(const mpi::Comm& comm, const SwitchRecord& record) {
+    mpi::all_or_none(comm, [&] {
+        if (comm.rank() == 0 && !record.decision_dir.empty())
+            write_file(shared_decision(record), formats::to_text(record));
+    });
+}
+
+/// Records the decision in the stores; how many members have it then, and why one has not.
+std::size_t record_decision(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change,
+                            const SwitchRecord& decision, std::string& fault) {
+    std::uint64_t count = 0;
+    if (team.is_first(comm.rank()) && change.members[team.host]) {
+        try {
+            mpi::run_watched([&] { store.write(decision); });
+            count = 1;
+        } catch (const Error& error) {
+            fault = error.what();
+        }
+    }
+    mpi::all_sum(comm, std::span{&count, 1});
+    for (const std::string& each : mpi::all_gather(comm, fault))
+        if (fault.empty()) fault = each;
+    return count;
+}
+
+void roll_back(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
+    const SwitchRecord abort = saying(change.record, Says::abort);
+    write_shared(comm, abort);
+    on_members(comm, team, change.members, [&] { store.write(abort); });
+    on_members(comm, team, change.members, [&] {
+        store.remove_state(change.record.state);
+        store.remove_staging(change.record.change);
+        store.remove_prepared();
+    });
+}
+
+void apply(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
+    try {
+        on_members(comm, team, change.members, [&] {
+            if (store.current() != change.record.state) store.make_current(change.record.state);
+            store.remove_prepared();
+        });
+    } catch (const mpi::AgreedError& error) {
+        throw mpi::AgreedError{
+            Error{exit_after_commit, "{}; the change is decided: run the same command to end it", error.what()}};
+    }
+}
+
+/// What was decided: an abort counts unless a host has switched, as it is recorded only where nobody has.
+bool is_committed(const Switch& change, const std::vector<StoreSummary>& hosts,
+                  const std::optional<SwitchRecord>& shared) {
+    const auto any = [&](auto&& is) { return std::ranges::any_of(hosts, is); };
+    const auto decided = [&](Says says) {
+        return (shared && shared->is_of(change.record) && shared->says == says) || any([&](const StoreSummary& host) {
+                   return host.decision && host.decision->is_of(change.record) && host.decision->says == says;
+               });
+    };
+    if (any([&](const StoreSummary& host) { return host.fault.empty() && host.current == change.record.state; }))
+        return true;
+    return !decided(Says::abort) && decided(Says::commit);
+}
+
+/// The switch that was begun last, unless hosts have a later state.
+std::optional<Switch> unfinished_switch(const Team& team, const std::vector<StoreSummary>& hosts,
+                                        const std::vector<std::string>& outdated) {
+    std::optional<Switch> found;
+    std::uint64_t latest = 0;
+    for (const StoreSummary& host : hosts) latest = std::max(latest, host.epoch);
+    for (std::size_t h = 0; h < hosts.size(); ++h) {
+        if (!hosts[h].prepared || hosts[h].prepared->epoch < latest) continue;
+        if (std::ranges::find(outdated, team.hosts[h].name) != outdated.end()) continue;
+        if (!found || hosts[h].prepared->epoch > found->record.epoch)
+            found = Switch{*hosts[h].prepared, std::vector<bool>(hosts.size())};
+    }
+    if (!found) return found;
+    for (std::size_t h = 0; h < hosts.size(); ++h)
+        found->members[h] = hosts[h].prepared && hosts[h].prepared->is_of(found->record);
+    return found;
+}
+
+}  // namespace
+
+void switch_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
+    on_members(comm, team, change.members, [&] {
+        store.write(saying(change.record, Says::prepared));
+        store.take_in(change.record.change, change.record.state);
+    });
+    const SwitchRecord commit = saying(change.record, Says::commit);
+    write_shared(comm, commit);
+    std::string fault;
+    const std::size_t count = record_decision(comm, team, store, change, commit, fault);
+    const auto members = static_cast<std::size_t>(std::ranges::count(change.members, true));
+    if (change.record.decision_dir.empty() && 2 * count <= members) {
+        roll_back(comm, team, store, change);
+        throw mpi::AgreedError{
+            failure("{}; the decision could be recorded on {} of {} hosts only; the stores are as "
+                    "they were",
+                    fault, count, members)};
+    }
+    apply(comm, team, store, change);
+}
+
+std::string recover_switch(const mpi::Comm& comm, const Team& team, const NodeStore& store,
+                           const std::vector<std::string>& outdated) {
+    const std::vector<StoreSummary> hosts = gather_summaries(comm, team, store);
+    const std::optional<Switch> change = unfinished_switch(team, hosts, outdated);
+    if (!change) return {};
+    std::string shared;
+    mpi::all_or_none(comm, [&] {
+        const SwitchRecord& record = change->record;
+        if (comm.rank() != 0 || record.decision_dir.empty()) return;
+        if (!path_is_directory(record.decision_dir))
+            throw failure("{}: has the decision on an unfinished change, and is missing", record.decision_dir);
+        if (path_is_file(shared_decision(record)))
+            shared = formats::to_text(*formats::read_record(shared_decision(record)));
+    });
+    mpi::broadcast(comm, shared);
+    std::optional<SwitchRecord> decision;
+    if (!shared.empty()) decision = formats::parse_record(shared, shared_decision(change->record));
+    if (!is_committed(*change, hosts, decision)) {
+        roll_back(comm, team, store, *change);
+        return fmt::format("an earlier change to {} had not been decided: it was rolled back", change->record.state);
+    }
+    const SwitchRecord commit = saying(change->record, Says::commit);
+    write_shared(comm, commit);
+    on_members(comm, team, change->members, [&] { store.write(commit); });
+    apply(comm, team, store, *change);
+    return fmt::format("an earlier change to {} had been decided: it was completed", change->record.state);
+}
+
+}  // namespace tpx::cli

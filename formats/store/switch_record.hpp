@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace tpx::formats {
+
+/// How far a change of node-local stores has come: that its new state is complete in one store, or what was decided.
+struct SwitchRecord {
+    enum class Says { prepared, commit, abort };
+    std::string change;
+    std::uint64_t epoch = 0;
+    std::string state;  ///< the name of the new state
+    Says says = Says::prepared;
+    std::string decision_dir;  ///< the folder on shared storage that has the decision too; empty: none
+
+    bool is_of(const SwitchRecord& other) const { return change == other.change && epoch == other.epoch; }
+};
+
+/// The text of a record's file.
+std::string to_text(const SwitchRecord& record);
+
+/// The record whose text is `text`; `file` names it in errors. Throws Error when it is damaged.
+SwitchRecord parse_record(const std::string& text, const std::filesystem::path& file);
+
+/// The record in a file; nothing if there is no file. Throws Error when it is damaged.
+std::optional<SwitchRecord> read_record(const std::filesystem::path& file);
+
+}  // namespace tpx::formats

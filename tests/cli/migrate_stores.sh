@@ -1,0 +1,148 @@
+#!/bin/bash
+# migrate_stores.sh TPX TESTDATA: tpx migrate --store on emulated hosts. What is imported, changed, exported and recovered
+# from replicas is the state of the checkpoint; wrong, damaged and outdated stores are refused in one line, and nothing
+# changes then.
+set -u
+tpx=$1 testdata=$2
+# shellcheck source=scripts/mpi-env.sh
+. "$(dirname "$0")/../../scripts/mpi-env.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+cd "$scratch" || exit 1
+fail() {
+    echo "migrate_stores: $*" >&2
+    cat err out >&2
+    exit 1
+}
+
+# migrate PROCESSES HOSTS ARGS...: runs it; leaves its status in $status.
+migrate() {
+    mpirun -n "$1" "$tpx" migrate --store 's/{host}' --emulate --hosts "$2" "${@:3}" >out 2>err
+    status=$?
+}
+# done_with TEXT PROCESSES HOSTS ARGS...: it succeeds, and prints TEXT.
+done_with() {
+    migrate "${@:2}"
+    [ "$status" -eq 0 ] || fail "status $status: ${*:2}"
+    grep -q -- "$1" out err || fail "does not print '$1': ${*:2}"
+}
+# refused STATUS TEXT PROCESSES HOSTS ARGS...: it ends so, in one line, and changes nothing.
+refused() {
+    find s -not -path '*/staging*' 2>/dev/null | sort >before
+    migrate "${@:3}"
+    { [ "$status" -eq "$1" ] && grep -q -- "$2" err; } || fail "not refused with status $1 and '$2', but $status: ${*:3}"
+    [ "$(grep '^tpx:' err | grep -vc 'tpx: note:')" -eq 1 ] || fail "more than one line: ${*:3}"
+    find s -not -path '*/staging*' 2>/dev/null | sort >after
+    cmp -s before after || fail "something was left or removed: ${*:3}"
+}
+# whole CKPT HOST...: the current states of these hosts together are CKPT.
+whole() {
+    local host
+    rm -rf merged && mkdir merged || exit
+    for host in "${@:2}"; do cp -RL "s/$host/current/." merged/ || fail "$host has no current state"; done
+    rm merged/manifest.json
+    "$tpx" verify "$1" merged >verified 2>&1 || { cat verified >&2; fail "the state of ${*:2} is not that of $1"; }
+    [ -z "$(find s -path '*/staging/*')" ] || fail "something is left in staging"
+}
+# ready STATUS HOSTS PROCESSES: what inspect says.
+ready() {
+    mpirun -n "$3" "$tpx" inspect --store 's/{host}' --hosts "$2" --emulate >out 2>err
+    status=$?
+    [ "$status" -eq "$1" ] || fail "inspect ends with $status instead of $1"
+}
+
+dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2 zero=$testdata/deepspeed/zero3-subgroups-dp2
+
+# Into stores from several formats, to other layouts and hosts, and out again.
+for case in "$dcp|7|fsdp=4|fsdp=3" "$megatron|10|tp=4|pp=4" "$zero|2|dp=3|dp=1"; do
+    IFS='|' read -r ckpt iteration first second <<<"$case"
+    rm -rf s exported
+    done_with "iteration $iteration, epoch 1" 3 3x2 --import "$ckpt" --iteration "$iteration"
+    whole "$ckpt" host0 host1 host2
+    ready 0 3x2 2
+    grep -q '^epoch      1$' out || fail "inspect does not show the epoch"
+    done_with 'epoch 2' 3 3x2 --to "$first" --replicas 2
+    whole "$ckpt" host0 host1 host2
+    done_with 'nothing to do' 4 3x2 --to "$first" --replicas 2
+    done_with 'epoch 3' 2 3x2 --lost host1 --to "$second" --replicas 2 --prune
+    whole "$ckpt" host0 host2
+    [ "$(find s/host0/states -mindepth 1 -maxdepth 1 | wc -l)" -eq 1 ] || fail "old states are left"
+    done_with 'sent' 2 3x2 --lost host1 --export exported
+    "$tpx" verify "$ckpt" exported >out 2>err || fail "the export is not the checkpoint"
+    refused 1 'already exists' 2 3x2 --lost host1 --export exported
+    ready 0 3x2 3
+    grep -q 'host1 .*(outdated)' out || fail "inspect does not show that host1 is outdated"
+    refused 1 "host 'host1' is outdated: its store has epoch 2" 3 3x2 --to "$first"
+    done_with 'epoch 4' 3 3x2 --to "$first" --rejoin host1
+    whole "$ckpt" host0 host1 host2
+    done_with 'epoch 5' 3 3x2 --leaving host0 --to "$second"
+    whole "$ckpt" host1 host2
+    [ "$(readlink s/host0/current)" != "$(readlink s/host1/current)" ] || fail "host0 did not leave"
+    done_with 'nothing to do' 3 3x2 --leaving host0 --to "$second"
+done
+
+# What is damaged or missing on one host comes from another one that has a copy.
+rm -rf s exported
+done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=4 --replicas 2 --job rope
+shard=$(find s/host0/current/ -name '*.distcp' -printf '%P\n' | head -n 1)
+printf x | dd of="s/host0/current/$shard" bs=1 seek=2000 conv=notrunc status=none || exit
+done_with "host 'host0': .*$shard: its content does not match the checksum" 3 3x2 --to fsdp=3 --replicas 2
+whole "$dcp" host0 host1 host2
+shard=$(find s/host1/current/ -name '*.distcp' -printf '%P\n' | head -n 1)
+truncate -s 100 "s/host1/current/$shard" || exit
+done_with "host 'host1': .*$shard: has 100 bytes" 3 3x2 --to fsdp=4
+whole "$dcp" host0 host1 host2
+
+# What nobody has any more is named, unless there is a fallback of the same iteration.
+shard=$(find s/host0/current/ -name '*.distcp' -printf '%P\n' | head -n 1)
+for host in 0 1 2; do rm -f "s/host$host/current/$shard"; done
+refused 3 "no host has an intact copy of .* tensors: .*$shard.*--fallback" 3 3x2 --to fsdp=2
+refused 3 "no host has an intact copy" 3 3x2 --export exported
+refused 3 "has iteration 8, so that it cannot stand in" 3 3x2 --to fsdp=2 --fallback "$dcp" --iteration 8
+refused 2 'does not record its iteration; pass --iteration' 3 3x2 --to fsdp=2 --fallback "$dcp"
+refused 1 'is of iteration 10, not 7' 3 3x2 --to tp=2 --fallback "$megatron" --iteration 7
+done_with "all state is read from $dcp" 3 3x2 --to fsdp=2 --fallback "$dcp" --iteration 7
+whole "$dcp" host0 host1 host2
+grep -q "iteration 7," out || fail "the iteration has changed"
+
+# Other jobs, other states of one epoch, and requests that cannot be.
+refused 1 "contains job 'rope', not 'other'" 3 3x2 --import "$dcp" --iteration 7 --job other
+refused 1 "contains job 'rope', whose tensors have other names" 3 3x2 --import "$megatron"
+refused 2 'must consist of letters' 3 3x2 --import "$dcp" --iteration 7 --job a/b
+refused 2 'exclude each other' 3 3x2 --import "$dcp" --iteration 7 --export exported
+refused 2 'is a single file' 3 3x2 --format torch --to tp=1
+refused 2 '--replicas 4: only 3 hosts' 3 3x2 --to fsdp=2 --replicas 4
+refused 2 'do not fit' 3 3x2 --to fsdp=16
+refused 2 "no process runs on host 'host2'" 2 3x2 --to fsdp=3
+refused 2 "no host is called 'host9'" 3 3x2 --to fsdp=3 --leaving host9
+refused 2 "no host is called 'host9'" 3 3x2 --to fsdp=3 --rejoin host9
+refused 1 'missing: is not a folder' 3 3x2 --to fsdp=3 --decision-dir missing
+mkdir shared && done_with 'epoch' 3 3x2 --to fsdp=3 --decision-dir shared && done_with 'epoch' 3 3x2 --to fsdp=2 --prune
+[ "$(find shared -name 'tpx-decision-*' | wc -l)" -eq 1 ] || fail "no decision was recorded in shared"
+mpirun -n 1 "$tpx" migrate a b --hosts 1x1 --to tp=1 --import x >out 2>err
+{ [ $? -eq 2 ] && grep -q -- '--import: requires --store' err; } || fail "--import without --store"
+mkdir t && mpirun -n 1 "$tpx" migrate --store 't/{host}' --emulate --hosts 1x1 --to tp=1 >out 2>err
+{ [ $? -eq 1 ] && grep -q 'use --import CKPT first' err; } || fail "empty stores were changed"
+mpirun -n 1 "$tpx" migrate --store 'u/{host}' --emulate --hosts 1x4 --import "$dcp" --iteration 7 --job else >out 2>err || fail "no import"
+rm -rf s/host2 && cp -R u/host0 s/host2
+refused 1 "different jobs: 'rope' on host 'host0', 'else' on host 'host2'" 3 3x2 --to fsdp=3
+sed -i 's/"layout":"fsdp=2"/"layout":"fsdp=9"/' s/host1/current/manifest.json
+done_with "host 'host1': its current state is not used: .*its checksum is wrong" 3 3x2 --to fsdp=3 --rejoin host2
+whole "$dcp" host0 host1 host2
+(flock 9; migrate 3 3x2 --to fsdp=4; exit "$status") 9<s/host1
+[ $? -eq 1 ] || fail "a store was changed that another run changes"
+"$tpx" inspect --store u >out 2>err
+{ [ $? -eq 1 ] && grep -q "not a store" err; } || fail "inspect takes a folder for a store"
+
+# Only what was asked for is written.
+find s | sort >before
+done_with 'nothing was written' 3 3x2 --to fsdp=5 --dry-run
+find s | sort >after
+cmp -s before after || fail "--dry-run has written"
+
+# A launcher reads where each rank runs.
+done_with '' 3 3x2 --to tp=2,fsdp=2 --json
+grep -q '"ranks":\[{"rank":0,"host":"host[0-2]","device":[01],"env":{"RANK":"0","WORLD_SIZE":"4"' out || fail "no ranks in the JSON"
+grep -q '"TPX_STATE":"s/host[0-2]/current","TPX_LAYOUT":"tp=2,fsdp=2","TPX_TP":"2"' out || fail "no degrees in the JSON"
+echo ok
