@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from stores import Stores, without_mpi
+from stores import Stores, wait_for, without_mpi
 
 HOSTS = 3
 CHANGE = ["--to", "fsdp=3", "--replicas", "2"]
@@ -44,7 +44,8 @@ class Kills:
         """Runs a change with the shim in its processes, not in mpirun; returns the status."""
         command = self.stores.command(*change, alive=self.hosts)
         command[1:1] = [word for name in environment if name not in os.environ for word in ("-x", f"{name}={environment[name]}")]
-        return subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=300).returncode
+        null = subprocess.DEVNULL
+        return wait_for(subprocess.Popen(command, stdin=null, stdout=null, stderr=null))
 
     def trace(self, rank):
         """Which file system calls a rank makes, of which the first after all files are complete."""

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 MANIFEST = "manifest.json"
 
@@ -55,6 +56,28 @@ class Stores:
         (pathlib.Path("merged") / MANIFEST).unlink(missing_ok=True)
         return subprocess.run([self.tpx, "verify", checkpoint, "merged"], capture_output=True,
                               env=without_mpi()).returncode == 0
+
+
+def wait_for(job, seconds=300):
+    """Waits for mpirun, and ends one that is blocked after its ranks: Open MPI 4 can deadlock in pmix_rte_finalize when a
+    rank was killed. Fails when a rank is still there after `seconds`."""
+    idle = 0
+    for _ in range(seconds // 5):
+        try:
+            return job.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            idle = 0 if ranks_of(job) else idle + 1
+            if idle == 6:
+                job.kill()
+                return job.wait()
+    job.kill()
+    sys.exit(f"{job.args}: has not ended after {seconds} s")
+
+
+def ranks_of(job):
+    """The processes that mpirun has started and that have not ended."""
+    listed = subprocess.run(["ps", "-o", "pid=,stat=", "--ppid", str(job.pid)], capture_output=True, text=True).stdout
+    return [int(pid) for pid, state in (line.split() for line in listed.splitlines()) if not state.startswith("Z")]
 
 
 def without_mpi():

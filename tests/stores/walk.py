@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from stores import MANIFEST, Stores
+from stores import Stores, ranks_of, wait_for
 
 CHECKPOINTS = {
     "llama-rope/dcp-fsdp2": ["fsdp=1", "fsdp=2", "fsdp=3", "fsdp=4", "tp=2", "tp=2,fsdp=2", "dp=2"],
@@ -182,19 +182,14 @@ class Walk:
         command = self.stores.command(*arguments, *self.rejoining(), alive=self.alive)
         job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         time.sleep(self.random.uniform(0.1, 1.2))
-        ranks = subprocess.run(["ps", "-o", "pid=", "--ppid", str(job.pid)], capture_output=True, text=True).stdout.split()
-        if ranks:
+        if ranks := ranks_of(job):
             try:
-                os.kill(int(self.random.choice(ranks)), signal.SIGKILL)
+                os.kill(self.random.choice(ranks), signal.SIGKILL)
                 self.counts["kills"] += 1
                 self.log.append("a process was killed")
             except ProcessLookupError:
                 pass
-        try:
-            job.wait(timeout=60)
-        except subprocess.TimeoutExpired:  # mpirun of Open MPI 4 sometimes blocks in pmix_rte_finalize after its ranks
-            job.kill()
-            job.wait()
+        wait_for(job)
 
     def walk(self, steps):
         for _ in range(steps):
