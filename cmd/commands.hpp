@@ -91,6 +91,7 @@ struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
     bool force = false;
     bool verify = false;
     bool allow_missing = false;
+    std::string merge_adapter;
     bool restart = false;
     bool clean = false;
     bool stages = false;

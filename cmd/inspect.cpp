@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/adapter_text.hpp"
 #include "cmd/commands.hpp"
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
@@ -116,8 +117,14 @@ std::vector<std::uint64_t> pieces_per_tensor(const Catalogue& catalogue) {
     return counts;
 }
 
-void print_json(const formats::Source& source, const Schemes& schemes, const std::vector<Hole>& holes, bool tensors,
-                Output& out) {
+/// What is found out about a checkpoint beside its source.
+struct Findings {
+    Schemes schemes;
+    std::vector<Hole> holes;
+    std::optional<AdapterText> adapter;
+};
+
+void print_json(const formats::Source& source, const Findings& findings, bool tensors, Output& out) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
     Json json{{"checkpoint", catalogue.directory.string()},
@@ -136,11 +143,13 @@ void print_json(const formats::Source& source, const Schemes& schemes, const std
                                   {"tensors", total.tensors},
                                   {"elements", total.elements},
                                   {"bytes", total.bytes}});
-    for (const auto& [scheme, count] : schemes) json["quantized"].push_back({{"scheme", scheme}, {"tensors", count}});
+    if (findings.adapter) json["adapter"] = findings.adapter->json;
+    for (const auto& [scheme, count] : findings.schemes)
+        json["quantized"].push_back({{"scheme", scheme}, {"tensors", count}});
     json["dims"] = Json::object();
     for (const auto& [letter, size] : source.reading.dims.known()) json["dims"][std::string{letter}] = size;
     json["holes"] = Json::array();
-    for (const Hole& hole : holes)
+    for (const Hole& hole : findings.holes)
         json["holes"].push_back({{"tensor", catalogue.tensors[hole.tensor].name}, {"box", to_json(hole.box)}});
     json["files"] = Json::array();
     for (const FileEntry* file : files_of(catalogue))
@@ -179,12 +188,12 @@ std::string spoken_dialect(const Reading& reading) {
     return fmt::format("{}, {} names", reading.family->name, reading.dialect->name);
 }
 
-void print_text(const formats::Source& source, const Schemes& schemes, const std::vector<Hole>& holes, bool tensors,
-                Output& out) {
+void print_text(const formats::Source& source, const Findings& findings, bool tensors, Output& out) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
     out.result("format     {}\n", formats::name(checkpoint.format));
-    out.result("family     {}\n", spoken_dialect(source.reading));
+    out.result("family     {}\n", findings.adapter ? findings.adapter->family : spoken_dialect(source.reading));
+    if (findings.adapter) out.result("adapter    {}\n", printable(findings.adapter->summary));
     if (source.layout)
         out.result("layout     {} ({})\n", to_string(*source.layout), counted(source.layout->ranks(), "rank"));
     else
@@ -193,12 +202,13 @@ void print_text(const formats::Source& source, const Schemes& schemes, const std
     for (const auto& [key, total] : totals(source))
         out.result("{:<10} {} of {}, {}, {}\n", key.first, counted(total.tensors, "tensor"), key.second,
                    counted(total.elements, "element"), format_bytes(static_cast<double>(total.bytes)));
-    for (const auto& [scheme, count] : schemes) out.result("quantized  {}: {}\n", counted(count, "tensor"), scheme);
+    for (const auto& [scheme, count] : findings.schemes)
+        out.result("quantized  {}: {}\n", counted(count, "tensor"), scheme);
     out.result("pieces     {} in {}, {}\n", catalogue.pieces.size(), counted(files_of(catalogue).size(), "file"),
                counted(count_replicas(catalogue), "replica"));
     if (!catalogue.objects.empty()) out.result("objects    {}\n", catalogue.objects.size());
-    if (holes.empty()) out.result("holes      none\n");
-    for (const Hole& hole : holes)
+    if (findings.holes.empty()) out.result("holes      none\n");
+    for (const Hole& hole : findings.holes)
         out.result("hole       {} {}\n", printable(catalogue.tensors[hole.tensor].name), to_string(hole.box));
     if (tensors) print_tensors(source, out);
 }
@@ -260,14 +270,14 @@ void run_inspect(const InspectOptions& options, Output& out) {
     Opened opened = open_checkpoint(options.checkpoint, options);
     if (!options.where.empty()) return print_where(opened.source, options.where, out);
     if (options.state) return print_state(opened.source.checkpoint, formats::read_state(opened.source.checkpoint), out);
-    const std::vector<Hole> holes = find_holes(opened.source.checkpoint.catalogue);
+    Findings findings{.holes = find_holes(opened.source.checkpoint.catalogue), .adapter = adapter_text(opened)};
     std::vector<std::string>& notes = opened.source.checkpoint.notes;
     if (std::string missing = formats::missing_ranks(opened.source); !missing.empty())
         notes.push_back(std::move(missing));
-    const Schemes schemes = read_quantization(opened.source);
+    findings.schemes = read_quantization(opened.source);
     for (const std::string& note : notes) out.note("{}", note);
-    out.json() ? print_json(opened.source, schemes, holes, options.tensors, out)
-               : print_text(opened.source, schemes, holes, options.tensors, out);
+    out.json() ? print_json(opened.source, findings, options.tensors, out)
+               : print_text(opened.source, findings, options.tensors, out);
 }
 
 }  // namespace tpx::cli

@@ -101,13 +101,14 @@ std::string text_of(const ReshardOptions& options, const ReshardJob& job) {
     const auto size = [](std::optional<std::uint64_t> value) { return value ? std::to_string(*value) : "default"; };
     const auto flag = [](bool given, std::string_view name) { return given ? fmt::format(" --{}", name) : ""; };
     return fmt::format(
-        "output {}, layout {}, format {}, dialect '{}', dtype '{}', drop '{}', memory {}, shard size {}, "
+        "output {}, layout {}, format {}, dialect '{}', dtype '{}', drop '{}', adapter '{}', memory {}, shard size {}, "
         "hardware '{}', trace '{}', threads '{}', io ranks '{}', patience '{}', options{}{}{}{}{}{}{}",
         options.output, to_string(job.target.layout), formats::name(job.target.format), job.target.dialect,
-        options.dtype, options.drop, size(options.memory), size(options.shard_size), options.hardware, options.trace,
-        options.threads, options.io_ranks, options.patience, flag(options.restart, "restart"),
-        flag(options.force, "force"), flag(options.verify, "verify"), flag(options.dry_run, "dry-run"),
-        flag(options.allow_missing, "allow-missing"), flag(options.masters, "masters"), flag(options.stages, "stages"));
+        options.dtype, options.drop, options.merge_adapter, size(options.memory), size(options.shard_size),
+        options.hardware, options.trace, options.threads, options.io_ranks, options.patience,
+        flag(options.restart, "restart"), flag(options.force, "force"), flag(options.verify, "verify"),
+        flag(options.dry_run, "dry-run"), flag(options.allow_missing, "allow-missing"),
+        flag(options.masters, "masters"), flag(options.stages, "stages"));
 }
 
 /// All that is read, so that no output takes its place.

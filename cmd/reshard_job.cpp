@@ -2,6 +2,7 @@
 #include "cmd/reshard_job.hpp"
 
 #include "cmd/stored_plan.hpp"
+#include "formats/merge_adapter.hpp"
 #include "formats/missing_biases.hpp"
 #include "formats/selection.hpp"
 #include "formats/zeros.hpp"
@@ -71,10 +72,14 @@ ReshardJob prepare(const ReshardOptions& options) {
     if (options.masters && options.drop.empty()) throw Error{Exit::usage, "--masters: requires --drop optimizer"};
     const formats::Dropped dropped =
         options.drop.empty() ? formats::Dropped{} : formats::keep_weights(source, options.masters);
+    std::string merged;
+    if (!options.merge_adapter.empty())
+        merged = reading(options.merge_adapter, [&] { return formats::merge_adapter(source, options.merge_adapter); });
     job.target = given_target(options, options, source);
     job.target.shard_size = options.shard_size;
     job.target.dtype = given_dtype(options.dtype);
     with_path(options.checkpoint, [&] { plan_job(job, options.allow_missing); });
+    if (!merged.empty()) job.conversion.notes.push_back(std::move(merged));
     if (dropped.states > 0)
         job.conversion.notes.push_back(
             fmt::format("dropped, as requested: {} of optimizer state", counted(dropped.states, "tensor")));

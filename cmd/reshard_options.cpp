@@ -25,6 +25,12 @@ void add_reshard_output(Command& command, ReshardOptions& options) {
             "weight is rounded from the master weight.");
     command.flag("--masters", &options.masters, "With --drop optimizer: write the fp32 master weights as weights")
         .details("--dtype converts them.");
+    command.option("--merge-adapter", &options.merge_adapter, "DIR", "Merge the LoRA or DoRA adapter in DIR (PEFT)")
+        .file()
+        .details(
+            "DIR contains adapter_config.json and adapter_model.safetensors. The merged weights have the dtype of CKPT "
+            "and the values that merge_and_unload() of PEFT computes on a CPU; --dtype converts them afterwards. CKPT "
+            "must have Hugging Face names and no optimizer state.");
     command.option("--shard-size", &options.shard_size, "SIZE", "Maximum size of each safetensors file")
         .standard("5GB")
         .details("A tensor larger than SIZE is written to a separate file; tensors are never split.");
@@ -73,9 +79,10 @@ void add_reshard(Cli& cli) {
             "fails or is stopped, except by --patience.");
     add_hardware_option(command, options->hardware,
                         "Transfer rates (written by tpx profile hardware); prints a lower bound on the time");
-    for (const char* decided :
-         {"--to", "--format", "--dialect", "--dtype", "--shard-size", "--allow-missing", "--drop", "--masters"})
+    for (const char* decided : {"--to", "--format", "--dialect", "--dtype", "--shard-size", "--allow-missing", "--drop",
+                                "--masters", "--merge-adapter"})
         command.exclusive({"--plan", decided});
+    command.exclusive({"--merge-adapter", "--allow-missing"});
     add_read_options(command, *options);
     command.common_options();
     command.example("tpx reshard hf out --to tp=2,pp=2 --format torch_dist", "Hugging Face to Megatron-core");

@@ -101,8 +101,8 @@ void settle_folder_files(Checkpoint& checkpoint, Format target) {
                     named(training)};
     if (!adapter.empty())
         throw Error{Exit::usage,
-                    "{}: a LoRA adapter cannot be converted to {}; merge it into the model first (PEFT: "
-                    "merge_and_unload), or give a folder without {}",
+                    "{}: a LoRA adapter cannot be converted to {}; add --merge-adapter DIR to merge it into the "
+                    "model, or give a folder without {}",
                     named(adapter), name(target), adapter_config};
 }
 

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/exec/dequantize.hpp"
+#include "lib/exec/merge.hpp"
 
 #include <zlib.h>
 
@@ -171,6 +172,7 @@ void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std:
 }
 
 std::uint64_t decoding_memory(const Coding& coding) {
+    if (const MergedWeight* merged = merged_weight(coding)) return merging_memory(*merged);
     if (coding.of_quantized()) return dequantizing_memory;
     std::uint64_t longest = 0;
     for (const Coding::Chunk& chunk : coding.chunks) longest = std::max(longest, chunk.length);

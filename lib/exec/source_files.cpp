@@ -35,8 +35,9 @@ Error too_large(const SourceFile& file, std::uint64_t decoding, std::uint64_t me
     const auto text = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
     const Coding& coding = *file.coding;
     if (coding.of_quantized())
-        return failure("{}: {}: dequantizing takes {} of memory, more than the {} that are left for buffers",
-                       file.path.string(), coding.owner, text(2 * decoding), text(memory));
+        return failure("{}: {}: {} takes {} of memory, more than the {} that are left for buffers", file.path.string(),
+                       coding.owner, merged_weight(coding) ? "merging" : "dequantizing", text(2 * decoding),
+                       text(memory));
     const auto longest = std::ranges::max_element(coding.chunks, {}, &Coding::Chunk::length);
     return failure(
         "{}: {}{}{} of compressed data decode to {} in one chunk, which takes {} of memory, more than the {} that are "
@@ -68,6 +69,7 @@ void SourceFiles::read_decoded(std::uint32_t file, std::uint64_t offset, std::sp
             read(part, at, bytes);
         };
         if (coding.ggml) return block_reader_.read(*coding.ggml, offset, into, read_part);
+        if (const MergedWeight* merged = merged_weight(coding)) return merger_.read(*merged, offset, into, read_part);
         return dequantizer_.read(*coding.scaled, offset, into, read_part);
     }
     while (!into.empty()) {
@@ -124,7 +126,10 @@ Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files) {
     std::uint64_t decoding = 0;
     const SourceFile* largest = nullptr;
     for (const SourceFile& file : files) {
-        const std::uint64_t needed = file.coding ? decoding_memory(*file.coding) : 0;
+        std::uint64_t needed = file.coding ? decoding_memory(*file.coding) : 0;
+        // A weight that is merged may be computed or compressed itself.
+        if (const MergedWeight* merged = file.coding ? merged_weight(*file.coding) : nullptr)
+            if (const auto& base = files[merged->base.file].coding) needed += decoding_memory(*base);
         if (needed > decoding) largest = &file;
         decoding = std::max(decoding, needed);
     }

@@ -6,6 +6,7 @@
 #include "lib/exec/decode.hpp"
 #include "lib/exec/dequantize.hpp"
 #include "lib/exec/ggml_blocks.hpp"
+#include "lib/exec/merge.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/open_files.hpp"
 #include "lib/exec/options.hpp"
@@ -40,6 +41,7 @@ private:
     Decoder decoder_;
     Dequantizer dequantizer_;
     BlockReader block_reader_;
+    Merger merger_;
     std::vector<std::byte> chunk_;  // decoded; which one it is
     std::optional<std::pair<std::uint32_t, std::uint64_t>> held_;
 };

@@ -25,7 +25,7 @@ bool is_of_quantized_weights(std::string_view name) {
 
 std::string_view why_beyond_rules(std::string_view name) {
     if (is_of_adapter(name))
-        return "belongs to a LoRA adapter; merge the adapter into the model first (PEFT: merge_and_unload)";
+        return "belongs to a LoRA adapter; merge the adapter into its base: tpx reshard BASE OUT --merge-adapter DIR";
     if (is_of_quantized_weights(name))
         return "belongs to quantized weights; dequantize the model first (transformers: model.dequantize())";
     return {};

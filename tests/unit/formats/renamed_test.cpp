@@ -113,7 +113,7 @@ TEST_CASE("adapters and quantized weights are refused with what to do about them
         });
         return converted(scratch.path(), format, dtype);
     };
-    CHECK(says(with("lora_A.weight", Format::torch_dist), "merge the adapter into the model first"));
+    CHECK(says(with("lora_A.weight", Format::torch_dist), "--merge-adapter DIR"));
     for (const char* word : {"qweight", "SCB", "weight.absmax", "weight_scale_inv", "weight.quant_state.nf4"}) {
         CAPTURE(word);
         CHECK(says(with(word, Format::torch_dist), "dequantize the model first"));

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/adapter_settings.hpp"
+#include "formats/checkpoint.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+
+/// A weight of the base that an adapter changes, and the numbers of the adapter's tensors that do. A is rank * in, B is
+/// out * rank; of an embedding in is the vocabulary.
+struct AdaptedWeight {
+    std::string name;                        ///< of the base's tensor: "model.layers.0.self_attn.q_proj.weight"
+    std::optional<std::uint32_t> a;          ///< lora_A or lora_embedding_A
+    std::optional<std::uint32_t> b;          ///< lora_B or lora_embedding_B
+    std::optional<std::uint32_t> magnitude;  ///< DoRA's lora_magnitude_vector
+    bool embedding = false;
+    bool transposed = false;  ///< the base's tensor is [in, out]
+    Index rank = 0;
+    double scale = 1;
+
+    std::string_view module() const { return std::string_view{name}.substr(0, name.rfind('.')); }
+};
+
+/// A tensor of the base that an adapter has whole: a module to save, a trained bias.
+struct ReplacedTensor {
+    std::string name;  ///< of the base's tensor
+    std::uint32_t tensor = 0;
+    bool in_place = false;  ///< a copy of an adapted module's own weight, which stays tied to others
+};
+
+/// A LoRA adapter that PEFT saved.
+struct Adapter {
+    AdapterSettings settings;
+    Checkpoint checkpoint;  ///< its tensors
+    std::vector<AdaptedWeight> weights;
+    std::vector<ReplacedTensor> replaced;
+
+    const Tensor& tensor(std::uint32_t number) const { return checkpoint.catalogue.tensors[number]; }
+    /// The shape that the base's tensor must have.
+    Shape shape_of(const AdaptedWeight& weight) const;
+};
+
+/// Whether `checkpoint` is a LoRA adapter itself: PEFT's adapter_model.safetensors beside an adapter_config.json.
+bool is_adapter(const Checkpoint& checkpoint);
+
+/// Reads the adapter in `directory`. Throws Error "FILE: tensor 'NAME': ..." for tensors that do not belong to an
+/// adapter of its settings or do not fit each other.
+Adapter read_adapter(const std::filesystem::path& directory);
+
+/// "LoRA of 'meta-llama/Llama-3.1-8B', rank 16, alpha 32, of q_proj, v_proj; 64 weights".
+std::string describe(const Adapter& adapter);
+
+/// The families whose rules know the names of all weights that `adapter` changes.
+std::vector<std::string> families_of(const Adapter& adapter, std::span<const Family> families);
+
+}  // namespace tpx::formats

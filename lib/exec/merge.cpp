@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/merge.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/exec/kernel.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tpx {
+namespace {
+
+constexpr Index at_once = 1 << 16;  // elements computed in one run
+constexpr Index tile = 2048;        // columns whose sums stay in the nearest cache
+
+/// into[c] = factor * from[c] + into[c], each rounded once.
+void add_products_slowly(float factor, const float* from, float* into, Index count) {
+    for (Index c = 0; c < count; ++c) into[c] = std::fma(factor, from[c], into[c]);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) void add_products_quickly(float factor, const float* from, float* into,
+                                                              Index count) {
+    constexpr Index lanes = 8;
+    const __m256 factors = _mm256_set1_ps(factor);
+    Index c = 0;
+    for (; c + lanes <= count; c += lanes)
+        _mm256_storeu_ps(into + c, _mm256_fmadd_ps(factors, _mm256_loadu_ps(from + c), _mm256_loadu_ps(into + c)));
+    for (; c < count; ++c) into[c] = __builtin_fmaf(factor, from[c], into[c]);
+}
+
+void add_products(float factor, const float* from, float* into, Index count) {
+    static const bool has = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    has ? add_products_quickly(factor, from, into, count) : add_products_slowly(factor, from, into, count);
+}
+#else
+void add_products(float factor, const float* from, float* into, Index count) {
+    add_products_slowly(factor, from, into, count);
+}
+#endif
+
+/// The Euclidean norm as torch.linalg.norm computes it with AVX2: eight sums, added in order, then the rest.
+float norm(std::span<const float> row) {
+    std::array<float, 8> sums{};
+    std::size_t c = 0;
+    for (; c + sums.size() <= row.size(); c += sums.size())
+        for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += row[c + k] * row[c + k];
+    for (std::size_t k = 1; k < sums.size(); ++k) sums[0] += sums[k];
+    for (; c < row.size(); ++c) sums[0] += row[c] * row[c];
+    return std::sqrt(sums[0]);
+}
+
+/// Rounds `values` to `dtype`; `buffer` is scratch memory.
+void round_to(DType dtype, std::span<float> values, std::vector<std::byte>& buffer) {
+    const auto count = static_cast<Index>(values.size());
+    buffer.resize(values.size() * static_cast<std::size_t>(itemsize(dtype)));
+    auto* bytes = reinterpret_cast<std::byte*>(values.data());
+    cast_elements(count, bytes, DType::f32, buffer.data(), dtype);
+    cast_elements(count, buffer.data(), dtype, bytes, DType::f32);
+}
+
+/// Rows of a run: as many as keep its values and its part of the left factor within bounds.
+Index most_rows(const MergedWeight& weight) {
+    return std::max<Index>(1, at_once / std::max({weight.columns, weight.rank, Index{1}}));
+}
+
+}  // namespace
+
+/// Elements that are computed together: whole rows, or a part of one.
+struct Merger::Run {
+    Index row = 0;
+    Index rows = 1;
+    Index column = 0;
+    Index columns = 0;
+};
+
+std::uint64_t merging_memory(const MergedWeight& weight) {
+    const Index factors = weight.rank * weight.columns + most_rows(weight) * weight.rank;
+    const Index rows = weight.magnitudes ? 2 * weight.rows + weight.columns : 0;
+    // What is stored of the largest part is read before it is widened; it takes no more than its floats do.
+    const Index stored = std::max({at_once, weight.rank * weight.columns, weight.magnitudes ? weight.rows : 0});
+    return static_cast<std::uint64_t>(factors + rows + stored + at_once + tile) * sizeof(float);
+}
+
+void Merger::read_numbers(const MergedWeight::Part& part, Index first, std::span<float> into, const Read& read) {
+    const auto size = static_cast<std::uint64_t>(itemsize(part.dtype));
+    if (into.empty()) return;
+    stored_.resize(into.size() * size);
+    read(part.file, part.offset + static_cast<std::uint64_t>(first) * size, stored_);
+    cast_elements(static_cast<Index>(into.size()), stored_.data(), part.dtype,
+                  reinterpret_cast<std::byte*>(into.data()), DType::f32);
+}
+
+/// Reads `rows` rows of a factor from `first` on, each of `columns` numbers, row by row into `into`.
+void Merger::read_matrix(const MergedWeight::Factor& factor, Index first, Index rows, Index columns,
+                         std::vector<float>& into, const Read& read) {
+    into.resize(static_cast<std::size_t>(rows * columns));
+    const bool by_row = factor.column_step == 1;
+    if (by_row && factor.row_step == columns) return read_numbers(factor.part, first * columns, into, read);
+    const Index lines = by_row ? rows : columns;
+    const Index step = by_row ? factor.row_step : factor.column_step;
+    line_.resize(static_cast<std::size_t>(by_row ? columns : rows));
+    for (Index k = 0; k < lines; ++k) {
+        read_numbers(factor.part, first * factor.row_step + k * step, line_, read);
+        for (std::size_t i = 0; i < line_.size(); ++i) into[by_row ? k * columns + i : i * columns + k] = line_[i];
+    }
+}
+
+/// Reads what all rows of `weight` need, unless it is held already.
+void Merger::hold(const MergedWeight& weight, const Read& read) {
+    if (held_ == &weight) return;
+    held_ = nullptr;
+    read_matrix(weight.right, 0, weight.rank, weight.columns, right_, read);
+    magnitudes_.resize(weight.magnitudes ? static_cast<std::size_t>(weight.rows) : 0);
+    if (weight.magnitudes) read_numbers(*weight.magnitudes, 0, magnitudes_, read);
+    row_factors_.assign(magnitudes_.size(), std::numeric_limits<float>::quiet_NaN());
+    held_ = &weight;
+}
+
+/// Adds to `values`, those of `run`, what the adapter adds. The left factor's rows of the run are in left_.
+void Merger::add_deltas(const MergedWeight& weight, const Run& run, std::span<float> values) {
+    for (Index begin = 0; begin < run.columns; begin += tile) {
+        const Index count = std::min(tile, run.columns - begin);
+        sums_.resize(static_cast<std::size_t>(count));
+        for (Index r = 0; r < run.rows; ++r) {
+            std::ranges::fill(sums_, 0.0f);
+            for (Index k = 0; k < weight.rank; ++k)
+                add_products(left_[r * weight.rank + k], &right_[k * weight.columns + run.column + begin], sums_.data(),
+                             count);
+            float* out = &values[r * run.columns + begin];
+            for (float& sum : sums_) sum *= weight.scale;
+            if (weight.rounds_delta) round_to(weight.dtype, sums_, stored_);
+            for (Index c = 0; c < count; ++c) out[c] += sums_[c];
+        }
+    }
+}
+
+/// DoRA's factor of a row, whose norm is that of the whole row with the adapter. left_ holds the run of this row alone.
+float Merger::factor_of_row(const MergedWeight& weight, Index row, const Read& read) {
+    float& factor = row_factors_[row];
+    if (!std::isnan(factor)) return factor;
+    row_.resize(static_cast<std::size_t>(weight.columns));
+    for (Index c = 0; c < weight.columns; c += at_once) {
+        const Index count = std::min(at_once, weight.columns - c);
+        read_numbers(weight.base, row * weight.columns + c, std::span{row_}.subspan(static_cast<std::size_t>(c), count),
+                     read);
+    }
+    const Run whole{row, 1, 0, weight.columns};
+    read_matrix(weight.left, row, 1, weight.rank, left_, read);
+    add_deltas(weight, whole, row_);
+    return factor = magnitudes_[row] / norm(row_);
+}
+
+void Merger::compute(const MergedWeight& weight, const Run& run, const Read& read) {
+    values_.resize(static_cast<std::size_t>(run.rows * run.columns));
+    read_numbers(weight.base, run.row * weight.columns + run.column, values_, read);
+    if (weight.rank > 0) {
+        read_matrix(weight.left, run.row, run.rows, weight.rank, left_, read);
+        add_deltas(weight, run, values_);
+    }
+    if (!weight.magnitudes) return;
+    for (Index r = 0; r < run.rows; ++r) {
+        const float factor = factor_of_row(weight, run.row + r, read);
+        for (float& value : std::span{values_}.subspan(static_cast<std::size_t>(r * run.columns), run.columns))
+            value *= factor;
+    }
+}
+
+void Merger::read(const MergedWeight& weight, std::uint64_t offset, std::span<std::byte> into, const Read& read) {
+    const auto size = static_cast<std::size_t>(itemsize(weight.dtype));
+    if (offset % size != 0 || into.size() % size != 0)
+        throw failure("{} bytes from {} are not whole elements of {}", into.size(), offset, name(weight.dtype));
+    hold(weight, read);
+    auto element = static_cast<Index>(offset / size);
+    while (!into.empty()) {
+        const auto left = static_cast<Index>(into.size() / size);
+        Run run{element / weight.columns, 1, element % weight.columns, 0};
+        run.columns = std::min({left, weight.columns - run.column, at_once});
+        if (run.columns == weight.columns)
+            run.rows = std::max<Index>(1, std::min(most_rows(weight), left / weight.columns));
+        compute(weight, run, read);
+        const auto part = into.first(values_.size() * size);
+        cast_elements(static_cast<Index>(values_.size()), reinterpret_cast<const std::byte*>(values_.data()),
+                      DType::f32, part.data(), weight.dtype);
+        into = into.subspan(part.size());
+        element += run.rows * run.columns;
+    }
+}
+
+}  // namespace tpx

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""adapters.py FOLDER: in FOLDER/adapters a LoRA and a DoRA adapter of FOLDER/llama-hf with random values, a tiny GPT-2 and an
+adapter of its transposed weights and its embeddings, and what PEFT's merge_and_unload() makes of each. Needs torch, transformers 5.23.0 and peft 0.21.2; takes a CPU with AVX2."""
+
+import os
+import sys
+
+os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
+
+import torch  # noqa: E402
+from peft import LoraConfig, PeftModel, get_peft_model  # noqa: E402
+from transformers import AutoModelForCausalLM, GPT2Config  # noqa: E402
+
+ADAPTERS = {
+    "lora": LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True,
+                       rank_pattern={"layers.1.self_attn.q_proj": 8}, alpha_pattern={"down_proj": 5},
+                       modules_to_save=["lm_head"]),
+    "gpt2": LoraConfig(r=2, lora_alpha=3, target_modules=["wte", "c_attn", "c_proj"], fan_in_fan_out=True),
+    "dora": LoraConfig(r=4, lora_alpha=8, target_modules=["k_proj", "o_proj", "up_proj"], use_dora=True),
+}
+
+
+GPT2 = GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=24, n_positions=8)
+
+
+def main(root):
+    torch.manual_seed(3)
+    AutoModelForCausalLM.from_config(GPT2, dtype=torch.bfloat16).save_pretrained(f"{root}/adapters/gpt2-base")
+    for name, settings in ADAPTERS.items():
+        base = f"{root}/adapters/gpt2-base" if name == "gpt2" else f"{root}/llama-hf"
+        torch.manual_seed(3)
+        model = get_peft_model(AutoModelForCausalLM.from_pretrained(base, dtype="auto"), settings)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(torch.randn_like(parameter) * 0.05)
+        for config in model.peft_config.values():
+            config.base_model_name_or_path = "tiny/gpt2" if name == "gpt2" else "tiny/llama"
+        adapter = f"{root}/adapters/{name}"
+        model.save_pretrained(adapter)
+        os.remove(f"{adapter}/README.md")
+        model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base, dtype="auto"), adapter)
+        model.merge_and_unload().save_pretrained(f"{root}/adapters/{name}-merged")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
