@@ -2,6 +2,7 @@
 #include "cmd/commands.hpp"
 
 #include "cmd/profile.hpp"
+#include "cmd/rules.hpp"
 #include "cmd/simulate.hpp"
 
 namespace tpx::cli {
@@ -13,6 +14,7 @@ void add_commands(Cli& cli) {
     add_profile(cli);
     add_simulate(cli);
     add_migrate(cli);
+    add_rules(cli);
 }
 
 }  // namespace tpx::cli

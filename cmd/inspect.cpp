@@ -13,6 +13,7 @@
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
+#include "lib/layout/nearest_family.hpp"
 
 #include <algorithm>
 #include <map>
@@ -122,6 +123,7 @@ struct Findings {
     Schemes schemes;
     std::vector<Hole> holes;
     std::optional<AdapterText> adapter;
+    std::optional<FamilyFit> nearest;  ///< where no family explains the tensors
 };
 
 void print_json(const formats::Source& source, const Findings& findings, bool tensors, Output& out) {
@@ -143,6 +145,12 @@ void print_json(const formats::Source& source, const Findings& findings, bool te
                                   {"tensors", total.tensors},
                                   {"elements", total.elements},
                                   {"bytes", total.bytes}});
+    if (findings.nearest)
+        json["nearest"] = {{"family", findings.nearest->family->name},
+                           {"dialect", findings.nearest->dialect->name},
+                           {"known", findings.nearest->known},
+                           {"unknown", findings.nearest->unknown},
+                           {"missing", findings.nearest->missing}};
     if (findings.adapter) json["adapter"] = findings.adapter->json;
     for (const auto& [scheme, count] : findings.schemes)
         json["quantized"].push_back({{"scheme", scheme}, {"tensors", count}});
@@ -193,6 +201,7 @@ void print_text(const formats::Source& source, const Findings& findings, bool te
     const Catalogue& catalogue = checkpoint.catalogue;
     out.result("format     {}\n", formats::name(checkpoint.format));
     out.result("family     {}\n", findings.adapter ? findings.adapter->family : spoken_dialect(source.reading));
+    if (findings.nearest) out.result("nearest    {}\n", printable(findings.nearest->describe()));
     if (findings.adapter) out.result("adapter    {}\n", printable(findings.adapter->summary));
     if (source.layout)
         out.result("layout     {} ({})\n", to_string(*source.layout), counted(source.layout->ranks(), "rank"));
@@ -271,6 +280,8 @@ void run_inspect(const InspectOptions& options, Output& out) {
     if (!options.where.empty()) return print_where(opened.source, options.where, out);
     if (options.state) return print_state(opened.source.checkpoint, formats::read_state(opened.source.checkpoint), out);
     Findings findings{.holes = find_holes(opened.source.checkpoint.catalogue), .adapter = adapter_text(opened)};
+    if (!opened.source.reading.family && !findings.adapter)
+        findings.nearest = nearest_family(opened.source.checkpoint.catalogue.tensors, *opened.families);
     std::vector<std::string>& notes = opened.source.checkpoint.notes;
     if (std::string missing = formats::missing_ranks(opened.source); !missing.empty())
         notes.push_back(std::move(missing));

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/rules/rules_check.hpp"
+
+#include "formats/canonical.hpp"
+#include "formats/quantized.hpp"
+#include "formats/rules/rules.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/layout/nearest_family.hpp"
+#include "lib/layout/rule_book.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+namespace tpx::formats {
+namespace {
+
+/// The family that `file` describes, which has been read without fault.
+std::string family_in(const std::filesystem::path& file) {
+    const toml::table table = toml::parse(read_file(file));
+    return table["family"].value_or(std::string{});
+}
+
+/// Tensors whose kind of name is not among the unknown ones.
+std::size_t count_explained(std::span<const Tensor> tensors, const FamilyFit& fit) {
+    const FoldedNames names{tensors};
+    std::vector<bool> unknown(names.distinct.size(), false);
+    for (std::size_t t = 0; t < tensors.size(); ++t)
+        if (std::ranges::find(fit.unknown, tensors[t].name) != fit.unknown.end()) unknown[names.of[t]] = true;
+    return static_cast<std::size_t>(std::ranges::count_if(names.of, [&](std::uint32_t k) { return !unknown[k]; }));
+}
+
+std::string unsized_factors(const Reading& reading) {
+    std::string letters;
+    for (const Meaning& meaning : reading.meanings) {
+        if (meaning.kind != Meaning::Kind::parameter) continue;
+        for (const std::string& part : meaning.rule->expression.parts)
+            for (const Axis& axis : reading.family->tensor(part).axes)
+                for (const Token token : axis)
+                    if (token.letter != 'l' && !reading.dims[token.letter] &&
+                        letters.find(token.letter) == letters.npos)
+                        letters += token.letter;
+    }
+    return letters;
+}
+
+/// Takes the checkpoint apart by `family`, as a conversion would.
+void read_by(const Family& family, const std::filesystem::path& path, const Config& config, RulesCheck& check) {
+    try {
+        Source source = open_source(path, std::span{&family, 1}, config);
+        dequantize(source, {});
+        if (!source.reading.family) {
+            check.fault = source.reading.why_not;
+            return;
+        }
+        check.unsized = unsized_factors(source.reading);
+        if (check.unsized.empty()) canonical(source);
+    } catch (const Error& error) {
+        check.fault = error.what();
+    }
+}
+
+}  // namespace
+
+RulesCheck check_rules(const std::filesystem::path& file, const std::vector<std::filesystem::path>& others,
+                       const std::filesystem::path& path, const Config& config) {
+    std::vector<std::filesystem::path> files = others;
+    files.push_back(file);
+    const std::vector<Family> families = load_families(files);
+    RulesCheck check{.family = family_in(file)};
+    const auto family = std::ranges::find(families, check.family, &Family::name);
+    if (family == families.end()) throw failure("{}: is a fragment; check a family that includes it", file.string());
+    const Checkpoint checkpoint = open(path);
+    const std::vector<Tensor>& tensors = checkpoint.catalogue.tensors;
+    check.tensors = tensors.size();
+    const FamilyFit fit = fit_family(*family, tensors);
+    if (fit.dialect == nullptr) throw failure("{}: family '{}' has no dialects", file.string(), check.family);
+    if (fit.known > 0) check.dialect = fit.dialect->name;
+    check.explained = count_explained(tensors, fit);
+    check.unknown = fit.unknown;
+    check.missing = fit.missing;
+    read_by(*family, path, config, check);
+    return check;
+}
+
+}  // namespace tpx::formats

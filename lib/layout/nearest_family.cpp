@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/nearest_family.hpp"
+
+#include "lib/layout/rule_book.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace tpx {
+namespace {
+
+/// Tensors that the family requires of every model, but none of `present`, by the names that `dialect` stores them as.
+std::vector<std::string> missing_names(const Family& family, const Dialect& dialect,
+                                       const std::set<std::string_view>& present) {
+    std::vector<std::string> missing;
+    for (const auto& [name, tensor] : family.tensors) {
+        if (tensor.optional || !tensor.tie.empty() || present.contains(name)) continue;
+        const auto rule = std::ranges::find_if(dialect.rules, [&](const Rule& r) {
+            return std::ranges::find(r.expression.parts, name) != r.expression.parts.end();
+        });
+        if (rule != dialect.rules.end() && std::ranges::find(missing, rule->name.text()) == missing.end())
+            missing.push_back(rule->name.text());
+    }
+    return missing;
+}
+
+FamilyFit fit_dialect(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors,
+                      const FoldedNames& names) {
+    FamilyFit fit{&family, &dialect};
+    const RuleBook book{dialect};
+    std::vector<bool> seen(names.distinct.size(), false);
+    std::set<std::string_view> present;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        const std::uint32_t kind = names.of[t];
+        if (seen[kind]) continue;
+        seen[kind] = true;
+        const Meaning meaning = book.meaning_of(tensors[t].name, names.distinct[kind]);
+        const bool whole = std::ranges::any_of(
+            dialect.whole, [&](const std::string& glob) { return glob_match(glob, tensors[t].name); });
+        if (meaning.kind == Meaning::Kind::unknown && !whole) {
+            fit.unknown.push_back(tensors[t].name);
+            continue;
+        }
+        ++fit.known;
+        if (meaning.kind == Meaning::Kind::parameter)
+            present.insert(meaning.rule->expression.parts.begin(), meaning.rule->expression.parts.end());
+    }
+    if (present.empty()) fit.known = 0;
+    fit.missing = missing_names(family, dialect, present);
+    return fit;
+}
+
+/// Larger is better. An unknown tensor may be a missing one under another name, so only missing tensors beyond these
+/// count; among equal fits, the family with the fewest tensors wins.
+auto rank(const FamilyFit& fit) {
+    const std::size_t lacking = fit.missing.size() - std::min(fit.missing.size(), fit.unknown.size());
+    return std::tuple{static_cast<std::ptrdiff_t>(2 * fit.known) - static_cast<std::ptrdiff_t>(lacking),
+                      -static_cast<std::ptrdiff_t>(fit.family->tensors.size())};
+}
+
+FamilyFit best_dialect(const Family& family, std::span<const Tensor> tensors, const FoldedNames& names) {
+    FamilyFit best{&family, nullptr};
+    for (const Dialect& dialect : family.dialects) {
+        FamilyFit fit = fit_dialect(family, dialect, tensors, names);
+        if (best.dialect == nullptr || rank(fit) > rank(best)) best = std::move(fit);
+    }
+    return best;
+}
+
+}  // namespace
+
+std::string FamilyFit::describe() const {
+    const auto few = [](const std::vector<std::string>& all) {
+        constexpr std::size_t shown = 3;
+        const auto some = std::span{all}.first(std::min(all.size(), shown));
+        const std::size_t more = all.size() - some.size();
+        return fmt::format("'{}'{}", fmt::join(some, "', '"), more > 0 ? fmt::format(" and {} more", more) : "");
+    };
+    std::string text = fmt::format("family '{}' ({} names) matches {} of {} kinds of names", family->name,
+                                   dialect->name, known, total());
+    if (!unknown.empty()) text += fmt::format(", but not {}", few(unknown));
+    if (!missing.empty()) text += fmt::format("; it requires {}", few(missing));
+    return text;
+}
+
+FamilyFit fit_family(const Family& family, std::span<const Tensor> tensors) {
+    return best_dialect(family, tensors, FoldedNames{tensors});
+}
+
+std::optional<FamilyFit> nearest_family(std::span<const Tensor> tensors, std::span<const Family> families) {
+    const FoldedNames names{tensors};
+    std::optional<FamilyFit> best;
+    for (const Family& family : families) {
+        FamilyFit fit = best_dialect(family, tensors, names);
+        if (fit.dialect != nullptr && (!best || rank(fit) > rank(*best))) best = std::move(fit);
+    }
+    if (best && 2 * best->known < best->total()) best.reset();
+    return best;
+}
+
+}  // namespace tpx

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/layout/reading.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// How far the rules of a family go for tensors, by names alone. Names that differ only in numbers count once.
+struct FamilyFit {
+    const Family* family = nullptr;
+    const Dialect* dialect = nullptr;
+    std::size_t known = 0;
+    std::vector<std::string> unknown;  ///< one name of each kind that no rule matches
+    std::vector<std::string> missing;  ///< stored names of tensors that the family requires and nobody stores
+
+    std::size_t total() const { return known + unknown.size(); }
+    /// "family 'llama' (hf names) matches 11 of 12 kinds of names, but not 'a.b.c'".
+    std::string describe() const;
+};
+
+/// The fit of the dialect of `family` that matches most names.
+FamilyFit fit_family(const Family& family, std::span<const Tensor> tensors);
+
+/// The family that fits best, if it matches at least half of the kinds of names.
+std::optional<FamilyFit> nearest_family(std::span<const Tensor> tensors, std::span<const Family> families);
+
+}  // namespace tpx
