@@ -119,14 +119,14 @@ std::vector<std::uint64_t> pieces_per_tensor(const Catalogue& catalogue) {
 }
 
 /// What is found out about a checkpoint beside its source.
-struct Findings {
+struct Details {
     Schemes schemes;
     std::vector<Hole> holes;
     std::optional<AdapterText> adapter;
     std::optional<FamilyFit> nearest;  ///< where no family explains the tensors
 };
 
-void print_json(const formats::Source& source, const Findings& findings, bool tensors, Output& out) {
+void print_json(const formats::Source& source, const Details& findings, bool tensors, Output& out) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
     Json json{{"checkpoint", catalogue.directory.string()},
@@ -196,7 +196,7 @@ std::string spoken_dialect(const Reading& reading) {
     return fmt::format("{}, {} names", reading.family->name, reading.dialect->name);
 }
 
-void print_text(const formats::Source& source, const Findings& findings, bool tensors, Output& out) {
+void print_text(const formats::Source& source, const Details& findings, bool tensors, Output& out) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
     out.result("format     {}\n", formats::name(checkpoint.format));
@@ -279,7 +279,7 @@ void run_inspect(const InspectOptions& options, Output& out) {
     Opened opened = open_checkpoint(options.checkpoint, options);
     if (!options.where.empty()) return print_where(opened.source, options.where, out);
     if (options.state) return print_state(opened.source.checkpoint, formats::read_state(opened.source.checkpoint), out);
-    Findings findings{.holes = find_holes(opened.source.checkpoint.catalogue), .adapter = adapter_text(opened)};
+    Details findings{.holes = find_holes(opened.source.checkpoint.catalogue), .adapter = adapter_text(opened)};
     if (!opened.source.reading.family && !findings.adapter)
         findings.nearest = nearest_family(opened.source.checkpoint.catalogue.tensors, *opened.families);
     std::vector<std::string>& notes = opened.source.checkpoint.notes;

@@ -111,7 +111,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
 }
 
 /// Options that belong to only one of the two ways to name the places of the state.
-void check_options(const MigrateRequest& options) {
+void check_plain_options(const MigrateRequest& options) {
     const bool managed = !options.store.empty();
     if (managed && !options.plan.stores.empty()) throw Error{Exit::usage, "--store cannot be used with STORES and OUT"};
     if (managed) return;
@@ -134,7 +134,7 @@ void check_options(const MigrateRequest& options) {
 void run_migrate(const MigrateOptions& options, Output& out) { run_migrate(MigrateRequest{options}, out); }
 
 void run_migrate(const MigrateRequest& options, Output& out) {
-    check_options(options);
+    check_plain_options(options);
     in_ranks([&](const mpi::Comm& comm) {
         return with_patience(comm, options.limits.patience, [&](Patience& patience) {
             const Exit exit = options.store.empty() ? migrate_folders(comm, options, patience, out)

@@ -31,7 +31,7 @@ bool asks_for_change(const MigrateRequest& options) {
     return std::ranges::any_of(given, [](const std::string* text) { return !text->empty(); });
 }
 
-void check_options(const MigrateRequest& options) {
+void check_managed_options(const MigrateRequest& options) {
     if (!options.import_from.empty() && !options.export_to.empty())
         throw Error{Exit::usage, "--import and --export exclude each other"};
     if (!options.import_from.empty() && !options.fallback.empty())
@@ -169,7 +169,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
 
 Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patience& patience, Output& out) {
     const auto start = std::chrono::steady_clock::now();
-    mpi::all_or_none(comm, [&] { check_options(given); });
+    mpi::all_or_none(comm, [&] { check_managed_options(given); });
     MigrateRequest options = given;
     const Team team = team_of(comm, options);
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));

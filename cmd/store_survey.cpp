@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-Json record_json(const std::optional<formats::SwitchRecord>& record) {
+Json packed_record(const std::optional<formats::SwitchRecord>& record) {
     return record ? Json(formats::to_text(*record)) : Json(nullptr);
 }
 
@@ -81,8 +81,8 @@ std::string to_text(const StoreSummary& summary) {
                 {"epoch", summary.epoch},
                 {"change", summary.change},
                 {"digest", summary.digest},
-                {"prepared", record_json(summary.prepared)},
-                {"decision", record_json(summary.decision)},
+                {"prepared", packed_record(summary.prepared)},
+                {"decision", packed_record(summary.decision)},
                 {"states", summary.states},
                 {"stagings", summary.stagings}}
         .dump();

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view schema = "tpx.manifest/1";
+constexpr std::string_view manifest_schema = "tpx.manifest/1";
 
 std::uint64_t hexadecimal(const std::string& text) {
     std::uint64_t value = 0;
@@ -80,11 +80,11 @@ std::string to_text(const Manifest& manifest) {
                                  {"crc", fmt::format("{:016x}", file.crc)},
                                  {"hosts", file.hosts},
                                  {"tensors", file.tensors}});
-    return sealed(schema, json);
+    return sealed(manifest_schema, json);
 }
 
 Manifest parse_manifest(const std::string& text, const fs::path& file) {
-    const Json json = unsealed(schema, text, file);
+    const Json json = unsealed(manifest_schema, text, file);
     return in_context([&] { return file.string(); },
                       [&] {
                           try {

@@ -14,21 +14,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view schema = "tpx.switch/1";
+constexpr std::string_view switch_schema = "tpx.switch/1";
 constexpr std::array<std::string_view, 3> words = {"prepared", "commit", "abort"};
 
 }  // namespace
 
 std::string to_text(const SwitchRecord& record) {
-    return sealed(schema, {{"change", record.change},
-                           {"epoch", record.epoch},
-                           {"state", record.state},
-                           {"says", words[static_cast<std::size_t>(record.says)]},
-                           {"decision_dir", record.decision_dir}});
+    return sealed(switch_schema, {{"change", record.change},
+                                  {"epoch", record.epoch},
+                                  {"state", record.state},
+                                  {"says", words[static_cast<std::size_t>(record.says)]},
+                                  {"decision_dir", record.decision_dir}});
 }
 
 SwitchRecord parse_record(const std::string& text, const std::filesystem::path& file) {
-    const Json json = unsealed(schema, text, file);
+    const Json json = unsealed(switch_schema, text, file);
     try {
         const auto word = std::ranges::find(words, json.at("says").get<std::string>());
         if (word == words.end())

@@ -1,31 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/name_kinds.hpp"
 
+#include "lib/layout/name_parts.hpp"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <set>
 #include <string_view>
 
 namespace tpx {
 namespace {
-
-bool is_number(std::string_view word) {
-    return !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-std::vector<std::string> words_of(std::string_view name) {
-    std::vector<std::string> words;
-    while (true) {
-        const std::size_t dot = std::min(name.find('.'), name.size());
-        words.emplace_back(name.substr(0, dot));
-        if (dot == name.size()) return words;
-        name.remove_prefix(dot + 1);
-    }
-}
 
 /// A name with its numbers in their places.
 struct Parsed {
@@ -36,7 +23,7 @@ struct Parsed {
 };
 
 Parsed parse(const std::string& name) {
-    std::vector<std::string> words = words_of(name);
+    std::vector<std::string> words = name_parts(name);
     Parsed parsed;
     for (std::size_t at = 1; at < words.size(); ++at) {
         if (!is_number(words[at])) continue;
@@ -70,10 +57,10 @@ std::string main_stack(const std::vector<Parsed>& names) {
 
 }  // namespace
 
-std::string NameKind::leaf() const { return words_of(text).back(); }
+std::string NameKind::leaf() const { return name_parts(text).back(); }
 
 std::string NameKind::module() const {
-    std::vector<std::string> words = words_of(text);
+    std::vector<std::string> words = name_parts(text);
     if (words.back() == "weight" || words.back() == "bias") words.pop_back();
     while (words.size() > 1 && words.back().starts_with('{')) words.pop_back();
     return words.empty() ? text : words.back();

@@ -2,32 +2,17 @@
 #include "lib/layout/suggest.hpp"
 
 #include "lib/layout/beyond_rules.hpp"
+#include "lib/layout/name_parts.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <string_view>
 #include <vector>
 
 namespace tpx {
 namespace {
-
-bool is_number(std::string_view word) {
-    return !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-std::vector<std::string> name_parts(std::string_view name) {
-    std::vector<std::string> words(1);
-    for (char c : name) {
-        if (c == '.')
-            words.emplace_back();
-        else
-            words.back() += c;
-    }
-    return words;
-}
 
 /// Numbers become indices: the first is a layer, one behind "experts" an expert.
 std::string place_indices(std::vector<std::string>& words) {

@@ -163,7 +163,7 @@ Draft draft_of(Random& random, const RandomSide& target) {
     return draft;
 }
 
-std::uint64_t place(const Piece& piece, const Box& box, Index element, int item) {
+std::uint64_t place_in_file(const Piece& piece, const Box& box, Index element, int item) {
     Index offset = 0;
     for (int k = box.size() - 1; k >= 0; --k) {
         offset += (box[k].begin - piece.box[k].begin + element % box[k].size()) * piece.strides[k];
@@ -201,7 +201,7 @@ RandomJob random_job(Random& random, bool large) {
         const int item = itemsize(job.source.tensors[piece.tensor].dtype);
         if (job.target.tensors[piece.tensor].dtype != DType::f16) continue;
         for (Index k = 0; k < volume(piece.box); ++k)
-            job.content[piece.file][place(piece, piece.box, k, item) + std::uint64_t(item) - 1] &= '\xbf';
+            job.content[piece.file][place_in_file(piece, piece.box, k, item) + std::uint64_t(item) - 1] &= '\xbf';
     }
     return job;
 }
@@ -213,8 +213,8 @@ std::vector<std::string> expected_files(const RandomJob& job) {
         const Piece &from = job.source.pieces[move.source], &to = job.target.pieces[move.target];
         const DType narrow = job.source.tensors[from.tensor].dtype, wide = job.target.tensors[to.tensor].dtype;
         for (Index k = 0; k < volume(move.box); ++k) {
-            const char* source = &job.content[from.file][place(from, move.box, k, itemsize(narrow))];
-            char* target = &files[to.file][place(to, move.box, k, itemsize(wide))];
+            const char* source = &job.content[from.file][place_in_file(from, move.box, k, itemsize(narrow))];
+            char* target = &files[to.file][place_in_file(to, move.box, k, itemsize(wide))];
             cast_elements({}, reinterpret_cast<const std::byte*>(source), {}, narrow,
                           reinterpret_cast<std::byte*>(target), {}, wide);
         }

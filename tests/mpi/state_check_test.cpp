@@ -24,7 +24,7 @@ std::string rounded(const std::vector<float>& values) {
     return bytes;
 }
 
-std::string bytes_of(const std::vector<float>& values) {
+std::string bytes_of_state(const std::vector<float>& values) {
     return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
@@ -45,8 +45,8 @@ TEST_CASE("state is compared with weights whatever the layouts, in bounded memor
     squares[at(299, 399)] = -1;
     squares[at(250, 0)] = std::nanf("");
     scratch.write("weights", weights);
-    scratch.write("masters", bytes_of(masters));
-    scratch.write("squares", bytes_of(squares));
+    scratch.write("masters", bytes_of_state(masters));
+    scratch.write("squares", bytes_of_state(squares));
     const std::vector<Tensor> tensors = {
         {"w", DType::bf16, {rows, columns}}, {"m", DType::f32, {rows, columns}}, {"s", DType::f32, {rows, columns}}};
     // The weights in two files' worth of columns, the others in rows that follow no slab.

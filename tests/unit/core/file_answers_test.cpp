@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write(const fs::path& path, const std::string& text) {
+void write_with_folders(const fs::path& path, const std::string& text) {
     fs::create_directories(path.parent_path());
     std::ofstream{path} << text;
 }
@@ -62,8 +62,8 @@ std::string look(const fs::path& root) {
 TEST_CASE("another process gets the same answers without the files, wherever it has them") {
     const test::Scratch scratch;
     const fs::path root = scratch.path() / "here";
-    write(root / "a", "content");
-    write(root / "sub/b", "0123456");
+    write_with_folders(root / "a", "content");
+    write_with_folders(root / "sub/b", "0123456");
     fs::create_symlink("nowhere", root / "link");
     const std::string seen = look(root);
     std::string packed;
@@ -90,15 +90,15 @@ TEST_CASE("another process gets the same answers without the files, wherever it 
 
 TEST_CASE("what was not asked before is asked of the file system") {
     const test::Scratch scratch;
-    write(scratch.path() / "a", "content");
-    write(scratch.path() / "b", "other");
+    write_with_folders(scratch.path() / "a", "content");
+    write_with_folders(scratch.path() / "b", "other");
     std::string packed;
     {
         const FileAnswers answers{scratch.path()};
         read_file(scratch.path() / "a");
         packed = answers.packed();
     }
-    write(scratch.path() / "a", "changed");
+    write_with_folders(scratch.path() / "a", "changed");
     const FileAnswers answers{scratch.path(), packed};
     CHECK(read_file(scratch.path() / "a") == "content");
     CHECK(read_file(scratch.path() / "b") == "other");
@@ -111,9 +111,9 @@ TEST_CASE("what was not asked before is asked of the file system") {
 
 TEST_CASE("the process that records finds changes, and keeps what it found first") {
     const test::Scratch scratch;
-    write(scratch.path() / "a", "one");
+    write_with_folders(scratch.path() / "a", "one");
     const FileAnswers answers{scratch.path()};
     CHECK(read_file(scratch.path() / "a") == "one");
-    write(scratch.path() / "a", "two");
+    write_with_folders(scratch.path() / "a", "two");
     CHECK(read_file(scratch.path() / "a") == "two");
 }
