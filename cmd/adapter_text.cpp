@@ -20,7 +20,7 @@ std::string spoken(std::span<const std::string> families) {
                        more > 0 ? fmt::format(" or one of {} more", more) : "");
 }
 
-nlohmann::ordered_json to_json(const formats::Adapter& adapter, const std::vector<std::string>& families) {
+nlohmann::ordered_json adapter_json(const formats::Adapter& adapter, const std::vector<std::string>& families) {
     const formats::AdapterSettings& settings = adapter.settings;
     return {{"type", settings.dora ? "dora" : "lora"},
             {"base", settings.base},
@@ -42,7 +42,7 @@ std::optional<AdapterText> adapter_text(Opened& opened) {
     try {
         const formats::Adapter adapter = formats::read_adapter(checkpoint.catalogue.directory);
         const std::vector<std::string> families = formats::families_of(adapter, *opened.families);
-        return AdapterText{spoken(families), formats::describe(adapter), to_json(adapter, families)};
+        return AdapterText{spoken(families), formats::describe(adapter), adapter_json(adapter, families)};
     } catch (const Error& error) {
         checkpoint.notes.push_back(error.what());
         return std::nullopt;
