@@ -7,11 +7,11 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/layout/nearest_family.hpp"
-#include "lib/layout/rule_book.hpp"
 
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <set>
 
 namespace tpx::formats {
 namespace {
@@ -24,11 +24,10 @@ std::string family_in(const std::filesystem::path& file) {
 
 /// Tensors whose kind of name is not among the unknown ones.
 std::size_t count_explained(std::span<const Tensor> tensors, const FamilyFit& fit) {
-    const FoldedNames names{tensors};
-    std::vector<bool> unknown(names.distinct.size(), false);
-    for (std::size_t t = 0; t < tensors.size(); ++t)
-        if (std::ranges::find(fit.unknown, tensors[t].name) != fit.unknown.end()) unknown[names.of[t]] = true;
-    return static_cast<std::size_t>(std::ranges::count_if(names.of, [&](std::uint32_t k) { return !unknown[k]; }));
+    std::set<std::string> unknown;
+    for (const std::string& name : fit.unknown) unknown.insert(kind_of_name(name));
+    return static_cast<std::size_t>(
+        std::ranges::count_if(tensors, [&](const Tensor& t) { return !unknown.contains(kind_of_name(t.name)); }));
 }
 
 std::string unsized_factors(const Reading& reading) {

@@ -6,8 +6,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdint>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 
 namespace tpx {
 namespace {
@@ -27,17 +30,26 @@ std::vector<std::string> missing_names(const Family& family, const Dialect& dial
     return missing;
 }
 
-FamilyFit fit_dialect(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors,
-                      const FoldedNames& names) {
+/// Tensors whose names are looked up: the first one of each kind.
+struct Samples {
+    explicit Samples(std::span<const Tensor> all) : tensors{all}, names{all} {
+        std::unordered_set<std::string> kinds;
+        for (std::uint32_t t = 0; t < all.size(); ++t)
+            if (kinds.insert(kind_of_name(all[t].name)).second) numbers.push_back(t);
+    }
+
+    std::span<const Tensor> tensors;
+    FoldedNames names;
+    std::vector<std::uint32_t> numbers;
+};
+
+FamilyFit fit_dialect(const Family& family, const Dialect& dialect, const Samples& samples) {
     FamilyFit fit{&family, &dialect};
     const RuleBook book{dialect};
-    std::vector<bool> seen(names.distinct.size(), false);
     std::set<std::string_view> present;
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-        const std::uint32_t kind = names.of[t];
-        if (seen[kind]) continue;
-        seen[kind] = true;
-        const Meaning meaning = book.meaning_of(tensors[t].name, names.distinct[kind]);
+    const auto& [tensors, names, numbers] = samples;
+    for (const std::uint32_t t : numbers) {
+        const Meaning meaning = book.meaning_of(tensors[t].name, names.distinct[names.of[t]]);
         const bool whole = std::ranges::any_of(
             dialect.whole, [&](const std::string& glob) { return glob_match(glob, tensors[t].name); });
         if (meaning.kind == Meaning::Kind::unknown && !whole) {
@@ -61,16 +73,30 @@ auto rank(const FamilyFit& fit) {
                       -static_cast<std::ptrdiff_t>(fit.family->tensors.size())};
 }
 
-FamilyFit best_dialect(const Family& family, std::span<const Tensor> tensors, const FoldedNames& names) {
+FamilyFit best_dialect(const Family& family, const Samples& samples) {
     FamilyFit best{&family, nullptr};
     for (const Dialect& dialect : family.dialects) {
-        FamilyFit fit = fit_dialect(family, dialect, tensors, names);
+        FamilyFit fit = fit_dialect(family, dialect, samples);
         if (best.dialect == nullptr || rank(fit) > rank(best)) best = std::move(fit);
     }
     return best;
 }
 
 }  // namespace
+
+std::string kind_of_name(std::string_view name) {
+    std::string kind;
+    while (true) {
+        const std::size_t dot = std::min(name.find('.'), name.size());
+        const std::string_view part = name.substr(0, dot);
+        const bool number =
+            !part.empty() && std::ranges::all_of(part, [](unsigned char c) { return std::isdigit(c) != 0; });
+        kind += number ? "#" : part;
+        if (dot == name.size()) return kind;
+        kind += '.';
+        name.remove_prefix(dot + 1);
+    }
+}
 
 std::string FamilyFit::describe() const {
     const auto few = [](const std::vector<std::string>& all) {
@@ -87,14 +113,14 @@ std::string FamilyFit::describe() const {
 }
 
 FamilyFit fit_family(const Family& family, std::span<const Tensor> tensors) {
-    return best_dialect(family, tensors, FoldedNames{tensors});
+    return best_dialect(family, Samples{tensors});
 }
 
 std::optional<FamilyFit> nearest_family(std::span<const Tensor> tensors, std::span<const Family> families) {
-    const FoldedNames names{tensors};
+    const Samples samples{tensors};
     std::optional<FamilyFit> best;
     for (const Family& family : families) {
-        FamilyFit fit = best_dialect(family, tensors, names);
+        FamilyFit fit = best_dialect(family, samples);
         if (fit.dialect != nullptr && (!best || rank(fit) > rank(*best))) best = std::move(fit);
     }
     if (best && 2 * best->known < best->total()) best.reset();

@@ -7,11 +7,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx {
 
-/// How far the rules of a family go for tensors, by names alone. Names that differ only in numbers count once.
+/// `name` with "#" in place of each part between dots that is a number. Names of one kind have the same result.
+std::string kind_of_name(std::string_view name);
+
+/// How far the rules of a family go for tensors, by names alone. Each kind of names counts once.
 struct FamilyFit {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;
