@@ -7,7 +7,7 @@ venv=${TPX_INTEROP_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/tpx-interop}
 cuda=${CUDA_HOME:-/usr/local/cuda}
 torch=2.15.0
 
-if [ -e "$venv/complete-4" ]; then
+if [ -e "$venv/complete-5" ]; then
     exit 0
 fi
 python3 -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' || {
@@ -29,4 +29,5 @@ pip install numpy safetensors==0.8.0 typing_extensions filelock sympy networkx j
 pip install psutil pydantic hjson einops msgpack py-cpuinfo ninja
 pip install --no-deps compressed-tensors==0.20.0 gguf==0.19.0 loguru frozendict
 pip install --no-deps megatron-core==0.16.1 transformers==5.23.0 deepspeed==0.19.8
-touch "$venv/complete-4"
+pip install --no-deps peft==0.21.2 accelerate==1.15.0
+touch "$venv/complete-5"

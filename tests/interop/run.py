@@ -192,6 +192,10 @@ def main():
         import megatron_logits
 
         return megatron_logits.main(tpx)
+    if kind == "adapters":
+        import adapters
+
+        return adapters.main(tpx)
     if kind == "quantized":
         import quantized
 
