@@ -192,6 +192,10 @@ def main():
         import megatron_logits
 
         return megatron_logits.main(tpx)
+    if kind == "rules":
+        import rules
+
+        return rules.main(tpx)
     if kind == "adapters":
         import adapters
 
