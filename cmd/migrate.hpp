@@ -52,6 +52,7 @@ struct Migration {
     Purpose purpose = Purpose::folders;
     Opened opened;
     formats::Target target;
+    Index batch = 0;  ///< samples of a global batch; 0: unknown
     formats::Conversion conversion;
     std::vector<std::vector<std::uint32_t>> holders;  ///< by source file: the hosts whose stores have it, ascending
     std::vector<std::vector<bool>> files_of_hosts;    ///< by host and file of the draft

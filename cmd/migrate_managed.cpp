@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 /// The options that make a change, as opposed to ending an unfinished one and to pruning.
 bool asks_for_change(const MigrateRequest& options) {
     const std::string* given[] = {&options.plan.to,   &options.plan.format, &options.plan.dialect, &options.replicas,
-                                  &options.plan.lost, &options.leaving,     &options.rejoin};
+                                  &options.plan.lost, &options.leaving,     &options.rejoin,       &options.plan.batch};
     return std::ranges::any_of(given, [](const std::string* text) { return !text->empty(); });
 }
 
@@ -53,11 +53,19 @@ void check_format(const Migration& job) {
                     formats::name(format)};
 }
 
+/// A virtual node keeps its samples while the state moves, so that their number stays.
+void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
+    if (job.is_import) return;
+    const int before = parse_layout(run.survey.manifest->layout).vn, after = job.migration.target.layout.vn;
+    if (before > 0 && after > 0 && before != after)
+        throw usage_error("layout: vn={}, but the state in the stores has vn={}, which cannot change", after, before);
+}
+
 /// What the user asked for, but for the state that it starts from.
 std::string request_text(const MigrateRequest& options, const Team& team) {
-    std::string text =
-        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", options.plan.to, options.plan.format, options.plan.dialect,
-                    options.replicas, options.job, options.import_from, options.plan.lost, options.leaving);
+    std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", options.plan.to, options.plan.format,
+                                   options.plan.dialect, options.replicas, options.job, options.import_from,
+                                   options.plan.lost, options.leaving, options.plan.batch);
     for (const Host& host : team.hosts) text += fmt::format("|{}:{}", host.name, free_devices(host));
     return text;
 }
@@ -116,7 +124,10 @@ Exit export_state(const Managed& run, const ManagedJob& job, const ReadRecord& r
 
 Exit change_state(const Managed& run, const ManagedJob& job, const std::string& request, const ReadRecord& record,
                   Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
-    mpi::all_or_none(run.comm, [&] { check_format(job.migration); });
+    mpi::all_or_none(run.comm, [&] {
+        check_format(job.migration);
+        check_virtual_nodes_stay(run, job);
+    });
     const std::string from = run.options.import_from.empty() ? run.options.store : run.options.import_from;
     const MigratePlaces places{from, run.options.store, run.options.store + "/current"};
     formats::Manifest manifest = manifest_to_be(run, job, request);

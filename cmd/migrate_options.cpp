@@ -74,6 +74,10 @@ void add_migrate(Cli& cli) {
     command.positional("OUT", &options->output, "Folder to create on each host; {host} is replaced")
         .required({"--store"});
     add_target_options(command, plan, {"--store"});
+    command.option("--batch", &plan.batch, "N", "Samples of a global batch, which virtual nodes share")
+        .details(
+            "Requires vn= in the layout. The result then contains the samples of each virtual node and the local batch "
+            "and gradient weight of each rank, see VIRTUAL NODES.");
     add_store_options(command, *options);
     add_cluster_options(command, *options);
     command.group("Execution options");

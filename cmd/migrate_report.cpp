@@ -2,6 +2,7 @@
 #include "cmd/migrate_report.hpp"
 
 #include "cmd/store_json.hpp"
+#include "formats/data/rank_shares.hpp"
 #include "formats/stores.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
@@ -62,15 +63,20 @@ Json ranks_json(const Migration& job, const MigratePlaces& places, const std::ve
     const std::vector<std::uint32_t> hosts = hosts_of_ranks(job);
     const std::vector<std::int32_t> firsts = first_devices(job.change.hosts);
     const std::string& pattern = places.state.empty() ? places.to : places.state;
+    const Layout& layout = job.target.layout;
     for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
         const Host& host = job.change.hosts[hosts[rank]];
         const std::vector<int>& local = shares[hosts[rank]].ranks;
         const int local_rank = static_cast<int>(std::ranges::find(local, static_cast<int>(rank)) - local.begin());
+        const int number = static_cast<int>(rank);
+        Json environment =
+            environment_of(layout, number, local_rank, local.size(), formats::store_of(pattern, host).string());
+        if (layout.vn > 0) formats::add_share(environment, layout, job.batch, number);
         ranks.push_back({{"rank", rank},
                          {"host", host.name},
                          {"device", job.devices[rank] - firsts[hosts[rank]]},
-                         {"env", environment_of(job.target.layout, static_cast<int>(rank), local_rank, local.size(),
-                                                formats::store_of(pattern, host).string())}});
+                         {"env", std::move(environment)}});
+        if (layout.vn > 0) ranks.back()["share"] = formats::share_json(layout, job.batch, number);
     }
     return ranks;
 }
@@ -93,6 +99,7 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
                                  {"bytes", shares[h].bytes},
                                  {"sends", done == nullptr ? shares[h].sends : done->sent[h]},
                                  {"receives", done == nullptr ? shares[h].receives : done->received[h]}});
+    if (job.batch > 0) json["global_batch"] = job.batch;
     if (job.purpose != Purpose::shared) json["ranks"] = ranks_json(job, places, shares);
     if (manifest != nullptr) json["state"] = state_json(*manifest);
     if (done == nullptr) return json;

@@ -111,7 +111,9 @@ void ShardMap::share(std::vector<Cuts>& cuts, const TensorForm& form, Sharing sh
     Cuts finer;
     for (const AxisCut& cut : cuts[static_cast<std::size_t>(axis)]) {
         for (int shard = 0; shard < shards; ++shard) {
-            finer.push_back({chunk(cut.interval, shards, shard), cut.owner});
+            finer.push_back({sharing == Sharing::virtual_nodes ? part(cut.interval, shards, shard)
+                                                               : chunk(cut.interval, shards, shard),
+                             cut.owner});
             finer.back().owner.shard = shard;
         }
     }

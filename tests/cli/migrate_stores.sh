@@ -145,4 +145,23 @@ cmp -s before after || fail "--dry-run has written"
 done_with '' 3 3x2 --to tp=2,fsdp=2 --json
 grep -q '"ranks":\[{"rank":0,"host":"host[0-2]","device":[01],"env":{"RANK":"0","WORLD_SIZE":"4"' out || fail "no ranks in the JSON"
 grep -q '"TPX_STATE":"s/host[0-2]/current","TPX_LAYOUT":"tp=2,fsdp=2","TPX_TP":"2"' out || fail "no degrees in the JSON"
+
+# A trainer reads which virtual nodes a rank runs, and their part of each batch, which changes of dp leave as it is.
+nodes_of() { grep -o '{"number":[0-9]*,"samples":\[[0-9]*,[0-9]*\]}' out | sort -u; }
+done_with '' 3 3x2 --to tp=2,fsdp=3,vn=8 --batch 20 --json
+grep -q '"global_batch":20' out || fail "no batch in the JSON"
+grep -q '"TPX_VN":"8","TPX_VN_BEGIN":"6","TPX_VN_END":"8","TPX_GLOBAL_BATCH":"20","TPX_LOCAL_BATCH":"4","TPX_GRADIENT_WEIGHT":"0.2"' out ||
+    fail "no virtual nodes in the environment"
+grep -q '"share":{"dp_rank":2,"virtual_nodes":\[{"number":6,"samples":\[16,18\]},{"number":7,"samples":\[18,20\]}\],"samples":\[16,20\],"local_batch":4,"gradient_weight":0.2}' out ||
+    fail "no share in the JSON"
+nodes_of >nodes
+[ "$(wc -l <nodes)" -eq 8 ] || fail "not all virtual nodes run"
+done_with '' 3 3x2 --to fsdp=2,vn=8 --batch 20 --json
+nodes_of | cmp -s - nodes || fail "the samples of virtual nodes depend on dp"
+done_with '"share":{"dp_rank":0,"virtual_nodes":\[{"number":0},{"number":1}\]}' 3 3x2 --to fsdp=4,vn=8 --json
+refused 2 'vn=4, but the state in the stores has vn=8' 3 3x2 --to fsdp=2,vn=4
+refused 2 'vn=8 virtual nodes cannot run on dp=12' 3 3x4 --to fsdp=12,vn=8
+refused 2 'batch of 7 samples cannot be split over vn=8' 3 3x2 --to fsdp=2,vn=8 --batch 7
+refused 2 'batch: requires virtual nodes; add vn=N to --to' 3 3x2 --to fsdp=2 --batch 8
+refused 2 "batch: 'x' is not a positive" 3 3x2 --to fsdp=2,vn=8 --batch x
 echo ok

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/virtual_nodes.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/shard_map.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace tpx;
+
+TEST_CASE("ranks share the virtual nodes and the batch as evenly as whole ones allow") {
+    const Layout layout{.dp = 3, .vn = 8};
+    CHECK(virtual_nodes_of(layout, 0) == Interval{0, 3});
+    CHECK(virtual_nodes_of(layout, 1) == Interval{3, 6});
+    CHECK(virtual_nodes_of(layout, 2) == Interval{6, 8});
+    CHECK(samples_of({0, 3}, 8, 20) == Interval{0, 9});
+    CHECK(samples_of({3, 6}, 8, 20) == Interval{9, 16});
+    CHECK(samples_of({6, 8}, 8, 20) == Interval{16, 20});
+    CHECK(virtual_nodes_of({.dp = 2}, 1).empty());
+}
+
+TEST_CASE("every rank runs a virtual node, and each of these has a sample") {
+    CHECK_NOTHROW(check_virtual_nodes({.dp = 4}, 2));
+    CHECK_NOTHROW(check_virtual_nodes({.dp = 4, .vn = 4}, 4));
+    CHECK_THROWS_WITH_AS(check_virtual_nodes({.dp = 4, .vn = 3}, 0),
+                         "layout: vn=3 virtual nodes cannot run on dp=4; use dp=3 or less", Error);
+    CHECK_THROWS_WITH_AS(check_virtual_nodes({.dp = 2, .vn = 8}, 7),
+                         "a global batch of 7 samples cannot be split over vn=8 virtual nodes", Error);
+}
+
+TEST_CASE("laws: ranks cover all virtual nodes and samples once; a virtual node's samples do not depend on dp") {
+    std::mt19937 random{16};
+    for (int round = 0; round < 500; ++round) {
+        const int count = 1 + static_cast<int>(random() % 40);
+        const Layout layout{.dp = 1 + static_cast<int>(random() % count), .vn = count};
+        const Index batch = count + static_cast<Index>(random() % 1000);
+        Index node = 0, sample = 0, most = 0, least = count;
+        for (int dp = 0; dp < layout.dp; ++dp) {
+            const Interval nodes = virtual_nodes_of(layout, dp);
+            const Interval samples = samples_of(nodes, count, batch);
+            REQUIRE(nodes.begin == node);
+            REQUIRE(samples.begin == sample);
+            most = std::max(most, nodes.size());
+            least = std::min(least, nodes.size());
+            for (node = nodes.begin; node < nodes.end; ++node) {
+                const Interval own = samples_of({node, node + 1}, count, batch);
+                REQUIRE(own == part({0, batch}, count, node));
+                REQUIRE(own.begin == sample);
+                sample = own.end;
+            }
+            REQUIRE(sample == samples.end);
+        }
+        REQUIRE(node == count);
+        REQUIRE(sample == batch);
+        REQUIRE(least >= 1);
+        REQUIRE(most - least <= 1);
+    }
+}
+
+TEST_CASE("law: the state of a virtual node is split as the virtual nodes are") {
+    for (int count = 1; count <= 12; ++count) {
+        for (int dp = 1; dp <= count; ++dp) {
+            const Layout layout{.tp = 2, .dp = dp, .vn = count};
+            const ShardMap map{layout, {}, {}};
+            const auto shards = map.shards({.shape = {count, 5}, .layer = 0}, Sharing::virtual_nodes);
+            REQUIRE(static_cast<int>(shards.size()) == dp);
+            for (const Shard& shard : shards)
+                for (std::int32_t rank : map.ranks(shard, Sharing::virtual_nodes))
+                    CHECK(shard.box[0] == virtual_nodes_of(layout, coordinates(layout, rank).dp));
+        }
+    }
+}
