@@ -133,10 +133,14 @@ void check_plain_options(const MigrateRequest& options) {
 
 void run_migrate(const MigrateOptions& options, Output& out) { run_migrate(MigrateRequest{options}, out); }
 
-void run_migrate(const MigrateRequest& options, Output& out) {
-    check_plain_options(options);
+void run_migrate(const MigrateRequest& given, Output& out) {
+    check_plain_options(given);
     in_ranks([&](const mpi::Comm& comm) {
-        return with_patience(comm, options.limits.patience, [&](Patience& patience) {
+        return with_patience(comm, given.limits.patience, [&](Patience& patience) {
+            MigrateRequest options = given;
+            mpi::all_or_none(comm, [&] {
+                if (!options.data.empty()) options.position = formats::read_data_file(options.data);
+            });
             const Exit exit = options.store.empty() ? migrate_folders(comm, options, patience, out)
                                                     : migrate_managed(comm, options, patience, out);
             out.finish();

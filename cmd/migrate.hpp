@@ -12,6 +12,7 @@
 #include "lib/exec/wire/mirror.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -53,6 +54,7 @@ struct Migration {
     Opened opened;
     formats::Target target;
     Index batch = 0;  ///< samples of a global batch; 0: unknown
+    std::optional<formats::DataPosition> position;
     formats::Conversion conversion;
     std::vector<std::vector<std::uint32_t>> holders;  ///< by source file: the hosts whose stores have it, ascending
     std::vector<std::vector<bool>> files_of_hosts;    ///< by host and file of the draft

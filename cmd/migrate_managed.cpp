@@ -26,8 +26,9 @@ namespace fs = std::filesystem;
 
 /// The options that make a change, as opposed to ending an unfinished one and to pruning.
 bool asks_for_change(const MigrateRequest& options) {
-    const std::string* given[] = {&options.plan.to,   &options.plan.format, &options.plan.dialect, &options.replicas,
-                                  &options.plan.lost, &options.leaving,     &options.rejoin,       &options.plan.batch};
+    const std::string* given[] = {&options.plan.to,  &options.plan.format, &options.plan.dialect,
+                                  &options.replicas, &options.plan.lost,   &options.leaving,
+                                  &options.rejoin,   &options.plan.batch,  &options.data};
     return std::ranges::any_of(given, [](const std::string* text) { return !text->empty(); });
 }
 
@@ -66,6 +67,7 @@ std::string request_text(const MigrateRequest& options, const Team& team) {
     std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", options.plan.to, options.plan.format,
                                    options.plan.dialect, options.replicas, options.job, options.import_from,
                                    options.plan.lost, options.leaving, options.plan.batch);
+    if (options.position) text += fmt::format("|{}", to_json(*options.position).dump());
     for (const Host& host : team.hosts) text += fmt::format("|{}:{}", host.name, free_devices(host));
     return text;
 }

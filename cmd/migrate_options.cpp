@@ -78,6 +78,11 @@ void add_migrate(Cli& cli) {
         .details(
             "Requires vn= in the layout. The result then contains the samples of each virtual node and the local batch "
             "and gradient weight of each rank, see VIRTUAL NODES.");
+    command.option("--data", &options->data, "FILE", "Position of the job in its data; see tpx-data(5)")
+        .file()
+        .details(
+            "Writes tpx.data.json beside the state, with the samples of each rank in every global batch. The default "
+            "is the position in the tpx.data.json of the state that is read, if it has one.");
     add_store_options(command, *options);
     add_cluster_options(command, *options);
     command.group("Execution options");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate.hpp"
+#include "cmd/migrate_data.hpp"
 #include "cmd/migrate_files.hpp"
 #include "cmd/planning.hpp"
 #include "cmd/positive.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
-#include "lib/layout/virtual_nodes.hpp"
 
 #include <fcntl.h>
 
@@ -157,14 +157,6 @@ Draft draft_of(const Draft& all, const std::vector<bool>& files, std::vector<std
     return draft;
 }
 
-/// The global batch, if one is given for the virtual nodes of `layout`; 0: unknown.
-Index given_batch(const MigrateRequest& options, const Layout& layout) {
-    const Index batch = positive(options.plan.batch, "--batch", 0);
-    if (batch > 0 && layout.vn == 0) throw usage_error("--batch: requires virtual nodes; add vn=N to --to");
-    check_virtual_nodes(layout, batch);
-    return batch;
-}
-
 // The layout that the source has, as --to names it.
 std::string known_layout(const formats::Source& source) {
     if (!source.layout)
@@ -183,10 +175,11 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
     TargetOptions target = options.plan;
     if (target.to.empty()) target.to = known_layout(source);
     job.target = given_target(target, options.plan, source);
-    job.batch = given_batch(options, job.target.layout);
+    add_data(job, options);
     check_whole(source.checkpoint.catalogue);
     job.conversion = convert(source, job.target);
     take_copies(job.conversion.draft);
+    if (job.position) add_data_file(job);
     job.holders = holders_of(job.origin, source.checkpoint.catalogue, hosts);
     const std::vector<Piece> held = held_by_hosts(job);
     if (purpose == Purpose::shared) {

@@ -100,6 +100,7 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
                                  {"sends", done == nullptr ? shares[h].sends : done->sent[h]},
                                  {"receives", done == nullptr ? shares[h].receives : done->received[h]}});
     if (job.batch > 0) json["global_batch"] = job.batch;
+    if (job.position) json["data"] = to_json(*job.position);
     if (job.purpose != Purpose::shared) json["ranks"] = ranks_json(job, places, shares);
     if (manifest != nullptr) json["state"] = state_json(*manifest);
     if (done == nullptr) return json;

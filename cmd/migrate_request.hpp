@@ -3,6 +3,9 @@
 
 #include "cmd/commands.hpp"
 
+#include "formats/data/data_position.hpp"
+
+#include <optional>
 #include <string>
 
 namespace tpx::cli {
@@ -19,6 +22,8 @@ struct MigrateRequest : MigrateOptions {
     std::string replicas;
     std::string fallback;
     std::string decision_dir;
+    std::string data;
+    std::optional<formats::DataPosition> position;  ///< that --data has
     bool prune = false;
 };
 

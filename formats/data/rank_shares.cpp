@@ -49,4 +49,17 @@ void add_share(Json& environment, const Layout& layout, Index batch, int rank) {
     environment["TPX_GRADIENT_WEIGHT"] = fmt::format("{}", gradient_weight(samples, batch));
 }
 
+std::string data_position_text(const DataPosition& position, const Layout& layout) {
+    Json json = to_json(position);
+    json["ranks"] = Json::array();
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+        const Interval nodes = virtual_nodes_of(layout, coordinates(layout, rank).dp);
+        const Interval next = shift(samples_of(nodes, layout.vn, position.batch), position.consumed);
+        json["ranks"].push_back({{"rank", rank}});
+        json["ranks"].back().update(share_json(layout, position.batch, rank));
+        json["ranks"].back()["next_positions"] = {next.begin, next.end};
+    }
+    return json.dump(1) + '\n';
+}
+
 }  // namespace tpx::formats

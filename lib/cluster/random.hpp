@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/splitmix.hpp"
+
 #include <cmath>
 #include <cstdint>
 
@@ -12,10 +14,9 @@ public:
     explicit Random(std::uint64_t seed) : state_{seed} {}
 
     std::uint64_t next() {
-        std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-        return z ^ (z >> 31);
+        const std::uint64_t number = splitmix64(state_);
+        state_ += splitmix_step;
+        return number;
     }
     /// From 0 up to, but not including, 1.
     double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
