@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The samples that a rank trains on, from tpx.data.json, which `tpx migrate --data` writes; tpx-data(5) describes it.
+
+    position = DataPosition.read(os.environ["TPX_STATE"] + "/tpx.data.json")
+    for node, indices in position.batch(step, int(os.environ["RANK"])):  # one pass forward and backward for each
+        ...
+
+ElasticSampler is a sampler for torch.utils.data.DataLoader with batch_sampler=; torch is not required.
+Run as a program, it prints samples: elastic_sampler.py tpx.data.json FIRST LAST
+"""
+import bisect
+import itertools
+import json
+import sys
+
+MASK = (1 << 64) - 1
+
+
+def splitmix64(state):
+    z = (state + 0x9E3779B97F4A7C15) & MASK
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
+    return z ^ (z >> 31)
+
+
+class DataPosition:
+    def __init__(self, document):
+        self.document = document
+        self.samples, self.seed = document["samples"], document["seed"]
+        self.global_batch, self.consumed = document["global_batch"], document["consumed"]
+        self.half_bits = max(4, ((self.samples - 1).bit_length() + 1) // 2)
+        self.ends = list(itertools.accumulate(file["samples"] for file in document["files"]))
+        self.keys = {}  # of the epochs so far
+
+    @classmethod
+    def read(cls, path):
+        with open(path, encoding="utf-8") as file:
+            return cls(json.load(file))
+
+    def sample_at(self, position):
+        """The sample at `position` of the order, which counts on from one epoch to the next."""
+        epoch, number = divmod(position, self.samples)
+        if epoch not in self.keys:
+            base = splitmix64((splitmix64(self.seed) + epoch) & MASK)
+            self.keys[epoch] = [splitmix64((base + k) & MASK) for k in range(4)]
+        mask = (1 << self.half_bits) - 1
+        while True:
+            left, right = number >> self.half_bits, number & mask
+            for key in self.keys[epoch]:
+                left, right = right, left ^ (splitmix64((key + right) & MASK) & mask)
+            number = left << self.half_bits | right
+            if number < self.samples:
+                return number
+
+    def batch(self, step, rank):
+        """(virtual node, samples) of `rank` in the global batch `step` steps after the recorded position."""
+        start = self.consumed + step * self.global_batch
+        for node in self.document["ranks"][rank]["virtual_nodes"]:
+            begin, end = node["samples"]
+            yield node["number"], [self.sample_at(start + k) for k in range(begin, end)]
+
+    def file_of(self, sample):
+        """(path, number of the sample in that file), if the data position lists files."""
+        number = bisect.bisect_right(self.ends, sample)
+        return self.document["files"][number]["path"], sample - (self.ends[number - 1] if number else 0)
+
+    def advanced(self, steps):
+        """The document to store in a checkpoint after `steps` more global batches."""
+        consumed = self.consumed + steps * self.global_batch
+        epoch, cursor = divmod(consumed, self.samples)
+        ranks = [dict(rank, next_positions=[consumed + k for k in rank["samples"]]) for rank in self.document["ranks"]]
+        return dict(self.document, consumed=consumed, epoch=epoch, cursor=cursor, ranks=ranks)
+
+
+class ElasticSampler:
+    """Yields a list of samples for each virtual node of `rank`, step after step."""
+
+    def __init__(self, position, rank, steps):
+        self.position, self.rank, self.steps = position, rank, steps
+
+    def __len__(self):
+        return self.steps * len(self.position.document["ranks"][self.rank]["virtual_nodes"])
+
+    def __iter__(self):
+        for step in range(self.steps):
+            for _, samples in self.position.batch(step, self.rank):
+                yield samples
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit("usage: elastic_sampler.py tpx.data.json FIRST LAST")
+    data = DataPosition.read(sys.argv[1])
+    for place in range(int(sys.argv[2]), int(sys.argv[3])):
+        print(data.sample_at(place))
