@@ -272,7 +272,11 @@ def check_sending(plan):
 def cut_for(plan):
     """The hosts for which blocks are cut, by the rule of tpx-plan(5)."""
     order = [h for spare in (0, 1) for h in range(plan.count) if not plan.hosts["lost"][h] and plan.hosts["spare"][h] == spare]
-    left, behind = len(plan.ranks["new_device"]), sum(plan.hosts["gpus"][order])
+    ranks, room = len(plan.ranks["new_device"]), lambda hosts, size: sum(plan.hosts["gpus"][hosts] // size * size)
+    unit = plan.size if room(order, plan.size) >= ranks else 1
+    while plan.hosts["spare"][order[-1]] and room(order[:-1], unit) >= ranks:
+        order.pop()
+    left, behind = ranks, sum(plan.hosts["gpus"][order])
     size = plan.size if max(plan.hosts["gpus"][order]) >= plan.size else 1
     placed, hosts = 0, []
     for host in order:

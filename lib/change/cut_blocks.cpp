@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/cut_blocks.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
 
 namespace tpx {
+namespace {
+
+// How many of the hosts `order`, spare ones last, take ranks: see cut_blocks(). 0: the ranks do not fit on all of them.
+std::size_t hosts_in_use(std::span<const Host> hosts, std::span<const std::uint32_t> order, int ranks, int group) {
+    const auto enough_for = [&](int group_size) -> std::size_t {
+        std::int64_t room = 0;
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            if (hosts[order[i]].spare && room >= ranks) return i;
+            room += free_devices(hosts[order[i]]) / group_size * group_size;
+        }
+        return room >= ranks ? order.size() : 0;
+    };
+    const std::size_t whole = enough_for(group);
+    return whole > 0 ? whole : enough_for(1);
+}
+
+}  // namespace
 
 std::vector<std::uint32_t> hosts_for_ranks(std::span<const Host> hosts) {
     std::vector<std::uint32_t> order;
@@ -17,18 +35,23 @@ std::vector<std::uint32_t> hosts_for_ranks(std::span<const Host> hosts) {
 }
 
 std::vector<Block> cut_blocks(std::span<const Host> hosts, int ranks, int group) {
-    const std::vector<std::uint32_t> order = hosts_for_ranks(hosts);
-    std::int64_t places = 0;
+    std::vector<std::uint32_t> order = hosts_for_ranks(hosts);
+    const auto places = [&] {
+        std::int64_t sum = 0;
+        for (std::uint32_t host : order) sum += free_devices(hosts[host]);
+        return sum;
+    };
+    const std::size_t used = hosts_in_use(hosts, order, ranks, group);
+    if (used == 0)
+        throw Error{Exit::usage, "{} do not fit on {} with {} in all",
+                    counted(static_cast<std::uint64_t>(ranks), "rank"), counted(order.size(), "host"),
+                    counted(static_cast<std::uint64_t>(places()), "GPU")};
+    order.resize(used);
     int most = 0;
-    for (std::uint32_t host : order) {
-        places += free_devices(hosts[host]);
-        most = std::max(most, free_devices(hosts[host]));
-    }
-    if (places < ranks)
-        throw Error{Exit::usage, "{} ranks do not fit on {} hosts with {} GPUs in all", ranks, order.size(), places};
+    for (std::uint32_t host : order) most = std::max(most, free_devices(hosts[host]));
     if (group > most) group = 1;
     std::vector<Block> blocks;
-    std::int64_t idle = places - ranks;  // devices that no rank needs
+    std::int64_t idle = places() - ranks;  // devices that no rank needs
     std::int32_t begin = 0;
     for (std::uint32_t host : order) {
         std::int32_t end = std::min(begin + free_devices(hosts[host]), ranks);

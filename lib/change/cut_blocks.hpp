@@ -21,10 +21,12 @@ struct Block {
 std::vector<std::uint32_t> hosts_for_ranks(std::span<const Host> hosts);
 
 /// Cuts `ranks` new ranks into blocks of consecutive ranks, each on the host for which it was cut, before anything is
-/// chosen. Hosts come in the order of hosts_for_ranks(). `group` consecutive ranks, which divide `ranks`, belong
-/// together: a host whose devices end inside a group leaves the devices of that group idle, if there are more devices
-/// than ranks need and hosts before it did not use them up. So no group is split where all of them fit on hosts whole.
-/// Groups larger than any host are not looked at. Throws Error (usage) when the ranks do not fit on the hosts.
+/// chosen. Hosts come in the order of hosts_for_ranks(), with the fewest spare hosts on which all groups of `group`
+/// consecutive ranks fit whole or, if they do not fit even with all spare hosts, on which the ranks fit. A host whose
+/// devices end inside a group leaves the devices of that group idle, if these hosts have more devices than ranks need
+/// and hosts before it did not use them up. So no group is split where all of them fit on hosts whole.
+/// `group` divides `ranks`. Groups larger than any of the hosts are not looked at. Throws Error (usage) when the ranks
+/// do not fit on the hosts.
 std::vector<Block> cut_blocks(std::span<const Host> hosts, int ranks, int group);
 
 /// The hosts to which blocks are assigned. Spare hosts are among them only if a block was cut for one; then each of the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/hosts.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -63,8 +64,8 @@ std::vector<std::uint32_t> host_of_rank(std::span<const Host> hosts, int ranks) 
         for (int gpu = 0; gpu < hosts[i].gpus && host.size() < wanted; ++gpu) host.push_back(i);
     }
     if (host.size() < wanted)
-        throw Error{Exit::usage, "{} ranks do not fit on {} hosts with {} GPUs in all", ranks, hosts.size(),
-                    host.size()};
+        throw Error{Exit::usage, "{} do not fit on {} with {} in all", counted(wanted, "rank"),
+                    counted(hosts.size(), "host"), counted(host.size(), "GPU")};
     return host;
 }
 

@@ -55,7 +55,9 @@ void GroupPlacing::find_takers() {
             devices.push_back(facts_.devices[host]);
         }
     }
-    const std::vector<std::uint64_t> sizes = expected_blocks(devices, t_.new_devices.size(), t_.group);
+    const auto spares = static_cast<std::size_t>(
+        std::ranges::count_if(all, [&](std::uint32_t host) { return t_.hosts.spare[host] != 0; }));
+    const std::vector<std::uint64_t> sizes = expected_blocks(devices, spares, t_.new_devices.size(), t_.group);
     bool uses_spares = false;
     for (std::size_t i = 0; i < all.size(); ++i)
         uses_spares = uses_spares || (sizes[i] > 0 && t_.hosts.spare[all[i]] != 0);

@@ -59,7 +59,9 @@ void Placing::check_blocks() {
     }
     std::vector<std::uint32_t> devices;
     for (std::uint32_t host : takers_) devices.push_back(facts_.devices[host]);
-    const std::vector<std::uint64_t> sizes = expected_blocks(devices, t_.new_devices.size(), t_.group);
+    const auto spares = static_cast<std::size_t>(
+        std::ranges::count_if(takers_, [&](std::uint32_t host) { return t_.hosts.spare[host] != 0; }));
+    const std::vector<std::uint64_t> sizes = expected_blocks(devices, spares, t_.new_devices.size(), t_.group);
     std::vector<std::uint32_t> cut_for;  // hosts, by block
     must_.resize(facts_.hosts(), false);
     for (std::size_t i = 0; i < takers_.size(); ++i) {

@@ -53,7 +53,7 @@ bool fits_whole(const std::vector<Host>& hosts, int ranks, int group) {
 TEST_CASE("a group is split only where no cut keeps all groups whole") {
     std::mt19937 engine{14};
     const auto number = [&](int from, int to) { return std::uniform_int_distribution{from, to}(engine); };
-    int whole = 0, split = 0, idle = 0, losses = 0;
+    int whole = 0, split = 0, split_with_spares = 0, idle = 0, losses = 0;
     for (int round = 0; round < 20'000; ++round) {
         std::vector<Host> hosts(static_cast<std::size_t>(number(1, 5)));
         int places = 0;
@@ -90,6 +90,13 @@ TEST_CASE("a group is split only where no cut keeps all groups whole") {
         const std::vector<std::int32_t> groups = split_groups(blocks, group);
         REQUIRE(groups.empty() == fits_whole(hosts, ranks, group));
         (groups.empty() ? whole : split) += group > 1;
+        if (!groups.empty() && after_spare) {  // only where the other hosts and fewer spare ones are too few
+            std::int64_t room = -free_devices(hosts[blocks.back().host]);
+            for (const Host& host : hosts) room += host.spare ? 0 : free_devices(host);
+            for (const Block& block : blocks) room += hosts[block.host].spare ? free_devices(hosts[block.host]) : 0;
+            REQUIRE(room < ranks);
+            ++split_with_spares;
+        }
         for (std::int32_t g : groups) {
             std::set<std::uint32_t> on;
             for (const Block& block : blocks)
@@ -101,7 +108,9 @@ TEST_CASE("a group is split only where no cut keeps all groups whole") {
         std::vector<std::uint32_t> devices;
         const std::vector<std::uint32_t> order = hosts_for_ranks(hosts);
         for (std::uint32_t host : order) devices.push_back(static_cast<std::uint32_t>(free_devices(hosts[host])));
-        const std::vector<std::uint64_t> expected = expected_blocks(devices, ranks, group);
+        const auto is_spare = [&](std::uint32_t host) { return hosts[host].spare; };
+        const auto spares = static_cast<std::size_t>(std::ranges::count_if(order, is_spare));
+        const std::vector<std::uint64_t> expected = expected_blocks(devices, spares, ranks, group);
         std::size_t b = 0;
         for (std::size_t i = 0; i < order.size(); ++i) {
             if (expected[i] == 0) continue;
@@ -115,6 +124,7 @@ TEST_CASE("a group is split only where no cut keeps all groups whole") {
     }
     CHECK(whole > 3000);
     CHECK(split > 1000);
+    CHECK(split_with_spares > 300);
     CHECK(idle > 1000);
     CHECK(losses > 3000);
 }
@@ -135,6 +145,13 @@ TEST_CASE("groups of ranks on unequal hosts") {
     hosts[1].spare = true;
     CHECK(sizes(hosts, 12, 4) == std::vector<int>{4, 0, 8});
     CHECK(sizes(hosts, 16, 8) == std::vector<int>{0, 8, 8});  // a spare host rather than a split group
+    CHECK(sizes(hosts, 20, 4) == std::vector<int>{4, 8, 8});
+    hosts = hosts_of({3, 1, 1, 1});
+    hosts[3].spare = true;
+    CHECK(sizes(hosts, 4, 2) == std::vector<int>{2, 1, 1, 0});  // a group is split in any case
+    hosts = hosts_of({8, 8, 8});
+    hosts[0].lost_devices = {3};
+    hosts[1].spare = true;
     CHECK_THROWS_WITH_AS(cut_blocks(hosts, 24, 4), "24 ranks do not fit on 3 hosts with 23 GPUs in all", Error);
 }
 

@@ -336,8 +336,7 @@ TEST_CASE("ranks that do not fit and seats that are not there are refused") {
     std::vector<Host> hosts = uniform_hosts(3, 2);
     std::vector<Seat> seats{{0, 0}, {0, 1}, {1, 2}, {1, 3}};
     hosts[0].lost = hosts[1].lost = true;
-    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "4 ranks do not fit on 1 hosts with 2 GPUs in all",
-                         Error);
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "4 ranks do not fit on 1 host with 2 GPUs in all", Error);
     seats[3].host = 3;
     CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "old rank 3 is on host 3 of 3", Error);
     seats[3] = {1, 4};
