@@ -9,6 +9,7 @@
 #include "formats/stores_check.hpp"
 #include "lib/change/piece_parcels.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/fingerprint.hpp"
 #include "lib/core/in_path.hpp"
 #include "lib/core/unexpected.hpp"
 
@@ -91,6 +92,7 @@ formats::Conversion converted(CheckpointChange& change, const std::filesystem::p
 void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path,
                         const Opened* opened) {
     change.opened = opened != nullptr ? *opened : open_checkpoint(path, options);
+    if (!options.output.empty()) change.source_digest = catalogue_digest(change.opened.source.checkpoint.catalogue);
     change.target = given_target(options, options, change.opened.source);
     change.conversion = converted(change, path);
     const formats::Conversion& conversion = change.conversion;

@@ -22,7 +22,7 @@ formats::FileChange stored_change(const CheckpointChange& change, const Parcels&
     const Catalogue& catalogue = change.opened.source.checkpoint.catalogue;
     formats::FileChange stored;
     stored.path = change.path;
-    stored.source_digest = catalogue_digest(catalogue);
+    stored.source_digest = change.source_digest;
     stored.settings.format = formats::name(change.target.format);
     stored.settings.dialect = change.target.dialect;
     stored.settings.config = change.target.config;
