@@ -76,8 +76,9 @@ double parse_rate(std::string_view text) {
     const std::optional<Quantity> quantity = split(text);
     if (!quantity) throw mistake();
     std::string_view unit = quantity->unit;
+    const bool unit_is_missing = unit.empty();
     double scale = 1;
-    if (!unit.empty()) {
+    if (!unit_is_missing) {
         scale = take_prefix(unit, 1000);
         if (unit == "bit/s" || unit == "b/s" || unit == "bps") {
             scale /= 8;
@@ -86,6 +87,7 @@ double parse_rate(std::string_view text) {
         }
     }
     const double rate = quantity->number * scale;
+    if (unit_is_missing && rate < 1e3) throw mistake();  // 25 means 25 GB/s rather than 25 bytes per second
     if (!(rate > 0) || !std::isfinite(rate)) throw mistake();
     return rate;
 }
