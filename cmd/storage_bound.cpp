@@ -16,7 +16,7 @@ Prediction storage_bound(const mpi::Comm& comm, const std::vector<Host>& known, 
     std::vector<Host> hosts;
     for (const std::string& name : names) hosts.emplace_back().name = name;
     fill_rates(hosts, known);
-    return predict(hosts, storage_loads(hosts, read, written));
+    return predict_storage(hosts, read, written);
 }
 
 }  // namespace tpx::cli

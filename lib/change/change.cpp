@@ -20,10 +20,10 @@ std::vector<std::uint64_t> bytes_of(const Parcels& parcels, const RankSets& sets
 
 Prediction prediction_of(const Change& change, const std::optional<StorageBytes>& stored) {
     const bool shared = change.state == StateIn::shared;
-    if (stored && shared) return predict(change.hosts, storage_loads(change.hosts, stored->read, stored->written));
+    if (stored && shared) return predict_storage(change.hosts, stored->read, stored->written);
     if (shared && !change.is_mixed())
         return predict(change.hosts, reading_loads(change.parcels, change.placement, change.hosts));
-    return predict(change.hosts, change.relocation.hosts,
+    return predict(change.hosts, change.relocation,
                    change.state == StateIn::stores ? RankMemory::host : RankMemory::device);
 }
 

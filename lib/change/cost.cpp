@@ -33,6 +33,8 @@ constexpr std::array<Resource, 7> all_resources{
     Resource{"device link", &Load::device_link, &Host::device_link, nullptr, true},
 };
 
+constexpr std::size_t disk_read_resource = 0, nic_out_resource = 3, memory_resource = 4;
+
 // Whether the time of a resource counts for state in `memory`.
 bool decides(const Resource& resource, RankMemory memory) {
     const bool in_device = resource.standard == nullptr;
@@ -57,6 +59,24 @@ ResourceBound longest(const Resource& resource, std::span<const Host> hosts, std
     return longest;
 }
 
+std::array<ResourceBound, 7> all_longest(std::span<const Host> hosts, std::span<const Load> loads, bool only_known) {
+    std::array<ResourceBound, 7> all;
+    for (std::size_t i = 0; i < all_resources.size(); ++i) all[i] = longest(all_resources[i], hosts, loads, only_known);
+    return all;
+}
+
+void find_binding(Prediction& prediction, RankMemory memory) {
+    const auto index_of_longest = [&](const std::array<ResourceBound, 7>& all) {
+        std::size_t found = 0;
+        for (std::size_t i = 1; i < all.size(); ++i) {
+            if (decides(all_resources[i], memory) && all[i].seconds > all[found].seconds) found = i;
+        }
+        return found;
+    };
+    prediction.binding = index_of_longest(prediction.resources);
+    prediction.binding_bound = index_of_longest(prediction.bounds);
+}
+
 // Divides `total` over the hosts in proportion to `resource`'s rate, to the byte.
 void divide(std::span<const Host> hosts, const Resource& resource, std::uint64_t total, std::vector<Load>& loads) {
     double rates = 0;
@@ -76,19 +96,41 @@ void divide(std::span<const Host> hosts, const Resource& resource, std::uint64_t
 
 Prediction predict(std::span<const Host> hosts, std::span<const Load> loads, RankMemory memory) {
     Prediction prediction;
-    for (std::size_t i = 0; i < all_resources.size(); ++i) {
-        prediction.resources[i] = longest(all_resources[i], hosts, loads, false);
-        prediction.bounds[i] = longest(all_resources[i], hosts, loads, true);
-    }
-    const auto index_of_longest = [&](const std::array<ResourceBound, 7>& all) {
-        std::size_t found = 0;
-        for (std::size_t i = 1; i < all.size(); ++i) {
-            if (decides(all_resources[i], memory) && all[i].seconds > all[found].seconds) found = i;
+    prediction.resources = all_longest(hosts, loads, false);
+    prediction.bounds = all_longest(hosts, loads, true);
+    find_binding(prediction, memory);
+    return prediction;
+}
+
+Prediction predict(std::span<const Host> hosts, const Relocation& relocation, RankMemory memory) {
+    Prediction prediction = predict(hosts, relocation.hosts, memory);
+    const std::array<ResourceBound, 7> unavoidable = all_longest(hosts, relocation.unavoidable, true);
+    const SendingBound& sending = relocation.sending_by_known_rates;
+    // Senders are chosen for NICs and disks. Where known rates alone take as long, assumed rates have no part in it.
+    const bool by_known_rates = sending.seconds >= relocation.sending.seconds * (1 - 1e-9);
+    prediction.bounds[memory_resource] = unavoidable[memory_resource];
+    if (!by_known_rates) {
+        prediction.bounds = unavoidable;
+        const std::size_t resource = sending.hosts.empty() ? disk_read_resource : nic_out_resource;
+        ResourceBound& bound = prediction.bounds[resource];
+        if (sending.seconds > bound.seconds) {
+            const std::uint32_t host = sending.hosts.empty() ? sending.disks.front() : sending.hosts.front();
+            const double rate = all_resources[resource].rate_of(hosts[host]);
+            bound = {bound.resource, sending.seconds, host, static_cast<std::uint64_t>(sending.seconds * rate), rate};
         }
-        return found;
-    };
-    prediction.binding = index_of_longest(prediction.resources);
-    prediction.binding_bound = index_of_longest(prediction.bounds);
+    }
+    find_binding(prediction, memory);
+    return prediction;
+}
+
+Prediction predict_storage(std::span<const Host> hosts, std::uint64_t read, std::uint64_t written) {
+    Prediction prediction = predict(hosts, storage_loads(hosts, read, written));
+    for (std::size_t i = 0; i < all_resources.size(); ++i) {
+        const bool is_known =
+            std::ranges::all_of(hosts, [&](const Host& host) { return all_resources[i].is_known(host); });
+        if (!is_known) prediction.bounds[i] = ResourceBound{all_resources[i].name};
+    }
+    find_binding(prediction, RankMemory::host);
     return prediction;
 }
 

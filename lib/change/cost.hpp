@@ -4,6 +4,7 @@
 #include "lib/change/hosts.hpp"
 #include "lib/change/load.hpp"
 #include "lib/change/placement.hpp"
+#include "lib/change/relocation.hpp"
 
 #include <array>
 #include <cstdint>
@@ -25,17 +26,21 @@ struct ResourceBound {
     bool assumed = false;  ///< the rate is one of `default_rates`: nobody gave it
 };
 
-/// How long a change takes, when every stage overlaps every other. Where rates are assumed that is an estimate; a
-/// bound, below which no schedule of these loads stays, follows from hosts whose rates are known.
+/// How long a change takes, when every stage overlaps every other. Where rates are assumed that is an estimate. What
+/// must be done on hosts whose rates are known gives a bound: no choice of senders, and no division of what is read
+/// from shared storage, takes less time.
 struct Prediction {
     std::array<ResourceBound, 7> resources;  ///< of all hosts
-    std::array<ResourceBound, 7> bounds;     ///< of hosts whose rates are known; 0 seconds where there is none
+    std::array<ResourceBound, 7> bounds;     ///< of hosts whose rates are known, as if the others did all that they can
+                                             ///< do in no time; 0 seconds where there is none
     std::size_t binding = 0;                 ///< the resource that takes longest; the first of several
     std::size_t binding_bound = 0;           ///< the bound that is longest
 
     double seconds() const { return resources[binding].seconds; }
     double bound_seconds() const { return bounds[binding_bound].seconds; }
-    bool is_bound() const { return !resources[binding].assumed; }
+    bool is_bound() const {
+        return !resources[binding].assumed && bounds[binding].seconds >= resources[binding].seconds;
+    }
 };
 
 /// Where the bytes of ranks are that hosts copy.
@@ -47,9 +52,15 @@ enum class RankMemory : std::uint8_t {
 /// The time of each resource for what each host does: max over hosts of bytes / rate.
 Prediction predict(std::span<const Host> hosts, std::span<const Load> loads, RankMemory memory = RankMemory::host);
 
+/// The time of a relocation.
+Prediction predict(std::span<const Host> hosts, const Relocation& relocation, RankMemory memory);
+
 /// What hosts do when the change goes through shared storage: `read` and `written` bytes divided over the hosts in
 /// proportion to their disk rates, which is the division that is done first. Each byte written is copied once.
 std::vector<Load> storage_loads(std::span<const Host> hosts, std::uint64_t read, std::uint64_t written);
+
+/// The time of storage_loads(). There is no bound where the rate of some host is not known, which could do all.
+Prediction predict_storage(std::span<const Host> hosts, std::uint64_t read, std::uint64_t written);
 
 /// What hosts do when each reads all that its ranks need from shared storage, each byte once.
 std::vector<Load> reading_loads(const Parcels& parcels, const Placement& placement, std::span<const Host> hosts);

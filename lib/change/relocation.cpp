@@ -13,6 +13,8 @@
 namespace tpx {
 namespace {
 
+constexpr double infinite_rate = 1e24;  // bytes per second
+
 // "; lost: n1, n2:3 and 5 more", or nothing.
 std::string lost_hosts(std::span<const Host> hosts) {
     static constexpr std::size_t most = 8;
@@ -53,8 +55,10 @@ public:
             std::uint64_t& most = result_.hosts[where_.new_hosts[rank]].device_copy;
             most = std::max(most, copied_[rank]);
         }
-        Transfers transfers = choose_transfers(parcels_, hosts_, where_, state_, send_rates());
+        result_.unavoidable = result_.hosts;
+        Transfers transfers = choose_transfers(parcels_, hosts_, where_, state_, send_rates(false));
         result_.sending = std::move(transfers.sending);
+        result_.sending_by_known_rates = sending_by_known_rates(in_rounds);
         result_.window = window_;
         in_rounds ? add_rounds(std::move(transfers)) : count(transfers);
         for (Bytes& role : result_.roles) {
@@ -70,7 +74,8 @@ private:
     void count(const Transfer& transfer);
     void count(const Transfers& transfers);
     void add_rounds(Transfers transfers);
-    std::vector<SendRate> send_rates() const;
+    std::vector<SendRate> send_rates(bool only_known) const;
+    SendingBound sending_by_known_rates(bool if_mixed) const;
     double seconds_in_step() const;
 
     const Parcels& parcels_;
@@ -134,14 +139,30 @@ void Relocating::count_hosts(const Parcel& parcel) {
     }
 }
 
-std::vector<SendRate> Relocating::send_rates() const {
+// Rates that are not known are assumed or, if only known ones count, as good as infinite.
+std::vector<SendRate> Relocating::send_rates(bool only_known) const {
+    const double nic = only_known ? infinite_rate : default_rates.nic;
+    const double disk = only_known ? 0 : default_rates.disk_read;
     std::vector<SendRate> rates;
     for (std::size_t h = 0; h < hosts_.size(); ++h) {
-        SendRate rate{hosts_[h].nic.value_or(default_rates.nic), 0, result_.hosts[h].disk_read};
-        if (state_ == StateIn::stores) rate.disk = hosts_[h].disk_read.value_or(default_rates.disk_read);
+        SendRate rate{hosts_[h].nic.value_or(nic), 0, result_.unavoidable[h].disk_read};
+        if (state_ == StateIn::stores) rate.disk = hosts_[h].disk_read.value_or(disk);
         rates.push_back(rate);
     }
     return rates;
+}
+
+// If some rates are known and others are not, senders are chosen again, which takes time.
+SendingBound Relocating::sending_by_known_rates(bool if_mixed) const {
+    const bool from_disk = state_ == StateIn::stores;
+    const auto is_known = [&](const Host& host) { return host.nic && (host.disk_read || !from_disk); };
+    const auto is_unknown = [&](const Host& host) { return !host.nic && (!host.disk_read || !from_disk); };
+    if (std::ranges::all_of(hosts_, is_known)) return result_.sending;
+    if (!if_mixed || std::ranges::all_of(hosts_, is_unknown)) return {};
+    SendingBound bound = choose_transfers(parcels_, hosts_, where_, state_, send_rates(true)).sending;
+    const bool rests_on_known =
+        std::ranges::all_of(bound.hosts, [&](std::uint32_t h) { return hosts_[h].nic.has_value(); });
+    return rests_on_known ? bound : SendingBound{};
 }
 
 void Relocating::count(const Transfer& transfer) {
@@ -156,8 +177,10 @@ void Relocating::count(const Transfer& transfer) {
     Load& to = result_.hosts[transfer.to];
     from.nic_out += bytes;
     from.memory += bytes;
-    to.nic_in += bytes;
-    to.memory += bytes;
+    for (Load* load : {&to, &result_.unavoidable[transfer.to]}) {
+        load->nic_in += bytes;
+        load->memory += bytes;
+    }
     const auto needing = where_.needing[parcels_.parcels[transfer.parcel].needers];
     const bool reads_anyway = std::ranges::binary_search(needing, static_cast<std::int32_t>(transfer.from));
     if (state_ == StateIn::stores && !transfer.forwards && !reads_anyway) from.disk_read += bytes;

@@ -49,6 +49,7 @@ struct Relocation {
     Bytes total;
     std::vector<Bytes> roles;         ///< by role
     std::vector<Load> hosts;          ///< by host
+    std::vector<Load> unavoidable;    ///< by host: what it reads, writes, receives and copies whoever sends
     std::vector<Transfer> transfers;  ///< sorted by round
     std::uint32_t rounds = 0;         ///< in each round a host sends to at most one host and receives from at most one
     /// Of each host, the most bytes that it keeps during a round on behalf of transfers, at most `window`: those that
@@ -62,6 +63,8 @@ struct Relocation {
     /// What must come into hosts at least: sum over hosts of the bytes that they need and do not hold.
     std::uint64_t bound = 0;
     SendingBound sending;
+    SendingBound sending_by_known_rates;  ///< the same if hosts of unknown rates sent and read in no time; empty:
+                                          ///< nothing is known of the time
 
     bool meets_bound() const { return total.other_host + total.storage == bound; }
 };
@@ -78,7 +81,8 @@ inline constexpr std::uint64_t default_window = std::uint64_t{1} << 30;
 Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
                     const Placement& placement, StateIn state, bool storage, std::uint64_t window = default_window);
 
-/// The same without a schedule, which takes most of the time: `transfers` and `staging` are empty, no rounds are made.
+/// The same without a schedule, which takes most of the time: `transfers` and `staging` are empty, no rounds are made;
+/// `sending_by_known_rates` is empty unless all rates are known.
 Relocation relocate_without_rounds(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
                                    const Placement& placement, StateIn state, bool storage);
 

@@ -72,3 +72,52 @@ TEST_CASE("hosts whose switch is not known share it with nobody") {
     hosts[1].switch_group = hosts[3].switch_group = "leaf";
     CHECK(switch_groups(hosts) == std::vector<std::uint32_t>{0, 1, 2, 1, 3});
 }
+
+TEST_CASE("a bound holds whatever the unknown rates are, a time by known rates alone is a bound") {
+    RandomInstances random{4};
+    int lower = 0, mixed = 0;
+    for (int round = 0; round < 3000; ++round) {
+        Instance made = random({.bytes = 1000, .lost = false});
+        const StateIn state = random.chance(50) ? StateIn::stores : StateIn::memory;
+        const RankMemory memory = state == StateIn::stores ? RankMemory::host : RankMemory::device;
+        for (Host& host : made.hosts) {  // known rates are like the assumed ones
+            if (host.nic) host.nic = *host.nic * 1e10;
+            if (host.disk_read) host.disk_read = *host.disk_read * 2e9;
+            if (random.chance(50)) host.memory = random.number(1, 100) * 1e9;
+        }
+        const Placement placement = place(made.parcels, made.hosts, made.seats, false);
+        const auto prediction = [&] {
+            return predict(made.hosts, relocate(made.parcels, made.hosts, made.seats, placement, state, true), memory);
+        };
+        CAPTURE(round);
+        const Prediction found = prediction();
+        CHECK(found.bound_seconds() <= found.seconds() * (1 + 1e-9));
+        for (Host& host : made.hosts) {
+            if (!host.nic) host.nic = random.number(1, 1000) * 1e9;
+            if (!host.disk_read) host.disk_read = random.number(1, 1000) * 1e9;
+            if (!host.disk_write) host.disk_write = 1e12;
+            if (!host.memory) host.memory = 1e12;
+        }
+        const Prediction actual = prediction();
+        const auto& binding = actual.resources[actual.binding];
+        CHECK((actual.is_bound() || binding.resource == "memory"));  // what senders copy depends on who sends
+        static constexpr double rounding = 2e-9;                     // a host may send a byte more than its share
+        CHECK(found.bound_seconds() <= actual.seconds() + rounding);
+        if (found.is_bound()) CHECK(found.seconds() <= actual.seconds() + rounding);
+        mixed += found.bound_seconds() > 0;
+        lower += found.bound_seconds() > 0 && !found.is_bound();
+    }
+    CHECK(mixed > 300);
+    CHECK(lower > 300);
+}
+
+TEST_CASE("a host whose disk is of unknown rate could do all that goes through shared storage") {
+    std::vector<Host> hosts = uniform_hosts(2, 4);
+    hosts[0].disk_read = 1e9;
+    CHECK(predict_storage(hosts, 12'000'000'000, 0).bound_seconds() == 0);
+    CHECK(!predict_storage(hosts, 12'000'000'000, 0).is_bound());
+    hosts[1].disk_read = 5e9;
+    const Prediction known = predict_storage(hosts, 12'000'000'000, 0);
+    CHECK(known.is_bound());
+    CHECK(known.seconds() == doctest::Approx(2));
+}
