@@ -9,6 +9,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace tpx::cli {
 namespace {
 
@@ -116,6 +118,12 @@ void RequestCheck::compare_sources(const Change& stored) const {
         const auto given = is_storage ? in_storage : on_hosts;
         if (given) require_equal(is_storage ? "--storage-iteration" : "--iteration", *source.iteration, *given);
     }
+    // A plan that was made without an iteration is not a plan for the one that is given.
+    const bool is_shared = stored.state == StateIn::shared;
+    const auto& given = is_shared ? in_storage : on_hosts;
+    const auto is_source = [&](const StateSource& source) { return (source.host == from_storage) == is_shared; };
+    if (given && std::ranges::none_of(stored.sources, is_source))
+        require_equal(is_shared ? "--storage-iteration" : "--iteration", "unknown", std::to_string(*given));
 }
 
 }  // namespace
