@@ -18,11 +18,12 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string model_of(const Migration& job) {
+    std::vector<std::string> tensors;
+    for (const Tensor& tensor : job.conversion.source_tensors)
+        tensors.push_back(fmt::format("{} {}", tensor.name, to_string(tensor.shape)));
+    std::ranges::sort(tensors);  // a catalogue's order depends on how the checkpoint was split
     Fingerprint print;
-    for (const Tensor& tensor : job.conversion.source_tensors) {
-        print.add(tensor.name);
-        for (Index size : tensor.shape) print.add(static_cast<std::uint64_t>(size));
-    }
+    for (const std::string& tensor : tensors) print.add(tensor);
     return fmt::format("{:016x}", print.value());
 }
 

@@ -120,6 +120,9 @@ refused 2 "no host is called 'host9'" 3 3x2 --to fsdp=3 --rejoin host9
 refused 1 'missing: is not a folder' 3 3x2 --to fsdp=3 --decision-dir missing
 mkdir shared && done_with 'epoch' 3 3x2 --to fsdp=3 --decision-dir shared && done_with 'epoch' 3 3x2 --to fsdp=2 --prune
 [ "$(find shared -name 'tpx-decision-*' | wc -l)" -eq 1 ] || fail "no decision was recorded in shared"
+# The same model, saved by other ranks and trained on.
+"$tpx" reshard "$dcp" resaved --to tp=2 --format dcp >out 2>err || fail "no checkpoint of the same model"
+done_with 'iteration 8' 3 3x2 --import resaved --iteration 8
 mpirun -n 1 "$tpx" migrate a b --hosts 1x1 --to tp=1 --import x >out 2>err
 { [ $? -eq 2 ] && grep -q -- '--import: requires --store' err; } || fail "--import without --store"
 mkdir t && mpirun -n 1 "$tpx" migrate --store 't/{host}' --emulate --hosts 1x1 --to tp=1 >out 2>err
