@@ -21,25 +21,25 @@ namespace fs = std::filesystem;
 constexpr const char* adapter_file = "adapter_model.safetensors";
 
 /// A tensor's name in an adapter, taken apart.
-struct Name {
+struct NameParts {
     enum class Part : std::uint8_t { a, b, magnitude, whole } part = Part::whole;
     std::string base;  ///< the base's tensor
     bool embedding = false;
     bool in_place = false;  ///< the weight of an adapted module itself
 };
 
-Name name_parts(std::string_view stored) {
+NameParts name_parts(std::string_view stored) {
     struct Sign {
         std::string_view text;
-        Name::Part part;
+        NameParts::Part part;
         bool embedding;
     };
-    constexpr std::array<Sign, 6> signs{{{".lora_A.weight", Name::Part::a, false},
-                                         {".lora_B.weight", Name::Part::b, false},
-                                         {".lora_embedding_A", Name::Part::a, true},
-                                         {".lora_embedding_B", Name::Part::b, true},
-                                         {".lora_magnitude_vector", Name::Part::magnitude, false},
-                                         {".lora_magnitude_vector.weight", Name::Part::magnitude, false}}};
+    constexpr std::array<Sign, 6> signs{{{".lora_A.weight", NameParts::Part::a, false},
+                                         {".lora_B.weight", NameParts::Part::b, false},
+                                         {".lora_embedding_A", NameParts::Part::a, true},
+                                         {".lora_embedding_B", NameParts::Part::b, true},
+                                         {".lora_magnitude_vector", NameParts::Part::magnitude, false},
+                                         {".lora_magnitude_vector.weight", NameParts::Part::magnitude, false}}};
     constexpr std::string_view prefix = "base_model.model.";
     if (stored.starts_with(prefix)) stored.remove_prefix(prefix.size());
     for (const auto& [text, part, embedding] : signs)
@@ -49,7 +49,7 @@ Name name_parts(std::string_view stored) {
     constexpr std::string_view wrapper = ".base_layer.";
     const auto at = base.find(wrapper);
     if (at != base.npos) base.erase(at, wrapper.size() - 1);
-    return {Name::Part::whole, base, false, at != base.npos};
+    return {NameParts::Part::whole, base, false, at != base.npos};
 }
 
 /// Sorts the tensors of `adapter` by what they are to the base.
@@ -57,8 +57,8 @@ void sort_tensors(Adapter& adapter) {
     std::map<std::string, AdaptedWeight> weights;
     const auto& tensors = adapter.checkpoint.catalogue.tensors;
     for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-        const Name name = name_parts(tensors[t].name);
-        if (name.part == Name::Part::whole) {
+        const NameParts name = name_parts(tensors[t].name);
+        if (name.part == NameParts::Part::whole) {
             if (name.base.find("lora_") != name.base.npos || name.base.find("token_adapter") != name.base.npos)
                 throw failure("tensor '{}': unknown kind of adapter tensor, which cannot be merged", tensors[t].name);
             adapter.replaced.push_back({name.base, t, name.in_place});
@@ -68,13 +68,15 @@ void sort_tensors(Adapter& adapter) {
         weight.name = name.base;
         weight.embedding = weight.embedding || name.embedding;
         weight.transposed = weight.transposed || name.embedding || adapter.settings.transposed;
-        (name.part == Name::Part::a ? weight.a : name.part == Name::Part::b ? weight.b : weight.magnitude) = t;
+        (name.part == NameParts::Part::a   ? weight.a
+         : name.part == NameParts::Part::b ? weight.b
+                                           : weight.magnitude) = t;
     }
     for (auto& [name, weight] : weights) adapter.weights.push_back(std::move(weight));
 }
 
 /// Checks the shapes of a weight's tensors against each other and the settings, and sets its rank and scale.
-void settle(const Adapter& adapter, AdaptedWeight& weight) {
+void check_weight(const Adapter& adapter, AdaptedWeight& weight) {
     for (const auto& [part, letter] : {std::pair{weight.a, 'A'}, std::pair{weight.b, 'B'}})
         if (!part) throw failure("lora_{} of '{}' is missing", letter, weight.module());
     const Tensor& a = adapter.tensor(*weight.a);
@@ -126,7 +128,7 @@ Adapter read_adapter(const fs::path& directory) {
     return in_context([&] { return (directory / adapter_file).string(); },
                       [&] {
                           sort_tensors(adapter);
-                          for (AdaptedWeight& weight : adapter.weights) settle(adapter, weight);
+                          for (AdaptedWeight& weight : adapter.weights) check_weight(adapter, weight);
                           if (adapter.weights.empty()) throw failure("contains no lora_A and lora_B tensors");
                           return std::move(adapter);
                       });

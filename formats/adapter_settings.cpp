@@ -83,7 +83,7 @@ double number_of(const AdapterSettings::Patterns& patterns, std::string_view mod
 
 /// The member `key` if it has type `T`, else `usual`.
 template <class T>
-T member(const Json& json, const char* key, T usual) {
+T setting(const Json& json, const char* key, T usual) {
     const auto found = json.find(key);
     if (found == json.end() || found->is_null()) return usual;
     try {
@@ -145,15 +145,15 @@ std::vector<std::string> targets_of(const Json& json) {
 
 AdapterSettings settings_of(const Json& json) {
     if (!json.is_object()) throw failure("not a JSON object");
-    const auto type = member<std::string>(json, "peft_type", "");
+    const auto type = setting<std::string>(json, "peft_type", "");
     if (type != "LORA") throw failure("unsupported peft_type '{}'; use an adapter of type LORA", type);
     AdapterSettings made;
-    made.base = member<std::string>(json, "base_model_name_or_path", "");
-    made.rank = member<std::int64_t>(json, "r", made.rank);
-    made.alpha = member<double>(json, "lora_alpha", made.alpha);
-    made.rank_stabilized = member(json, "use_rslora", false);
-    made.dora = member(json, "use_dora", false);
-    made.transposed = member(json, "fan_in_fan_out", false);
+    made.base = setting<std::string>(json, "base_model_name_or_path", "");
+    made.rank = setting<std::int64_t>(json, "r", made.rank);
+    made.alpha = setting<double>(json, "lora_alpha", made.alpha);
+    made.rank_stabilized = setting(json, "use_rslora", false);
+    made.dora = setting(json, "use_dora", false);
+    made.transposed = setting(json, "fan_in_fan_out", false);
     made.ranks = patterns_of(json, "rank_pattern");
     made.alphas = patterns_of(json, "alpha_pattern");
     made.targets = targets_of(json);

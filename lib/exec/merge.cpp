@@ -16,8 +16,8 @@
 namespace tpx {
 namespace {
 
-constexpr Index at_once = 1 << 16;  // elements computed in one run
-constexpr Index tile = 2048;        // columns whose sums stay in the nearest cache
+constexpr Index at_once = 1 << 16;       // elements computed in one run
+constexpr Index columns_at_once = 2048;  // columns whose sums stay in the nearest cache
 
 /// into[c] = factor * from[c] + into[c], each rounded once.
 void add_products_slowly(float factor, const float* from, float* into, Index count) {
@@ -85,7 +85,7 @@ std::uint64_t merging_memory(const MergedWeight& weight) {
     const Index rows = weight.magnitudes ? 2 * weight.rows + weight.columns : 0;
     // What is stored of the largest part is read before it is widened; it takes no more than its floats do.
     const Index stored = std::max({at_once, weight.rank * weight.columns, weight.magnitudes ? weight.rows : 0});
-    return static_cast<std::uint64_t>(factors + rows + stored + at_once + tile) * sizeof(float);
+    return static_cast<std::uint64_t>(factors + rows + stored + at_once + columns_at_once) * sizeof(float);
 }
 
 void Merger::read_numbers(const MergedWeight::Part& part, Index first, std::span<float> into, const Read& read) {
@@ -125,8 +125,8 @@ void Merger::hold(const MergedWeight& weight, const Read& read) {
 
 /// Adds to `values`, those of `run`, what the adapter adds. The left factor's rows of the run are in left_.
 void Merger::add_deltas(const MergedWeight& weight, const Run& run, std::span<float> values) {
-    for (Index begin = 0; begin < run.columns; begin += tile) {
-        const Index count = std::min(tile, run.columns - begin);
+    for (Index begin = 0; begin < run.columns; begin += columns_at_once) {
+        const Index count = std::min(columns_at_once, run.columns - begin);
         sums_.resize(static_cast<std::size_t>(count));
         for (Index r = 0; r < run.rows; ++r) {
             std::ranges::fill(sums_, 0.0f);
