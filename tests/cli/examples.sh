@@ -1,7 +1,7 @@
 #!/bin/sh
 # examples.sh TPX TESTDATA MAN: runs every example of the manual pages ("$ command" lines of MAN/*.1.in), of the help of every
 # command and of README's recipes as it stands, in a folder where ckpt, iter_0001000, legacy, dcp, zero and hf are real
-# checkpoints and runs.csv, gpt2.toml and columns.toml real runs. All must succeed.
+# checkpoints, model one of an unknown family, and runs.csv, gpt2.toml and columns.toml real runs. All must succeed.
 set -u
 tpx=$1 testdata=$2 man=$3
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -21,6 +21,7 @@ fill_folder() {
     cp -R "$testdata/llama-opt/legacy-tp2-dp2" legacy && cp -R "$testdata/llama-rope/dcp-fsdp2" dcp || exit
     cp "$testdata"/profile/rubick/*.toml . && cp "$testdata/profile/rubick/gpt2.csv" runs.csv || exit
     cp -R "$testdata/simulate/." . && cp -R "$testdata/profile/rubick" rubick || exit
+    cp -R hf model && sed -i 's/self_attn/attention/g' model/*.safetensors* && sed -i 's/"llama"/"unknown"/' model/config.json || exit
     mkdir a && cp -R ckpt a/host0 && cp -R ckpt a/host1 || exit
     for gpu in v100 p100 k80; do cp "$testdata/profile/virtualflow/$gpu-resnet.txt" "$gpu.txt" || exit; done
 }
@@ -56,7 +57,7 @@ s/^\$ //p
 done
 
 fill_folder
-for command in inspect plan reshard migrate verify simulate profile 'profile hardware' 'profile fit' 'profile predict' 'profile hetero'; do
+for command in inspect plan reshard migrate verify simulate profile 'profile hardware' 'profile fit' 'profile predict' 'profile hetero' 'rules suggest' 'rules check'; do
     # shellcheck disable=SC2086 # two words for a command of profile
     tpx $command --help | awk '/^Examples?:/ { on = 1; next } /^$/ { on = 0 } on && /^  [^ ]/ { sub(/^  /, ""); print }' >"$scratch/commands"
     # What other examples made is there: a fitted model, a hardware file.

@@ -19,6 +19,7 @@ PlanReport plan_small(const std::string& to, const std::string& format) {
     options.checkpoint = "testdata/llama-small/megatron-tp2pp2";
     options.to = to;
     options.format = format;
+    options.output = "change.plan";
     return make_plan_report(options);
 }
 
