@@ -67,7 +67,8 @@ def execute(plan, out):
     out.mkdir()
     assert (tensors.source_dtype == tensors.target_dtype).all(), "values would have to be cast"
     cells_of = [np.flatnonzero(cells.tensor == t) for t in range(len(tensors.name))]
-    dtypes = [np.dtype(f"V{parcels.element[cells.parcel[own[0]]]}") for own in cells_of]  # elements, whatever they mean
+    # Elements, whatever they mean; a tensor without elements has no cells.
+    dtypes = [np.dtype(f"V{parcels.element[cells.parcel[own[0]]] if own.size else 1}") for own in cells_of]
     everything = [[(0, n) for n in shape[:axes]] for shape, axes in tensors.rows("shape", "axes")]
     whole = read_tensors(plan, everything, dtypes)
     numbers = [*range(len(plan["hosts/name"])), STORAGE]

@@ -20,7 +20,8 @@ check() {
     grep -q "$sender" "$scratch/list"
     "$tpx" reshard "$ckpt" "$scratch/written" --to "$layout" --format safetensors --dialect keep --quiet >"$scratch/log"
     "$python" examples/execute_plan.py "$scratch/change.plan" "$scratch/executed"
-    echo "$ckpt to $layout: $("$python" tests/plan/same_pieces.py "$scratch/executed" "$scratch/written")"
+    same=$("$python" tests/plan/same_pieces.py "$scratch/executed" "$scratch/written")
+    echo "$ckpt to $layout: $same"
 }
 
 holds='"forwards":false'
@@ -35,3 +36,7 @@ check testdata/llama-small/megatron-tp2pp2 fsdp=3,pp=2 "$holds" --hosts 3x2 --st
 check testdata/llama-opt/legacy-tp2-dp2 dp=3,fsdp=3 "$holds" --hosts 4x1 --state-in memory
 check testdata/llama-opt/legacy-tp2-dp2 pp=2,dp=3 "$holds" --hosts 3x2 --state-in memory --placement groups
 check testdata/llama-small/megatron-tp2pp2 pp=2,dp=3 "$holds" --hosts 3x2 --state-in memory --objective time
+# A tensor without elements has no cells.
+"$python" -c 'import h5py, sys; f = h5py.File(sys.argv[1], "w"); f["a"] = [[1.0, 2.0], [3.0, 4.0]]; f.create_dataset("b", (0, 2), "f4")' \
+    "$scratch/empty.h5"
+check "$scratch/empty.h5" dp=2 "$holds" --hosts 2x1 --state-in memory
