@@ -12,12 +12,13 @@ namespace tpx::cli {
 
 /// What tpx inspect prints about a LoRA adapter.
 struct AdapterText {
-    std::string family;   ///< those whose names the changed weights have
+    std::string family;   ///< families whose rules match the names of the adapted weights
     std::string summary;  ///< base, rank, alpha, target modules, numbers of weights
     nlohmann::ordered_json json;
 };
 
-/// Nothing for other checkpoints. An adapter that cannot be understood is noted in the checkpoint.
+/// The text for a LoRA adapter; nothing for other checkpoints. For an adapter that cannot be read, adds a note with the
+/// cause to the checkpoint and returns nothing.
 std::optional<AdapterText> adapter_text(Opened& opened);
 
 }  // namespace tpx::cli

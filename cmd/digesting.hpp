@@ -50,7 +50,8 @@ Catalogue blocks_as_tensors(const formats::Checkpoint& checkpoint);
 Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOptions& options = {},
                     const std::function<bool(const std::string& role)>& wanted = {});
 
-/// The digest of every file of `files`, of which `read` has taken in what was read so far. Collective.
+/// The digest of each file in `files`. `read` contains the bytes that were read so far; only the others are read now.
+/// Collective.
 std::vector<formats::RecordedDigests::FileDigest> digest_files(const Catalogue& files, ReadDigests& read,
                                                                const ExecOptions& options);
 
@@ -63,11 +64,11 @@ std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::
 /// The files of `files` that cannot be opened, by their paths, with the cause. Collective.
 std::map<std::string, std::string> unreadable_files(const mpi::Comm& comm, const Catalogue& files);
 
-/// What differs between the tensors of a checkpoint and those of the digests recorded for it, a line each; empty when
-/// nothing does.
+/// The differences between the digests `now` of a checkpoint's tensors and the recorded ones, one line each; empty if
+/// there are none.
 std::vector<std::string> compare_tensors(const Digested& now, const formats::RecordedDigests& record);
 
-/// The same for the files of a checkpoint, whose digests are `now`.
+/// The same for the files of a checkpoint.
 std::vector<std::string> compare_files(std::span<const formats::RecordedDigests::FileDigest> now,
                                        const formats::RecordedDigests& record);
 

@@ -7,15 +7,15 @@
 
 namespace tpx::cli {
 
-/// What tpx inspect --store is told.
+/// The options of tpx inspect --store.
 struct InspectStoreOptions {
     std::string store;
     std::string hosts;
     bool emulate = false;
 };
 
-/// tpx inspect --store: prints which state is current on which host, and what else the stores contain. Throws Finished
-/// (exit 3) unless all hosts that belong to the newest state have it, and no switch is unfinished.
+/// tpx inspect --store: prints the current state of each host, and what else the stores contain. Throws Finished (exit
+/// 3) if a host of the newest state does not have this state, or if a switch is unfinished.
 void inspect_store(const InspectStoreOptions& options, Output& out);
 
 }  // namespace tpx::cli

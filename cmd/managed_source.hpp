@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <string>
 
-// Where tpx migrate --store reads from.
+// The source of tpx migrate --store: the managed stores, or a checkpoint that is imported.
 namespace tpx::cli {
 
-/// The ranks and stores of a run with --store.
+/// The ranks, options and stores of a run of tpx migrate --store.
 struct Managed {
     const mpi::Comm& comm;
     const mpi::Comm& host;  ///< the ranks of this host
@@ -21,7 +21,7 @@ struct Managed {
     StoreSurvey survey;
 };
 
-/// A planned migration, and which state of which job it carries.
+/// A planned migration, and the job and iteration of the state that it moves.
 struct ManagedJob {
     Migration migration;
     std::string job;
@@ -30,12 +30,13 @@ struct ManagedJob {
     bool is_import = false;  ///< read from a checkpoint instead of the stores
 };
 
-/// Plans from the checkpoint `path`: on shared storage, or in plain folders of all hosts if it has "{host}" in it.
-/// Every file that is read is in `record`, which this seals. Throws an mpi::AgreedError. Collective.
+/// Plans the migration of the checkpoint at `path`, which is on shared storage or, if `path` contains "{host}", in a
+/// plain folder on each host. Adds every file that is read to `record`, and seals it. Throws an mpi::AgreedError.
+/// Collective.
 ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record);
 
-/// Plans from the files of the current state that are intact; from --fallback if they are not enough. Throws an
-/// mpi::AgreedError (no) that names the tensors of which no host has an intact copy. Collective.
+/// Plans the migration of the current state from its intact files or, if these lack tensors, from --fallback. Without
+/// --fallback, throws an mpi::AgreedError (no) that names the tensors of which no host has an intact copy. Collective.
 ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose purpose, ReadRecord& record,
                             Output& out);
 

@@ -7,19 +7,20 @@
 
 #include <string>
 
-// Where tpx migrate --store writes to.
+// The target of tpx migrate --store: the managed stores, or shared storage.
 namespace tpx::cli {
 
-/// What the hosts have done, and the manifest of the new state.
+/// What a migration did, and the manifest of the new state.
 struct ManagedDone {
     MigrateDone done;
     formats::Manifest manifest;
 };
 
-/// The manifest of the state that `job` makes, but for the checksums of its files.
+/// The manifest of the state that `job` creates, without the checksums of its files. `request` is a digest of the
+/// user's request.
 formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, const std::string& request);
 
-/// Makes the new state in the staging folder of every store, and switches to it. Collective.
+/// Writes the new state in the staging folder of every store, and switches all stores to it. Collective.
 ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const formats::Manifest& manifest,
                             const ReadRecord& record, Patience& patience);
 

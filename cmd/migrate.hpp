@@ -18,7 +18,7 @@
 
 namespace tpx::cli {
 
-/// The hosts, the one that this rank works for, and the rank that sends and receives for each.
+/// The hosts, the host that this rank acts for, and the rank that sends and receives for each host.
 struct Team {
     std::vector<Host> hosts;
     std::uint32_t host = 0;
@@ -28,19 +28,19 @@ struct Team {
     bool is_first(int rank) const { return rank_of_host[host] == rank; }
 };
 
-/// Finds out who works for which host. Throws an mpi::AgreedError (usage) when a process is on none of the hosts, or
-/// none on a host that is not lost. Collective.
+/// Finds the host that each rank acts for. Throws an mpi::AgreedError (usage) if a process runs on none of the hosts,
+/// or if no process runs on a host that is not lost. Collective.
 Team team_of(const mpi::Comm& comm, const MigrateRequest& options);
 
 /// Where the state comes from.
 struct Origin {
-    std::string named;              ///< as errors name `folder`: a path, with "{host}" in it if each host has its own
+    std::string named;              ///< the path in errors; contains "{host}" if each host has its own folder
     std::filesystem::path folder;   ///< the checkpoint, as this rank opens it
-    std::filesystem::path own;      ///< the folder in which this host has its files
-    std::vector<StoredFile> files;  ///< and the hosts that have them; empty: all hosts read `folder`
+    std::filesystem::path own;      ///< the folder that contains the files of this host
+    std::vector<StoredFile> files;  ///< each with the hosts that have it; empty: all hosts read `folder`
 };
 
-/// What the files are made for.
+/// Where the new files are written.
 enum class Purpose {
     folders,  ///< a plain folder on each host: the files of its ranks
     stores,   ///< a store on each host: the files of its ranks, and replicas
@@ -58,16 +58,16 @@ struct Migration {
     formats::Conversion conversion;
     std::vector<std::vector<std::uint32_t>> holders;  ///< by source file: the hosts whose stores have it, ascending
     std::vector<std::vector<bool>> files_of_hosts;    ///< by host and file of the draft
-    std::vector<std::int32_t> devices;                ///< of each new rank, see first_devices()
-    Change change;                                    ///< between hosts: each counts as one old and one new rank
+    std::vector<std::int32_t> devices;                ///< by new rank, numbered as by first_devices()
+    Change change;                                    ///< between hosts; each host counts as one old and one new rank
     std::vector<PieceCell> cells;                     ///< of the parcels
 };
 
-/// The host of each new rank; empty if none were placed.
+/// The host of each new rank; empty if the ranks are not placed.
 std::vector<std::uint32_t> hosts_of_ranks(const Migration& job);
 
-/// Plans the migration of the checkpoint in `origin` to the hosts of `options`. Reads nothing but `origin.folder`,
-/// where files that the draft copies are read too: they are among its fixed bytes then.
+/// Plans the migration of the checkpoint in `origin` to the hosts of `options`. Reads only
+/// `origin.folder`, including the files that the draft copies, which become fixed bytes of the draft.
 Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, Origin origin, Purpose purpose);
 
 /// Opens the files of `mirror` as one checkpoint and plans, the same on all ranks. Throws an mpi::AgreedError.
@@ -75,13 +75,13 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
 Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
                               Purpose purpose);
 
-/// Throws an mpi::AgreedError when the plain folders of the hosts are not shown to hold parts of one checkpoint, as
-/// plan
-/// --stores demands it too. Collective.
+/// Throws an mpi::AgreedError unless it is certain that the plain folders of all hosts contain parts of one checkpoint,
+/// as `tpx plan --stores` also requires. Collective.
 void check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mirror, const Team& team);
 
-/// A digest of the source files, the plan and `salt`, the same on all ranks and whatever their number; `record` has the
-/// files that this host reads. Throws an mpi::AgreedError when the ranks have made different plans. Collective.
+/// A digest of the source files, the plan and `salt`, the same on all ranks and whatever their number; `record`
+/// contains the files that this host reads. Throws an mpi::AgreedError if the ranks have made different plans.
+/// Collective.
 std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::string_view salt,
                              const ReadRecord& record, bool is_first_of_host);
 
@@ -96,7 +96,7 @@ struct HostPart {
     Moves moves;                    ///< from `sources` to `targets`
 };
 
-/// The part of host number `host`, which is that of this rank; its inbox will be the file `inbox`.
+/// The part of host number `host`, for which this rank acts; its inbox will be the file `inbox`.
 HostPart part_of_host(const Migration& job, std::uint32_t host, const std::filesystem::path& inbox);
 
 /// What a migration did, on all hosts together, with the bytes of each host.

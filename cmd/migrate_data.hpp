@@ -5,9 +5,10 @@
 
 namespace tpx::cli {
 
-/// Adds the data position and the global batch to a job whose source is open: those of the options, or the position
-/// that the source has. A layout without virtual nodes gets those of the position. Throws Error (usage) when layout,
-/// batch and position contradict each other.
+/// Sets the data position and the global batch of a job whose source is open. They come from the options or, if these
+/// have no data position, from the one in the source. If only the layout or only the data position has a number of
+/// virtual nodes, the other gets the same number. Throws Error (usage) if layout, batch and position contradict each
+/// other.
 void add_data(Migration& job, const MigrateRequest& options);
 
 /// Adds the file with the data position to the draft, unless the checkpoint is a single file.

@@ -7,8 +7,7 @@
 
 namespace tpx::cli {
 
-/// tpx migrate --store: changes the state of managed stores, takes it in from shared storage, or writes it there.
-/// Collective.
+/// tpx migrate --store: changes the state in managed stores, imports it from a checkpoint, or exports it. Collective.
 Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patience& patience, Output& out);
 
 }  // namespace tpx::cli

@@ -9,19 +9,19 @@
 
 namespace tpx::cli {
 
-/// Where a migration reads and writes, as a user named it.
+/// The paths that a migration reads and writes, as the user gave them.
 struct MigratePlaces {
     std::string from;
     std::string to;
-    std::string state;  ///< where a new rank loads its state, with "{host}" in it; empty: at `to`
+    std::string state;  ///< the folder from which new ranks load their state, with "{host}"; empty: `to`
 };
 
-/// Prints what was done, or, without `done`, what would be. `manifest` is that of the new state in managed stores; null
-/// for others.
+/// Prints what was done or, if `done` is null, what would be done. `manifest` describes the new state in managed
+/// stores; it is null for plain folders and shared storage.
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
             const formats::Manifest* manifest = nullptr);
 
-/// Prints which state the stores have when nothing was moved.
+/// Prints the current state of managed stores after a run that moved nothing.
 void report_current(const std::string& store, const formats::Manifest& manifest, Output& out);
 
 }  // namespace tpx::cli

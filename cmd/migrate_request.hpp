@@ -10,7 +10,7 @@
 
 namespace tpx::cli {
 
-/// All that tpx migrate is told: MigrateOptions, and what concerns managed stores and the hosts.
+/// All options of tpx migrate: MigrateOptions, and those for managed stores, leaving hosts and data.
 struct MigrateRequest : MigrateOptions {
     std::string store;
     std::string import_from;
@@ -23,7 +23,7 @@ struct MigrateRequest : MigrateOptions {
     std::string fallback;
     std::string decision_dir;
     std::string data;
-    std::optional<formats::DataPosition> position;  ///< that --data has
+    std::optional<formats::DataPosition> position;  ///< read from `data`, if given
     bool prune = false;
 };
 

@@ -9,10 +9,10 @@
 #include <exception>
 #include <filesystem>
 
-// How the hosts carry out a migration together.
+// Steps of a migration that all hosts execute together.
 namespace tpx::cli {
 
-/// Runs `body`, which may communicate with some of the ranks; fails on all if it failed on any.
+/// Runs `body`, which may communicate with some of the ranks; fails on all ranks if it fails on any.
 template <class Body>
 void together(const mpi::Comm& comm, Body&& body) {
     std::exception_ptr error;
@@ -24,7 +24,7 @@ void together(const mpi::Comm& comm, Body&& body) {
     mpi::agree_on(comm, error);
 }
 
-/// What this rank's host is to do: all ranks, the ranks of the host, and its part of the migration.
+/// A migration as this rank executes it: all ranks, the ranks of its host, and the part of this host.
 struct HostRun {
     const mpi::Comm& all;
     const mpi::Comm& host;
@@ -33,28 +33,30 @@ struct HostRun {
     HostPart& part;
 };
 
-/// What was made on this host and is not in place yet.
+/// What make_files() did on this host; the files do not have their final names yet.
 struct Made {
     Report report;
     Exchanged exchanged;
 };
 
-/// Makes the files of the host in `folder`, all but their final names: receives what the host lacks, and writes them;
-/// then checks that the files of `record` have not changed. Without a journal in `exec`, `folder` has no files yet.
-/// Collective; throws an mpi::AgreedError.
+/// Receives what the host lacks and writes its files in `folder`, without giving them their final names; then checks
+/// that the files of `record` have not changed. If `exec` has no journal, `folder` must not contain files. Throws an
+/// mpi::AgreedError. Collective.
 Made make_files(const HostRun& run, const std::filesystem::path& folder, const ReadRecord& record,
                 const ExecOptions& exec);
 
-/// What all hosts together have done.
+/// What all hosts did together.
 MigrateDone sum_of(const HostRun& run, const Made& made);
 
-/// What a process may use. Collective.
+/// Per-process resource limits. Collective.
 ExecOptions limits_of(const mpi::Comm& comm, const MigrateRequest& options, const Migration& job);
 
-/// Files that are made from now on give nobody what the files of `record` below `source`, or what is at `output`, deny.
+/// Restricts the permissions of files that this process creates from now on to those that the files of `record` below
+/// `source` and an existing `output` grant.
 void limit_modes(const ReadRecord& record, const std::filesystem::path& source, const std::filesystem::path& output);
 
-/// Runs `body`; an error before the output is in place says that what is written is kept. Collective.
+/// Runs `body`. If it fails, keeps what is written; an error before the output is in place gets a hint about this.
+/// Collective.
 template <class Body>
 decltype(auto) keeping(PartialDirectory& partial, Body&& body) {
     try {

@@ -19,7 +19,7 @@ namespace tpx::cli {
 ///   current                       a link to the state that a job starts from
 ///   prepared, decision            records of a switch, see SwitchRecord
 ///
-/// Whatever is changed here is on disk when the call returns. Throws Error "PATH: cause".
+/// Every change is on disk when the call returns. Functions throw Error "PATH: cause".
 class NodeStore {
 public:
     explicit NodeStore(std::filesystem::path folder) : folder_{std::move(folder)} {}
@@ -28,8 +28,8 @@ public:
     std::filesystem::path state(const std::string& name) const { return folder_ / "states" / name; }
     std::filesystem::path staging(const std::string& change) const { return folder_ / "staging" / change; }
 
-    /// Makes the folders that are missing, and locks the store until the result is destroyed. Throws Error when another
-    /// run has locked it.
+    /// Creates missing folders, and locks the store until the result is destroyed. Throws Error if another run has
+    /// locked the store.
     Fd create_and_lock() const;
 
     /// The name of the current state; empty if there is none.
@@ -41,19 +41,19 @@ public:
 
     std::optional<formats::SwitchRecord> prepared() const { return formats::read_record(folder_ / "prepared"); }
     std::optional<formats::SwitchRecord> decision() const { return formats::read_record(folder_ / "decision"); }
-    /// Stores a record in place of an earlier one.
+    /// Writes a record, which replaces an earlier one of its kind.
     void write(const formats::SwitchRecord& record) const;
     void remove_prepared() const;
 
-    /// Names of all states, and of what is in staging, sorted.
+    /// The names of all states, and of all entries in staging, sorted.
     std::vector<std::string> states() const;
     std::vector<std::string> stagings() const;
 
-    /// Moves the complete state of `change` from staging to the states; what has that name there is removed first.
+    /// Moves the complete state of `change` from staging to states/`state`, and replaces a state of this name.
     void take_in(const std::string& change, const std::string& state) const;
     /// Removes a state that is not current, if it exists.
     void remove_state(const std::string& state) const;
-    /// Removes what is in staging under a name that stagings() returned.
+    /// Removes an entry of staging; `name` is one that stagings() returns.
     void remove_staging(const std::string& name) const;
 
 private:

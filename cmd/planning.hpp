@@ -21,7 +21,7 @@ namespace tpx::cli {
 struct CheckpointChange {
     std::string path;  ///< the checkpoint's folder; of merged stores with "{host}" in it
     Opened opened;
-    std::uint64_t source_digest = 0;  ///< catalogue_digest() of what was opened: convert() may change `opened`
+    std::uint64_t source_digest = 0;  ///< catalogue_digest() before convert(), which may change `opened`
     formats::Target target;
     formats::Conversion conversion;
     std::vector<Piece> held;    ///< what old ranks (with --stores: hosts) hold, as pieces of canonical tensors

@@ -8,10 +8,11 @@
 
 namespace tpx::cli {
 
-/// Runs `body`, which opens the checkpoint at `path` and may read other files, on rank 0, then on the other ranks.
-/// There it gets what rank 0 read, and reads only what rank 0 did not, so that the metadata of a checkpoint is read
-/// once however many ranks there are. `path` may have another name on each rank; `body` must not communicate. An error
-/// of rank 0 is that of all ranks. Throws an mpi::AgreedError. Collective.
+/// Runs `body`, which opens the checkpoint at `path` and may read other files, first on rank 0, then on the other
+/// ranks. On the other ranks, `body` gets the bytes that rank 0 read, and reads only files and bytes that rank 0 did
+/// not read. So the metadata of a checkpoint is read once, whatever the number of ranks. `path` may differ between
+/// ranks; `body` must not communicate. If rank 0 fails, all ranks fail with its error. Throws an mpi::AgreedError.
+/// Collective.
 void read_once(const mpi::Comm& comm, const std::filesystem::path& path, const std::function<void()>& body);
 
 }  // namespace tpx::cli

@@ -21,8 +21,9 @@ void check_archives(const mpi::Comm& comm, const ReshardOptions& options, const 
 /// the same ones, and they must not change.
 void read_recorded(const ReshardOptions& options, ReshardJob& job);
 
-/// Digests that were recorded for the source must still hold: nobody wants damage carried over. `read` has taken in
-/// what was read of the source, so that only the rest is read now, and more if something differs.
+/// Checks that the source still matches the digests that were recorded for it, so that damage is not carried over.
+/// `read` contains the bytes of the source that were read so far; only the others are read now, and more if something
+/// differs.
 void check_record(const mpi::Comm& comm, ReshardJob& job, ReadDigests& read, const ExecOptions& exec);
 
 /// Opens the source and what was written anew, and compares the values beside their tensors.

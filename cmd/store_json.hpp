@@ -7,7 +7,7 @@
 
 namespace tpx::cli {
 
-/// A state of managed stores as JSON: what its manifest says, without files and tensors.
+/// A state of managed stores as JSON: its manifest without files and tensors.
 inline nlohmann::ordered_json state_json(const formats::Manifest& manifest) {
     nlohmann::ordered_json json{{"name", formats::state_name(manifest)},
                                 {"job", manifest.job},

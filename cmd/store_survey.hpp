@@ -13,11 +13,11 @@
 
 namespace tpx::cli {
 
-/// What the store of one host says about itself.
+/// Summary of the store of one host.
 struct StoreSummary {
     std::string current;  ///< the name of the current state; empty: none
     std::string fault;    ///< why the current state cannot be used; empty: it can
-    std::string job;      ///< of the current state, like what follows
+    std::string job;      ///< of the current state, like the members up to `digest`
     std::int64_t iteration = 0;
     std::uint64_t epoch = 0;
     std::string change;
@@ -25,10 +25,10 @@ struct StoreSummary {
     std::optional<formats::SwitchRecord> prepared;
     std::optional<formats::SwitchRecord> decision;
     std::vector<std::string> states;    ///< all that are there
-    std::vector<std::string> stagings;  ///< what unfinished changes left
+    std::vector<std::string> stagings;  ///< names of what unfinished changes left in staging
 };
 
-/// The summary of a store; a folder that is missing is an empty store.
+/// The summary of a store. A missing folder is an empty store.
 StoreSummary summary_of(const NodeStore& store);
 
 /// A summary as text, and back.
@@ -37,11 +37,11 @@ StoreSummary parse_summary(const std::string& text);
 
 /// The stores of all hosts, the same on all ranks.
 struct StoreSurvey {
-    std::vector<StoreSummary> hosts;            ///< empty summaries of lost hosts
+    std::vector<StoreSummary> hosts;            ///< the summaries of lost hosts are empty
     std::optional<formats::Manifest> manifest;  ///< of the current state with the highest epoch
-    std::vector<bool> has_current;              ///< by host, whether its current state is that one
+    std::vector<bool> has_current;              ///< by host, whether `manifest` is that of its current state
 
-    /// An epoch that no host has seen.
+    /// An epoch that is later than those of all hosts.
     std::uint64_t next_epoch() const;
 };
 
@@ -49,15 +49,15 @@ struct StoreSurvey {
 std::vector<StoreSummary> gather_summaries(const mpi::Comm& comm, const Team& team, const NodeStore& store);
 
 /// Finds the current state of all stores. `outdated` names hosts whose stores count as empty. Throws an
-/// mpi::AgreedError when stores have states of different jobs, iterations or epochs. Collective.
+/// mpi::AgreedError if stores have states of different jobs, iterations or epochs. Collective.
 StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                           const std::vector<std::string>& outdated);
 
-/// What of the current state is intact.
+/// Which files of the current state are intact.
 struct StoreCheck {
-    std::vector<StoredFile> files;                                  ///< and the hosts whose copies are
-    std::vector<std::string> notes;                                 ///< copies that are not, a sentence each
-    std::vector<std::pair<std::string, std::string>> lost_tensors;  ///< names, each with a file of which no copy is
+    std::vector<StoredFile> files;                                  ///< each with the hosts whose copies are intact
+    std::vector<std::string> notes;                                 ///< damaged and missing copies, one sentence each
+    std::vector<std::pair<std::string, std::string>> lost_tensors;  ///< each with a file of which no copy is intact
 };
 
 /// Reads all files of the current state, and compares them with their checksums. Collective.

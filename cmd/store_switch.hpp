@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-// How all stores change from one state to the next: each host prepares, all decide, each host applies. After a crash at
-// any moment, recover_switch() ends the switch the same way on all hosts.
+// Switches all stores from one state to the next: each host prepares, all decide, each host applies. After a crash at
+// any moment, recover_switch() completes the switch on all hosts or rolls it back on all hosts.
 namespace tpx::cli {
 
 /// A switch, and the hosts that get the new state.
@@ -17,13 +17,13 @@ struct Switch {
     std::vector<bool> members;  ///< by host
 };
 
-/// Switches the members to the state that is complete in the staging folder of each. Throws an mpi::AgreedError: with
-/// exit_after_commit when the switch is decided, and the same command ends it. Collective.
+/// Switches the members to the state that is complete in the staging folder of each. Throws an mpi::AgreedError; its
+/// exit status is exit_after_commit if the switch is decided, so that the same command completes it. Collective.
 void switch_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change);
 
-/// Ends what a run left that was killed during a switch: forward if a commit was recorded in any store, in the folder
-/// for decisions or by a host that has switched; otherwise back. Returns a note; empty if there was nothing to do.
-/// `outdated` names hosts whose stores count as empty. Collective.
+/// Ends the switch that an interrupted run left. Completes the switch if a host has switched, or if a commit and no
+/// abort is recorded in the stores and in the decision folder; otherwise rolls it back. Returns a note, which is empty
+/// if there was no such switch. `outdated` names hosts whose stores count as empty. Collective.
 std::string recover_switch(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                            const std::vector<std::string>& outdated);
 

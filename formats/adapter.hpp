@@ -13,8 +13,8 @@
 
 namespace tpx::formats {
 
-/// A weight of the base that an adapter changes, and the numbers of the adapter's tensors that do. A is rank * in, B is
-/// out * rank; of an embedding in is the vocabulary.
+/// A weight of the base that an adapter changes, and the numbers of the adapter's tensors for it. A has the shape
+/// [rank, in] and B the shape [out, rank]; for an embedding, `in` is the size of the vocabulary.
 struct AdaptedWeight {
     std::string name;                        ///< of the base's tensor: "model.layers.0.self_attn.q_proj.weight"
     std::optional<std::uint32_t> a;          ///< lora_A or lora_embedding_A
@@ -28,11 +28,11 @@ struct AdaptedWeight {
     std::string_view module() const { return std::string_view{name}.substr(0, name.rfind('.')); }
 };
 
-/// A tensor of the base that an adapter has whole: a module to save, a trained bias.
+/// A tensor of the base that an adapter replaces as a whole: one of modules_to_save, or a trained bias.
 struct ReplacedTensor {
     std::string name;  ///< of the base's tensor
     std::uint32_t tensor = 0;
-    bool in_place = false;  ///< a copy of an adapted module's own weight, which stays tied to others
+    bool in_place = false;  ///< the weight of an adapted module, which stays tied to other weights
 };
 
 /// A LoRA adapter that PEFT saved.
@@ -57,7 +57,7 @@ Adapter read_adapter(const std::filesystem::path& directory);
 /// "LoRA of 'meta-llama/Llama-3.1-8B', rank 16, alpha 32, of q_proj, v_proj; 64 weights".
 std::string describe(const Adapter& adapter);
 
-/// The families whose rules know the names of all weights that `adapter` changes.
+/// The families whose rules match the names of all weights that `adapter` changes.
 std::vector<std::string> families_of(const Adapter& adapter, std::span<const Family> families);
 
 }  // namespace tpx::formats

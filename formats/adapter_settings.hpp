@@ -18,13 +18,13 @@ struct AdapterSettings {
     using Patterns = std::vector<std::pair<std::string, double>>;
 
     std::string base;              ///< base_model_name_or_path; empty: unknown
-    std::int64_t rank = 8;         ///< of targets without a rank of their own
-    double alpha = 8;              ///< the same
+    std::int64_t rank = 8;         ///< of modules that no pattern of `ranks` matches
+    double alpha = 8;              ///< of modules that no pattern of `alphas` matches
     bool rank_stabilized = false;  ///< use_rslora: alpha is divided by the square root of the rank
     bool dora = false;
     bool transposed = false;               ///< fan_in_fan_out: the base stores its weights as [in, out]
     std::vector<std::string> targets;      ///< target_modules; one entry if it is a pattern
-    Patterns ranks;                        ///< rank_pattern; the first that matches a module counts
+    Patterns ranks;                        ///< rank_pattern; the first pattern that matches a module applies
     Patterns alphas;                       ///< alpha_pattern, the same
     std::vector<std::string> unmergeable;  ///< settings in use whose effect on a merge tpx does not compute
 
@@ -34,12 +34,12 @@ struct AdapterSettings {
     std::int64_t rank_of(std::string_view module) const;
 };
 
-/// Whether `text`, PEFT's regular expression, matches a module's name or its end behind a dot. Understands names, `.`
-/// and `\.`, `.*`, `\d+` and `^`; throws Error "'PATTERN' is a regular expression that tpx does not support" for
-/// others.
+/// Whether `pattern`, a regular expression of PEFT, matches a module's name or the end of the name after a dot.
+/// Supports names, `.` and `\.`, `.*`, `\d+` and `^`; for other patterns, throws Error "'PATTERN' is a regular
+/// expression that tpx does not support".
 bool matches_module(std::string_view pattern, std::string_view module);
 
-/// Reads adapter_config.json at `path`. Throws Error "FILE: cause" if it is not a LoRA adapter's.
+/// Reads adapter_config.json at `path`. Throws Error "FILE: cause" if it does not describe a LoRA adapter.
 AdapterSettings read_adapter_settings(const std::filesystem::path& path);
 
 }  // namespace tpx::formats

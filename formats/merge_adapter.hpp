@@ -8,10 +8,10 @@
 
 namespace tpx::formats {
 
-/// Replaces the weights of `source` that the LoRA adapter in `directory` changes by what PEFT's merge_and_unload()
-/// makes of them on a CPU. The values are computed when they are read; quantized weights are dequantized first. Returns
-/// a note about what was merged. Throws Error for an adapter of another base, with the names and shapes that do not
-/// match, and for what cannot be merged.
+/// Replaces the weights of `source` that the LoRA adapter in `directory` changes by the weights that PEFT's
+/// merge_and_unload() computes on a CPU. The values are computed when they are read; quantized weights are dequantized
+/// first. Returns a note about what was merged. Throws Error if the adapter belongs to another base, with the names and
+/// shapes that do not match, or if it cannot be merged.
 std::string merge_adapter(Source& source, const std::filesystem::path& directory);
 
 }  // namespace tpx::formats

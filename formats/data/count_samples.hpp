@@ -7,8 +7,9 @@
 
 namespace tpx::formats {
 
-/// The number of samples in a data file: the sequences of a Megatron dataset, whose index FILE.idx is, or the lines of
-/// FILE.txt. Throws Error "PATH: cause" when the file is damaged, or is of another kind, whose samples must be given.
+/// The number of samples in a data file: the sequences of the Megatron dataset with the index FILE.idx, or the lines of
+/// FILE.txt. Throws Error "PATH: cause" if the file is damaged or of another kind, for which the user must give the
+/// number.
 Index count_samples(const std::filesystem::path& path);
 
 }  // namespace tpx::formats

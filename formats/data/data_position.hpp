@@ -20,23 +20,23 @@ struct DataFile {
     Index samples = 0;
 };
 
-/// Where a job is in its data, see tpx-data(5): its samples in their order, in global batches of one size.
+/// The position of a job in its training data, as tpx-data(5) defines it.
 struct DataPosition {
     SampleOrder order;
-    std::vector<DataFile> files;  ///< that have the samples, in order; empty: not given
-    Index batch = 0;              ///< samples of a global batch
-    int virtual_nodes = 0;        ///< 0: as the layout has
-    Index consumed = 0;           ///< samples of all batches so far, over all epochs; a multiple of batch
+    std::vector<DataFile> files;  ///< the files that contain the samples, in order; empty: unknown
+    Index batch = 0;              ///< samples in a global batch
+    int virtual_nodes = 0;        ///< 0: as many as the layout has
+    Index consumed = 0;           ///< samples in all batches so far, over all epochs; a multiple of `batch`
 };
 
-/// The data position that a TOML file describes. Counts the samples of files for which it has no number. Throws Error
+/// The data position that a TOML file describes. Counts the samples of files for which it gives no number. Throws Error
 /// (usage) "FILE:LINE: cause".
 DataPosition read_data_file(const std::filesystem::path& path);
 
-/// The name of the file in a checkpoint that has its data position.
+/// The name of the file in a checkpoint that contains the data position.
 inline constexpr std::string_view data_position_name = "tpx.data.json";
 
-/// What that file has, but for the ranks.
+/// The content of that file without the ranks.
 nlohmann::ordered_json to_json(const DataPosition& position);
 
 /// The data position in the checkpoint `folder`, if it has one. Throws Error "PATH: cause".

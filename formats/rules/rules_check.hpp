@@ -9,12 +9,12 @@
 
 namespace tpx::formats {
 
-/// What a file of rules says of a checkpoint.
+/// How well a rules file explains a checkpoint.
 struct RulesCheck {
     std::string family;
     std::string dialect;               ///< whose names match best; empty: none match
     std::size_t tensors = 0;           ///< of the checkpoint
-    std::size_t explained = 0;         ///< of these
+    std::size_t explained = 0;         ///< of these, tensors that a rule matches
     std::vector<std::string> unknown;  ///< one name of each kind that no rule matches
     std::vector<std::string> missing;  ///< names of tensors that the family requires and the checkpoint lacks
     std::string unsized;               ///< factors whose sizes are unknown
@@ -24,7 +24,7 @@ struct RulesCheck {
 };
 
 /// Reads the checkpoint at `path` by the rules of `file` alone, which may extend known families and those of `others`.
-/// Throws Error for a file that is not one of rules, and for a checkpoint that cannot be opened.
+/// Throws Error if `file` is not a valid rules file, or if the checkpoint cannot be opened.
 RulesCheck check_rules(const std::filesystem::path& file, const std::vector<std::filesystem::path>& others,
                        const std::filesystem::path& path, const Config& config);
 

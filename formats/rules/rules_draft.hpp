@@ -7,8 +7,9 @@
 
 namespace tpx::formats {
 
-/// A file for --rules that describes the model of `source`, of no known family, with comments about what to judge. It
-/// is checked to explain the source's tensors; if it does not when tensor parallelism cuts layers, none is cut.
+/// The text of a rules file for the model of `source`, whose family is unknown, with comments about what to review. The
+/// draft is checked against the tensors of `source`; if it does not explain them, a draft without tensor parallelism is
+/// returned instead.
 std::string draft_rules(const Source& source);
 
 }  // namespace tpx::formats

@@ -17,7 +17,7 @@ struct ManifestFile {
     std::uint64_t size = 0;
     std::uint64_t crc = 0;               ///< linear CRC-64 of its content
     std::vector<std::uint32_t> hosts;    ///< indices of the hosts whose stores have it, ascending
-    std::vector<std::uint32_t> tensors;  ///< indices of the tensors that have a part in it, ascending
+    std::vector<std::uint32_t> tensors;  ///< indices of the tensors of which it contains a part, ascending
 };
 
 /// A host of a state, and the ranks that run on it.

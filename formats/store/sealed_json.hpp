@@ -8,14 +8,14 @@
 
 namespace tpx::formats {
 
-/// `members` as the text of a file, with "schema" before them and a checksum of all of it behind them.
+/// The text of a JSON file that contains "schema", then `members`, then a checksum of both.
 std::string sealed(std::string_view schema, const nlohmann::ordered_json& members);
 
-/// The members that sealed() wrote to `file`. Throws Error when the file cannot be read, is damaged, or has another
+/// The members in `file`, whose text sealed() made. Throws Error if the file cannot be read, is damaged, or has another
 /// schema.
 nlohmann::ordered_json read_sealed(std::string_view schema, const std::filesystem::path& file);
 
-/// The same of a text; `file` names it in errors.
+/// The same for a text; `file` is its path in errors.
 nlohmann::ordered_json unsealed(std::string_view schema, const std::string& text, const std::filesystem::path& file);
 
 }  // namespace tpx::formats

@@ -8,14 +8,15 @@
 
 namespace tpx::formats {
 
-/// How far a change of node-local stores has come: that its new state is complete in one store, or what was decided.
+/// A record of a switch of managed stores: one store has the complete new state (prepared), or the decision was made
+/// (commit, abort).
 struct SwitchRecord {
     enum class Says { prepared, commit, abort };
     std::string change;
     std::uint64_t epoch = 0;
     std::string state;  ///< the name of the new state
     Says says = Says::prepared;
-    std::string decision_dir;  ///< the folder on shared storage that has the decision too; empty: none
+    std::string decision_dir;  ///< the folder on shared storage that also contains the decision; empty: none
 
     bool is_of(const SwitchRecord& other) const { return change == other.change && epoch == other.epoch; }
 };

@@ -26,13 +26,13 @@ struct ResourceBound {
     bool assumed = false;  ///< the rate is one of `default_rates`: nobody gave it
 };
 
-/// How long a change takes, when every stage overlaps every other. Where rates are assumed that is an estimate. What
-/// must be done on hosts whose rates are known gives a bound: no choice of senders, and no division of what is read
-/// from shared storage, takes less time.
+/// The time of a change in which all stages overlap. It is an estimate if rates are assumed. The work that hosts with
+/// known rates cannot avoid gives a lower bound, which holds for every choice of senders and every division of what is
+/// read from shared storage.
 struct Prediction {
     std::array<ResourceBound, 7> resources;  ///< of all hosts
-    std::array<ResourceBound, 7> bounds;     ///< of hosts whose rates are known, as if the others did all that they can
-                                             ///< do in no time; 0 seconds where there is none
+    std::array<ResourceBound, 7> bounds;     ///< of hosts whose rates are known, if the others are infinitely fast and
+                                             ///< do as much as they can; 0 seconds: no bound
     std::size_t binding = 0;                 ///< the resource that takes longest; the first of several
     std::size_t binding_bound = 0;           ///< the bound that is longest
 
@@ -59,7 +59,7 @@ Prediction predict(std::span<const Host> hosts, const Relocation& relocation, Ra
 /// proportion to their disk rates, which is the division that is done first. Each byte written is copied once.
 std::vector<Load> storage_loads(std::span<const Host> hosts, std::uint64_t read, std::uint64_t written);
 
-/// The time of storage_loads(). There is no bound where the rate of some host is not known, which could do all.
+/// The time of storage_loads(). There is no bound if the rate of any host is unknown: it could do all of the work.
 Prediction predict_storage(std::span<const Host> hosts, std::uint64_t read, std::uint64_t written);
 
 /// What hosts do when each reads all that its ranks need from shared storage, each byte once.

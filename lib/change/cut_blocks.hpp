@@ -20,13 +20,14 @@ struct Block {
 /// Hosts that can take ranks, those that are not spare first.
 std::vector<std::uint32_t> hosts_for_ranks(std::span<const Host> hosts);
 
-/// Cuts `ranks` new ranks into blocks of consecutive ranks, each on the host for which it was cut, before anything is
-/// chosen. Hosts come in the order of hosts_for_ranks(), with the fewest spare hosts on which all groups of `group`
-/// consecutive ranks fit whole or, if they do not fit even with all spare hosts, on which the ranks fit. A host whose
-/// devices end inside a group leaves the devices of that group idle, if these hosts have more devices than ranks need
-/// and hosts before it did not use them up. So no group is split where all of them fit on hosts whole.
-/// `group` divides `ranks`. Groups larger than any of the hosts are not looked at. Throws Error (usage) when the ranks
-/// do not fit on the hosts.
+/// Cuts `ranks` new ranks into blocks of consecutive ranks, one block per host in the order of hosts_for_ranks(). Each
+/// block is on the host for which it was cut; a placement may choose another host later.
+///
+/// `group` consecutive ranks form a group; `group` divides `ranks`. Only as many spare hosts are used as necessary for
+/// all groups to fit whole on hosts or, if that is impossible even with all spare hosts, for all ranks to fit. If the
+/// devices of a host end inside a group, the devices of that group stay idle, provided that the used hosts have enough
+/// devices beyond those that ranks need. So no group is split if all groups fit whole. Groups larger than every host
+/// are ignored. Throws Error (usage) if the ranks do not fit on the hosts.
 std::vector<Block> cut_blocks(std::span<const Host> hosts, int ranks, int group);
 
 /// The hosts to which blocks are assigned. Spare hosts are among them only if a block was cut for one; then each of the

@@ -49,7 +49,7 @@ struct Relocation {
     Bytes total;
     std::vector<Bytes> roles;         ///< by role
     std::vector<Load> hosts;          ///< by host
-    std::vector<Load> unavoidable;    ///< by host: what it reads, writes, receives and copies whoever sends
+    std::vector<Load> unavoidable;    ///< by host: what it reads, writes, receives and copies, whichever hosts send
     std::vector<Transfer> transfers;  ///< sorted by round
     std::uint32_t rounds = 0;         ///< in each round a host sends to at most one host and receives from at most one
     /// Of each host, the most bytes that it keeps during a round on behalf of transfers, at most `window`: those that
@@ -63,8 +63,8 @@ struct Relocation {
     /// What must come into hosts at least: sum over hosts of the bytes that they need and do not hold.
     std::uint64_t bound = 0;
     SendingBound sending;
-    SendingBound sending_by_known_rates;  ///< the same if hosts of unknown rates sent and read in no time; empty:
-                                          ///< nothing is known of the time
+    SendingBound sending_by_known_rates;  ///< the same if hosts with unknown rates are infinitely fast; empty: there
+                                          ///< is no bound
 
     bool meets_bound() const { return total.other_host + total.storage == bound; }
 };

@@ -8,10 +8,11 @@
 
 namespace tpx {
 
-/// How many of `ranks` ranks each host gets, of which `devices` says how many it can take, by the rule of tpx-plan(5):
-/// all of them, but none behind the last whole group of `group` ranks where enough devices remain for the others. The
-/// last `spares` hosts are spare: from the end, those get none without which all groups still fit whole or, where they
-/// do not fit on all hosts, all ranks. Throws Error when the devices are too few.
+/// How many of `ranks` ranks each host gets by the rule of tpx-plan(5); `devices` is how many ranks each host can take.
+/// A host gets as many ranks as it can take, but only whole groups of `group` ranks if the hosts after it have enough
+/// devices for the other ranks. The last `spares` hosts are spare. A spare host gets no ranks if all groups fit whole
+/// on the hosts before it or, if groups do not fit whole even on all hosts, if all ranks fit on the hosts before it.
+/// Throws Error if there are too few devices.
 std::vector<std::uint64_t> expected_blocks(std::span<const std::uint32_t> devices, std::size_t spares,
                                            std::uint64_t ranks, std::uint64_t group);
 

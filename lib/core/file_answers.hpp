@@ -15,44 +15,46 @@
 
 namespace tpx {
 
-/// What the file system told one process while it opened a checkpoint, so that other processes that open the same one
-/// need not ask. While one is current, the functions of path.hpp and file.hpp that read ask it first; it either
-/// records what they find, or knows what another one has recorded. What it does not know is asked of the file system.
-/// Any thread may ask, but a FileAnswers lives on one.
+/// The answers of the file system to one process that opens a checkpoint, so that other processes can open the same
+/// checkpoint without asking the file system again. While a FileAnswers is current, the reading functions of path.hpp
+/// and file.hpp ask it first. One that records passes each question to the file system and records the answer; one that
+/// was made from recorded answers returns them, and asks the file system only what they do not contain. Any thread may
+/// ask. At most one FileAnswers exists at a time.
 class FileAnswers {
 public:
     enum class Question : std::uint8_t { status, link_status, entries, real_path, length, size, open, bytes, survey };
 
-    /// Records. Paths in `root` are known by what follows it, as it may have other names in other processes; an empty
-    /// root contains none.
+    /// Records answers. Paths below `root` are recorded relative to it, because its path may differ between processes;
+    /// no path is below an empty root.
     explicit FileAnswers(const std::filesystem::path& root);
 
-    /// Knows what the FileAnswers that made `packed` has recorded; `root` is where that process had its own.
+    /// Returns the recorded answers in `packed`; `root` is this process's path of the folder that was the recorder's
+    /// root.
     FileAnswers(const std::filesystem::path& root, std::string_view packed);
 
     ~FileAnswers();
     FileAnswers(const FileAnswers&) = delete;
     FileAnswers& operator=(const FileAnswers&) = delete;
 
-    /// The one that lives, or null.
+    /// The FileAnswers that exists, or null.
     static FileAnswers* current();
 
-    /// To be called in a forked process: nothing is current in it from now on.
+    /// To be called in a forked process: current() is null there from now on.
     static void forget();
 
     bool records() const { return records_; }
 
-    /// All that was recorded.
+    /// All recorded answers, for the second constructor.
     std::string packed() const;
 
-    /// The answer to a question about `path`, or about `size` bytes at `offset` of it: what is known, or what `ask`
-    /// returns. An Error of `ask` is an answer, too.
+    /// The answer to a question about `path`, or about `size` bytes at `offset` of it: a recorded answer, or the result
+    /// of `ask`. An Error that `ask` throws is recorded as an answer, too.
     std::string answer(Question question, const std::filesystem::path& path, std::uint64_t offset, std::uint64_t size,
                        const std::function<std::string()>& ask);
 
-    /// Says that descriptor `fd` is the file at `path`, opened although no process but the recording one opens it.
+    /// Makes descriptor `fd` stand for the file at `path`, which only the recording process really opens.
     void set_descriptor(int fd, const std::filesystem::path& path);
-    /// The path of such a descriptor.
+    /// The path that set_descriptor() gave for `fd`.
     std::optional<std::filesystem::path> path_of(int fd);
 
 private:
@@ -66,11 +68,11 @@ private:
     struct KeyHash {
         std::size_t operator()(const Key& key) const;
     };
-    /// Where an answer is among all bytes.
+    /// The place of an answer in `bytes_`.
     struct Place {
         std::uint64_t begin = 0;
         std::uint64_t size = 0;
-        int failed = 0;  ///< the Exit of an Error, whose words the answer is; 0 if it is none
+        int failed = 0;  ///< the Exit of an Error, whose message the answer is; 0: not an Error
     };
 
     std::uint32_t number_of(const std::filesystem::path& path);
@@ -85,7 +87,7 @@ private:
     std::unordered_map<int, std::filesystem::path> descriptors_;
 };
 
-/// What `ask` returns about `path`, or what a current FileAnswers knows of it.
+/// The answer of `ask` to a question about `path`, by way of the current FileAnswers if there is one.
 template <class Ask>
 auto answered(FileAnswers::Question question, const std::filesystem::path& path, const Ask& ask) {
     using Value = decltype(ask());

@@ -10,10 +10,10 @@
 namespace tpx {
 
 /// A weight and what a LoRA adapter adds to it. Element (r, c) has the value base + delta, rounded to `dtype`, and
-/// delta = scale * sum of left(r, k) * right(k, c). As PEFT computes it on a CPU: in f32, the sum in order of k with
-/// fused multiply-adds. With `magnitudes` (DoRA) the value is multiplied by magnitude / norm of its row before it is
-/// rounded. Without factors it is the base in another dtype. Rows, columns and dtype are those of ScaledCodes, of which
-/// it is the kind without codes.
+/// delta = scale * sum over k of left(r, k) * right(k, c). As in PEFT on a CPU, all values are computed in f32, and the
+/// sum in the order of k with fused multiply-adds. With `magnitudes` (DoRA), the value is multiplied by magnitude /
+/// norm of its row before it is rounded. Without factors, the value is that of the base in another dtype. Rows, columns
+/// and dtype are members of ScaledCodes; a MergedWeight is a ScaledCodes without codes (bits = 0).
 struct MergedWeight : ScaledCodes {
     /// A stored matrix: element (r, c) is number r * row_step + c * column_step of `part`.
     struct Factor {
@@ -23,12 +23,12 @@ struct MergedWeight : ScaledCodes {
     };
 
     Part base;       ///< rows * columns numbers, row by row
-    Index rank = 0;  ///< of the factors; 0: there are none
+    Index rank = 0;  ///< columns of `left` and rows of `right`; 0: there are no factors
     Factor left;
     Factor right;
     float scale = 1;
     bool rounds_delta = false;       ///< delta is rounded to `dtype` before it is added, as PEFT does for embeddings
-    std::optional<Part> magnitudes;  ///< a number for each row
+    std::optional<Part> magnitudes;  ///< DoRA: a number for each row
 };
 
 /// The values of `weight`, the tensor `owner`, row by row.
@@ -37,7 +37,7 @@ inline Coding coding_of(MergedWeight weight, std::string owner) {
     return Coding::of_values(std::make_shared<const MergedWeight>(std::move(weight)), std::move(owner));
 }
 
-/// The weight that `coding` has the values of, if coding_of() made it; else null.
+/// The MergedWeight whose values `coding` describes, if coding_of() made it; otherwise null.
 inline const MergedWeight* merged_weight(const Coding& coding) {
     const bool merged = coding.scaled != nullptr && coding.scaled->bits == 0;
     return merged ? static_cast<const MergedWeight*>(coding.scaled.get()) : nullptr;

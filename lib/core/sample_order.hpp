@@ -7,16 +7,16 @@
 
 namespace tpx {
 
-/// The most samples, and the largest position: JSON readers keep such numbers exactly.
+/// The largest number of samples, and the largest position: JSON readers represent integers exactly up to this one.
 inline constexpr Index most_samples = Index{1} << 53;
 
-/// The order in which a job visits the samples of a data set: a permutation for each epoch, which the seed selects. Any
-/// place of the order is computed on its own, in constant memory; tpx-data(5) defines it.
+/// The order in which a job visits the samples of a data set: a permutation for each epoch, which the seed selects.
+/// Each position is computed on its own, in constant memory; tpx-data(5) defines the order.
 struct SampleOrder {
     Index samples = 0;  ///< positive
     std::uint64_t seed = 0;
 
-    /// The sample at `position` of the whole order, which counts on from one epoch to the next.
+    /// The sample at `position`, which counts the samples of all epochs from 0.
     Index sample_at(Index position) const;
 };
 

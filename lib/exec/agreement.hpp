@@ -27,8 +27,8 @@ void require_same(const mpi::Comm& comm, const std::vector<Claim>& claims);
 
 /// A claim for each file of `record`, by its path relative to `directory` where it is below it: size, time of the last
 /// change, and, on one host, inode. The device is left out: it differs between hosts that share a file system. Rank 0
-/// has read the files and claims what it found. If another rank has the same `directory`, by its inode, it looks at a
-/// share of the files, else at all of them. Collective.
+/// has read the files and claims what it found. Ranks with the same `directory` as rank 0, by its inode, each look at a
+/// share of the files; other ranks look at all files. Collective.
 std::vector<Claim> claims_of(const mpi::Comm& comm, const ReadRecord& record, const std::filesystem::path& directory);
 
 /// Checks that no file of `record` has changed since it was recorded; each rank does a share. Throws an

@@ -59,7 +59,7 @@ private:
     std::vector<std::filesystem::path> paths_;
 };
 
-/// Whether `folder` contains exactly the draft's files, by their final names and their sizes.
+/// Whether `folder` contains exactly the files of the draft, with their final names and sizes.
 bool has_all_files(const Draft& draft, const std::filesystem::path& folder);
 
 }  // namespace tpx

@@ -11,10 +11,10 @@
 
 namespace tpx {
 
-/// The most memory that a Merger takes for `weight`, in bytes.
+/// The maximum memory that a Merger uses for `weight`, in bytes.
 std::uint64_t merging_memory(const MergedWeight& weight);
 
-/// Computes values of weights with a merged adapter, in buffers that it keeps.
+/// Computes the values of weights with a merged adapter. Keeps its buffers from call to call.
 class Merger {
 public:
     using Read = Dequantizer::Read;
@@ -40,7 +40,7 @@ private:
     std::vector<float> left_;             // run's rows * rank
     std::vector<float> values_;           // run's elements
     std::vector<float> row_;              // one row, for its norm
-    std::vector<float> line_;             // of a factor that is stored the other way round
+    std::vector<float> line_;             // numbers of a factor that is stored transposed
     std::vector<float> sums_;             // a part of a row's products
     std::vector<std::byte> stored_;
 };

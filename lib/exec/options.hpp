@@ -35,7 +35,7 @@ struct ExecOptions {
     /// Where execute() leaves what each thread did when; nothing is recorded without it.
     Trace* trace = nullptr;
 
-    /// Takes in what execute() and digests() read of files whose digests are wanted.
+    /// If not null, execute() and digests() add to it the bytes that they read from its files.
     ReadDigests* read_digests = nullptr;
 
     /// Where execute() records what it has written, and finds what earlier runs have.

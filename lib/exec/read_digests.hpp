@@ -17,8 +17,8 @@
 
 namespace tpx {
 
-/// The digests of files as bytes, made from what other work reads of them, on any threads and ranks and in any order.
-/// Only bytes that no work has read are read for the digests themselves.
+/// Computes digests of files from the bytes that other work reads from them, on any threads and ranks and in any order.
+/// Only bytes that no other work has read are read for the digests.
 class ReadDigests {
 public:
     /// `files`, which must outlive this, has one tensor of bytes for each file, with the number of its file.
@@ -27,7 +27,7 @@ public:
     /// The number of the file at `path`, if it is one of the files.
     std::optional<std::uint32_t> number_of(const std::filesystem::path& path) const;
 
-    /// Takes in bytes that were read at `offset` of a file. Several threads may call it.
+    /// Adds bytes that were read at `offset` of a file. Several threads may call this at once.
     void add(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
 
     /// The digest of each file, on every rank, after reading the bytes that no rank has added. Collective; throws an
@@ -35,10 +35,10 @@ public:
     std::vector<Digest> complete(const ExecOptions& options);
 
 private:
-    /// What was added of a file. The CRC is linear, so that bytes that were added twice count as not added.
+    /// The bytes of a file that were added. The CRC is linear, so bytes that were added twice count as not added.
     struct Added {
         std::uint64_t crc = 0;
-        std::set<std::uint64_t> edges;  ///< between bytes added an odd and an even number of times
+        std::set<std::uint64_t> edges;  ///< offsets where bytes added an odd number of times begin or end
     };
 
     static void toggle(std::set<std::uint64_t>& edges, std::uint64_t edge);

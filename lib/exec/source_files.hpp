@@ -19,7 +19,7 @@ namespace tpx {
 /// Files to read from, some of them decoded on the way. For one thread.
 class SourceFiles {
 public:
-    /// `files` must outlive this; `digests` takes in what is read of files as they are stored.
+    /// `files` must outlive this; `digests`, if not null, gets the stored bytes that are read.
     explicit SourceFiles(std::span<const SourceFile> files, ReadDigests* digests = nullptr);
 
     /// Fills `into` with the bytes from `offset` on. Throws Error "FILE: cause".

@@ -10,7 +10,7 @@ namespace tpx {
 bool is_of_quantized_weights(std::string_view name);
 
 /// Why no rule can describe the tensor, and what makes a model that rules can describe; empty for other tensors. A
-/// LoRA adapter and quantized weights must be combined to the weights that a model computes with.
+/// LoRA adapter and quantized weights must first be combined into the weights that the model uses.
 std::string_view why_beyond_rules(std::string_view name);
 
 }  // namespace tpx

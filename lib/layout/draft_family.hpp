@@ -11,15 +11,16 @@
 
 namespace tpx {
 
-/// A file for --rules that describes a model of no known family.
+/// A rules file for a model of an unknown family.
 struct FamilyDraft {
     std::string toml;                ///< without the comment that introduces it
-    std::vector<std::string> notes;  ///< what a person must judge, a line each
+    std::vector<std::string> notes;  ///< what a person must review, one line each
 };
 
-/// Drafts a family called `name` from names, shapes and `config`, a config.json: numbers in names become layers and
-/// experts, sizes become factors by the keys of the configuration that have them, and words such as q_proj or w2 say
-/// which axis tensor parallelism cuts. What no word speaks of is replicated. With `cut` false, everything is.
+/// Drafts a family called `name` from names, shapes and `config`, a config.json. Numbers in names become layers and
+/// experts. Sizes become factors, named by the keys of `config` that have the same value. Module names such as q_proj
+/// or w2 determine which axis tensor parallelism splits. Other tensors are replicated; if `cut` is false, all tensors
+/// are.
 FamilyDraft draft_family(const std::string& name, std::span<const Tensor> tensors, const Config& config,
                          bool cut = true);
 

@@ -10,25 +10,27 @@
 
 namespace tpx {
 
-/// The factors of a family that is drafted: those that a configuration speaks of, and one for each other size.
+/// The factors of a drafted family: those whose sizes the configuration contains, and a new one for each other size.
 class DraftSizes {
 public:
     explicit DraftSizes(const Config& config);
 
-    /// Whether `letter` is a factor of the configuration with this size.
+    /// Whether the factor `letter` exists and has this size.
     bool is(char letter, Index size) const;
 
-    /// The factor of a feed-forward layer of this size, or 0.
+    /// The factor of a feed-forward layer of this size; 0 if there is none.
     char feed_forward(Index size) const;
 
-    /// A factor of `size` that is not in `used`, to which it is added. The first axis of a tensor may be a number of
-    /// experts, whatever else has that size.
+    /// A factor of this size for axis `number` of a tensor. Factors in `used` are not considered, and the result is
+    /// added to `used`. If several factors have the size, the first axis prefers the number of experts, then the
+    /// vocabulary.
     std::string axis(Index size, int number, std::string& used);
 
-    /// The same for an axis that tensor parallelism cuts; that of heads is "(g m d)" or "(n k)", the cut factor first.
+    /// The same for an axis that tensor parallelism splits. An axis of heads is "(g m d)" or "(n k)", with the split
+    /// factor first.
     std::string cut_axis(Index size, std::string_view module, std::string& used);
 
-    /// The lines of the section [dims], of factors that were asked for.
+    /// The lines of the section [dims], for all factors that axis() and split axes use.
     std::string toml() const;
 
 private:

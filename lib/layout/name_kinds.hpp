@@ -13,7 +13,7 @@ namespace tpx {
 /// Tensors whose names differ only in the numbers of their layer and expert.
 struct NameKind {
     std::string text;   ///< with `{l}` and `{e}`: "model.layers.{l}.mlp.experts.{e}.up_proj.weight"
-    std::string layer;  ///< what comes before the suffix of a layer: "model.layers.{l}"; empty: it is in no layer
+    std::string layer;  ///< the prefix of the layer: "model.layers.{l}"; empty: not in a layer
     bool expert = false;
     bool same_shapes = true;
     bool in_all_layers = true;
@@ -23,13 +23,13 @@ struct NameKind {
 
     /// The module's own name: "up_proj" of "...up_proj.weight".
     std::string module() const;
-    /// "weight", "bias"; the last part of the name.
+    /// The last part of the name: "weight", "bias".
     std::string leaf() const;
 };
 
-/// The kinds of `tensors` in the order in which they first appear. Layers are numbered by the first number of a name
-/// that follows no word about experts, experts by one that does. Only the stack with most tensors has layers; `others`
-/// receives a glob for each further one, such as a vision tower, whose tensors are left out.
+/// The kinds of `tensors` in the order in which they first appear. The expert number of a name is the number after a
+/// word for experts; the layer number is the first other number. Only the stack of layers with the most tensors counts
+/// as layers; `others` receives a glob for each further stack, such as a vision tower, whose tensors are omitted.
 std::vector<NameKind> name_kinds(std::span<const Tensor> tensors, std::vector<std::string>& others);
 
 }  // namespace tpx

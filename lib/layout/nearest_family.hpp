@@ -15,20 +15,20 @@ namespace tpx {
 /// `name` with "#" in place of each part between dots that is a number. Names of one kind have the same result.
 std::string kind_of_name(std::string_view name);
 
-/// How far the rules of a family go for tensors, by names alone. Each kind of names counts once.
+/// How well the rules of a family match tensors, by their names alone. Each kind of names counts once.
 struct FamilyFit {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;
     std::size_t known = 0;
     std::vector<std::string> unknown;  ///< one name of each kind that no rule matches
-    std::vector<std::string> missing;  ///< stored names of tensors that the family requires and nobody stores
+    std::vector<std::string> missing;  ///< stored names of required tensors that are absent
 
     std::size_t total() const { return known + unknown.size(); }
     /// "family 'llama' (hf names) matches 11 of 12 kinds of names, but not 'a.b.c'".
     std::string describe() const;
 };
 
-/// The fit of the dialect of `family` that matches most names.
+/// The fit of `family` with its dialect that matches most names.
 FamilyFit fit_family(const Family& family, std::span<const Tensor> tensors);
 
 /// The family that fits best, if it matches at least half of the kinds of names.

@@ -29,7 +29,7 @@ class Mirror {
 public:
     /// Lists `store`, the store of host number `host`; absent, it has no files. Throws an mpi::AgreedError when two
     /// stores have different files of one name: files up to 16 MiB are compared by a hash of their content, larger ones
-    /// by a hash of 16 samples of 64 KiB. With `only`, other files of the store are passed over. Collective.
+    /// by a hash of 16 samples of 64 KiB. If `only` is given, other files of the store are ignored. Collective.
     Mirror(const mpi::Comm& comm, const std::filesystem::path& store, int host,
            const std::vector<std::filesystem::path>* only = nullptr);
 
