@@ -118,7 +118,7 @@ std::vector<std::uint64_t> pieces_per_tensor(const Catalogue& catalogue) {
     return counts;
 }
 
-/// What is found out about a checkpoint beside its source.
+/// What tpx inspect reports about a checkpoint in addition to its source.
 struct Details {
     Schemes schemes;
     std::vector<Hole> holes;

@@ -23,13 +23,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Says = formats::SwitchRecord::Says;
 
-/// The store of one host, as far as it was seen.
+/// The store of one host, and what a process on this host has found in it.
 struct SeenStore {
     std::string host;  ///< empty: the store was given by its path
     bool seen = false;
     StoreSummary summary;
     std::optional<formats::Manifest> manifest;  ///< of its current state
-    std::string unfinished;                     ///< the state that a switch was to end in; empty: none
+    std::string unfinished;                     ///< the new state of an unfinished switch; empty: none
 };
 
 SeenStore see(const std::string& host, const NodeStore& store) {
@@ -43,16 +43,16 @@ SeenStore see(const std::string& host, const NodeStore& store) {
 
 std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
 
-/// Whether rank `rank` of `size` looks into the store of host number `h`.
+/// Whether rank `rank` of `size` reads the store of host number `h`.
 bool looks_into(const InspectStoreOptions& options, const Host& host, std::size_t h, int rank, int size) {
     if (options.emulate) return static_cast<int>(h) % size == rank;
     return host.name == host_name() || host.name == short_name(host_name());
 }
 
-/// The stores of --hosts, on rank 0 complete. Collective.
+/// The stores of --hosts. Only rank 0 gets all of them. Collective.
 std::vector<SeenStore> see_hosts(const mpi::Comm& comm, const InspectStoreOptions& options) {
     std::vector<SeenStore> stores;
-    std::string mine;  // "NUMBER SUMMARY", each with a NUL behind it; then the manifest
+    std::string mine;  // "NUMBER SUMMARY" and the manifest of each store, each followed by a NUL
     mpi::all_or_none(comm, [&] {
         const std::vector<Host> hosts = formats::read_hosts(options.hosts);
         for (std::size_t h = 0; h < hosts.size(); ++h) {
@@ -80,7 +80,7 @@ std::vector<SeenStore> see_hosts(const mpi::Comm& comm, const InspectStoreOption
     return stores;
 }
 
-/// The newest of the current states; null if there is none.
+/// The manifest of the newest current state; null if there is none.
 const formats::Manifest* newest_of(const std::vector<SeenStore>& stores) {
     const formats::Manifest* newest = nullptr;
     for (const SeenStore& store : stores)

@@ -21,13 +21,13 @@ std::string model_of(const Migration& job) {
     std::vector<std::string> tensors;
     for (const Tensor& tensor : job.conversion.source_tensors)
         tensors.push_back(fmt::format("{} {}", tensor.name, to_string(tensor.shape)));
-    std::ranges::sort(tensors);  // a catalogue's order depends on how the checkpoint was split
+    std::ranges::sort(tensors);  // their order in a catalogue depends on the layout of the checkpoint
     Fingerprint print;
     for (const std::string& tensor : tensors) print.add(tensor);
     return fmt::format("{:016x}", print.value());
 }
 
-/// The iteration that the checkpoint records, or that --iteration says.
+/// The iteration that the checkpoint records or, if it records none, that of --iteration.
 std::int64_t iteration_of(const Managed& run, const std::string& path, const Migration& job) {
     const auto given = given_iteration(run.options.iteration, "--iteration");
     const std::optional<std::int64_t>& recorded = job.opened.source.checkpoint.iteration;
@@ -37,7 +37,7 @@ std::int64_t iteration_of(const Managed& run, const std::string& path, const Mig
     return recorded ? *recorded : static_cast<std::int64_t>(*given);
 }
 
-/// The name of the job: as --job says, or as the stores say, or made from the model.
+/// The name of the job: from --job, from the stores, or derived from the model, in this order.
 std::string job_of(const Managed& run, const std::string& model) {
     const std::string& given = run.options.job;
     const auto& current = run.survey.manifest;

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The tensors of each file of a draft, ascending.
+/// By file of a draft: the indices of its tensors, ascending.
 std::vector<std::vector<std::uint32_t>> tensors_of_files(const Draft& draft) {
     std::vector<std::vector<std::uint32_t>> tensors(draft.files.size());
     for (const Piece& piece : draft.pieces) tensors[piece.file].push_back(piece.tensor);
@@ -72,7 +72,7 @@ Naming naming_of(const Managed& run, const fs::path& output, std::uint64_t reque
             }};
 }
 
-/// The hosts that have the state of a manifest.
+/// By host, whether it is one of the hosts of `manifest`.
 std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest) {
     std::vector<bool> members(team.hosts.size());
     for (std::size_t h = 0; h < members.size(); ++h)
@@ -81,7 +81,7 @@ std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest
     return members;
 }
 
-/// Puts the manifest beside the files, and gives the folder its name in staging, all on disk.
+/// Writes the manifest beside the files, and gives the folder its final name in staging. All is on disk on return.
 void complete_staging(const HostRun& run, const std::vector<bool>& members, const formats::Manifest& manifest,
                       PartialDirectory& partial) {
     together(run.all, [&] {
@@ -144,7 +144,7 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
     std::optional<PartialDirectory> partial;
     const fs::path output = run.store.staging(planned.change);
     mpi::all_or_none(run.comm, [&] {
-        // Complete on this host, but not on all hosts: nothing shows which.
+        // An earlier run may have completed this folder without completing those of the other hosts.
         if (run.host.rank() == 0) run.store.remove_staging(planned.change);
         limit_modes(record, job.migration.origin.own, output);
         part.emplace(part_of_host(job.migration, run.team.host, {}));

@@ -14,7 +14,7 @@
 #include <chrono>
 #include <optional>
 
-// tpx migrate STORES OUT: from one plain folder on each host to another. migrate_managed.cpp has --store.
+// tpx migrate STORES OUT: from one plain folder on each host to another. --store is in migrate_managed.cpp.
 namespace tpx::cli {
 namespace {
 
@@ -52,7 +52,7 @@ void commit(const mpi::Comm& comm, const mpi::Comm& host, const Draft& draft, Pa
     });
 }
 
-/// Moves the state, once the mirror is gone: its files have no payload.
+/// Moves the state. The mirror must be gone, because its files contain no payload.
 MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job,
                  const ReadRecord& record, ExecOptions exec, Patience& patience) {
     const StopSignals signals;
@@ -110,7 +110,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     return Exit::success;
 }
 
-/// Options that belong to only one of the two ways to name the places of the state.
+/// Checks the options that are valid only with managed stores or only with plain folders.
 void check_plain_options(const MigrateRequest& options) {
     const bool managed = !options.store.empty();
     if (managed && !options.plan.stores.empty()) throw Error{Exit::usage, "--store cannot be used with STORES and OUT"};

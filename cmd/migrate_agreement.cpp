@@ -37,7 +37,7 @@ int host_of_this_rank(const mpi::Comm& comm, const std::vector<Host>& hosts, boo
                 counted(hosts.size(), "host")};
 }
 
-/// Leaving hosts hold what they have, and their devices take no ranks.
+/// Marks the leaving hosts: their stores are read, but their devices get no ranks.
 void mark_leaving(std::vector<Host>& hosts, const std::string& names) {
     if (names.empty()) return;
     for (const std::string& name : formats::expand_host_names(names)) {

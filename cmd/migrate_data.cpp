@@ -10,7 +10,7 @@
 namespace tpx::cli {
 namespace {
 
-/// The layout and the position have the same virtual nodes; one of them may leave them to the other.
+/// Sets the same number of virtual nodes in the layout and in the position; one of the two may omit the number.
 void share_virtual_nodes(Layout& layout, formats::DataPosition& position) {
     if (layout.vn == 0) layout.vn = position.virtual_nodes;
     if (position.virtual_nodes == 0) position.virtual_nodes = layout.vn;

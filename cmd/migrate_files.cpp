@@ -17,7 +17,7 @@ std::vector<bool> without_pieces(const Migration& job) {
     return files;
 }
 
-/// The host to which a copy of a file goes that the hosts `has` have; `bytes` has the load of each host.
+/// The host that gets another copy of a file; `has` are the hosts that have one, and `bytes` is the load of each host.
 std::size_t host_for_copy(std::span<const Host> hosts, const std::vector<std::uint32_t>& groups,
                           const std::vector<bool>& has, const std::vector<std::uint64_t>& bytes) {
     std::size_t best = hosts.size();
@@ -104,7 +104,7 @@ void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> h
     for (std::size_t h = 0; h < hosts.size(); ++h)
         for (std::size_t f = 0; f < draft.files.size(); ++f)
             if (files[h][f]) bytes[h] += draft.files[f].size;
-    std::vector<std::size_t> order(draft.files.size());  // the largest first, so that loads come out even
+    std::vector<std::size_t> order(draft.files.size());  // largest first, which balances the loads
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, std::greater{}, [&](std::size_t f) { return draft.files[f].size; });
     for (std::size_t f : order) {
@@ -122,7 +122,7 @@ std::vector<std::vector<bool>> files_to_export(const Migration& job, std::span<c
                                                std::span<const Piece> held) {
     const formats::Conversion& conversion = job.conversion;
     const std::size_t count = conversion.draft.files.size();
-    std::vector<Piece> needed = conversion.target_pieces;  // a file counts as one new rank
+    std::vector<Piece> needed = conversion.target_pieces;  // each file counts as one new rank
     for (Piece& piece : needed) piece.rank = static_cast<std::int32_t>(piece.file);
     const Parcels parcels = parcels_of({conversion.source_tensors, held}, {conversion.target_tensors, needed}, {},
                                        {"state"}, static_cast<int>(hosts.size()), static_cast<int>(count));

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The options that make a change, as opposed to ending an unfinished one and to pruning.
+/// Whether the options request a change, not only the end of an interrupted switch or pruning.
 bool asks_for_change(const MigrateRequest& options) {
     const std::string* given[] = {&options.plan.to,  &options.plan.format, &options.plan.dialect,
                                   &options.replicas, &options.plan.lost,   &options.leaving,
@@ -44,7 +44,7 @@ void check_managed_options(const MigrateRequest& options) {
         throw Error{Exit::usage, "--job: '{}' must consist of letters, digits, '.', '_' and '-'", options.job};
 }
 
-/// States are folders of files that hosts can have some of.
+/// Requires a format with several files, so that each host can store some of them.
 void check_format(const Migration& job) {
     using formats::Format;
     const Format format = job.target.format;
@@ -54,7 +54,7 @@ void check_format(const Migration& job) {
                     formats::name(format)};
 }
 
-/// A virtual node keeps its samples while the state moves, so that their number stays.
+/// Requires that the number of virtual nodes does not change: it determines the samples of each virtual node.
 void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
     if (job.is_import) return;
     const int before = parse_layout(run.survey.manifest->layout).vn, after = job.migration.target.layout.vn;
@@ -62,7 +62,7 @@ void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
         throw usage_error("layout: vn={}, but the state in the stores has vn={}, which cannot change", after, before);
 }
 
-/// What the user asked for, but for the state that it starts from.
+/// The user's request as text, without the state that the change starts from.
 std::string request_text(const MigrateRequest& options, const Team& team) {
     std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", options.plan.to, options.plan.format,
                                    options.plan.dialect, options.replicas, options.job, options.import_from,
@@ -81,7 +81,7 @@ std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Te
     return names;
 }
 
-/// Whether the stores have what was asked for, all of it intact.
+/// Whether the current state is already the requested one, and all its files are intact.
 bool is_done(const Managed& run, const StoreCheck& check, const std::string& request) {
     const formats::Manifest& current = *run.survey.manifest;
     if (current.request != request || !check.notes.empty() || !check.lost_tensors.empty()) return false;

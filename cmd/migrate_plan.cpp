@@ -60,7 +60,7 @@ ChangeOptions options_of(const MigrateRequest& options) {
     return change;
 }
 
-// Where the new ranks run.
+// The device of each new rank.
 std::vector<std::int32_t> placed_ranks(const MigrateRequest& options, const Migration& job,
                                        const std::vector<Host>& hosts, std::span<const Piece> held,
                                        const std::vector<std::set<std::uint32_t>>& files) {
@@ -73,7 +73,7 @@ std::vector<std::int32_t> placed_ranks(const MigrateRequest& options, const Migr
     return make_change(std::move(parcels), hosts, seats_of(hosts), std::move(change)).placement.devices;
 }
 
-// Hosts with tensor data count as one new rank each, on their first device that is not lost.
+// Each host that gets tensor data counts as one new rank, on its first device that is not lost.
 Placement one_rank_each(std::span<const Host> hosts, const std::vector<std::uint32_t>& members) {
     Placement placement{.placed_for = PlacedFor::order};
     const std::vector<std::int32_t> firsts = first_devices(hosts);
@@ -87,7 +87,7 @@ Placement one_rank_each(std::span<const Host> hosts, const std::vector<std::uint
     return placement;
 }
 
-// What hosts send each other, so that each has the files that it gets.
+// Plans what hosts send each other, so that each host can write the files that it gets.
 void plan_transfers(const MigrateRequest& options, Migration& job, std::vector<Host> hosts,
                     std::span<const Piece> held) {
     std::vector<Piece> needed;
@@ -157,7 +157,7 @@ Draft draft_of(const Draft& all, const std::vector<bool>& files, std::vector<std
     return draft;
 }
 
-// The layout that the source has, as --to names it.
+// The layout of the source, in the syntax of --to.
 std::string known_layout(const formats::Source& source) {
     if (!source.layout)
         throw Error{Exit::usage, "{}: its layout is unknown; pass --to LAYOUT",

@@ -43,7 +43,7 @@ std::vector<HostShare> shares_of(const Migration& job) {
     return shares;
 }
 
-/// What a launcher sets for one rank: the variables of torchrun, and the degrees of the layout.
+/// The environment variables that a launcher sets for one rank: those of torchrun, and the degrees of the layout.
 Json environment_of(const Layout& layout, int rank, int local_rank, std::size_t local_ranks, const std::string& state) {
     Json variables{{"RANK", std::to_string(rank)},
                    {"WORLD_SIZE", std::to_string(layout.ranks())},

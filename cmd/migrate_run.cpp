@@ -27,7 +27,7 @@ Exchanged exchange_in(const HostRun& run, const fs::path& inbox, const ExecOptio
 }
 
 Report write_files(const HostRun& run, const fs::path& folder, const fs::path& inbox, const ExecOptions& exec) {
-    mpi::barrier(run.host);  // all that is received is in the inbox
+    mpi::barrier(run.host);  // the inbox is complete
     const Report report =
         execute(run.host, run.part.moves, {run.job.conversion.source_tensors, run.part.sources}, run.part.files,
                 {run.job.conversion.target_tensors, run.part.targets}, run.part.draft, folder, exec);
@@ -73,7 +73,7 @@ MigrateDone sum_of(const HostRun& run, const Made& made) {
 
 ExecOptions limits_of(const mpi::Comm& comm, const MigrateRequest& options, const Migration& job) {
     ExecOptions exec;
-    // An exchange takes no more than the least buffers that this leaves, and ends before they are used.
+    // An exchange needs at most the smallest buffers that this allows, and ends before they are allocated.
     if (options.limits.memory) exec = limits_within(comm, *options.limits.memory, metadata_of(job.conversion, {}));
     set_workers(comm, options.limits, exec);
     return exec;

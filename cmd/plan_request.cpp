@@ -118,7 +118,7 @@ void RequestCheck::compare_sources(const Change& stored) const {
         const auto given = is_storage ? in_storage : on_hosts;
         if (given) require_equal(is_storage ? "--storage-iteration" : "--iteration", *source.iteration, *given);
     }
-    // A plan that was made without an iteration is not a plan for the one that is given.
+    // A plan without an iteration does not match a given iteration.
     const bool is_shared = stored.state == StateIn::shared;
     const auto& given = is_shared ? in_storage : on_hosts;
     const auto is_source = [&](const StateSource& source) { return (source.host == from_storage) == is_shared; };

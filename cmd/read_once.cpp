@@ -17,7 +17,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
     return path.has_filename() ? path : path.parent_path();
 }
 
-/// Runs `body` and returns what it read; what it threw is in `error`.
+/// Runs `body` and returns what it read; `error` is what it threw.
 std::string recorded(const std::filesystem::path& folder, const std::function<void()>& body,
                      std::optional<Error>& error) {
     const FileAnswers answers{folder};

@@ -30,7 +30,7 @@ void read_recorded(const ReshardOptions& options, ReshardJob& job) {
     const std::string file = name_of_file(options.checkpoint);
     job.recorded = formats::read_digests(job.opened.source.checkpoint.catalogue, file);
     if (!job.recorded) return;
-    // Digests were recorded for all tensors as they are stored: also for those that are dropped, dequantized or merged.
+    // Digests were recorded for all tensors as stored, including those that are dropped, dequantized or merged.
     const bool changed = !options.drop.empty() || !options.merge_adapter.empty() || job.opened.source.dequantized;
     if (changed) job.whole = open_checkpoint(options.checkpoint, options);
     const Catalogue& catalogue = (job.whole ? *job.whole : job.opened).source.checkpoint.catalogue;
@@ -53,7 +53,7 @@ void check_record(const mpi::Comm& comm, ReshardJob& job, ReadDigests& read, con
     formats::Source& source = (job.whole ? *job.whole : job.opened).source;
     const auto in_files = compare_files(digest_files(job.recorded_files, read, exec), *job.recorded);
     if (in_files.empty() && has_all_files(*job.recorded, source.checkpoint.catalogue)) return;
-    // Tells which tensors are damaged.
+    // Finds out which tensors are damaged.
     std::vector<std::string> differences = compare_tensors(digest_all(comm, source, exec), *job.recorded);
     differences.insert(differences.end(), in_files.begin(), in_files.end());
     if (differences.empty()) return;

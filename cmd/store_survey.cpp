@@ -141,7 +141,7 @@ StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeSto
     const StoreSummary& first = survey.hosts[*newest];
     for (std::size_t h = 0; h < survey.hosts.size(); ++h) {
         if (!counts(h)) continue;
-        // A host that has left is outdated when the same command runs again.
+        // If the same command runs again, a host that left in the first run is outdated; this is not an error.
         const bool has_left = !remains(team.hosts[h]) && survey.hosts[h].job == first.job;
         if (has_left && survey.hosts[h].epoch < first.epoch) continue;
         if (survey.hosts[h].digest != first.digest) refuse(team, *newest, first, h, survey.hosts[h]);
@@ -159,7 +159,7 @@ StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeSto
 StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
                        const StoreSurvey& survey) {
     const formats::Manifest& manifest = *survey.manifest;
-    std::vector<int> here(manifest.hosts.size(), -1);  // the number among the team's hosts
+    std::vector<int> here(manifest.hosts.size(), -1);  // number of the host in the team; -1: not in the team
     for (std::size_t k = 0; k < here.size(); ++k)
         for (int h = 0; h < std::ssize(team.hosts); ++h)
             if (team.hosts[h].name == manifest.hosts[k].name && survey.has_current[h]) here[k] = h;
@@ -167,7 +167,7 @@ StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team&
     const auto has = [&](const formats::ManifestFile& file, std::uint32_t h) {
         return std::ranges::any_of(file.hosts, [&](std::uint32_t k) { return here[k] == static_cast<int>(h); });
     };
-    std::string mine;  // "NUMBER CAUSE", each with a NUL behind it
+    std::string mine;  // "NUMBER CAUSE", each followed by a NUL
     mpi::all_or_none(comm, [&] {
         int turn = 0;
         for (std::size_t f = 0; f < manifest.files.size(); ++f) {

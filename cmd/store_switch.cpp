@@ -40,7 +40,7 @@ void write_shared(const mpi::Comm& comm, const SwitchRecord& record) {
     });
 }
 
-/// Records the decision in the stores; how many members have it then, and why one has not.
+/// Records the decision in the stores of all members. Returns how many succeeded; `fault` is why one failed.
 std::size_t record_decision(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change,
                             const SwitchRecord& decision, std::string& fault) {
     std::uint64_t count = 0;
@@ -81,7 +81,8 @@ void apply(const mpi::Comm& comm, const Team& team, const NodeStore& store, cons
     }
 }
 
-/// What was decided: an abort counts unless a host has switched, as it is recorded only where nobody has.
+/// Whether the switch is committed: a host has applied it, or a commit and no abort is recorded. An abort is recorded
+/// only if no host has applied the switch.
 bool is_committed(const Switch& change, const std::vector<StoreSummary>& hosts,
                   const std::optional<SwitchRecord>& shared) {
     const auto any = [&](auto&& is) { return std::ranges::any_of(hosts, is); };
@@ -95,7 +96,7 @@ bool is_committed(const Switch& change, const std::vector<StoreSummary>& hosts,
     return !decided(Says::abort) && decided(Says::commit);
 }
 
-/// The switch that was begun last, unless hosts have a later state.
+/// The last switch that was begun, unless a host has a later state.
 std::optional<Switch> unfinished_switch(const Team& team, const std::vector<StoreSummary>& hosts,
                                         const std::vector<std::string>& outdated) {
     std::optional<Switch> found;

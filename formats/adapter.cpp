@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* adapter_file = "adapter_model.safetensors";
 
-/// A tensor's name in an adapter, taken apart.
+/// The parts of a tensor's name in an adapter.
 struct NameParts {
     enum class Part : std::uint8_t { a, b, magnitude, whole } part = Part::whole;
     std::string base;  ///< the base's tensor
@@ -52,7 +52,7 @@ NameParts name_parts(std::string_view stored) {
     return {NameParts::Part::whole, base, false, at != base.npos};
 }
 
-/// Sorts the tensors of `adapter` by what they are to the base.
+/// Assigns the tensors of `adapter` to the tensors of the base that they change or replace.
 void sort_tensors(Adapter& adapter) {
     std::map<std::string, AdaptedWeight> weights;
     const auto& tensors = adapter.checkpoint.catalogue.tensors;

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A part of a pattern: a character, `.` for any one, `*` for any run, `d` for digits.
+/// A part of a pattern: a character, `.` for any character, `*` for any run, `d` for digits.
 struct Token {
     enum class Kind : std::uint8_t { letter, any, run, digits } kind = Kind::letter;
     char letter = 0;
@@ -51,7 +51,7 @@ std::vector<Token> tokens_of(std::string_view pattern) {
     return tokens;
 }
 
-/// Whether `tokens` match all of `text`: the set of places in `text` that can be reached goes from token to token.
+/// Whether `tokens` match all of `text`. Tracks the set of positions in `text` that are reachable after each token.
 bool matches_all(const std::vector<Token>& tokens, std::string_view text) {
     std::vector<bool> reached(text.size() + 1, false);
     reached[0] = true;
@@ -81,7 +81,7 @@ double number_of(const AdapterSettings::Patterns& patterns, std::string_view mod
     return usual;
 }
 
-/// The member `key` if it has type `T`, else `usual`.
+/// The member `key`, or `usual` if it is absent or null. Throws Error if it is not a `T`.
 template <class T>
 T setting(const Json& json, const char* key, T usual) {
     const auto found = json.find(key);
@@ -110,7 +110,7 @@ bool in_use(const Json& value) {
     return !off;
 }
 
-/// Settings in use that change what a merged model computes, beyond what MergedWeight describes.
+/// Settings in use that affect the merged weights in a way that MergedWeight does not describe.
 std::vector<std::string> unmergeable(const Json& json) {
     constexpr std::array keys{"layer_replication",
                               "use_qalora",
@@ -126,7 +126,7 @@ std::vector<std::string> unmergeable(const Json& json) {
     std::vector<std::string> found;
     for (const char* key : keys)
         if (json.contains(key) && in_use(json.at(key))) found.emplace_back(key);
-    // These initializations change the base's weights too; the others only set where training began.
+    // gaussian, orthogonal and eva only set the adapter's initial values; the others also change the base's weights.
     const Json begun = json.value("init_lora_weights", Json(true));
     if (begun.is_string() && begun != "gaussian" && begun != "orthogonal" && begun != "eva")
         found.push_back(fmt::format("init_lora_weights={}", begun.get<std::string>()));

@@ -30,7 +30,7 @@ MergedWeight without_factors(MergedWeight::Part base, Index rows, Index columns,
 
 bool is_mergeable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
-/// Requires that merging is all that has to be done: no state that belongs to the weights as they were.
+/// Requires that the adapter can be merged, and that the source has no state that depends on the unmerged weights.
 void check_source(const Source& source, const Adapter& adapter) {
     if (!adapter.settings.unmergeable.empty())
         throw failure("{}: adapters with {} cannot be merged by tpx; merge with PEFT (merge_and_unload)",
@@ -46,7 +46,7 @@ void check_source(const Source& source, const Adapter& adapter) {
         throw failure("the base's tensors are in torch.save archives; convert it to safetensors first");
 }
 
-/// Puts merged weights in the place of the base's.
+/// Replaces weights of the base by merged weights.
 class Merge {
 public:
     Merge(Source& source, const Adapter& adapter)
@@ -194,7 +194,7 @@ private:
             weight.name);
     }
 
-    /// Replaces a tensor of the base, whose dtype PEFT casts the values to.
+    /// Replaces a tensor of the base; PEFT casts the values to the dtype of this tensor.
     void replace(const ReplacedTensor& replaced) {
         const Tensor& own = adapter_.tensor(replaced.tensor);
         const std::uint32_t number = tensor_of(replaced.name, own.shape);
@@ -221,7 +221,7 @@ private:
     const Adapter& adapter_;
     std::unordered_map<std::string, std::uint32_t> numbers_;   // of the base's tensors
     std::unordered_map<std::uint32_t, std::uint32_t> pieces_;  // of the adapter's tensors
-    std::uint32_t file_ = 0;                                   // the adapter's, in the base's catalogue
+    std::uint32_t file_ = 0;                                   // number of the adapter's file in the base's catalogue
 };
 
 /// Requires that a module that the adapter replaces is not shared with another one, which PEFT would untie.
@@ -249,7 +249,7 @@ std::string merge_adapter(Source& source, const fs::path& directory) {
                    dequantize(source, {});
                    Merge{source, adapter}.run();
                });
-    // An adapter beside the weights of its base would be applied once more.
+    // If the adapter were copied to the output, frameworks would apply it to the merged weights.
     source.checkpoint.adapter_files.clear();
     std::erase(source.checkpoint.companions, fs::path{adapter_config_name});
     return fmt::format("merged {}: {}", directory.string(), describe(adapter));

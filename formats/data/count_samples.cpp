@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Reads the header of megatron.core.datasets.indexed_dataset: magic, version, dtype, and the numbers of sequences and
-/// of document boundaries. After it come length (4 bytes) and place (8) of each sequence, each boundary (8), and, in
-/// multimodal datasets, a byte for each sequence.
+/// of document boundaries. The header is followed by the length (4 bytes) and offset (8 bytes) of each sequence, each
+/// boundary (8 bytes) and, in multimodal datasets, one byte for each sequence.
 Index count_sequences(const fs::path& path) {
     constexpr std::string_view magic{"MMIDIDX\0\0", 9};
     std::array<std::byte, 34> header{};

@@ -31,7 +31,7 @@ bool is_valid(const DataPosition& position) {
            position.consumed <= most_samples && position.consumed % position.batch == 0;
 }
 
-/// The TOML text of a data position, key by key.
+/// Reads the TOML file of a data position key by key.
 class DataFileReader {
 public:
     explicit DataFileReader(const fs::path& path)

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The rank's part of the mean over a global batch, if it has `samples` of them.
+/// The weight of a rank's mean gradient in that of a global batch; `samples` are the rank's samples.
 double gradient_weight(Interval samples, Index batch) {
     return static_cast<double>(samples.size()) / static_cast<double>(batch);
 }

@@ -123,7 +123,7 @@ std::optional<std::uint64_t> find_signature(const Bytes& bytes) {
 
 namespace {
 
-/// What another process tells of the file. Throws Error if it crashes over it.
+/// What another process finds in the file. Throws Error if that process crashes.
 std::string told_of(const Bytes& bytes) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw failure("no pipe: {}", std::strerror(errno));
@@ -142,7 +142,7 @@ std::string told_of(const Bytes& bytes) {
     return told;
 }
 
-/// The same, or what a current FileAnswers knows of it: what another process reads cannot be recorded.
+/// The same, by way of the current FileAnswers, which cannot record what another process reads.
 std::string told_or_known(const Bytes& bytes) {
     FileAnswers* answers = bytes.fd != nullptr ? FileAnswers::current() : nullptr;
     const auto file = answers != nullptr ? answers->path_of(bytes.fd->get()) : std::nullopt;

@@ -16,7 +16,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The family that `file` describes, which has been read without fault.
+/// The family that `file`, a valid rules file, describes.
 std::string family_in(const std::filesystem::path& file) {
     const toml::table table = toml::parse(read_file(file));
     return table["family"].value_or(std::string{});
@@ -44,7 +44,7 @@ std::string unsized_factors(const Reading& reading) {
     return letters;
 }
 
-/// Takes the checkpoint apart by `family`, as a conversion would.
+/// Reads the checkpoint by the rules of `family`, as a conversion does.
 void read_by(const Family& family, const std::filesystem::path& path, const Config& config, RulesCheck& check) {
     try {
         Source source = open_source(path, std::span{&family, 1}, config);

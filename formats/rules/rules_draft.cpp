@@ -12,7 +12,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The model_type as the name of a family, other than those of known ones.
+/// A family name made from model_type; it differs from the names of known families.
 std::string name_of(const Source& source) {
     const auto type = source.reading.config.find("model_type");
     std::string name = type == source.reading.config.end() ? "draft" : spelled(type->second);
@@ -22,7 +22,7 @@ std::string name_of(const Source& source) {
     return name;
 }
 
-/// Weights alone; optimizer state is named after them.
+/// The weights without optimizer state, which is named after them.
 std::vector<Tensor> weights_of(const Source& source) {
     std::vector<Tensor> weights;
     const Checkpoint& checkpoint = source.checkpoint;
@@ -37,7 +37,7 @@ std::vector<Tensor> weights_of(const Source& source) {
     return weights;
 }
 
-/// What is wrong with a draft; empty if it explains all weights and knows all sizes.
+/// What is wrong with a draft; empty if it explains all weights and all sizes are known.
 std::string fault_of(const FamilyDraft& draft, const Source& source) {
     try {
         const std::vector<Family> families{parse_family(draft.toml, "draft")};

@@ -26,7 +26,7 @@ std::uint64_t hexadecimal(const std::string& text) {
     return value;
 }
 
-/// A file that a manifest lists must lie in the state, and its numbers must be those of hosts and tensors.
+/// Requires that a listed file is inside the state, and that its indices are those of listed hosts and tensors.
 void check_file(const Manifest& manifest, const ManifestFile& file) {
     const fs::path plain = file.path.lexically_normal();
     if (plain.empty() || plain.is_absolute() || *plain.begin() == "..")

@@ -106,7 +106,8 @@ Prediction predict(std::span<const Host> hosts, const Relocation& relocation, Ra
     Prediction prediction = predict(hosts, relocation.hosts, memory);
     const std::array<ResourceBound, 7> unavoidable = all_longest(hosts, relocation.unavoidable, true);
     const SendingBound& sending = relocation.sending_by_known_rates;
-    // Senders are chosen for NICs and disks. Where known rates alone take as long, assumed rates have no part in it.
+    // Senders are chosen by NICs and disks. If the known rates alone give the same time, it does not depend on assumed
+    // rates.
     const bool by_known_rates = sending.seconds >= relocation.sending.seconds * (1 - 1e-9);
     prediction.bounds[memory_resource] = unavoidable[memory_resource];
     if (!by_known_rates) {

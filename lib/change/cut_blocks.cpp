@@ -9,7 +9,8 @@
 namespace tpx {
 namespace {
 
-// How many of the hosts `order`, spare ones last, take ranks: see cut_blocks(). 0: the ranks do not fit on all of them.
+// How many hosts at the beginning of `order`, in which spare hosts are last, get ranks: see cut_blocks(). 0: the ranks
+// do not fit on all hosts.
 std::size_t hosts_in_use(std::span<const Host> hosts, std::span<const std::uint32_t> order, int ranks, int group) {
     const auto enough_for = [&](int group_size) -> std::size_t {
         std::int64_t room = 0;

@@ -139,7 +139,7 @@ void Relocating::count_hosts(const Parcel& parcel) {
     }
 }
 
-// Rates that are not known are assumed or, if only known ones count, as good as infinite.
+// The rates of the hosts. Unknown rates are the assumed ones or, with `only_known`, practically infinite.
 std::vector<SendRate> Relocating::send_rates(bool only_known) const {
     const double nic = only_known ? infinite_rate : default_rates.nic;
     const double disk = only_known ? 0 : default_rates.disk_read;
@@ -152,7 +152,7 @@ std::vector<SendRate> Relocating::send_rates(bool only_known) const {
     return rates;
 }
 
-// If some rates are known and others are not, senders are chosen again, which takes time.
+// If only some rates are known, chooses senders again, which takes time, or returns no bound unless `if_mixed`.
 SendingBound Relocating::sending_by_known_rates(bool if_mixed) const {
     const bool from_disk = state_ == StateIn::stores;
     const auto is_known = [&](const Host& host) { return host.nic && (host.disk_read || !from_disk); };

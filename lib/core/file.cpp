@@ -58,7 +58,7 @@ Fd open_file(const std::filesystem::path& path, int flags, unsigned mode) {
         if (::fstat(fd.get(), &found) != 0) throw system_failure(path, errno);
         return found;
     });
-    if (!fd) fd = opened("/dev/null", O_RDONLY, 0);  // what is read is known, too
+    if (!fd) fd = opened("/dev/null", O_RDONLY, 0);  // FileAnswers has the contents, too
     if (FileAnswers* answers = FileAnswers::current()) answers->set_descriptor(fd.get(), path);
     if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) throw failure("{}: not a regular file", path.string());
     ReadRecord::note(path, status);
@@ -90,7 +90,7 @@ void read_from(const Fd& fd, std::uint64_t offset, std::span<std::byte> into, co
     }
 }
 
-// What a FileAnswers knows of a file, which may not be open, or else what is in the file.
+// Fills `into` with bytes of a file: with recorded ones, for which the file need not be open, or else from the file.
 void read_answer(FileAnswers& answers, const std::filesystem::path& file, const Fd& fd, std::uint64_t offset,
                  std::span<std::byte> into, const std::filesystem::path& path) {
     const std::string bytes = answers.answer(FileAnswers::Question::bytes, file, offset, into.size(), [&] {

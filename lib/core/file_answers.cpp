@@ -10,7 +10,7 @@ namespace {
 
 std::atomic<FileAnswers*> living{nullptr};
 
-// Zeros that stand in for missing parts, and what the kernel tells of this process.
+// Whether each process must ask for itself: files in /proc describe the process that reads them.
 bool is_own(const std::filesystem::path& path) { return path.native().starts_with("/proc/"); }
 
 template <class Value>
@@ -85,7 +85,7 @@ std::uint32_t FileAnswers::number_of(const std::filesystem::path& path) {
     const bool inside = !root_.empty() && name.starts_with(root_) &&
                         (name.size() == root_.size() || root_.back() == '/' || name[root_.size()] == '/');
     if (inside) {
-        relative = '\0';  // in no path
+        relative = '\0';  // which no path contains
         relative += name.substr(root_.size());
         name = relative;
     }

@@ -40,8 +40,7 @@ Network network_of(const SampleOrder& order, std::uint64_t epoch) {
 
 Index SampleOrder::sample_at(Index position) const {
     const Network network = network_of(*this, static_cast<std::uint64_t>(position / samples));
-    // Few numbers are permuted for each sample (fewer than 4, or 256 in all), so that few steps lead from one to
-    // another.
+    // The network permutes fewer than 4 numbers per sample (or 256 numbers in all), so that this loop takes few steps.
     auto number = static_cast<std::uint64_t>(position % samples);
     do number = network.permuted(number);
     while (number >= static_cast<std::uint64_t>(samples));

@@ -126,7 +126,7 @@ void require_same(const mpi::Comm& comm, const std::vector<Claim>& claims) {
 
 namespace {
 
-/// What is at `path`, links followed; nothing if that is absent.
+/// The status of what is at `path`, with links followed; nothing if there is nothing.
 std::optional<FileIdentity> identity_of(const std::filesystem::path& path) {
     struct stat status {};
     if (::stat(path.empty() ? "." : path.c_str(), &status) != 0) return std::nullopt;

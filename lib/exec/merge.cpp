@@ -17,7 +17,7 @@ namespace tpx {
 namespace {
 
 constexpr Index at_once = 1 << 16;       // elements computed in one run
-constexpr Index columns_at_once = 2048;  // columns whose sums stay in the nearest cache
+constexpr Index columns_at_once = 2048;  // columns whose sums fit in the first-level cache
 
 /// into[c] = factor * from[c] + into[c], each rounded once.
 void add_products_slowly(float factor, const float* from, float* into, Index count) {
@@ -65,7 +65,7 @@ void round_to(DType dtype, std::span<float> values, std::vector<std::byte>& buff
     cast_elements(count, buffer.data(), dtype, bytes, DType::f32);
 }
 
-/// Rows of a run: as many as keep its values and its part of the left factor within bounds.
+/// Rows of a run: as many as its limits on values and on numbers of the left factor allow.
 Index most_rows(const MergedWeight& weight) {
     return std::max<Index>(1, at_once / std::max({weight.columns, weight.rank, Index{1}}));
 }
@@ -83,7 +83,7 @@ struct Merger::Run {
 std::uint64_t merging_memory(const MergedWeight& weight) {
     const Index factors = weight.rank * weight.columns + most_rows(weight) * weight.rank;
     const Index rows = weight.magnitudes ? 2 * weight.rows + weight.columns : 0;
-    // What is stored of the largest part is read before it is widened; it takes no more than its floats do.
+    // The stored bytes of the largest part are read before they are widened; they take no more space than its floats.
     const Index stored = std::max({at_once, weight.rank * weight.columns, weight.magnitudes ? weight.rows : 0});
     return static_cast<std::uint64_t>(factors + rows + stored + at_once + columns_at_once) * sizeof(float);
 }
@@ -112,7 +112,7 @@ void Merger::read_matrix(const MergedWeight::Factor& factor, Index first, Index 
     }
 }
 
-/// Reads what all rows of `weight` need, unless it is held already.
+/// Reads what all rows of `weight` need, unless it has been read already.
 void Merger::hold(const MergedWeight& weight, const Read& read) {
     if (held_ == &weight) return;
     held_ = nullptr;
@@ -123,7 +123,7 @@ void Merger::hold(const MergedWeight& weight, const Read& read) {
     held_ = &weight;
 }
 
-/// Adds to `values`, those of `run`, what the adapter adds. The left factor's rows of the run are in left_.
+/// Adds the adapter's deltas to `values`, the values of `run`. left_ must contain the run's rows of the left factor.
 void Merger::add_deltas(const MergedWeight& weight, const Run& run, std::span<float> values) {
     for (Index begin = 0; begin < run.columns; begin += columns_at_once) {
         const Index count = std::min(columns_at_once, run.columns - begin);
@@ -141,7 +141,8 @@ void Merger::add_deltas(const MergedWeight& weight, const Run& run, std::span<fl
     }
 }
 
-/// DoRA's factor of a row, whose norm is that of the whole row with the adapter. left_ holds the run of this row alone.
+/// DoRA's factor of a row: its magnitude divided by the norm of the whole row with the adapter. Overwrites left_ with
+/// this row.
 float Merger::factor_of_row(const MergedWeight& weight, Index row, const Read& read) {
     float& factor = row_factors_[row];
     if (!std::isnan(factor)) return factor;

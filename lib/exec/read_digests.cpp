@@ -37,11 +37,11 @@ std::optional<std::uint32_t> ReadDigests::number_of(const std::filesystem::path&
 
 void ReadDigests::add(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
     const std::uint64_t size = files_.files[file].size, end = offset + bytes.size();
-    if (bytes.empty() || end > size) return;  // a file that has grown has changed, which is found elsewhere
+    if (bytes.empty() || end > size) return;  // the file has grown; other checks detect this change
     const std::uint64_t crc = multiply(Crc64::of(bytes), Crc64::power(8 * (size - end)));
     const std::lock_guard lock{mutex_};
     Added& added = added_[file];
-    // Where edges are too many, bytes are read again in the end.
+    // If there are too many edges, these bytes are not added, and complete() reads them again.
     if (edges_ >= most_edges_ && !added.edges.contains(offset) && !added.edges.contains(end)) return;
     const std::size_t before = added.edges.size();
     added.crc ^= crc;
@@ -55,7 +55,7 @@ void ReadDigests::toggle(std::set<std::uint64_t>& edges, std::uint64_t edge) {
 }
 
 std::vector<std::set<std::uint64_t>> ReadDigests::edges_of_all_ranks() const {
-    std::vector<std::uint64_t> mine;  // of each file the number of its edges, then these
+    std::vector<std::uint64_t> mine;  // for each file, the number of its edges, then the edges
     for (const Added& added : added_) {
         mine.push_back(added.edges.size());
         mine.insert(mine.end(), added.edges.begin(), added.edges.end());
@@ -77,7 +77,7 @@ std::vector<Piece> ReadDigests::not_added() const {
     const std::vector<std::set<std::uint64_t>> edges = edges_of_all_ranks();
     for (std::uint32_t f = 0; f < edges.size(); ++f) {
         std::set<std::uint64_t> own = edges[f];
-        toggle(own, 0);  // between these edges lies what was not added
+        toggle(own, 0);  // now bytes that were not added lie between the edges
         toggle(own, files_.files[f].size);
         for (auto edge = own.begin(); edge != own.end();) {
             const auto begin = static_cast<Index>(*edge++), end = static_cast<Index>(*edge++);

@@ -127,7 +127,7 @@ Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files) {
     const SourceFile* largest = nullptr;
     for (const SourceFile& file : files) {
         std::uint64_t needed = file.coding ? decoding_memory(*file.coding) : 0;
-        // A weight that is merged may be computed or compressed itself.
+        // The parts of a merged weight can themselves be computed or compressed.
         if (const MergedWeight* merged = file.coding ? merged_weight(*file.coding) : nullptr)
             if (const auto& base = files[merged->base.file].coding) needed += decoding_memory(*base);
         if (needed > decoding) largest = &file;

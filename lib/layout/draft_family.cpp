@@ -15,7 +15,7 @@
 namespace tpx {
 namespace {
 
-/// What tensor parallelism does with a linear layer, by the words that frameworks use for it.
+/// How tensor parallelism splits a linear layer, by the name that frameworks give the layer.
 enum class Cut : std::uint8_t {
     none,
     rows,     ///< outputs are split: the first axis of a weight, and the bias
@@ -67,7 +67,7 @@ void add_list(std::string_view key, const std::vector<std::string>& texts, std::
     toml += "]\n";
 }
 
-/// A word for a kind: "self_attn_q_proj", "mlp_experts_down_proj_bias".
+/// An identifier for a kind: "self_attn_q_proj", "mlp_experts_down_proj_bias".
 std::string word_for(const NameKind& kind, const std::set<std::string>& used) {
     std::string_view rest = kind.text;
     if (!kind.layer.empty()) rest.remove_prefix(kind.layer.size() + 1);
@@ -135,7 +135,7 @@ private:
         char tp = 0;
     };
 
-    /// The axes of a tensor of `shape`, and the factor that is cut.
+    /// The axes of a tensor of `shape`, and the factor that tensor parallelism splits.
     Axes axes_of(const NameKind& kind, const Shape& shape, Cut cut) {
         Axes axes;
         std::string used = kind.expert ? "e" : "";
@@ -155,7 +155,7 @@ private:
     /// Declares the tensor `word`, stored as `kind`.
     void add_tensor(const std::string& word, const NameKind& kind, const Axes& axes) {
         std::vector<std::string> texts = axes.texts;
-        // Experts that are stored together are dealt to ranks all the same.
+        // Expert parallelism also splits experts that are stored in one tensor.
         const bool stacked = !kind.expert && !texts.empty() && texts[0] == "e" && kind.shape.size() >= 2 &&
                              kind.text.find("experts") != std::string::npos;
         if (kind.expert) texts.insert(texts.begin(), "e");

@@ -55,7 +55,7 @@ std::string DraftSizes::use(std::string letters, std::string& used) {
     return text;
 }
 
-/// A letter of its own for a size that the configuration does not speak of.
+/// An additional factor, for a size that the configuration does not contain.
 char DraftSizes::spare(Index size, const std::string& used) {
     constexpr std::string_view letters = "abcijkopqrtuwyzABCDEFGHIJKMNOPQRSTUVWXYZ";
     for (const char letter : letters)
@@ -98,7 +98,7 @@ std::string DraftSizes::cut_axis(Index size, std::string_view module, std::strin
 std::string DraftSizes::toml() const {
     std::string lines;
     std::string needed = asked_;
-    for (const char letter : std::string{"gnh"}) {  // what formulas of others mention
+    for (const char letter : std::string{"gnh"}) {  // factors that the formulas of others contain
         const bool mentioned = needed.find('m') != needed.npos || needed.find('d') != needed.npos ||
                                (letter == 'n' && needed.find('g') != needed.npos);
         if (mentioned && factors_.contains(letter) && needed.find(letter) == needed.npos) needed += letter;

@@ -14,7 +14,7 @@
 namespace tpx {
 namespace {
 
-/// A name with its numbers in their places.
+/// A tensor name whose layer and expert numbers are replaced by placeholders.
 struct Parsed {
     std::string text;
     std::string stack;  ///< before the layer's number: "model.layers"; empty: there is none
@@ -40,7 +40,8 @@ Parsed parse(const std::string& name) {
     return parsed;
 }
 
-/// The stack of numbered layers with most tensors, those of towers beside a language model last.
+/// The stack of numbered layers with the most tensors. Towers beside a language model are chosen only if there is no
+/// other stack.
 std::string main_stack(const std::vector<Parsed>& names) {
     constexpr std::array<std::string_view, 4> towers{"vision", "visual", "audio", "image"};
     std::map<std::string, std::size_t> counts;

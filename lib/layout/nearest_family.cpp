@@ -15,7 +15,7 @@
 namespace tpx {
 namespace {
 
-/// Tensors that the family requires of every model, but none of `present`, by the names that `dialect` stores them as.
+/// The stored names in `dialect` of tensors that the family requires of every model and that are not in `present`.
 std::vector<std::string> missing_names(const Family& family, const Dialect& dialect,
                                        const std::set<std::string_view>& present) {
     std::vector<std::string> missing;
@@ -30,7 +30,7 @@ std::vector<std::string> missing_names(const Family& family, const Dialect& dial
     return missing;
 }
 
-/// Tensors whose names are looked up: the first one of each kind.
+/// The tensors whose names are looked up: the first of each kind.
 struct Samples {
     explicit Samples(std::span<const Tensor> all) : tensors{all}, names{all} {
         std::unordered_set<std::string> kinds;
