@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The samples that a rank trains on, from tpx.data.json, which `tpx migrate --data` writes; tpx-data(5) describes it.
+"""Returns the samples that a rank trains on. Reads tpx.data.json, which `tpx migrate --data` writes and tpx-data(5) describes.
 
     position = DataPosition.read(os.environ["TPX_STATE"] + "/tpx.data.json")
-    for node, indices in position.batch(step, int(os.environ["RANK"])):  # one pass forward and backward for each
+    for node, indices in position.batch(step, int(os.environ["RANK"])):  # one forward and backward pass for each
         ...
 
-ElasticSampler is a sampler for torch.utils.data.DataLoader with batch_sampler=; torch is not required.
-Run as a program, it prints samples: elastic_sampler.py tpx.data.json FIRST LAST
+Pass an ElasticSampler to torch.utils.data.DataLoader as batch_sampler=; this file itself does not require torch.
+`elastic_sampler.py tpx.data.json FIRST LAST` prints the samples at positions FIRST to LAST - 1.
 """
 import bisect
 import itertools
@@ -31,7 +31,7 @@ class DataPosition:
         self.global_batch, self.consumed = document["global_batch"], document["consumed"]
         self.half_bits = max(4, ((self.samples - 1).bit_length() + 1) // 2)
         self.ends = list(itertools.accumulate(file["samples"] for file in document["files"]))
-        self.keys = {}  # of the epochs so far
+        self.keys = {}  # by epoch
 
     @classmethod
     def read(cls, path):
@@ -39,7 +39,7 @@ class DataPosition:
             return cls(json.load(file))
 
     def sample_at(self, position):
-        """The sample at `position` of the order, which counts on from one epoch to the next."""
+        """The sample at `position`, which counts the samples of all epochs from 0."""
         epoch, number = divmod(position, self.samples)
         if epoch not in self.keys:
             base = splitmix64((splitmix64(self.seed) + epoch) & MASK)
@@ -54,19 +54,19 @@ class DataPosition:
                 return number
 
     def batch(self, step, rank):
-        """(virtual node, samples) of `rank` in the global batch `step` steps after the recorded position."""
+        """Yields (virtual node, samples) of `rank` in the global batch that is `step` steps after the recorded position."""
         start = self.consumed + step * self.global_batch
         for node in self.document["ranks"][rank]["virtual_nodes"]:
             begin, end = node["samples"]
             yield node["number"], [self.sample_at(start + k) for k in range(begin, end)]
 
     def file_of(self, sample):
-        """(path, number of the sample in that file), if the data position lists files."""
+        """(path, number of the sample in this file); only if the data position lists files."""
         number = bisect.bisect_right(self.ends, sample)
         return self.document["files"][number]["path"], sample - (self.ends[number - 1] if number else 0)
 
     def advanced(self, steps):
-        """The document to store in a checkpoint after `steps` more global batches."""
+        """The content of tpx.data.json to store in a checkpoint after `steps` more global batches."""
         consumed = self.consumed + steps * self.global_batch
         epoch, cursor = divmod(consumed, self.samples)
         ranks = [dict(rank, next_positions=[consumed + k for k in rank["samples"]]) for rank in self.document["ranks"]]
@@ -74,7 +74,7 @@ class DataPosition:
 
 
 class ElasticSampler:
-    """Yields a list of samples for each virtual node of `rank`, step after step."""
+    """Yields, for each step, one list of samples for each virtual node of `rank`."""
 
     def __init__(self, position, rank, steps):
         self.position, self.rank, self.steps = position, rank, steps

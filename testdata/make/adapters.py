@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""adapters.py FOLDER: in FOLDER/adapters a LoRA and a DoRA adapter of FOLDER/llama-hf with random values, a tiny GPT-2 and an
-adapter of its transposed weights and its embeddings, and what PEFT's merge_and_unload() makes of each. Needs torch, transformers 5.23.0 and peft 0.21.2; takes a CPU with AVX2."""
+"""adapters.py FOLDER: makes in FOLDER/adapters a LoRA and a DoRA adapter of FOLDER/llama-hf with random values, a tiny GPT-2
+and an adapter of its transposed weights and embeddings, and the model into which PEFT's merge_and_unload() merges each. Requires
+torch, transformers 5.23.0, peft 0.21.2 and a CPU with AVX2."""
 
 import os
 import sys

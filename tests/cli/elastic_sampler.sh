@@ -1,7 +1,7 @@
 #!/bin/bash
-# elastic_sampler.sh TPX TESTDATA PRINT_SAMPLES: tpx migrate --data, and examples/elastic_sampler.py, which reads what it
-# writes. Both have the same order of samples; the ranks of any layouts train on each sample once per epoch, in the same
-# batches; the position goes with the state. Wrong data files are refused in one line.
+# elastic_sampler.sh TPX TESTDATA PRINT_SAMPLES: tests tpx migrate --data with examples/elastic_sampler.py, which reads its
+# output. Both compute the same order of samples; in every sequence of layouts, ranks train on each sample once per epoch, in
+# the same batches; the position moves with the state. Invalid data files are rejected with one line.
 set -u
 tpx=$1 testdata=$2 print_samples=$3
 command -v python3 >/dev/null || { echo "skipped: python3 is missing"; exit 77; }
@@ -31,7 +31,7 @@ migrate() {
     mpirun -n 2 "$tpx" migrate --store 's/{host}' --emulate --hosts 2x2 "$@" >out 2>err
     status=$?
 }
-# changed ARGS...: the state is changed, and all hosts have the same data position.
+# changed ARGS...: changes the state; afterwards, all hosts have the same data position.
 changed() {
     migrate "$@"
     [ "$status" -eq 0 ] || fail "status $status: $*"
@@ -42,7 +42,7 @@ printf '%s\n' 'global_batch = 20' 'virtual_nodes = 4' 'seed = 7' 'consumed = 40'
     '[[files]]' 'path = "b.tar"' 'samples = 70' >data.toml
 seq 37 >a.txt
 
-# train STEPS: trains all ranks for so many steps from the current position, and stores the next one as trainers do.
+# train STEPS: trains all ranks for STEPS steps from the current position, and stores the next position as trainers do.
 train() {
     python3 -B - "$examples" "$1" <<'PYTHON' >out 2>err || fail "trainer: $(tail -n 1 err)"
 import json, sys
@@ -62,13 +62,13 @@ for rank in range(len(ranks)):
 assert [position.file_of(k) for k in (0, 36, 37, 106)] == [("a.txt", 0), ("a.txt", 36), ("b.tar", 0), ("b.tar", 69)]
 json.dump(position.advanced(steps), open("advanced.json", "w"))
 PYTHON
-    # The trainer's checkpoint: the same tensors, and where it is.
+    # The trainer's checkpoint: the same tensors, with the new position.
     rm -rf ckpt && mkdir ckpt && cp -RL s/host0/current/. s/host1/current/. ckpt/ && rm ckpt/manifest.json && cp advanced.json ckpt/tpx.data.json || exit
     iteration=$((iteration + $1))
     changed --import ckpt --iteration "$iteration"
 }
 
-# Any sequence of layouts has the batches of one that never changes.
+# A job whose layout changes trains on the same batches as a job whose layout never changes.
 iteration=2
 for layouts in 'fsdp=4' 'fsdp=2 fsdp=3 tp=2,fsdp=2 fsdp=4'; do
     rm -rf s batches
@@ -98,7 +98,7 @@ grep -q '"data":{"schema":"tpx.data/1","samples":107,"seed":7,"global_batch":20,
     fail "no data position in the JSON"
 grep -q '"share":{"dp_rank":1,.*"local_batch":10,"gradient_weight":0.5}' out || fail "no share in the JSON"
 
-# refused TEXT ARGS...: ends with status 2, in one line.
+# refused TEXT ARGS...: exits with status 2 and one line that contains TEXT.
 refused() {
     migrate "${@:2}"
     { [ "$status" -eq 2 ] && grep -q -- "$1" err && [ "$(grep '^tpx:' err | grep -vc 'tpx: note:')" -eq 1 ]; } || fail "not refused with '$1': $status ${*:2}"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# migrate_stores.sh TPX TESTDATA: tpx migrate --store on emulated hosts. What is imported, changed, exported and recovered
-# from replicas is the state of the checkpoint; wrong, damaged and outdated stores are refused in one line, and nothing
-# changes then.
+# migrate_stores.sh TPX TESTDATA: tests tpx migrate --store on emulated hosts. A state that is imported, changed, exported or
+# recovered from replicas equals that of the checkpoint. Invalid, damaged and outdated stores are rejected with one line, and
+# then nothing changes.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=scripts/mpi-env.sh
@@ -16,18 +16,18 @@ fail() {
     exit 1
 }
 
-# migrate PROCESSES HOSTS ARGS...: runs it; leaves its status in $status.
+# migrate PROCESSES HOSTS ARGS...: runs tpx migrate; leaves its exit status in $status.
 migrate() {
     mpirun -n "$1" "$tpx" migrate --store 's/{host}' --emulate --hosts "$2" "${@:3}" >out 2>err
     status=$?
 }
-# done_with TEXT PROCESSES HOSTS ARGS...: it succeeds, and prints TEXT.
+# done_with TEXT PROCESSES HOSTS ARGS...: tpx migrate succeeds, and prints TEXT.
 done_with() {
     migrate "${@:2}"
     [ "$status" -eq 0 ] || fail "status $status: ${*:2}"
     grep -q -- "$1" out err || fail "does not print '$1': ${*:2}"
 }
-# refused STATUS TEXT PROCESSES HOSTS ARGS...: it ends so, in one line, and changes nothing.
+# refused STATUS TEXT PROCESSES HOSTS ARGS...: tpx migrate exits with STATUS and one line with TEXT, and changes nothing.
 refused() {
     find s -not -path '*/staging*' 2>/dev/null | sort >before
     migrate "${@:3}"
@@ -36,7 +36,7 @@ refused() {
     find s -not -path '*/staging*' 2>/dev/null | sort >after
     cmp -s before after || fail "something was left or removed: ${*:3}"
 }
-# whole CKPT HOST...: the current states of these hosts together are CKPT.
+# whole CKPT HOST...: the current states of these hosts together equal CKPT.
 whole() {
     local host
     rm -rf merged && mkdir merged || exit
@@ -45,7 +45,7 @@ whole() {
     "$tpx" verify "$1" merged >verified 2>&1 || { cat verified >&2; fail "the state of ${*:2} is not that of $1"; }
     [ -z "$(find s -path '*/staging/*')" ] || fail "something is left in staging"
 }
-# ready STATUS HOSTS PROCESSES: what inspect says.
+# ready STATUS HOSTS PROCESSES: tpx inspect exits with STATUS.
 ready() {
     mpirun -n "$3" "$tpx" inspect --store 's/{host}' --hosts "$2" --emulate >out 2>err
     status=$?
@@ -54,7 +54,7 @@ ready() {
 
 dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2 zero=$testdata/deepspeed/zero3-subgroups-dp2
 
-# Into stores from several formats, to other layouts and hosts, and out again.
+# Imports from several formats, changes of layout and hosts, and exports.
 for case in "$dcp|7|fsdp=4|fsdp=3" "$megatron|10|tp=4|pp=4" "$zero|2|dp=3|dp=1"; do
     IFS='|' read -r ckpt iteration first second <<<"$case"
     rm -rf s exported
@@ -82,7 +82,7 @@ for case in "$dcp|7|fsdp=4|fsdp=3" "$megatron|10|tp=4|pp=4" "$zero|2|dp=3|dp=1";
     done_with 'nothing to do' 3 3x2 --leaving host0 --to "$second"
 done
 
-# What is damaged or missing on one host comes from another one that has a copy.
+# Files that are damaged or missing on one host are read from another host that has a copy.
 rm -rf s exported
 done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=4 --replicas 2 --job rope
 shard=$(find s/host0/current/ -name '*.distcp' -printf '%P\n' | head -n 1)
@@ -94,7 +94,7 @@ truncate -s 100 "s/host1/current/$shard" || exit
 done_with "host 'host1': .*$shard: has 100 bytes" 3 3x2 --to fsdp=4
 whole "$dcp" host0 host1 host2
 
-# What nobody has any more is named, unless there is a fallback of the same iteration.
+# If no host has a copy, an error names the lost tensors, unless there is a fallback of the same iteration.
 shard=$(find s/host0/current/ -name '*.distcp' -printf '%P\n' | head -n 1)
 for host in 0 1 2; do rm -f "s/host$host/current/$shard"; done
 refused 3 "no host has an intact copy of .* tensors: .*$shard.*--fallback" 3 3x2 --to fsdp=2
@@ -106,7 +106,7 @@ done_with "all state is read from $dcp" 3 3x2 --to fsdp=2 --fallback "$dcp" --it
 whole "$dcp" host0 host1 host2
 grep -q "iteration 7," out || fail "the iteration has changed"
 
-# Other jobs, other states of one epoch, and requests that cannot be.
+# Different jobs, different states of one epoch, and invalid requests.
 refused 1 "contains job 'rope', not 'other'" 3 3x2 --import "$dcp" --iteration 7 --job other
 refused 1 "contains job 'rope', whose tensors have other names" 3 3x2 --import "$megatron"
 refused 2 'must consist of letters' 3 3x2 --import "$dcp" --iteration 7 --job a/b
@@ -138,7 +138,7 @@ whole "$dcp" host0 host1 host2
 "$tpx" inspect --store u >out 2>err
 { [ $? -eq 1 ] && grep -q "not a store" err; } || fail "inspect takes a folder for a store"
 
-# Only what was asked for is written.
+# Only the requested state is written.
 find s | sort >before
 done_with 'nothing was written' 3 3x2 --to fsdp=5 --dry-run
 find s | sort >after
@@ -149,7 +149,7 @@ done_with '' 3 3x2 --to tp=2,fsdp=2 --json
 grep -q '"ranks":\[{"rank":0,"host":"host[0-2]","device":[01],"env":{"RANK":"0","WORLD_SIZE":"4"' out || fail "no ranks in the JSON"
 grep -q '"TPX_STATE":"s/host[0-2]/current","TPX_LAYOUT":"tp=2,fsdp=2","TPX_TP":"2"' out || fail "no degrees in the JSON"
 
-# A trainer reads which virtual nodes a rank runs, and their part of each batch, which changes of dp leave as it is.
+# A trainer reads which virtual nodes a rank runs, and their samples in each batch, which do not depend on dp.
 nodes_of() { grep -o '{"number":[0-9]*,"samples":\[[0-9]*,[0-9]*\]}' out | sort -u; }
 done_with '' 3 3x2 --to tp=2,fsdp=3,vn=8 --batch 20 --json
 grep -q '"global_batch":20' out || fail "no batch in the JSON"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# passes.sh TPX: how many bytes commands read, with their children, by /proc/PID/io: a checkpoint whose digests are recorded is
-# read once, by one process and by two ranks, and what has changed since is still found.
+# passes.sh TPX: measures the bytes that commands and their children read, by /proc/PID/io. A checkpoint with recorded digests
+# is read only once, by one process or by two ranks, and changes since the recording are still found.
 set -u
 tpx=$1
 # shellcheck source=scripts/mpi-env.sh
@@ -25,7 +25,7 @@ mkdir hf
 } >hf/model.safetensors
 size=$(stat -c %s hf/model.safetensors)
 
-# reads PERCENT COMMAND...: COMMAND succeeds and reads at most PERCENT of the checkpoint, with what starting it takes.
+# reads PERCENT COMMAND...: COMMAND succeeds and reads at most PERCENT of the checkpoint, plus 8 MB for starting it.
 reads() {
     local most=$1 bytes
     shift
@@ -39,13 +39,13 @@ reads 101 "$tpx" verify --write hf
 reads 101 "$tpx" verify hf
 reads 101 "$tpx" reshard hf one --to tp=1 --format dcp
 reads 101 mpirun -n 2 "$tpx" reshard hf two --to fsdp=4 --format dcp
-# With little memory tiles are small, and rows of pieces are read with gaps.
+# With little memory, tiles are small, and rows of pieces are read with gaps.
 reads 101 "$tpx" reshard hf small --to fsdp=4 --format dcp --memory 64MiB
-# What is dropped is read for its digest only.
+# Dropped tensors are read for their digests only.
 reads 101 "$tpx" reshard hf weights --to tp=1 --drop optimizer
 for out in one two; do "$tpx" verify hf $out >out.txt 2>err || fail "the output differs"; done
 
-# A changed byte, in what is moved and in what is dropped.
+# A changed byte is found in tensors that are moved and in those that are dropped.
 for at in 30000000 70000000; do
     cp hf/model.safetensors saved
     printf '\377' | dd of=hf/model.safetensors bs=1 seek=$at conv=notrunc 2>err

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters: tpx merges LoRA and DoRA to the same bits as PEFT's merge_and_unload() on a CPU, for models of transformers in
-three dtypes and a quantized one, and what it merges for two ranks is the same."""
+"""Adapters: tpx merges LoRA and DoRA adapters to the same bits as PEFT's merge_and_unload() on a CPU, for models of
+transformers in three dtypes and for a quantized model. Merging for two ranks gives the same bits."""
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-# DoRA's norms are sums of as many parts as a vector has elements; tpx sums as AVX2 does, whatever the machine has.
+# PyTorch computes DoRA's norms with as many partial sums as a vector has elements; tpx always sums as with AVX2.
 os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
 
 import torch  # noqa: E402
@@ -24,7 +24,7 @@ ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_pro
 PATTERNS = {"rank_pattern": {"layers.1.self_attn.q_proj": 16, "^model.layers.0.mlp.up_proj": 4},
             "alpha_pattern": {"down_proj": 5, r"layers\.\d+\.self_attn.k_proj": 3}}
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
-# Each kind of adapter, with the dtype of its base and the dtype that the adapter is stored in; None: as PEFT saves it.
+# Each kind of adapter, with the dtype of its base and the dtype of the stored adapter; None: the dtype in which PEFT saves it.
 CASES = [
     ("llama", LLAMA, F32, None, {"r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "v_proj"]}),
     ("patterns", LLAMA, F16, None, {"r": 8, "lora_alpha": 12, "target_modules": ALL, "use_rslora": True, **PATTERNS}),
@@ -46,7 +46,7 @@ def run(tpx, *words):
 
 
 def make(folder, base, settings, config, dtype):
-    """A model in `base`, unless it is there, and an adapter of random values beside it."""
+    """Makes a model in `base`, unless it exists, and an adapter with random values beside it."""
     from peft import LoraConfig, get_peft_model
 
     torch.manual_seed(5)
@@ -61,7 +61,7 @@ def make(folder, base, settings, config, dtype):
 
 
 def merged(folder, base):
-    """What PEFT makes of the adapter beside `folder`'s base."""
+    """The tensors that PEFT computes by merging the adapter in `folder` into `base`."""
     from peft import PeftModel
 
     model = AutoModelForCausalLM.from_pretrained(base, dtype="auto")
@@ -78,8 +78,8 @@ def differences(found, expected):
 
 
 def check(tpx, folder, stored):
-    """How far what tpx merges is from the bits of PEFT: in one file, and by way of two ranks. `stored` is the dtype of the
-    adapter's factors, None for that in which PEFT saved them."""
+    """The differences between the merged bits of tpx and those of PEFT, for one file and by way of two ranks. `stored` is the
+    dtype of the adapter's factors; None: the dtype in which PEFT saves them."""
     base, adapter, out, split, back = (folder / name for name in ("base", "adapter", "out", "split", "back"))
     file = adapter / "adapter_model.safetensors"
     if stored is not None:

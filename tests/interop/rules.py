@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that no family knows: transformers builds a tiny one of each type, tpx rules suggest drafts rules for it, and with them
-it converts to tp=2 (and pp=2) and back without loss; every draft passes tpx rules check."""
+"""Models of unknown families: transformers builds a tiny model of each type, and tpx rules suggest drafts rules for it. With
+these rules, the model converts to tp=2 (and pp=2) and back without loss, and tpx rules check passes."""
 import subprocess
 import sys
 import tempfile
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import survey
 
-# Types of transformers' decoders without rules of their own.
+# Types of decoders in transformers for which tpx has no rules.
 TYPES = ["gptj", "persimmon", "biogpt", "doge", "codegen"]
 
 
@@ -19,7 +19,7 @@ def run(tpx, *words):
 
 
 def check(tpx, model_type, source, folder):
-    """The first failure; empty if there is none. None if a family knows the model."""
+    """The first failure; empty if there is none; None if the family of the model is known."""
     rules, there, back = folder / "rules.toml", folder / "there", folder / "back"
     code, text = run(tpx, "rules", "suggest", source, "-o", rules)
     if "no rules are needed" in text:

@@ -29,7 +29,7 @@ for path in sorted(written.glob("*.safetensors")):
     rank = int(shard.group(1)) - 1 if shard else 0
     for name, dtype, data in pieces(path):
         if not data:
-            continue  # plans have no places for tensors without elements
+            continue  # plans do not contain tensors without elements
         assert held[rank, name] == (dtype, data), f"rank {rank}: {name}"
         stored[name] = dtype, data
 for (rank, name), content in held.items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kills.py TPX SHIM TESTDATA [--kills N] [--seed N]: kills a process of tpx migrate --store in the middle of a file system
-call, also while another run recovers from that. At any moment, each host has a complete current state, the old or the new
-one; the same command then ends with the new one on all hosts."""
+"""kills.py TPX SHIM TESTDATA [--kills N] [--seed N]: kills a process of tpx migrate --store at a file system call, also
+during the recovery from an earlier kill. At any moment, each host has a complete current state, either the old or the new
+one; the same command then ends with the new state on all hosts."""
 import argparse
 import os
 import pathlib
@@ -41,14 +41,14 @@ class Kills:
                 "TPX_FAULT_RANK": str(rank), **settings}
 
     def run(self, environment, change):
-        """Runs a change with the shim in its processes, not in mpirun; returns the status."""
+        """Runs a change with the shim in its processes, but not in mpirun; returns the exit status."""
         command = self.stores.command(*change, alive=self.hosts)
         command[1:1] = [word for name in environment if name not in os.environ for word in ("-x", f"{name}={environment[name]}")]
         null = subprocess.DEVNULL
         return wait_for(subprocess.Popen(command, stdin=null, stdout=null, stderr=null))
 
     def trace(self, rank):
-        """Which file system calls a rank makes, of which the first after all files are complete."""
+        """The file system calls of a rank, and the first of them after all files are complete."""
         self.restore()
         trace = pathlib.Path(f"trace.{rank}")
         trace.unlink(missing_ok=True)
@@ -61,7 +61,7 @@ class Kills:
         shutil.copytree("base", "s", symlinks=True)
 
     def moment(self):
-        """A rank and the number of a call, as often after its manifest was written as before."""
+        """A random rank and call number; 60 % of the calls come after all files are complete."""
         rank = self.random.choice(self.hosts)
         calls = self.calls[rank]
         late = next(k for k, call in enumerate(calls) if "manifest.json" in call and call.startswith("link ")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh PROGRAM ARGS...: runs PROGRAM.py; exit 77, skipped, where there is no Python 3.9 or later.
+# run.sh PROGRAM ARGS...: runs PROGRAM.py; exits with 77 (skipped) if Python 3.9 or later is missing.
 set -u
 cd "$(dirname "$0")" || exit 1
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tpx migrate --store on emulated hosts, and looks at what is in their stores."""
+"""Runs tpx migrate --store on emulated hosts, and reads their stores."""
 import hashlib
 import os
 import pathlib
@@ -25,7 +25,7 @@ class Stores:
                 "--hosts", f"{self.count}x2", *(["--lost", ",".join(lost)] if lost else []), *arguments]
 
     def migrate(self, *arguments, alive, **settings):
-        """Runs it; returns its status and what it said."""
+        """Runs tpx migrate; returns its exit status and output."""
         done = subprocess.run(self.command(*arguments, alive=alive), capture_output=True, text=True, timeout=300,
                               stdin=subprocess.DEVNULL, **settings)
         return done.returncode, done.stdout + done.stderr
@@ -36,7 +36,7 @@ class Stores:
         return link.resolve() if link.is_symlink() and link.exists() else None
 
     def files(self, host):
-        """What the current state of a host has: digests of files by name, without the manifest."""
+        """The files in the current state of a host, without the manifest: digests by name."""
         folder = self.current(host)
         if folder is None:
             return {}
@@ -48,7 +48,7 @@ class Stores:
         return {folder.name if (folder := self.current(h)) else None for h in hosts}
 
     def is_state_of(self, checkpoint, hosts):
-        """Whether the current states of these hosts together are the checkpoint."""
+        """Whether the current states of these hosts together equal the checkpoint."""
         shutil.rmtree("merged", ignore_errors=True)
         for host in hosts:
             if (folder := self.current(host)) is not None:
@@ -59,8 +59,8 @@ class Stores:
 
 
 def wait_for(job, seconds=300):
-    """Waits for mpirun, and ends one that is blocked after its ranks: Open MPI 4 can deadlock in pmix_rte_finalize when a
-    rank was killed. Fails when a rank is still there after `seconds`."""
+    """Waits for mpirun; kills it if it is blocked after its ranks have ended: Open MPI 4 can deadlock in pmix_rte_finalize
+    when a rank was killed. Fails if a rank is still running after `seconds`."""
     idle = 0
     for _ in range(seconds // 5):
         try:
@@ -75,7 +75,7 @@ def wait_for(job, seconds=300):
 
 
 def ranks_of(job):
-    """The processes that mpirun has started and that have not ended."""
+    """The processes that mpirun has started and that are still running."""
     listed = subprocess.run(["ps", "-o", "pid=,stat=", "--ppid", str(job.pid)], capture_output=True, text=True).stdout
     return [int(pid) for pid, state in (line.split() for line in listed.splitlines()) if not state.startswith("Z")]
 

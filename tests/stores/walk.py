@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """walk.py TPX TESTDATA [--walks N] [--steps N] [--seed N]: random sequences of layouts, sets of hosts, losses, damage and
-kills. After each change, the stores together are the checkpoint of the start; a change ends with 3 exactly when the
-model here says that no host has an intact copy of some file, and then changes nothing."""
+kills. After each change, the stores together equal the original checkpoint. A change exits with 3 if and only if, by the
+model in this file, some file has no intact copy on any host; then nothing changes."""
 import argparse
 import os
 import pathlib
@@ -31,7 +31,7 @@ class Walk:
         shutil.rmtree("s", ignore_errors=True)
         self.stores = Stores(tpx, HOSTS)
         self.alive = set(range(HOSTS))
-        self.outdated = set()  # hosts that came back with an old state
+        self.outdated = set()  # hosts that returned with an old state
         self.copies = {}       # by file: hosts that have it intact
         self.log = [f"seed {seed}: {name}"]
         self.counts = {"changes": 0, "refusals": 0, "kills": 0, "losses": 0}
@@ -48,7 +48,7 @@ class Walk:
         self.run(*arguments)
 
     def run(self, *arguments):
-        """A change that must succeed; it takes in outdated hosts."""
+        """Runs a change that must succeed, with --rejoin for outdated hosts."""
         arguments = [*arguments, *self.rejoining()]
         status, said = self.stores.migrate(*arguments, alive=self.alive)
         self.log.append(f"{' '.join(arguments)} on {sorted(self.alive)}: {status}")
@@ -173,7 +173,7 @@ class Walk:
         self.start()
 
     def everything(self):
-        """All files and links with their times; a run may make the folders of an empty store."""
+        """All files and links with their times; without folders, because a run may create those of an empty store."""
         return sorted((str(path), path.lstat().st_mtime_ns) for path in pathlib.Path("s").rglob("*")
                       if path.is_symlink() or path.is_file())
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// print_samples SAMPLES SEED FIRST LAST: the samples at positions FIRST to LAST, without LAST, a line each.
+// print_samples SAMPLES SEED FIRST LAST: prints the samples at positions FIRST to LAST - 1, one per line.
 #include "lib/core/sample_order.hpp"
 
 #include <fmt/format.h>

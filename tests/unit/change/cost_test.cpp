@@ -80,7 +80,7 @@ TEST_CASE("a bound holds whatever the unknown rates are, a time by known rates a
         Instance made = random({.bytes = 1000, .lost = false});
         const StateIn state = random.chance(50) ? StateIn::stores : StateIn::memory;
         const RankMemory memory = state == StateIn::stores ? RankMemory::host : RankMemory::device;
-        for (Host& host : made.hosts) {  // known rates are like the assumed ones
+        for (Host& host : made.hosts) {  // all rates are known and equal to the assumed ones
             if (host.nic) host.nic = *host.nic * 1e10;
             if (host.disk_read) host.disk_read = *host.disk_read * 2e9;
             if (random.chance(50)) host.memory = random.number(1, 100) * 1e9;
@@ -100,7 +100,7 @@ TEST_CASE("a bound holds whatever the unknown rates are, a time by known rates a
         }
         const Prediction actual = prediction();
         const auto& binding = actual.resources[actual.binding];
-        CHECK((actual.is_bound() || binding.resource == "memory"));  // what senders copy depends on who sends
+        CHECK((actual.is_bound() || binding.resource == "memory"));  // what hosts copy depends on the choice of senders
         static constexpr double rounding = 2e-9;                     // a host may send a byte more than its share
         CHECK(found.bound_seconds() <= actual.seconds() + rounding);
         if (found.is_bound()) CHECK(found.seconds() <= actual.seconds() + rounding);

@@ -32,7 +32,7 @@ std::string message_of(const std::function<void()>& body) {
     return "";
 }
 
-// All that the functions of path.hpp and file.hpp tell of the checkpoint in `root`, with its name left out.
+// All that the functions of path.hpp and file.hpp return for the checkpoint in `root`, without its path.
 std::string look(const fs::path& root) {
     std::string seen;
     const auto say = [&](const auto& value) { seen += fmt::format("{}\n", value); };
@@ -105,7 +105,7 @@ TEST_CASE("what was not asked before is asked of the file system") {
     std::string part(3, ' ');
     const Fd fd = open_file(scratch.path() / "a", O_RDONLY);
     read_at(fd, 0, std::as_writable_bytes(std::span{part}), "a");
-    CHECK(part == "cha");  // of 3 bytes nothing was known
+    CHECK(part == "cha");  // no answer for 3 bytes was recorded
     CHECK(!path_exists(scratch.path() / "c"));
 }
 

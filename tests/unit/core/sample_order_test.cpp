@@ -19,8 +19,8 @@ std::uint64_t mixed(std::uint64_t z) {
     return z ^ z >> 31;
 }
 
-/// An epoch as tpx-data(5) defines it, in the plainest way: the cycles of the network's whole permutation, without the
-/// numbers that are no samples.
+/// An epoch by a direct implementation of tpx-data(5): follows the cycles of the network's whole permutation, and skips
+/// numbers that are not samples.
 std::vector<Index> naive_epoch(std::uint64_t count, std::uint64_t seed, std::uint64_t epoch) {
     int h = 4;
     while (std::pow(4.0, h) < static_cast<double>(count)) ++h;
@@ -70,7 +70,8 @@ TEST_CASE("epochs and seeds have different orders, which spread samples evenly")
     const SampleOrder order{1000, 1}, other{1000, 2};
     CHECK(epoch_of(order, 0) != epoch_of(order, 1));
     CHECK(epoch_of(order, 0) != epoch_of(other, 0));
-    // Chi-squared with 9 degrees of freedom of where a sample lies in 4,000 epochs; 27.9 is exceeded once in 1,000.
+    // Chi-squared test, with 9 degrees of freedom, of the places of a sample in 4,000 epochs; the probability of more
+    // than 27.9 is 1 in 1,000.
     for (Index samples : {10, 12, 1000}) {
         std::vector<int> bins(10);
         const SampleOrder spread{samples, 5};

@@ -19,7 +19,7 @@ namespace {
 
 const std::string whole = "samples = 1000\nglobal_batch = 8\nvirtual_nodes = 4\nseed = 7\n";
 
-/// What is wrong with `text` as data.toml in `folder`; empty: nothing.
+/// The error for `text` as data.toml in `folder`; empty if there is none.
 std::string fault_of(const std::filesystem::path& folder, const std::string& text) {
     write_file(folder / "data.toml", text);
     try {
@@ -151,7 +151,7 @@ TEST_CASE("law: over random changes of dp and layout, each sample occurs once in
             const auto ranks = nlohmann::json::parse(data_position_text(position, layout)).at("ranks");
             std::vector<Index> batch;
             for (const auto& rank : ranks) {
-                if (coordinates(layout, rank.at("rank")).tp != 0) continue;  // these train on the same samples
+                if (coordinates(layout, rank.at("rank")).tp != 0) continue;  // TP ranks train on the same samples
                 for (const auto& node : rank.at("virtual_nodes"))
                     for (Index k = node.at("samples")[0]; k < node.at("samples")[1]; ++k) batch.push_back(first + k);
             }
