@@ -26,8 +26,8 @@ std::vector<std::uint32_t> hosts_for_ranks(std::span<const Host> hosts);
 /// `group` consecutive ranks form a group; `group` divides `ranks`. Only as many spare hosts are used as necessary for
 /// all groups to fit whole on hosts or, if that is impossible even with all spare hosts, for all ranks to fit. If the
 /// devices of a host end inside a group, the devices of that group stay idle, provided that the used hosts have enough
-/// devices beyond those that ranks need. So no group is split if all groups fit whole. Groups larger than every host
-/// are ignored. Throws Error (usage) if the ranks do not fit on the hosts.
+/// devices beyond those that ranks need. So no group is split if all groups fit whole. Groups larger than every used
+/// host are ignored. Throws Error (usage) if the ranks do not fit on the hosts.
 std::vector<Block> cut_blocks(std::span<const Host> hosts, int ranks, int group);
 
 /// The hosts to which blocks are assigned. Spare hosts are among them only if a block was cut for one; then each of the
