@@ -58,8 +58,9 @@ void check_format(const Migration& job) {
 void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
     if (job.is_import) return;
     const int before = parse_layout(run.survey.manifest->layout).vn, after = job.migration.target.layout.vn;
-    if (before > 0 && after > 0 && before != after)
-        throw usage_error("layout: vn={}, but the state in the stores has vn={}, which cannot change", after, before);
+    if (before > 0 && before != after)
+        throw usage_error("layout: {}, but the state in the stores has vn={}, which cannot change",
+                          after > 0 ? fmt::format("vn={}", after) : "no virtual nodes", before);
 }
 
 /// The user's request as text, without the state that the change starts from.

@@ -10,7 +10,7 @@ namespace {
 void add_store_options(Command& command, MigrateRequest& options) {
     command.group("Store options");
     command.option("--store", &options.store, "PATTERN", "Path of each host's managed store; {host} is replaced")
-        .details("See STORES below. With this option, STORES and OUT are omitted.");
+        .details("See MANAGED STORES in tpx-migrate(1). Replaces STORES and OUT.");
     command.option("--import", &options.import_from, "CKPT", "Put the checkpoint CKPT into the stores")
         .file()
         .details(
@@ -77,7 +77,7 @@ void add_migrate(Cli& cli) {
     command.option("--batch", &plan.batch, "N", "Samples of a global batch, which virtual nodes share")
         .details(
             "Requires vn= in the layout. The result then contains the samples of each virtual node and the local batch "
-            "and gradient weight of each rank, see VIRTUAL NODES.");
+            "and gradient weight of each rank, see VIRTUAL NODES in tpx-migrate(1).");
     command.option("--data", &options->data, "FILE", "Position of the job in its data; see tpx-data(5)")
         .file()
         .details(

@@ -122,7 +122,7 @@ mkdir shared && done_with 'epoch' 3 3x2 --to fsdp=3 --decision-dir shared && don
 [ "$(find shared -name 'tpx-decision-*' | wc -l)" -eq 1 ] || fail "no decision was recorded in shared"
 # The same model, saved by other ranks and trained on.
 "$tpx" reshard "$dcp" resaved --to tp=2 --format dcp >out 2>err || fail "no checkpoint of the same model"
-done_with 'iteration 8' 3 3x2 --import resaved --iteration 8
+done_with "iteration 8" 3 3x2 --import resaved --iteration 8 --to fsdp=2
 mpirun -n 1 "$tpx" migrate a b --hosts 1x1 --to tp=1 --import x >out 2>err
 { [ $? -eq 2 ] && grep -q -- '--import: requires --store' err; } || fail "--import without --store"
 mkdir t && mpirun -n 1 "$tpx" migrate --store 't/{host}' --emulate --hosts 1x1 --to tp=1 >out 2>err
@@ -163,6 +163,7 @@ done_with '' 3 3x2 --to fsdp=2,vn=8 --batch 20 --json
 nodes_of | cmp -s - nodes || fail "the samples of virtual nodes depend on dp"
 done_with '"share":{"dp_rank":0,"virtual_nodes":\[{"number":0},{"number":1}\]}' 3 3x2 --to fsdp=4,vn=8 --json
 refused 2 'vn=4, but the state in the stores has vn=8' 3 3x2 --to fsdp=2,vn=4
+refused 2 'no virtual nodes, but the state in the stores has vn=8' 3 3x2 --to fsdp=2
 refused 2 'vn=8 virtual nodes cannot run on dp=12' 3 3x4 --to fsdp=12,vn=8
 refused 2 'batch of 7 samples cannot be split over vn=8' 3 3x2 --to fsdp=2,vn=8 --batch 7
 refused 2 'batch: requires virtual nodes; add vn=N to --to' 3 3x2 --to fsdp=2 --batch 8

@@ -34,8 +34,8 @@ END
 MASTER_PORT=$(python -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
 export MASTER_ADDR=127.0.0.1 MASTER_PORT GLOO_SOCKET_IFNAME=lo OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 unset CUDA_VISIBLE_DEVICES
-TPX_HOST=a timeout 100 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>a.log &
-TPX_HOST=b timeout 100 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>b.log || { cat b.log; exit 1; }
+TPX_HOST=a timeout 1500 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>a.log &
+TPX_HOST=b timeout 1500 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>b.log || { cat b.log; exit 1; }
 wait $! || { cat a.log; exit 1; }
 TPX_HOST=c sh launch.sh torchrun -- show.py shown 2>c.log
 grep -q 'no rank runs on c' c.log
@@ -46,7 +46,7 @@ printf 'a slots=2\nb slots=2\n' >hosts
 "$tpx" plan --model gpt3-1.3b --from pp=2,dp=2 --to pp=2,dp=2,order=tp-cp-ep-pp-dp --hosts hosts \
     --placement groups --launch launch.sh --rank-map wanted >text
 [ "$(grep -c '^[ab] [0-9]* 1 ' launch.sh)" -gt 2 ]
-TPX_HOST=a timeout 100 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>a.log &
-TPX_HOST=b timeout 100 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>b.log || { cat b.log; exit 1; }
+TPX_HOST=a timeout 1500 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>a.log &
+TPX_HOST=b timeout 1500 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>b.log || { cat b.log; exit 1; }
 wait $! || { cat a.log; exit 1; }
 diff wanted shown
