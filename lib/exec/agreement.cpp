@@ -4,11 +4,13 @@
 #include "lib/core/host_name.hpp"
 
 #include "lib/core/fingerprint.hpp"
+#include "lib/core/path.hpp"
 
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <optional>
 
 namespace tpx {
@@ -129,31 +131,39 @@ namespace {
 /// The status of what is at `path`, with links followed; nothing if there is nothing.
 std::optional<FileIdentity> identity_of(const std::filesystem::path& path) {
     struct stat status {};
-    if (::stat(path.empty() ? "." : path.c_str(), &status) != 0) return std::nullopt;
-    return FileIdentity{status};
+    int result = 0;
+    do {
+        result = ::stat(path.empty() ? "." : path.c_str(), &status);
+    } while (result != 0 && errno == EINTR);
+    if (result == 0) return FileIdentity{status};
+    if (errno != ENOENT && errno != ENOTDIR) throw system_failure(path, errno);
+    return std::nullopt;
 }
 
 }  // namespace
 
 std::vector<Claim> claims_of(const mpi::Comm& comm, const ReadRecord& record, const std::filesystem::path& directory) {
     std::vector<Claim> claims;
-    const auto folder = identity_of(directory);
+    std::optional<FileIdentity> folder;
+    mpi::all_or_none(comm, [&] { folder = identity_of(directory); });
     const std::string mine = folder ? fmt::format("{} {}", folder->inode, to_string(*folder)) : "";
     std::string first = mine;
     mpi::broadcast(comm, first);
-    int k = 0;
-    for (const auto& [path, recorded] : record.files()) {
-        FileIdentity file = recorded;
-        const bool looks = mine != first || k++ % comm.size() == comm.rank();
-        if (looks && comm.rank() != 0 && !path.native().starts_with("/proc/")) {
-            const auto found = identity_of(path);
-            if (!found) continue;
-            file = *found;
+    mpi::all_or_none(comm, [&] {
+        int k = 0;
+        for (const auto& [path, recorded] : record.files()) {
+            FileIdentity file = recorded;
+            const bool looks = mine != first || k++ % comm.size() == comm.rank();
+            if (looks && comm.rank() != 0 && !path.native().starts_with("/proc/")) {
+                const auto found = identity_of(path);
+                if (!found) continue;
+                file = *found;
+            }
+            const bool below = std::ranges::mismatch(directory, path).in1 == directory.end();
+            claims.push_back({below ? path.lexically_relative(directory).string() : path.string(), to_string(file),
+                              fmt::format("inode {}", file.inode)});
         }
-        const bool below = std::ranges::mismatch(directory, path).in1 == directory.end();
-        claims.push_back({below ? path.lexically_relative(directory).string() : path.string(), to_string(file),
-                          fmt::format("inode {}", file.inode)});
-    }
+    });
     return claims;
 }
 
