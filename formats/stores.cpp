@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
+#include "lib/core/temporary_folder.hpp"
 
 #include <fmt/ranges.h>
 
@@ -17,15 +18,6 @@ namespace tpx::formats {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path make_folder() {
-    std::error_code error;
-    const fs::path temporary = fs::temp_directory_path(error);
-    if (error) throw failure("TMPDIR: {}", error.message());
-    std::string name = (temporary / "tpx-stores-XXXXXX").string();
-    if (!::mkdtemp(name.data())) throw system_failure(name, errno);
-    return name;
-}
 
 // What a file in which a framework names its latest iteration contains; nothing for other files.
 std::optional<std::string> latest_iteration(const fs::path& inside, const fs::path& file) {
@@ -68,7 +60,7 @@ fs::path store_of(const std::string& pattern, const Host& host) {
 }
 
 MergedStores::MergedStores(const std::string& pattern, std::span<const Host> hosts)
-    : folder_{make_folder()}, pattern_{pattern} {
+    : folder_{make_temporary_folder("tpx-stores")}, pattern_{pattern} {
     try {
         std::size_t count = 0;
         for (const Host& host : hosts) {

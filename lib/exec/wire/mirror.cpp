@@ -5,6 +5,7 @@
 #include "lib/core/file.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/path.hpp"
+#include "lib/core/temporary_folder.hpp"
 #include "lib/exec/wire/fetching.hpp"
 
 #include <fcntl.h>
@@ -26,15 +27,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t block_size = std::uint64_t{64} << 10;
 constexpr std::uint64_t compared_whole = std::uint64_t{16} << 20;
 constexpr std::uint64_t samples = 16;
-
-fs::path make_folder() {
-    std::error_code error;
-    const fs::path temporary = fs::temp_directory_path(error);
-    if (error) throw failure("TMPDIR: {}", error.message());
-    std::string name = (temporary / "tpx-stores-XXXXXX").string();
-    if (!::mkdtemp(name.data())) throw system_failure(name, errno);
-    return real_path(name);
-}
 
 std::uint64_t hash_of(const fs::path& path, std::uint64_t size) {
     const Fd fd = open_file(path, O_RDONLY);
@@ -126,7 +118,7 @@ void Mirror::list(int host, const std::vector<fs::path>* only) {
 }
 
 void Mirror::make_files() {
-    folder_ = make_folder();
+    folder_ = make_temporary_folder("tpx-stores");
     for (std::size_t k = 0; k < files_.size(); ++k) {
         const fs::path path = folder_ / files_[k].path;
         make_directories(path.parent_path());
