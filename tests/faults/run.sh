@@ -1,13 +1,7 @@
 #!/bin/sh
-# run.sh TPX SHIM RANKS TESTDATA [OPTION]...: runs sweep.py; exit 77, skipped, where there is no Python 3.9 or later.
+# run.sh TPX SHIM RANKS TESTDATA [OPTION]...: runs sweep.py; exits with 77 (skipped) if Python 3.9 or later is missing.
 set -u
 cd "$(dirname "$0")" || exit 1
-python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || {
-    echo "skipped: no Python 3.9 here"
-    exit 77
-}
-# shellcheck source=scripts/mpi-env.sh
-. ../../scripts/mpi-env.sh
-export PYTHONDONTWRITEBYTECODE=1 LC_ALL=C
-unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID
+# shellcheck source=tests/with_python.sh
+. ../with_python.sh
 exec python3 sweep.py "$@"

@@ -1,0 +1,11 @@
+# shellcheck shell=sh
+# Sourced by run.sh of a test folder, in that folder: what its programs in Python need. Exits with 77 (skipped) if
+# Python 3.9 or later is missing.
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || {
+    echo "skipped: no Python 3.9 here"
+    exit 77
+}
+# shellcheck source=scripts/mpi-env.sh
+. ../../scripts/mpi-env.sh
+export PYTHONDONTWRITEBYTECODE=1 LC_ALL=C
+unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID
