@@ -17,8 +17,8 @@ struct AdapterText {
     nlohmann::ordered_json json;
 };
 
-/// The text for a LoRA adapter; nothing for other checkpoints. For an adapter that cannot be read, adds a note with the
-/// cause to the checkpoint and returns nothing.
+/// The text for a LoRA adapter, or std::nullopt for other checkpoints. If an adapter cannot be read, adds a note with
+/// the cause to the checkpoint and returns std::nullopt.
 std::optional<AdapterText> adapter_text(Opened& opened);
 
 }  // namespace tpx::cli

@@ -124,9 +124,10 @@ ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose
         ManagedJob job = plan_import(run, run.options.fallback, purpose, record);
         if (job.iteration != current.iteration)
             throw mpi::AgreedError{Error{Exit::no,
-                                         "{}; {} has iteration {}, so that it cannot stand in: pass it to --import to "
-                                         "go back to it",
-                                         lost.what(), run.options.fallback, job.iteration}};
+                                         "{}; {} has iteration {}, but the stores have {}; to return to iteration {}, "
+                                         "pass it to --import",
+                                         lost.what(), run.options.fallback, job.iteration, current.iteration,
+                                         job.iteration}};
         out.note("no host has an intact copy of {}: all state is read from {}",
                  counted(check.lost_tensors.size(), "tensor"), run.options.fallback);
         return job;

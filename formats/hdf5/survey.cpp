@@ -148,7 +148,8 @@ std::string told_or_known(const Bytes& bytes) {
     const auto file = answers != nullptr ? answers->path_of(bytes.fd->get()) : std::nullopt;
     if (!file) return told_of(bytes);
     return answers->answer(FileAnswers::Question::survey, *file, bytes.offset, bytes.length, [&] {
-        if (!answers->records()) throw failure("rank 0 does not read it; start all processes with the same arguments");
+        if (!answers->records())
+            throw failure("rank 0 did not read this file; start all processes with the same arguments");
         return told_of(bytes);
     });
 }

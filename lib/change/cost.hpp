@@ -32,7 +32,7 @@ struct ResourceBound {
 struct Prediction {
     std::array<ResourceBound, 7> resources;  ///< of all hosts
     std::array<ResourceBound, 7> bounds;     ///< of hosts whose rates are known, if the others are infinitely fast and
-                                             ///< do as much as they can; 0 seconds: no bound
+                                             ///< do as much as they can; 0 seconds: no bound is known
     std::size_t binding = 0;                 ///< the resource that takes longest; the first of several
     std::size_t binding_bound = 0;           ///< the bound that is longest
 

@@ -11,7 +11,7 @@ namespace {
 std::atomic<FileAnswers*> living{nullptr};
 
 // Whether each process must ask for itself: files in /proc belong to the process that reads them, such as what the
-// kernel reports about it, and the zeros that stand in for missing parts.
+// kernel reports about it, and the source of zeros that tpx reads instead of missing parts.
 bool is_own(const std::filesystem::path& path) { return path.native().starts_with("/proc/"); }
 
 template <class Value>

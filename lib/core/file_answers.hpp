@@ -52,7 +52,7 @@ public:
     std::string answer(Question question, const std::filesystem::path& path, std::uint64_t offset, std::uint64_t size,
                        const std::function<std::string()>& ask);
 
-    /// Makes descriptor `fd` stand for the file at `path`, which only the recording process really opens.
+    /// Makes reads of descriptor `fd` answer for the file at `path`, which only the recording process opens.
     void set_descriptor(int fd, const std::filesystem::path& path);
     /// The path that set_descriptor() gave for `fd`.
     std::optional<std::filesystem::path> path_of(int fd);
