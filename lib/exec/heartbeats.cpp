@@ -10,8 +10,7 @@
 namespace tpx {
 namespace {
 
-constexpr int beat_tag = 4711;
-const char beat = 0;  // outlives every message that is under way
+const std::byte beat{0};  // outlives every message that is under way
 
 }  // namespace
 
@@ -27,8 +26,7 @@ Heartbeats::Heartbeats(const mpi::Comm& comm, std::chrono::seconds patience)
 }
 
 Heartbeats::~Heartbeats() {
-    for (Peer& peer : peers_)
-        if (peer.request != MPI_REQUEST_NULL) MPI_Request_free(&peer.request);
+    for (Peer& peer : peers_) peer.request.release();
 }
 
 std::optional<std::string> Heartbeats::lost_rank() {
@@ -47,24 +45,16 @@ void Heartbeats::send() {
     const bool was_stopped = Clock::now() - sent_ > std::max<Clock::duration>(2 * interval_, patience_ / 2);
     sent_ = Clock::now();
     for (Peer& peer : peers_) {
-        int done = 1;
-        if (peer.request != MPI_REQUEST_NULL) mpi::check(MPI_Test(&peer.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-        if (done != 0)
-            mpi::check(MPI_Isend(&beat, 1, MPI_CHAR, peer.rank, beat_tag, comm_.get(), &peer.request), "MPI_Isend");
+        if (peer.request.test()) peer.request = mpi::start_send(comm_, peer.rank, mpi::Tag::beat, {&beat, 1});
         if (was_stopped) peer.heard = sent_;
     }
 }
 
 void Heartbeats::receive() {
-    for (;;) {
-        int there = 0;
-        MPI_Status status;
-        mpi::check(MPI_Iprobe(MPI_ANY_SOURCE, beat_tag, comm_.get(), &there, &status), "MPI_Iprobe");
-        if (there == 0) return;
-        const int rank = status.MPI_SOURCE;
-        char received = 0;
-        mpi::check(MPI_Recv(&received, 1, MPI_CHAR, rank, beat_tag, comm_.get(), MPI_STATUS_IGNORE), "MPI_Recv");
-        peers_[comm_.rank() == 0 ? static_cast<std::size_t>(rank) - 1 : 0].heard = Clock::now();
+    while (const auto rank = mpi::find_message(comm_, mpi::Tag::beat)) {
+        std::byte received{};
+        mpi::receive_busy(comm_, *rank, mpi::Tag::beat, {&received, 1});
+        peers_[comm_.rank() == 0 ? static_cast<std::size_t>(*rank) - 1 : 0].heard = Clock::now();
     }
 }
 

@@ -29,7 +29,7 @@ private:
     struct Peer {
         int rank = 0;
         Clock::time_point heard;
-        MPI_Request request = MPI_REQUEST_NULL;
+        mpi::Request request;
     };
 
     void send();

@@ -20,14 +20,12 @@ using Clock = std::chrono::steady_clock;
 constexpr int message = 256 << 10;
 constexpr int in_flight = 4;
 constexpr int samples = 5;
-constexpr int link_tag = 7;
-
-void send(const mpi::Comm& comm, int peer, const void* data, int size) {
-    mpi::check(MPI_Send(data, size, MPI_BYTE, peer, link_tag, comm.get()), "MPI_Send");
+void send(const mpi::Comm& comm, int peer, const void* data, std::size_t size) {
+    mpi::send_busy(comm, peer, mpi::Tag::link, {static_cast<const std::byte*>(data), size});
 }
 
-void receive(const mpi::Comm& comm, int peer, void* data, int size) {
-    mpi::check(MPI_Recv(data, size, MPI_BYTE, peer, link_tag, comm.get(), MPI_STATUS_IGNORE), "MPI_Recv");
+void receive(const mpi::Comm& comm, int peer, void* data, std::size_t size) {
+    mpi::receive_busy(comm, peer, mpi::Tag::link, {static_cast<std::byte*>(data), size});
 }
 
 // Seconds one way of 8 bytes, from many that go forth and back, 200 if that takes no longer than `seconds`. The first
@@ -49,16 +47,15 @@ Measured ping(const mpi::Comm& comm, int peer, bool first, double seconds) {
 }
 
 // Sends `count` messages, some at a time; done when the other side says that all are there.
-double stream(const mpi::Comm& comm, int peer, const std::vector<char>& data, int count) {
+double stream(const mpi::Comm& comm, int peer, std::span<const std::byte> data, int count) {
     const Clock::time_point start = Clock::now();
-    std::array<MPI_Request, in_flight> requests;
-    requests.fill(MPI_REQUEST_NULL);
+    std::array<mpi::Request, in_flight> requests;
     for (int i = 0; i < count; ++i) {
-        MPI_Request& request = requests[i % in_flight];
-        mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-        mpi::check(MPI_Isend(data.data(), message, MPI_BYTE, peer, link_tag, comm.get(), &request), "MPI_Isend");
+        mpi::Request& request = requests[i % in_flight];
+        request.wait_busy();
+        request = mpi::start_send(comm, peer, mpi::Tag::link, data);
     }
-    mpi::check(MPI_Waitall(in_flight, requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    for (mpi::Request& request : requests) request.wait_busy();
     char word = 0;
     receive(comm, peer, &word, 1);
     return seconds_since(start);
@@ -68,7 +65,7 @@ double stream(const mpi::Comm& comm, int peer, const std::vector<char>& data, in
 // The first one is left out: links that are limited let a burst through. The rate is that of all others together, with
 // the pauses between them: what a link makes up for after a pause would look like a faster one.
 Measured send_samples(const mpi::Comm& comm, int peer, double seconds) {
-    const std::vector<char> data(message, 'x');
+    const std::vector<std::byte> data(message, std::byte{'x'});
     std::vector<double> rates;
     double sent = 0, taken = 0;
     const Clock::time_point start = Clock::now();
@@ -94,20 +91,17 @@ Measured send_samples(const mpi::Comm& comm, int peer, double seconds) {
 }
 
 void receive_samples(const mpi::Comm& comm, int peer) {
-    std::vector<std::vector<char>> buffers(in_flight, std::vector<char>(message));
+    std::vector<std::vector<std::byte>> buffers(in_flight, std::vector<std::byte>(message));
     for (int count = 0;;) {
         receive(comm, peer, &count, sizeof count);
         if (count == 0) return;
-        std::array<MPI_Request, in_flight> requests;
-        requests.fill(MPI_REQUEST_NULL);
+        std::array<mpi::Request, in_flight> requests;
         for (int i = 0; i < count; ++i) {
-            MPI_Request& request = requests[i % in_flight];
-            mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-            mpi::check(
-                MPI_Irecv(buffers[i % in_flight].data(), message, MPI_BYTE, peer, link_tag, comm.get(), &request),
-                "MPI_Irecv");
+            mpi::Request& request = requests[i % in_flight];
+            request.wait_busy();
+            request = mpi::start_receive(comm, peer, mpi::Tag::link, buffers[i % in_flight]);
         }
-        mpi::check(MPI_Waitall(in_flight, requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+        for (mpi::Request& request : requests) request.wait_busy();
         const char word = 1;
         send(comm, peer, &word, 1);
     }
@@ -169,13 +163,8 @@ std::vector<PairRound> rounds_of_all(const std::vector<int>& ranks, int most) {
 
 void wait_quietly(const mpi::Comm& comm) {
     if (comm.size() == 1) return;
-    MPI_Request request = MPI_REQUEST_NULL;
-    mpi::check(MPI_Ibarrier(comm.get(), &request), "MPI_Ibarrier");
-    for (int done = 0;;) {
-        mpi::check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-        if (done != 0) return;
-        std::this_thread::sleep_for(std::chrono::milliseconds{1});
-    }
+    mpi::Request request = mpi::start_barrier(comm);
+    while (!request.test()) std::this_thread::sleep_for(std::chrono::milliseconds{1});
 }
 
 std::vector<LinkRates> measure_links(const mpi::Comm& comm, const std::vector<PairRound>& rounds, double seconds) {

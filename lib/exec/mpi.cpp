@@ -5,7 +5,6 @@
 #include <array>
 #include <chrono>
 #include <future>
-#include <limits>
 #include <system_error>
 #include <thread>
 
@@ -20,25 +19,23 @@ std::function<void(bool)>& hook() {
     return look;
 }
 
-template <class Value>
-void combine(const Comm& comm, std::span<Value> values, MPI_Datatype type, MPI_Op operation) {
+void combine(const Comm& comm, std::span<std::uint64_t> values, tpx_mpi_operation operation) {
     if (comm.size() == 1) return;
     while (!values.empty()) {
         const std::size_t count = std::min(values.size(), largest_message);
-        MPI_Request request = MPI_REQUEST_NULL;
-        check(
-            MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(count), type, operation, comm.get(), &request),
-            "MPI_Iallreduce");
-        wait(request, "MPI_Iallreduce");
+        tpx_mpi_request request = 0;
+        check(functions().start_combine(nullptr, values.data(), static_cast<int>(count), operation, comm.get(), &request),
+              "MPI_Iallreduce");
+        wait({request, "MPI_Iallreduce"});
         values = values.subspan(count);
     }
 }
 
 // What `root` has in `data`, on every rank.
-void spread(const Comm& comm, void* data, int count, MPI_Datatype type, int root) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Ibcast(data, count, type, root, comm.get(), &request), "MPI_Ibcast");
-    wait(request, "MPI_Ibcast");
+void spread(const Comm& comm, void* data, std::size_t bytes, int root) {
+    tpx_mpi_request request = 0;
+    check(functions().start_broadcast(data, static_cast<int>(bytes), root, comm.get(), &request), "MPI_Ibcast");
+    wait({request, "MPI_Ibcast"});
 }
 
 }  // namespace
@@ -65,44 +62,92 @@ void run_watched(const std::function<void()>& body) {
     done.get();
 }
 
-Comm::Comm(MPI_Comm raw) : handle_{raw} {
-    check(MPI_Comm_rank(raw, &rank_), "MPI_Comm_rank");
-    check(MPI_Comm_size(raw, &size_), "MPI_Comm_size");
+Comm::Comm(tpx_mpi_comm raw) : handle_{raw} {
+    check(functions().rank_and_size(raw, &rank_, &size_), "MPI_Comm_size");
 }
 
-Comm Comm::duplicate(MPI_Comm other) {
-    MPI_Comm raw = MPI_COMM_NULL;
-    check(MPI_Comm_dup(other, &raw), "MPI_Comm_dup");
-    check(MPI_Comm_set_errhandler(raw, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+Comm Comm::world() {
+    tpx_mpi_comm raw = 0;
+    check(functions().duplicate_world(&raw), "MPI_Comm_dup");
     return Comm{raw};
 }
 
 Comm Comm::split(const Comm& other, int group) {
     if (other.size() == 1) return {};
-    MPI_Comm raw = MPI_COMM_NULL;
-    check(MPI_Comm_split(other.get(), group, other.rank(), &raw), "MPI_Comm_split");
-    check(MPI_Comm_set_errhandler(raw, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    tpx_mpi_comm raw = 0;
+    check(functions().split(other.get(), group, other.rank(), &raw), "MPI_Comm_split");
     return Comm{raw};
 }
 
-void check(int code, const char* call) {
-    if (code == MPI_SUCCESS) return;
-    std::array<char, MPI_MAX_ERROR_STRING> text{};
-    int length = 0;
-    MPI_Error_string(code, text.data(), &length);
-    throw failure("{}: {}", call, std::string_view{text.data(), static_cast<std::size_t>(length)});
+bool Request::test() {
+    if (is_empty()) return true;
+    int done = 0;
+    check(functions().test(&raw_, &done), call_);
+    return done != 0;
+}
+
+void Request::wait_busy() {
+    if (!is_empty()) check(functions().wait(&raw_), call_);
+}
+
+void Request::release() noexcept {
+    if (!is_empty()) functions().release_request(&raw_);
+}
+
+Request start_send(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes) {
+    tpx_mpi_request request = 0;
+    check(functions().start_send(bytes.data(), static_cast<int>(bytes.size()), rank, static_cast<int>(tag), comm.get(),
+                                 &request),
+          "MPI_Isend");
+    return {request, "MPI_Isend"};
+}
+
+Request start_receive(const Comm& comm, int rank, Tag tag, std::span<std::byte> into) {
+    tpx_mpi_request request = 0;
+    check(functions().start_receive(into.data(), static_cast<int>(into.size()), rank, static_cast<int>(tag),
+                                    comm.get(), &request),
+          "MPI_Irecv");
+    return {request, "MPI_Irecv"};
+}
+
+Request start_sum(const Comm& comm, std::span<const std::uint64_t> values, std::span<std::uint64_t> sums) {
+    tpx_mpi_request request = 0;
+    check(functions().start_combine(values.data(), sums.data(), static_cast<int>(values.size()), TPX_MPI_SUM,
+                                    comm.get(), &request),
+          "MPI_Iallreduce");
+    return {request, "MPI_Iallreduce"};
+}
+
+Request start_barrier(const Comm& comm) {
+    tpx_mpi_request request = 0;
+    check(functions().start_barrier(comm.get(), &request), "MPI_Ibarrier");
+    return {request, "MPI_Ibarrier"};
+}
+
+std::optional<int> find_message(const Comm& comm, Tag tag) {
+    int from = -1;
+    check(functions().probe(static_cast<int>(tag), comm.get(), &from), "MPI_Iprobe");
+    return from < 0 ? std::nullopt : std::optional{from};
+}
+
+void send_busy(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes) {
+    check(functions().send(bytes.data(), static_cast<int>(bytes.size()), rank, static_cast<int>(tag), comm.get()),
+          "MPI_Send");
+}
+
+void receive_busy(const Comm& comm, int rank, Tag tag, std::span<std::byte> into) {
+    check(functions().receive(into.data(), static_cast<int>(into.size()), rank, static_cast<int>(tag), comm.get()),
+          "MPI_Recv");
 }
 
 // An MPI call would spin at 100 % for as long as a rank is stopped.
-void wait(MPI_Request request, const char* call) {
+void wait(Request request) {
     using namespace std::chrono_literals;
     constexpr int tests_before_sleep = 1000;
     constexpr auto longest_sleep = 1000us;
     auto sleep = 10us;
     for (int tests = 0;; ++tests) {
-        int done = 0;
-        check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
-        if (done != 0) return;
+        if (request.test()) return;
         if (tests < tests_before_sleep) continue;
         call_hook(false);
         std::this_thread::sleep_for(sleep);
@@ -111,41 +156,29 @@ void wait(MPI_Request request, const char* call) {
 }
 
 void send(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, rank, static_cast<int>(tag), comm.get(),
-                    &request),
-          "MPI_Isend");
-    wait(request, "MPI_Isend");
+    wait(start_send(comm, rank, tag, bytes));
 }
 
 void receive(const Comm& comm, int rank, Tag tag, std::span<std::byte> into) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Irecv(into.data(), static_cast<int>(into.size()), MPI_BYTE, rank, static_cast<int>(tag), comm.get(),
-                    &request),
-          "MPI_Irecv");
-    wait(request, "MPI_Irecv");
+    wait(start_receive(comm, rank, tag, into));
 }
 
 void barrier(const Comm& comm) {
-    if (comm.size() == 1) return;
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Ibarrier(comm.get(), &request), "MPI_Ibarrier");
-    wait(request, "MPI_Ibarrier");
+    if (comm.size() > 1) wait(start_barrier(comm));
 }
 
-void all_xor(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, values, MPI_UINT64_T, MPI_BXOR); }
-void all_sum(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, values, MPI_UINT64_T, MPI_SUM); }
-void all_min(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, values, MPI_UINT64_T, MPI_MIN); }
-void all_max(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, values, MPI_UINT64_T, MPI_MAX); }
+void all_xor(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, values, TPX_MPI_XOR); }
+void all_sum(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, values, TPX_MPI_SUM); }
+void all_min(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, values, TPX_MPI_MIN); }
+void all_max(const Comm& comm, std::span<std::uint64_t> values) { combine(comm, values, TPX_MPI_MAX); }
 
 void broadcast(const Comm& comm, std::string& bytes, int root) {
     if (comm.size() == 1) return;
     std::uint64_t size = bytes.size();
-    spread(comm, &size, 1, MPI_UINT64_T, root);
+    spread(comm, &size, sizeof size, root);
     bytes.resize(size);
     for (std::size_t done = 0; done < size; done += largest_message) {
-        const auto count = static_cast<int>(std::min(size - done, largest_message));
-        spread(comm, bytes.data() + done, count, MPI_BYTE, root);
+        spread(comm, bytes.data() + done, std::min(size - done, largest_message), root);
     }
 }
 
@@ -171,11 +204,12 @@ void agree(const Comm& comm, const Error* mine) {
         if (mine != nullptr) throw AgreedError{*mine};
         return;
     }
-    const int healthy = std::numeric_limits<int>::max();
-    std::array<int, 2> lowest = {mine != nullptr ? comm.rank() : healthy, mine != nullptr ? 1 : 0};
-    combine(comm, std::span<int>{lowest}, MPI_INT, MPI_MIN);
-    const auto [culprit, all_failed] = lowest;
-    if (culprit == healthy) return;
+    const auto healthy = static_cast<std::uint64_t>(comm.size());
+    std::array<std::uint64_t, 2> lowest = {mine != nullptr ? comm.rank() : healthy, mine != nullptr ? 1U : 0U};
+    all_min(comm, lowest);
+    const auto [first, all_failed] = lowest;
+    if (first == healthy) return;
+    const int culprit = static_cast<int>(first);
     const bool is_mine = mine != nullptr && comm.rank() == culprit;
     std::string message = is_mine ? mine->what() : "";
     std::string exit = is_mine ? std::to_string(static_cast<int>(mine->exit())) : "";

@@ -3,12 +3,12 @@
 
 #include "lib/core/handle.hpp"
 #include "lib/core/unexpected.hpp"
-
-#include <mpi.h>
+#include "lib/exec/mpi_library.hpp"
 
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,21 +16,21 @@
 namespace tpx::mpi {
 
 struct CommTraits {
-    using Raw = MPI_Comm;
-    static Raw null() { return MPI_COMM_NULL; }
+    using Raw = tpx_mpi_comm;
+    static Raw null() { return 0; }
     static void free(Raw raw) noexcept {
         // MPI_Comm_free is collective: a rank that is unwinding would wait for peers that never come.
-        if (std::uncaught_exceptions() == 0) MPI_Comm_free(&raw);
+        if (std::uncaught_exceptions() == 0) functions().release_comm(raw);
     }
 };
 
-/// A group of ranks. A default one is this process alone; its collectives do nothing and MPI need not be initialised.
+/// A group of ranks. A default one is this process alone; its collectives do nothing and MPI need not be started.
 class Comm {
 public:
     Comm() = default;
 
-    /// A communicator of the ranks of `other`, of its own. Collective.
-    static Comm duplicate(MPI_Comm other);
+    /// A new communicator of all ranks that were started together. Collective.
+    static Comm world();
 
     /// A communicator of the ranks of `other` that give the same `group`, in their order. Collective.
     static Comm split(const Comm& other, int group);
@@ -38,25 +38,64 @@ public:
     int rank() const { return rank_; }
     int size() const { return size_; }
 
-    /// MPI_COMM_NULL for a default one.
-    MPI_Comm get() const { return handle_.get(); }
+    /// 0 for a default one.
+    tpx_mpi_comm get() const { return handle_.get(); }
 
 private:
-    explicit Comm(MPI_Comm raw);
+    explicit Comm(tpx_mpi_comm raw);
 
     Handle<CommTraits> handle_;
     int rank_ = 0;
     int size_ = 1;
 };
 
-/// Throws Error "CALL: reason" unless `code` is MPI_SUCCESS.
-void check(int code, const char* call);
-
 /// What a message between two ranks is.
-enum class Tag : int { request = 1, reply, chunk };
+enum class Tag : int { request = 1, reply, chunk, link, offer, beat };
+
+/// A message or a collective that is under way; empty when there is none. Its bytes must stay where they are until it
+/// is done.
+class Request {
+public:
+    Request() = default;
+
+    /// `call` is the function of MPI that started it, for messages.
+    Request(tpx_mpi_request raw, const char* call) : raw_{raw}, call_{call} {}
+
+    bool is_empty() const { return raw_ == 0; }
+
+    /// Whether it is done, or empty; empty afterwards if it is.
+    bool test();
+
+    /// Waits without sleep, as MPI itself does: for what is timed.
+    void wait_busy();
+
+    /// Lets an unfinished message end by itself.
+    void release() noexcept;
+
+private:
+    tpx_mpi_request raw_ = 0;
+    const char* call_ = "";
+};
+
+/// Starts to send bytes to `rank`, or to fill `into` with what it sends, at most 2^30 bytes.
+Request start_send(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes);
+Request start_receive(const Comm& comm, int rank, Tag tag, std::span<std::byte> into);
+
+/// Starts to add up `values` over all ranks, element by element, into `sums`.
+Request start_sum(const Comm& comm, std::span<const std::uint64_t> values, std::span<std::uint64_t> sums);
+
+/// Starts to wait until all ranks are here.
+Request start_barrier(const Comm& comm);
+
+/// The rank from which a message of this tag has come and can be received, if there is one.
+std::optional<int> find_message(const Comm& comm, Tag tag);
 
 /// Waits for a request as a collective does: it sleeps, and calls the hook, when that takes long.
-void wait(MPI_Request request, const char* call);
+void wait(Request request);
+
+/// Sends or receives without sleep: for what is timed.
+void send_busy(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes);
+void receive_busy(const Comm& comm, int rank, Tag tag, std::span<std::byte> into);
 
 /// Sends bytes to `rank`, or fills `into` with what it sends, at most 2^30 bytes. Messages of one tag arrive in order.
 void send(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes);

@@ -10,7 +10,7 @@ Pulse::Pulse(const mpi::Comm& comm)
     : comm_{comm}, sent_(common + static_cast<std::size_t>(comm.size())), sum_(sent_.size()) {}
 
 std::optional<Pulse::State> Pulse::beat(const State& mine) {
-    if (request_ == MPI_REQUEST_NULL) {
+    if (request_.is_empty()) {
         for (std::uint64_t& value : sent_) value = 0;
         std::ranges::copy(
             std::array{mine.bytes, mine.finished, mine.failed, mine.stopped, mine.interrupted, mine.asked},
@@ -20,13 +20,9 @@ std::optional<Pulse::State> Pulse::beat(const State& mine) {
             sum_ = sent_;
             return mine;
         }
-        mpi::check(MPI_Iallreduce(sent_.data(), sum_.data(), static_cast<int>(sum_.size()), MPI_UINT64_T, MPI_SUM,
-                                  comm_.get(), &request_),
-                   "MPI_Iallreduce");
+        request_ = mpi::start_sum(comm_, sent_, sum_);
     }
-    int done = 0;
-    mpi::check(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done == 0) return std::nullopt;
+    if (!request_.test()) return std::nullopt;
     return State{sum_[0], sum_[1], sum_[2], sum_[3], sum_[4], sum_[5]};
 }
 

@@ -39,7 +39,7 @@ private:
     const mpi::Comm& comm_;
     std::vector<std::uint64_t> sent_;
     std::vector<std::uint64_t> sum_;
-    MPI_Request request_ = MPI_REQUEST_NULL;
+    mpi::Request request_;
 };
 
 }  // namespace tpx

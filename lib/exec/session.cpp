@@ -16,12 +16,6 @@
 namespace tpx::mpi {
 namespace {
 
-void initialise() {
-    int granted = MPI_THREAD_SINGLE;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &granted), "MPI_Init_thread");
-    if (granted < MPI_THREAD_FUNNELED) throw failure("MPI_Init_thread: this MPI allows no threads beside its own");
-}
-
 // Each rank would take itself for the only one, and all would write the same files.
 void refuse_strangers() {
     const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
@@ -59,8 +53,7 @@ void finish(const std::function<void(std::string_view)>& report) {
         if (limit.time.count() > 0) watchdog = std::jthread{watch};
     } catch (const std::system_error&) {  // there are too many threads: wait without a limit
     }
-    MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Finalize();
+    stop();
 }
 
 Exit alone(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report) {
@@ -78,32 +71,25 @@ Exit alone(const std::function<Exit(const Comm&)>& body, const std::function<voi
 
 }  // namespace
 
-bool started_as_rank() {
-    for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {
-        if (std::getenv(variable) != nullptr) return true;
-    }
-    return false;
-}
-
 Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report) {
-    if (!started_as_rank()) return alone(body, report);
-    initialise();
+    if (!started_as_rank() || launched_ranks() == 1) return alone(body, report);
+    start();
     int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     Exit exit = Exit::success;
     try {
-        const Comm world = Comm::duplicate(MPI_COMM_WORLD);
+        const Comm world = Comm::world();
+        rank = world.rank();
         exit = body(world);
     } catch (const AgreedError& error) {
-        // Not after MPI_Finalize: mpiexec kills the other ranks as soon as the first one ends with a failure.
+        // Not after MPI has ended: mpiexec kills the other ranks as soon as the first one ends with a failure.
         if (rank == 0) report(error.what());
         exit = error.exit();
     } catch (const Error& error) {
         report(fmt::format("rank {}: {}", rank, error.what()));
-        MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error.exit()));
+        abort(static_cast<int>(error.exit()));
     } catch (const std::exception& error) {
         report(fmt::format("rank {}: {}", rank, unexpected(error).what()));
-        MPI_Abort(MPI_COMM_WORLD, static_cast<int>(Exit::failure));
+        abort(static_cast<int>(Exit::failure));
     }
     finish(report);
     return exit;
@@ -114,7 +100,7 @@ void limit_end(std::chrono::seconds limit, std::string message, Exit exit) {
 }
 
 void end_job(Exit exit) {
-    if (started_as_rank()) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(exit));
+    abort(static_cast<int>(exit));
     ::_exit(static_cast<int>(exit));
 }
 

@@ -11,11 +11,8 @@
 
 namespace tpx::mpi {
 
-/// Whether a process manager (mpirun, srun with PMI or PMIx) started this process as one of its ranks.
-bool started_as_rank();
-
 /// Runs `body` with a communicator over all ranks that were started together, or over this process alone, in which case
-/// MPI is not initialised. Says through `report` how it failed: an error that all ranks agreed on is reported once, by
+/// no MPI is loaded. Says through `report` how it failed: an error that all ranks agreed on is reported once, by
 /// rank 0; an error of this rank alone ends the whole job, because the others may be waiting for it.
 Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report);
 

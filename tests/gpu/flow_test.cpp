@@ -60,7 +60,7 @@ TEST_CASE("each GPU is measured, and each pair but with itself") {
 }
 
 TEST_CASE("a rank writes to the memory of another one's GPU, and faults reach both") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     if (world.rank() > 1) return;
     Measured rate;
     CHECK(fault_of([&] { rate = measure_ipc(world, 0, 1, world.rank(), 0.01); }) == std::nullopt);
@@ -75,7 +75,7 @@ TEST_CASE("a rank writes to the memory of another one's GPU, and faults reach bo
 }
 
 TEST_CASE("members send in pairs and reduce, others wait, and rank 0 has the result") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     // Rank 0 is no member; places are not ranks.
     const NcclRates rates = measure_nccl(world, {1, 2}, {{0, 1}}, world.rank() % 2);
     if (world.rank() == 0) {
@@ -88,7 +88,7 @@ TEST_CASE("members send in pairs and reduce, others wait, and rank 0 has the res
 }
 
 TEST_CASE("when NCCL fails on one rank, all say so and none waits for ever") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const Variable broken{"FAKE_FAULT", "ncclAllReduce"};
     const auto fault = fault_of([&] { measure_nccl(world, {0, 1, 2}, {}, 0); });
     REQUIRE(fault);

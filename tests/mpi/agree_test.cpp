@@ -8,7 +8,7 @@
 using namespace tpx;
 
 TEST_CASE("when one rank fails, all ranks throw that rank's error") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const int culprit = world.size() - 1;
     const auto body = [&] {
         if (world.rank() == culprit) throw Error{Exit::no, "disk full"};
@@ -24,19 +24,19 @@ TEST_CASE("when one rank fails, all ranks throw that rank's error") {
 }
 
 TEST_CASE("when all ranks fail, the error names no rank") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const auto body = [] { throw std::runtime_error{"no such thing"}; };
     CHECK_THROWS_WITH_AS(mpi::all_or_none(world, body), "internal error: no such thing; please report this",
                          mpi::AgreedError);
 }
 
 TEST_CASE("when no rank fails, nothing is thrown") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     CHECK_NOTHROW(mpi::all_or_none(world, [] {}));
 }
 
 TEST_CASE("reductions combine over all ranks") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const auto rank = static_cast<std::uint64_t>(world.rank());
     const auto size = static_cast<std::uint64_t>(world.size());
     std::vector<std::uint64_t> sum{rank, 1}, exclusive{std::uint64_t{1} << rank}, least{rank}, most{rank};
@@ -51,7 +51,7 @@ TEST_CASE("reductions combine over all ranks") {
 }
 
 TEST_CASE("bytes reach every rank, and rank 0 from every rank") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const int root = world.size() / 2;
     std::string bytes = world.rank() == root ? std::string(40'000'000, 'x') + "end" : "";
     mpi::broadcast(world, bytes, root);

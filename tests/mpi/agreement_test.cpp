@@ -12,13 +12,13 @@ using namespace tpx;
 namespace {}  // namespace
 
 TEST_CASE("ranks that claim the same go on") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     CHECK_NOTHROW(require_same(world, {}));
     CHECK_NOTHROW(require_same(world, {{"a", "1", "x"}, {"b", "2", ""}}));
 }
 
 TEST_CASE("ranks that do not are named, with what differs first (T2)") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     if (world.size() == 1) return;
     const int last = world.size() - 1;
     std::vector<Claim> claims{{"a", "1", ""}, {"b", "2", "inode 7"}};
@@ -36,7 +36,7 @@ TEST_CASE("ranks that do not are named, with what differs first (T2)") {
 }
 
 TEST_CASE("a file that changes between the first look and the last ends the run on all ranks (T16)") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("steady", "content");
     scratch.write("changing", "content");

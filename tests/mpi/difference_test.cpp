@@ -27,7 +27,7 @@ std::vector<float> counting(std::size_t count) {
 }  // namespace
 
 TEST_CASE("the first difference is found whatever the layouts") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     const std::vector<Tensor> tensors = {{"v", DType::f32, {3}}, {"w", DType::f32, {20, 30, 40}}};
     // The one in one piece, the other transposed and in two.
@@ -60,7 +60,7 @@ TEST_CASE("the first difference is found whatever the layouts") {
 }
 
 TEST_CASE("a scalar and a tensor without elements compare too") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     const std::vector<Tensor> tensors = {{"s", DType::i64, {}}, {"e", DType::f32, {0, 3}}};
     const std::vector<Piece> pieces = {{0, 0, 0, {}, {}, -1}};
@@ -76,7 +76,7 @@ TEST_CASE("a scalar and a tensor without elements compare too") {
 }
 
 TEST_CASE("a cast takes away what it cannot tell apart") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     const std::vector<Tensor> wide = {{"w", DType::f32, {2}}}, narrow = {{"w", DType::bf16, {2}}};
     const std::vector<Piece> pieces = {{0, 0, 0, {{0, 2}}, {1}, -1}};

@@ -72,7 +72,7 @@ Digest digest_of(const std::string& bytes) { return {Crc64::of(std::as_bytes(std
 }  // namespace
 
 TEST_CASE("the digest of a tensor is that of its bytes, wherever they lie") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         CAPTURE(seed);
         const test::RandomJob job = job_without_copies(seed);
@@ -91,7 +91,7 @@ TEST_CASE("the digest of a tensor is that of its bytes, wherever they lie") {
 }
 
 TEST_CASE("an expanded tensor may have many more bytes than buffers have") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("one", "abcd");
     constexpr Index rows = Index{1} << 22;
@@ -108,7 +108,7 @@ TEST_CASE("an expanded tensor may have many more bytes than buffers have") {
 }
 
 TEST_CASE("copies that differ are named with both files") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("one", "0123456789abcdef");
     scratch.write("two", "0123456789abcdef");
@@ -131,7 +131,7 @@ TEST_CASE("copies that differ are named with both files") {
 }
 
 TEST_CASE("holes show in the length, overlaps and short files are errors") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("one", "0123456789abcdef");
     const std::vector<Tensor> tensors = {{"w", DType::u8, {16}}};

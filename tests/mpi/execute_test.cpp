@@ -90,7 +90,7 @@ void damage_some(test::Random& random, const RandomJob& job, const test::Scratch
 }  // namespace
 
 TEST_CASE("files hold what moving one element at a time gives") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     for (std::uint64_t seed = 0; seed < 16; ++seed) {
         CAPTURE(seed);
         test::Random random{seed};
@@ -109,7 +109,7 @@ TEST_CASE("files hold what moving one element at a time gives") {
 }
 
 TEST_CASE("a source file that ends too soon is named with its tensor, on all ranks") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     test::Random random{3};
     RandomJob job = test::random_job(random, false);
     const Piece& piece = job.source.pieces[job.moves[0].source];
@@ -126,7 +126,7 @@ TEST_CASE("a source file that ends too soon is named with its tensor, on all ran
 }
 
 TEST_CASE("a run that is asked to stop says that it can be resumed") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     test::Random random{4};
     const RandomJob job = test::random_job(random, false);
     const test::Scratch scratch{world};
@@ -143,7 +143,7 @@ TEST_CASE("a run that is asked to stop says that it can be resumed") {
 }
 
 TEST_CASE("an error while bytes move reaches all ranks") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     test::Random random{5};
     RandomJob job = test::random_job(random, false);
     const test::Scratch scratch{world};
@@ -153,7 +153,7 @@ TEST_CASE("an error while bytes move reaches all ranks") {
 }
 
 TEST_CASE("a finite value that a cast makes infinite is an error that names file, tensor and value") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     RandomJob job;
     for (auto* side : {&job.source, &job.target})
@@ -184,7 +184,7 @@ TEST_CASE("a finite value that a cast makes infinite is an error that names file
 }
 
 TEST_CASE("a cast that there is not is refused with the tensor's name") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     test::Random random{6};
     RandomJob job = test::random_job(random, false);
     job.source.tensors[0].dtype = DType::i16;
@@ -195,8 +195,8 @@ TEST_CASE("a cast that there is not is refused with the tensor's name") {
 }
 
 TEST_CASE("whatever an earlier run left, the files are those of an undisturbed run") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
-    const mpi::Comm alone = mpi::Comm::duplicate(MPI_COMM_SELF);
+    const mpi::Comm world = mpi::Comm::world();
+    const mpi::Comm alone;
     for (std::uint64_t seed = 0; seed < 24; ++seed) {
         CAPTURE(seed);
         test::Random random{seed};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/mpi_library.hpp"
+
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
-#include <mpi.h>
 
 int main(int argc, char** argv) {
-    int granted = 0;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &granted);
+    tpx::mpi::start();
     const int failed = doctest::Context(argc, argv).run();
-    MPI_Finalize();
+    tpx::mpi::stop();
     return failed;
 }

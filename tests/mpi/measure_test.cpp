@@ -47,7 +47,7 @@ TEST_CASE("when there is no time for all rounds, every rank meets equally many o
 }
 
 TEST_CASE("every link between ranks is measured, in both directions") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     std::vector<int> ranks(world.size());
     std::iota(ranks.begin(), ranks.end(), 0);
     const std::vector<LinkRates> links = measure_links(world, rounds_of_all(ranks, 1000), 0.2);
@@ -67,7 +67,7 @@ TEST_CASE("every link between ranks is measured, in both directions") {
 }
 
 TEST_CASE("some ranks may stand by") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     CHECK(measure_links(world, {}, 0.1).empty());
     if (world.size() < 3) return;
     const std::vector<LinkRates> links = measure_links(world, {{{0, 2}}}, 0.1);
@@ -75,7 +75,7 @@ TEST_CASE("some ranks may stand by") {
 }
 
 TEST_CASE("a disk is measured, and nothing is left on it") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     if (world.rank() != 0) return;
     std::string folder = fs::temp_directory_path() / "tpx-measure-XXXXXX";
     REQUIRE(::mkdtemp(folder.data()) != nullptr);
@@ -89,7 +89,7 @@ TEST_CASE("a disk is measured, and nothing is left on it") {
 }
 
 TEST_CASE("a link that was laid where a disk is measured leads no write elsewhere") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("victim", "content");
     if (world.rank() != 0) return;

@@ -77,7 +77,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 }  // namespace
 
 TEST_CASE("a committed directory has its name and nothing is left beside it") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     {
         PartialDirectory partial{world, naming(scratch / "out/")};
@@ -91,7 +91,7 @@ TEST_CASE("a committed directory has its name and nothing is left beside it") {
 }
 
 TEST_CASE("until it is committed, a directory says that it is unfinished, whatever it is called") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     {
         PartialDirectory partial{world, naming(scratch / "out")};
@@ -118,7 +118,7 @@ TEST_CASE("until it is committed, a directory says that it is unfinished, whatev
 }
 
 TEST_CASE("without a commit nothing remains") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     {
         const PartialDirectory partial{world, naming(scratch / "out")};
@@ -130,7 +130,7 @@ TEST_CASE("without a commit nothing remains") {
 }
 
 TEST_CASE("what exists is kept unless it may be replaced") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     for (const bool exchanges : {true, false}) {
         CAPTURE(exchanges);
         const test::Scratch scratch{world};
@@ -156,7 +156,7 @@ TEST_CASE("what exists is kept unless it may be replaced") {
 }
 
 TEST_CASE("a file takes the place of a file") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     for (const bool exchanges : {true, false}) {
         CAPTURE(exchanges);
         const test::Scratch scratch{world};
@@ -174,7 +174,7 @@ TEST_CASE("a file takes the place of a file") {
 }
 
 TEST_CASE("--force is recommended only where it would do (T1)") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("out/old", "old");
     Naming wish = naming(scratch / "out");
@@ -193,7 +193,7 @@ TEST_CASE("--force is recommended only where it would do (T1)") {
 }
 
 TEST_CASE("whatever fails, either the old output has its name or the new one, and both are there (T13)") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     for (const bool exchanges : {true, false}) {
         for (int rename = 1; rename <= 4; ++rename) {
             CAPTURE(exchanges);
@@ -227,7 +227,7 @@ TEST_CASE("whatever fails, either the old output has its name or the new one, an
 }
 
 TEST_CASE("an output that is in place but perhaps not on disk is not reported as failed, and the old one stays (T20)") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("out/old", "old");
     {
@@ -248,7 +248,7 @@ TEST_CASE("an output that is in place but perhaps not on disk is not reported as
 }
 
 TEST_CASE("a run that was killed between two renames costs nothing (T13)") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("out.old-77/old", "old");
     scratch.write("out.partial-77/new", "new");
@@ -269,7 +269,7 @@ TEST_CASE("a run that was killed between two renames costs nothing (T13)") {
 }
 
 TEST_CASE("a replaced output that somebody added to is kept") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("out/old", "old");
     {
@@ -288,7 +288,7 @@ TEST_CASE("a replaced output that somebody added to is kept") {
 }
 
 TEST_CASE("what appeared meanwhile is not overwritten, and the new output is kept") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     for (const bool exchanges : {true, false}) {
         const test::Scratch scratch{world};
         fs::path fresh;
@@ -308,7 +308,7 @@ TEST_CASE("what appeared meanwhile is not overwritten, and the new output is kep
 }
 
 TEST_CASE("names that cannot be made are refused") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     CHECK_THROWS_AS((PartialDirectory{world, naming("/")}), mpi::AgreedError);
     CHECK_THROWS_AS((PartialDirectory{world, naming(".", true)}), mpi::AgreedError);
@@ -317,7 +317,7 @@ TEST_CASE("names that cannot be made are refused") {
 }
 
 TEST_CASE("ranks that do not see the folder of rank 0 end the run (T2)") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     const test::Scratch other{world};
     // Relative names mean other folders in other working directories.

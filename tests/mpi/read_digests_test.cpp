@@ -44,7 +44,7 @@ std::string random_bytes(test::Random& random, std::size_t size) {
 }  // namespace
 
 TEST_CASE("digests of files do not depend on what was read before, or how often") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         CAPTURE(seed);
         test::Random random{seed};
@@ -66,7 +66,7 @@ TEST_CASE("digests of files do not depend on what was read before, or how often"
 }
 
 TEST_CASE("only bytes that were not read are read for the digests, but all of them if edges are too many") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     test::Random random{1};
     for (const std::size_t stride : {std::size_t{2}, std::size_t{1}}) {
         const std::vector<std::string> content = {random_bytes(random, 1'500'000)};
@@ -91,7 +91,7 @@ TEST_CASE("only bytes that were not read are read for the digests, but all of th
 }
 
 TEST_CASE("what execute() reads need not be read again") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
         CAPTURE(seed);
         test::Random random{seed};

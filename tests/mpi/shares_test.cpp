@@ -26,7 +26,7 @@ constexpr double little = 0.2;  // seconds; a rank that spins takes all 0.6
 }  // namespace
 
 TEST_CASE("a rank that has finished its share sleeps until the others have (R2)") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     Shares<int> shares{world,           {.threads = 1}, 0, 1, [&](int, int&) { std::this_thread::sleep_for(slow); },
                        [] { return 0; }};
     mpi::barrier(world);
@@ -38,7 +38,7 @@ TEST_CASE("a rank that has finished its share sleeps until the others have (R2)"
 }
 
 TEST_CASE("a rank that waits for others sleeps (R2)") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     mpi::barrier(world);
     const double spent = processor_seconds([&] {
         if (world.rank() == 0) std::this_thread::sleep_for(slow);

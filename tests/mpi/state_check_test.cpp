@@ -31,7 +31,7 @@ std::string bytes_of_state(const std::vector<float>& values) {
 }  // namespace
 
 TEST_CASE("state is compared with weights whatever the layouts, in bounded memory") {
-    const mpi::Comm world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+    const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     constexpr Index rows = 300, columns = 400;
     std::vector<float> masters;

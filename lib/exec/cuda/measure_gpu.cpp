@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace tpx {
@@ -17,7 +18,6 @@ using namespace cuda;
 
 constexpr std::size_t transfer = std::size_t{64} << 20;
 constexpr std::size_t copied = std::size_t{256} << 20;  // larger than the caches of GPUs
-constexpr int tag = 8;
 
 std::string bus_of(int gpu) {
     std::array<char, 32> bus{};
@@ -77,10 +77,10 @@ void lend_memory(const mpi::Comm& comm, int peer, int gpu) {
         fault = error;
         std::string_view{error.what()}.copy(offer.reason.data(), offer.reason.size() - 1);
     }
-    mpi::check(MPI_Send(&offer, sizeof offer, MPI_BYTE, peer, tag, comm.get()), "MPI_Send");
+    mpi::send_busy(comm, peer, mpi::Tag::offer, std::as_bytes(std::span{&offer, 1}));
     if (fault) throw Error{*fault};
     int done = 0;
-    mpi::check(MPI_Recv(&done, 1, MPI_INT, peer, tag, comm.get(), MPI_STATUS_IGNORE), "MPI_Recv");
+    mpi::receive_busy(comm, peer, mpi::Tag::offer, std::as_writable_bytes(std::span{&done, 1}));
     if (done == 0) throw failure("rank {} cannot reach memory of this one's GPU", peer);
 }
 
@@ -169,7 +169,7 @@ Measured measure_ipc(const mpi::Comm& comm, int from, int to, int gpu, double se
         return {};
     }
     Offer offer;
-    mpi::check(MPI_Recv(&offer, sizeof offer, MPI_BYTE, to, tag, comm.get(), MPI_STATUS_IGNORE), "MPI_Recv");
+    mpi::receive_busy(comm, to, mpi::Tag::offer, std::as_writable_bytes(std::span{&offer, 1}));
     Measured rate;
     std::optional<Error> fault;
     try {
@@ -178,7 +178,7 @@ Measured measure_ipc(const mpi::Comm& comm, int from, int to, int gpu, double se
         fault = error;
     }
     const int done = fault ? 0 : 1;
-    if (offer.valid != 0) mpi::check(MPI_Send(&done, 1, MPI_INT, to, tag, comm.get()), "MPI_Send");
+    if (offer.valid != 0) mpi::send_busy(comm, to, mpi::Tag::offer, std::as_bytes(std::span{&done, 1}));
     if (fault) throw Error{*fault};
     return rate;
 }

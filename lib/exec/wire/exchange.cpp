@@ -66,29 +66,25 @@ private:
 class Slots {
 public:
     Slots() {
-        requests_.fill(MPI_REQUEST_NULL);
         for (auto& buffer : buffers_) buffer.resize(chunk_size);
     }
 
     /// The number of a free slot; nothing when all are in use.
     std::optional<std::size_t> free() const {
-        const auto slot = std::ranges::find(requests_, MPI_REQUEST_NULL);
+        const auto slot = std::ranges::find_if(requests_, &mpi::Request::is_empty);
         return slot == requests_.end() ? std::nullopt : std::optional{std::size_t(slot - requests_.begin())};
     }
 
     bool any() const {
-        return std::ranges::any_of(requests_, [](auto r) { return r != MPI_REQUEST_NULL; });
+        return !std::ranges::all_of(requests_, &mpi::Request::is_empty);
     }
 
     /// The slots whose messages have ended since the last call.
     std::vector<std::size_t> ended() {
-        std::array<int, slot_count> indices{};
-        int count = 0;
-        mpi::check(
-            MPI_Testsome(static_cast<int>(slot_count), requests_.data(), &count, indices.data(), MPI_STATUSES_IGNORE),
-            "MPI_Testsome");
-        if (count == MPI_UNDEFINED) count = 0;
-        return {indices.begin(), indices.begin() + count};
+        std::vector<std::size_t> slots;
+        for (std::size_t slot = 0; slot < slot_count; ++slot)
+            if (!requests_[slot].is_empty() && requests_[slot].test()) slots.push_back(slot);
+        return slots;
     }
 
     std::span<std::byte> bytes(std::size_t slot, const Chunk& chunk) {
@@ -99,10 +95,10 @@ public:
         return std::span{buffers_[slot]}.first(chunks_[slot].end - chunks_[slot].begin);
     }
     const Chunk& chunk(std::size_t slot) const { return chunks_[slot]; }
-    MPI_Request& request(std::size_t slot) { return requests_[slot]; }
+    mpi::Request& request(std::size_t slot) { return requests_[slot]; }
 
 private:
-    std::array<MPI_Request, slot_count> requests_{};
+    std::array<mpi::Request, slot_count> requests_;
     std::array<std::vector<std::byte>, slot_count> buffers_;
     std::array<Chunk, slot_count> chunks_{};
 };
@@ -150,10 +146,8 @@ private:
         const auto slot = incoming_.free();
         if (!chunk || !slot) return false;
         const auto bytes = incoming_.bytes(*slot, *chunk);
-        mpi::check(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE,
-                             rank_of(job_.transfers[chunk->transfer].from), static_cast<int>(mpi::Tag::chunk),
-                             comm_.get(), &incoming_.request(*slot)),
-                   "MPI_Irecv");
+        incoming_.request(*slot) =
+            mpi::start_receive(comm_, rank_of(job_.transfers[chunk->transfer].from), mpi::Tag::chunk, bytes);
         receives_.take(*chunk);
         return true;
     }
@@ -169,9 +163,7 @@ private:
             read_at(inbox_, range_of(*chunk).begin, bytes, job_.path);
         else
             job_.packer.pack(transfer.parcel, chunk->begin, bytes);
-        mpi::check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, rank_of(transfer.to),
-                             static_cast<int>(mpi::Tag::chunk), comm_.get(), &outgoing_.request(*slot)),
-                   "MPI_Isend");
+        outgoing_.request(*slot) = mpi::start_send(comm_, rank_of(transfer.to), mpi::Tag::chunk, bytes);
         done_.sent += bytes.size();
         sends_.take(*chunk);
         return true;
