@@ -24,8 +24,9 @@ void combine(const Comm& comm, std::span<std::uint64_t> values, tpx_mpi_operatio
     while (!values.empty()) {
         const std::size_t count = std::min(values.size(), largest_message);
         tpx_mpi_request request = 0;
-        check(functions().start_combine(nullptr, values.data(), static_cast<int>(count), operation, comm.get(), &request),
-              "MPI_Iallreduce");
+        check(
+            functions().start_combine(nullptr, values.data(), static_cast<int>(count), operation, comm.get(), &request),
+            "MPI_Iallreduce");
         wait({request, "MPI_Iallreduce"});
         values = values.subspan(count);
     }
@@ -62,9 +63,7 @@ void run_watched(const std::function<void()>& body) {
     done.get();
 }
 
-Comm::Comm(tpx_mpi_comm raw) : handle_{raw} {
-    check(functions().rank_and_size(raw, &rank_, &size_), "MPI_Comm_size");
-}
+Comm::Comm(tpx_mpi_comm raw) : handle_{raw} { check(functions().rank_and_size(raw, &rank_, &size_), "MPI_Comm_size"); }
 
 Comm Comm::world() {
     tpx_mpi_comm raw = 0;
@@ -104,8 +103,8 @@ Request start_send(const Comm& comm, int rank, Tag tag, std::span<const std::byt
 
 Request start_receive(const Comm& comm, int rank, Tag tag, std::span<std::byte> into) {
     tpx_mpi_request request = 0;
-    check(functions().start_receive(into.data(), static_cast<int>(into.size()), rank, static_cast<int>(tag),
-                                    comm.get(), &request),
+    check(functions().start_receive(into.data(), static_cast<int>(into.size()), rank, static_cast<int>(tag), comm.get(),
+                                    &request),
           "MPI_Irecv");
     return {request, "MPI_Irecv"};
 }

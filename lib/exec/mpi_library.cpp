@@ -62,9 +62,10 @@ Loaded load() {
         if (functions->version == TPX_MPI_PLUGIN_VERSION) return {functions, file};
         reasons.push_back(fmt::format("{}: made for another version of tpx", file));
     }
-    throw failure("cannot load an MPI plug-in, which a job of several ranks needs: {}; compile mpi_plugin.c with mpicc "
-                  "(see README) and set TPX_MPI_PLUGIN",
-                  fmt::join(reasons, "; "));
+    throw failure(
+        "cannot load an MPI plug-in, which a job of several ranks needs: {}; compile mpi_plugin.c with mpicc "
+        "(see README) and set TPX_MPI_PLUGIN",
+        fmt::join(reasons, "; "));
 }
 
 // Ranks that do not know each other would all do the whole work and write the same files.

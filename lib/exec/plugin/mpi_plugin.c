@@ -120,10 +120,14 @@ static int start_broadcast(void* data, int bytes, int root, tpx_mpi_comm comm, t
 
 static MPI_Op operation_of(enum tpx_mpi_operation operation) {
     switch (operation) {
-        case TPX_MPI_MIN: return MPI_MIN;
-        case TPX_MPI_MAX: return MPI_MAX;
-        case TPX_MPI_XOR: return MPI_BXOR;
-        case TPX_MPI_SUM: break;
+        case TPX_MPI_MIN:
+            return MPI_MIN;
+        case TPX_MPI_MAX:
+            return MPI_MAX;
+        case TPX_MPI_XOR:
+            return MPI_BXOR;
+        case TPX_MPI_SUM:
+            break;
     }
     return MPI_SUM;
 }

@@ -21,15 +21,16 @@ typedef intptr_t tpx_mpi_request; /* an MPI_Request; 0 for MPI_REQUEST_NULL */
 
 enum tpx_mpi_operation { TPX_MPI_SUM, TPX_MPI_MIN, TPX_MPI_MAX, TPX_MPI_XOR };
 
-/* Each function returns 0, or an error code of MPI. A call that is not local belongs to the thread that called start. */
+/* Each function returns 0, or an error code of MPI. A call that is not local belongs to the thread that called start.
+ */
 struct tpx_mpi_functions {
-    int version;                          /* TPX_MPI_PLUGIN_VERSION */
-    const char* (*library)(void);         /* version of the MPI library, a line of text */
+    int version;                                     /* TPX_MPI_PLUGIN_VERSION */
+    const char* (*library)(void);                    /* version of the MPI library, a line of text */
     void (*explain)(int code, char* text, int size); /* the error as text, cut to `size` bytes with the final 0 */
 
-    int (*start)(int* allows_threads);    /* MPI_Init_thread; whether the process may have other threads */
-    int (*stop)(void);                    /* waits for all ranks, then ends MPI */
-    int (*abort)(int exit_status);        /* ends all ranks */
+    int (*start)(int* allows_threads); /* MPI_Init_thread; whether the process may have other threads */
+    int (*stop)(void);                 /* waits for all ranks, then ends MPI */
+    int (*abort)(int exit_status);     /* ends all ranks */
 
     int (*duplicate_world)(tpx_mpi_comm* comm);
     int (*split)(tpx_mpi_comm of, int group, int rank, tpx_mpi_comm* comm);

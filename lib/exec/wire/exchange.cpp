@@ -75,9 +75,7 @@ public:
         return slot == requests_.end() ? std::nullopt : std::optional{std::size_t(slot - requests_.begin())};
     }
 
-    bool any() const {
-        return !std::ranges::all_of(requests_, &mpi::Request::is_empty);
-    }
+    bool any() const { return !std::ranges::all_of(requests_, &mpi::Request::is_empty); }
 
     /// The slots whose messages have ended since the last call.
     std::vector<std::size_t> ended() {
