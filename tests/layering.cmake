@@ -24,7 +24,7 @@ set(libraries
   "hdf5.*|formats"
   "H5.*|formats"
   "zlib\\.h|formats lib/exec"
-  "mpi\\.h|lib/exec"
+  "mpi\\.h|the MPI plug-in"
   "hwloc.*|lib/exec"
   "cuda.*|lib/exec"
   "nccl.*|lib/exec"

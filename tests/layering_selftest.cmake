@@ -13,7 +13,7 @@ function(expect verdict file include)
 endfunction()
 
 expect(allowed lib/change/a.cpp "\"lib/core/box.hpp\"")
-expect(allowed lib/exec/a.cpp "<mpi.h>")
+expect(refused lib/exec/a.cpp "<mpi.h>")
 expect(allowed cmd/a.cpp "\"lib/exec/mpi.hpp\"")
 expect(allowed lib/change/a.cpp "\"lib/solve/simplex.hpp\"")
 expect(refused lib/solve/a.cpp "\"lib/core/box.hpp\"")

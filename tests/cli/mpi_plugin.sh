@@ -38,9 +38,9 @@ change() { echo "$tpx" reshard "$ckpt" "$scratch/out" --to tp=4 -q; }
 
 # A single process and a job of one rank need no plug-in.
 export TPX_MPI_PLUGIN=$scratch/none.so
-# shellcheck disable=SC2046 # one word each
+# shellcheck disable=SC2046,SC2086 # one word each
 for launcher in "" "mpirun -n 1"; do
-    run 0 $launcher $(change)
+    run 0 ${launcher:+$launcher} $(change)
     run 0 "$tpx" verify "$ckpt" "$scratch/out"
     rm -r "$scratch/out"
 done

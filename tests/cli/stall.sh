@@ -101,6 +101,7 @@ mkdir "$scratch/disk"
 mount -o loop "$scratch/image" "$scratch/disk" 2>/dev/null || exit 0
 frozen=$scratch/disk
 fsfreeze --freeze "$frozen"
+: >"$scratch/err" # what an earlier job said must be gone before the wait below reads it
 "$tpx" reshard "$scratch/hf" "$scratch/disk/out" --to fsdp=4 --format dcp --patience $patience >"$scratch/said" 2>"$scratch/err" &
 job=$!
 # The job cannot end before the disk goes on; on a busy machine it may take long to come to it.
