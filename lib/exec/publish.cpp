@@ -127,19 +127,20 @@ fs::path PartialDirectory::swap(const fs::path& fresh) {
         return {};
     }
     if (!naming_.force) throw failure("{}: exists; pass --force to replace it", naming_.out.string());
+    const fs::path old = aside();  // before anything has changed, since finding a free name can fail
     if (naming_.calls.rename(fresh.c_str(), naming_.out.c_str(), RENAME_EXCHANGE) != 0) {
         if (!is_unsupported(errno)) throw system_failure(naming_.out, errno);
-        return swap_in_two_steps(fresh);
+        swap_in_two_steps(fresh, old);
+        return old;
     }
     // The old one must not be called partial; where it cannot get its own name, it is complete nevertheless.
-    const fs::path old = aside();
     return naming_.calls.rename(fresh.c_str(), old.c_str(), 0) == 0 ? old : fresh;
 }
 
-fs::path PartialDirectory::swap_in_two_steps(const fs::path& fresh) {
-    const fs::path old = aside();
+/// The same where the file system cannot exchange two names: what has the name is called `old` for a moment.
+void PartialDirectory::swap_in_two_steps(const fs::path& fresh, const fs::path& old) {
     if (naming_.calls.rename(naming_.out.c_str(), old.c_str(), 0) != 0) throw system_failure(naming_.out, errno);
-    if (naming_.calls.rename(fresh.c_str(), naming_.out.c_str(), 0) == 0) return old;
+    if (naming_.calls.rename(fresh.c_str(), naming_.out.c_str(), 0) == 0) return;
     const int cause = errno;
     if (naming_.calls.rename(old.c_str(), naming_.out.c_str(), 0) != 0)
         throw failure("{}: {}; what had that name is now {}: {}", naming_.out.string(), std::strerror(cause),

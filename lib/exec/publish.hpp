@@ -106,7 +106,7 @@ private:
     void end_commit(const std::filesystem::path& file, const std::filesystem::path& old, Published& result);
     void unmark();
     std::filesystem::path swap(const std::filesystem::path& fresh);
-    std::filesystem::path swap_in_two_steps(const std::filesystem::path& fresh);
+    void swap_in_two_steps(const std::filesystem::path& fresh, const std::filesystem::path& old);
     void take_free_name(const std::filesystem::path& fresh) const;
     void remove_old(const std::filesystem::path& old, Published& result) const;
     std::filesystem::path aside() const;

@@ -156,7 +156,7 @@ class Place:
         files = {path for path, data in content.items() if data is not None and not path.endswith(".partial")}
         outputs = [{path[len(self.job.out) + 1:]: data for path, data in part(tree, self.job.out).items()
                     if path != self.job.out} for tree in (self.before, self.after)]
-        is_file = list(content.values()) == [self.after.get(self.job.out)]
+        is_file = list(content.values()) in ([tree.get(self.job.out)] for tree in (self.before, self.after))
         return bool(files) and MARKER not in files and content not in outputs and not is_file
 
     def judge_answer(self, run, now):
