@@ -271,7 +271,8 @@ def check_sending(plan):
 
 def cut_for(plan):
     """The hosts for which blocks are cut, by the rule of tpx-plan(5)."""
-    order = [h for spare in (0, 1) for h in range(plan.count) if not plan.hosts["lost"][h] and plan.hosts["spare"][h] == spare]
+    order = sorted((h for h in range(plan.count) if not plan.hosts["lost"][h]),
+                   key=lambda h: (plan.hosts["spare"][h], plan.hosts["spare"][h] and -int(plan.hosts["gpus"][h])))
     ranks, room = len(plan.ranks["new_device"]), lambda hosts, size: sum(plan.hosts["gpus"][hosts] // size * size)
     unit = plan.size if room(order, plan.size) >= ranks else 1
     while plan.hosts["spare"][order[-1]] and room(order[:-1], unit) >= ranks:

@@ -31,7 +31,8 @@ std::vector<std::uint32_t> hosts_for_ranks(std::span<const Host> hosts) {
     for (std::uint32_t h = 0; h < hosts.size(); ++h) {
         if (free_devices(hosts[h]) > 0) order.push_back(h);
     }
-    std::ranges::stable_partition(order, [&](std::uint32_t h) { return !hosts[h].spare; });
+    const auto spares = std::ranges::stable_partition(order, [&](std::uint32_t h) { return !hosts[h].spare; });
+    std::ranges::stable_sort(spares, std::ranges::greater{}, [&](std::uint32_t h) { return free_devices(hosts[h]); });
     return order;
 }
 

@@ -4,6 +4,8 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 
 namespace tpx {
@@ -27,6 +29,17 @@ std::span<const std::uint32_t> needed_hosts(std::span<const std::uint32_t> devic
 }
 
 }  // namespace
+
+std::vector<std::uint32_t> hosts_in_order(std::span<const std::uint32_t> devices,
+                                          std::span<const std::uint32_t> spare) {
+    std::vector<std::uint32_t> order;
+    std::map<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> spares;  // by the number of their devices
+    for (std::uint32_t host = 0; host < devices.size(); ++host) {
+        if (devices[host] > 0) (spare[host] == 0 ? order : spares[devices[host]]).push_back(host);
+    }
+    for (const auto& [count, hosts] : spares) order.insert(order.end(), hosts.begin(), hosts.end());
+    return order;
+}
 
 std::vector<std::uint64_t> expected_blocks(std::span<const std::uint32_t> devices, std::size_t spares,
                                            std::uint64_t ranks, std::uint64_t group) {

@@ -8,6 +8,10 @@
 
 namespace tpx {
 
+/// The hosts with devices, in the order of tpx-plan(5): those that are not spare, then spare ones, those with the most
+/// devices first; hosts that are equal in this are in the order of their numbers.
+std::vector<std::uint32_t> hosts_in_order(std::span<const std::uint32_t> devices, std::span<const std::uint32_t> spare);
+
 /// How many of `ranks` ranks each host gets by the rule of tpx-plan(5); `devices` is how many ranks each host can take.
 /// A host gets as many ranks as it can take, but only whole groups of `group` ranks if the hosts after it have enough
 /// devices for the other ranks. The last `spares` hosts are spare. A spare host gets no ranks if all groups fit whole

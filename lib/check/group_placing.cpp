@@ -46,15 +46,9 @@ private:
 
 // Hosts with room for a group; spare ones only if blocks would need some.
 void GroupPlacing::find_takers() {
-    std::vector<std::uint32_t> all;
+    const std::vector<std::uint32_t> all = hosts_in_order(facts_.devices, t_.hosts.spare);
     std::vector<std::uint32_t> devices;
-    for (bool spare : {false, true}) {
-        for (std::uint32_t host = 0; host < facts_.hosts(); ++host) {
-            if (facts_.devices[host] == 0 || (t_.hosts.spare[host] != 0) != spare) continue;
-            all.push_back(host);
-            devices.push_back(facts_.devices[host]);
-        }
-    }
+    for (std::uint32_t host : all) devices.push_back(facts_.devices[host]);
     const auto spares = static_cast<std::size_t>(
         std::ranges::count_if(all, [&](std::uint32_t host) { return t_.hosts.spare[host] != 0; }));
     const std::vector<std::uint64_t> sizes = expected_blocks(devices, spares, t_.new_devices.size(), t_.group);

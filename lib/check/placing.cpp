@@ -52,11 +52,7 @@ private:
 };
 
 void Placing::check_blocks() {
-    for (bool spare : {false, true}) {
-        for (std::uint32_t host = 0; host < facts_.hosts(); ++host) {
-            if (facts_.devices[host] > 0 && (t_.hosts.spare[host] != 0) == spare) takers_.push_back(host);
-        }
-    }
+    takers_ = hosts_in_order(facts_.devices, t_.hosts.spare);
     std::vector<std::uint32_t> devices;
     for (std::uint32_t host : takers_) devices.push_back(facts_.devices[host]);
     const auto spares = static_cast<std::size_t>(

@@ -10,6 +10,7 @@
 #include <functional>
 #include <numeric>
 #include <set>
+#include <utility>
 
 using namespace tpx;
 using namespace tpx::testing;
@@ -126,12 +127,13 @@ private:
 
 std::vector<std::uint32_t> given_hosts(const Instance& instance, std::size_t blocks) {
     std::vector<std::uint32_t> given;
-    for (bool spare : {false, true}) {
-        for (std::uint32_t h = 0; h < instance.hosts.size(); ++h) {
-            if (room(instance.hosts[h]) > 0 && instance.hosts[h].spare == spare && given.size() < blocks)
-                given.push_back(h);
-        }
+    for (std::uint32_t h = 0; h < instance.hosts.size(); ++h) {
+        if (room(instance.hosts[h]) > 0) given.push_back(h);
     }
+    std::ranges::stable_sort(given, {}, [&](std::uint32_t h) {  // spare hosts last, the largest of them first
+        return instance.hosts[h].spare ? std::pair{1, -room(instance.hosts[h])} : std::pair{0, 0};
+    });
+    if (given.size() > blocks) given.resize(blocks);
     return given;
 }
 
