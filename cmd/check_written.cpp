@@ -12,6 +12,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -142,7 +143,30 @@ std::uint64_t check_metadata(const mpi::Comm& comm, const Draft& draft, std::spa
 
 }  // namespace
 
-Verified check_written(const mpi::Comm& comm, const formats::Conversion& conversion, const Catalogue& source,
+std::vector<Digest> wanted_digests(const mpi::Comm& comm, const ReshardJob& job, std::vector<Digest> moved, bool all,
+                                   const ExecOptions& exec) {
+    const formats::Conversion& conversion = job.conversion;
+    const Side source = conversion.source_side();
+    std::vector<bool> is_read(source.pieces.size());
+    for (const Move& move : job.moves) is_read[move.source] = true;
+    std::vector<bool> again(source.tensors.size(), all);
+    for (std::size_t k = 0; k < is_read.size(); ++k) {
+        if (!is_read[k] && !empty(source.pieces[k].box)) again[source.pieces[k].tensor] = true;
+    }
+    std::vector<Piece> pieces;
+    std::ranges::copy_if(source.pieces, std::back_inserter(pieces), [&](const Piece& it) { return again[it.tensor]; });
+    if (pieces.empty()) return moved;
+    std::vector<DType> dtypes;
+    for (const Tensor& tensor : conversion.target_tensors) dtypes.push_back(tensor.dtype);
+    const std::vector<SourceFile> files = formats::paths(job.opened.source.checkpoint.catalogue);
+    const std::vector<Digest> digests = digests_as(comm, {source.tensors, pieces}, files, exec, dtypes);
+    for (std::size_t t = 0; t < digests.size(); ++t) {
+        if (again[t]) moved[t] = digests[t];
+    }
+    return moved;
+}
+
+Verified check_written(const mpi::Comm& comm, const formats::Conversion& conversion, std::span<const Digest> wanted,
                        std::span<const SourceFile> files, const ExecOptions& exec) {
     Verified verified;
     mpi::barrier(comm);  // all is written
@@ -152,14 +176,11 @@ Verified check_written(const mpi::Comm& comm, const formats::Conversion& convers
     });
     mpi::all_sum(comm, kept);
     verified.from_disk = kept[0] == 0;
-    std::vector<DType> dtypes;
-    for (const Tensor& tensor : conversion.target_tensors) dtypes.push_back(tensor.dtype);
-    const auto was = digests_as(comm, conversion.source_side(), formats::paths(source), exec, dtypes);
     const auto is = digests(comm, conversion.target_side(), files, exec);
     for (std::size_t t = 0; t < is.size(); ++t) {
-        if (was[t] != is[t])
+        if (wanted[t] != is[t])
             throw mpi::AgreedError{failure("tensor '{}': read back with digest {} instead of {}",
-                                           conversion.target_tensors[t].name, to_string(is[t]), to_string(was[t]))};
+                                           conversion.target_tensors[t].name, to_string(is[t]), to_string(wanted[t]))};
         ++verified.tensors;
         verified.bytes += is[t].bytes;
         verified.cast += conversion.source_tensors[t].dtype == conversion.target_tensors[t].dtype ? 0 : 1;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/reshard_job.hpp"
 #include "formats/conversion.hpp"
+#include "lib/core/digest.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
 
@@ -11,6 +13,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tpx::cli {
 
@@ -25,10 +28,16 @@ struct Verified {
     bool from_disk = true;                         ///< false: the file system keeps files in memory
 };
 
-/// Reads everything that was written back from disk: tensors must have the digests of the source's, cast where the
-/// conversion casts; all else, the bytes of the draft. `files` are those of the draft, where they are now. Throws an
-/// mpi::AgreedError that names what differs. Collective.
-Verified check_written(const mpi::Comm& comm, const formats::Conversion& conversion, const Catalogue& source,
+/// The digests that the tensors of the output must have: `moved`, but those of tensors of which the source has a piece
+/// that no move reads, and with `all` those of all tensors, are computed from the source, cast where the conversion
+/// casts. Throws an mpi::AgreedError if pieces of the source with equal boxes differ. Collective.
+std::vector<Digest> wanted_digests(const mpi::Comm& comm, const ReshardJob& job, std::vector<Digest> moved, bool all,
+                                   const ExecOptions& exec);
+
+/// Reads everything that was written back from disk: tensors must have the digests `wanted`; all else, the bytes of the
+/// draft. `files` are those of the draft, where they are now. Throws an mpi::AgreedError that names what differs.
+/// Collective.
+Verified check_written(const mpi::Comm& comm, const formats::Conversion& conversion, std::span<const Digest> wanted,
                        std::span<const SourceFile> files, const ExecOptions& exec);
 
 /// Compares the values beside the tensors of `source` and of `output`, which was made of it, and adds their numbers to

@@ -76,6 +76,7 @@ struct LimitOptions {
     std::string threads;
     std::string patience;
     std::string io_ranks;
+    std::string log;  ///< of reshard and migrate
 };
 
 struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate.hpp"
 
+#include "cmd/job_log.hpp"
 #include "cmd/migrate_managed.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/migrate_run.hpp"
@@ -139,6 +140,7 @@ void run_migrate(const MigrateRequest& given, Output& out) {
         return with_patience(comm, given.limits.patience, [&](Patience& patience) {
             MigrateRequest options = given;
             mpi::all_or_none(comm, [&] {
+                open_job_log(options.limits.log);
                 if (!options.data.empty()) options.position = formats::read_data_file(options.data);
             });
             const Exit exit = options.store.empty() ? migrate_folders(comm, options, patience, out)

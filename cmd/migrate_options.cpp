@@ -89,6 +89,7 @@ void add_migrate(Cli& cli) {
     command.flag("--dry-run", &options->dry_run, "Show what would be written, and write nothing");
     command.flag("--restart", &options->restart, "Start over, and remove what unfinished runs left");
     add_limit_options(command, options->limits);
+    add_log_option(command, options->limits);
     add_read_options(command, plan);
     command.common_options();
     command.example("mpirun -n 2 tpx migrate --emulate --hosts 2x2 --to tp=4 'a/{host}' 'b/{host}'",

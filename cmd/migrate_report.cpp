@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate_report.hpp"
 
+#include "cmd/job_log.hpp"
 #include "cmd/store_json.hpp"
 #include "formats/data/rank_shares.hpp"
 #include "formats/stores.hpp"
@@ -120,6 +121,7 @@ std::string in_words(const formats::Manifest& manifest) {
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
             const formats::Manifest* manifest) {
     for (const std::string& note : job.conversion.notes) out.note("{}", note);
+    log_event("result", {{"migrate", migrate_json(job, places, done, manifest)}});
     if (out.json()) return out.object("tpx.migrate/1", migrate_json(job, places, done, manifest));
     if (manifest != nullptr) out.result("{}: {}\n", places.to, in_words(*manifest));
     out.result("{}: {}, {} ({}), {}\n", places.to, formats::name(job.target.format), to_string(job.target.layout),
@@ -137,8 +139,9 @@ void report(const Migration& job, const MigratePlaces& places, const MigrateDone
 }
 
 void report_current(const std::string& store, const formats::Manifest& manifest, Output& out) {
-    if (out.json())
-        return out.object("tpx.migrate/1", {{"output", store}, {"written", false}, {"state", state_json(manifest)}});
+    const Json json{{"output", store}, {"written", false}, {"state", state_json(manifest)}};
+    log_event("result", {{"migrate", json}});
+    if (out.json()) return out.object("tpx.migrate/1", json);
     out.result("{}: {} is current: {}, {} ({}); nothing to do\n", store, state_name(manifest), manifest.format,
                manifest.layout, in_words(manifest));
 }

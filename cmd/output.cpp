@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/output.hpp"
 
+#include "cmd/job_log.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/utf8.hpp"
 
@@ -105,6 +106,11 @@ void Output::write(std::string_view text) {
     const std::string shown = printable(text, "\n\t");
     if (!speaks_ || std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size()) return;
     throw failure("standard output: {}", std::strerror(errno));
+}
+
+void Output::note_text(const std::string& text) const {
+    log_note(text);
+    if (!quiet_) say("note: ", text);
 }
 
 void Output::say(std::string_view kind, std::string_view text) {

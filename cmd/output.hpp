@@ -44,10 +44,10 @@ public:
     /// Writes `members`, a JSON object, on one line, behind the key "schema", whose value is `schema`.
     void object(std::string_view schema, const nlohmann::ordered_json& members);
 
-    /// Says "tpx: note: ..." on standard error, unless the user wants quiet.
+    /// Says "tpx: note: ..." on standard error, unless the user wants quiet, and adds it to the log of the job.
     template <class... Args>
     void note(fmt::format_string<Args...> format, Args&&... args) const {
-        if (speaks_ && !quiet_) say("note: ", fmt::format(format, std::forward<Args>(args)...));
+        if (speaks_) note_text(fmt::format(format, std::forward<Args>(args)...));
     }
 
     /// `text` in the colour of `paint`, or as it is where colours are not wanted.
@@ -58,6 +58,7 @@ public:
 
 private:
     void write(std::string_view text);
+    void note_text(const std::string& text) const;
     static void say(std::string_view kind, std::string_view text);
 
     bool json_, quiet_, speaks_, colour_;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/progress.hpp"
 
+#include "cmd/job_log.hpp"
 #include "lib/core/units.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace tpx::cli {
 namespace {
@@ -15,6 +17,8 @@ std::size_t terminal_width() {
     winsize size{};
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
+
+constexpr std::chrono::seconds log_interval{10};
 
 std::chrono::milliseconds interval(bool on_terminal) {
     using namespace std::chrono_literals;
@@ -42,10 +46,15 @@ std::string progress_line(std::string_view what, std::uint64_t done, std::uint64
 Progress::Progress(const Output& out, std::string_view what, std::uint64_t total, Counted counted)
     : what_{what}, total_{total}, counted_{counted}, out_{out}, on_terminal_{isatty(STDERR_FILENO) != 0} {
     next_ = start_ + interval(on_terminal_);
+    next_logged_ = start_ + log_interval;
 }
 
 void Progress::update(std::uint64_t done, std::string_view slowest) {
     const Clock::time_point now = Clock::now();
+    if (now >= next_logged_ && counted_ == Counted::bytes) {
+        next_logged_ = now + log_interval;
+        log_event("progress", {{"bytes_done", done}, {"bytes", total_}, {"slowest_stage", slowest}});
+    }
     if (now < next_ || !out_.speaks() || out_.quiet()) return;
     next_ = now + interval(on_terminal_);
     std::string line =

@@ -42,6 +42,7 @@ private:
     Counted counted_;
     Clock::time_point start_ = Clock::now();
     Clock::time_point next_;
+    Clock::time_point next_logged_;
     const Output& out_;
     bool on_terminal_;
     bool drawn_ = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/ranks.hpp"
 
+#include "cmd/job_log.hpp"
 #include "cmd/output.hpp"
 #include "cmd/positive.hpp"
 #include "lib/core/host_name.hpp"
@@ -35,8 +36,11 @@ void in_ranks(const std::function<Exit(const mpi::Comm&)>& body) {
         require_same(comm, {{"the command", fmt::format("tpx {}", command()), {}}});
         return body(comm);
     };
-    const Exit exit = mpi::with_ranks(
-        checked, [](std::string_view message) { fmt::print(stderr, "tpx: {}\n", printable(message, "")); });
+    const Exit exit = mpi::with_ranks(checked, [](std::string_view message) {
+        log_error(message);
+        fmt::print(stderr, "tpx: {}\n", printable(message, ""));
+    });
+    close_job_log(int(exit));
     if (exit != Exit::success) throw Finished{exit};
 }
 
@@ -51,8 +55,10 @@ Patience::~Patience() {
 
 void Patience::end_job(const std::string& what) const {
     const std::string rank = comm_.size() > 1 ? fmt::format("rank {}: ", comm_.rank()) : "";
-    fmt::print(stderr, "tpx: {}\n", printable(fmt::format("{}{} (--patience){}", rank, what, text_), ""));
+    const std::string message = fmt::format("{}{} (--patience){}", rank, what, text_);
+    fmt::print(stderr, "tpx: {}\n", printable(message, ""));
     std::fflush(stderr);
+    log_error(message);
     mpi::end_job(exit_);
 }
 

@@ -2,6 +2,7 @@
 #include "cmd/check_copies.hpp"
 #include "cmd/check_written.hpp"
 #include "cmd/commands.hpp"
+#include "cmd/job_log.hpp"
 #include "cmd/memory_bound.hpp"
 #include "cmd/output.hpp"
 #include "cmd/output_file.hpp"
@@ -31,6 +32,7 @@
 #include "lib/core/write_file.hpp"
 #include "lib/exec/draft_files.hpp"
 #include "lib/exec/execute.hpp"
+#include "lib/exec/move_digests.hpp"
 #include "lib/exec/publish.hpp"
 #include "lib/exec/signals.hpp"
 
@@ -199,20 +201,24 @@ void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job,
     exec.journal = JournalPlace{directory, job.request, partial.attempt()};
     patience.set_end(fmt::format("; {} is kept; run the same command to continue", directory.string()));
     ReadDigests read{comm, job.recorded_files};
+    MoveDigests moved{options.verify ? job.conversion.target_side() : Side{}};
     {
         const Phase phase{trace, "move"};
-        exec.read_digests = job.recorded ? &read : nullptr;
-        done.report = move(comm, job, directory, exec, out);
-        exec.read_digests = nullptr;
+        ExecOptions digesting = exec;
+        digesting.read_digests = job.recorded ? &read : nullptr;
+        digesting.move_digests = options.verify ? &moved : nullptr;
+        done.report = move(comm, job, directory, digesting, out);
     }
     {
         const Phase phase{trace, "check recorded digests"};
         check_record(comm, job, read, exec);
     }
     const Phase phase{trace, "check and rename"};
-    if (options.verify)
-        done.verified = check_written(comm, job.conversion, job.opened.source.checkpoint.catalogue,
-                                      draft_files(job.conversion.draft, directory), exec);
+    if (options.verify) {
+        // What an earlier run has written was not moved by this one.
+        const auto wanted = wanted_digests(comm, job, moved.complete(comm), done.report.bytes_kept > 0, exec);
+        done.verified = check_written(comm, job.conversion, wanted, draft_files(job.conversion.draft, directory), exec);
+    }
     check_unchanged(comm, record);
     DraftFiles{comm, job.conversion.draft, directory}.give_names();
     if (options.verify) check_written_values(comm, options, job, directory, *done.verified);
@@ -234,13 +240,14 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
     mpi::all_or_none(comm, [&] {
         if (comm.rank() != 0) return;
         replaceable->check_place(options.output);
-        check_outputs_apart({{"--trace", options.trace}}, record);
+        check_outputs_apart({{"--trace", options.trace}, {"--log", options.log}}, record);
         if (!options.trace.empty()) check_writable(options.trace);
     });
     if (options.dry_run) {
         report(job, given, std::nullopt, out);
         return Exit::success;
     }
+    log_plan(job, given);
     const StopSignals signals;
     if (options.verify) check_archives(comm, options, limits);
     limit_modes(comm, options, job, record);
@@ -278,6 +285,7 @@ void run_reshard(const ReshardOptions& options, Output& out) {
     if (options.clean) return is_first_rank() ? clean(options.output, out) : void();
     in_ranks([&](const mpi::Comm& comm) {
         return with_patience(comm, options.patience, [&](Patience& patience) {
+            mpi::all_or_none(comm, [&] { open_job_log(options.log); });
             const Exit exit = reshard(comm, options, patience, out);
             out.finish();
             return exit;

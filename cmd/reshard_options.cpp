@@ -62,11 +62,14 @@ void add_reshard(Cli& cli) {
     command.flag("--verify", &options->verify, "Check CKPT, then compare OUT, read back from disk, with CKPT")
         .details(
             "Before the conversion, CKPT is read once more to check the CRC-32 that PyTorch and Megatron store per "
-            "tensor. Afterwards, OUT is synchronized, dropped from the page cache and read back. Its tensors must have "
-            "the digests of the tensors of CKPT, converted if the dtype changes; its headers, configuration and copied "
-            "files must contain the bytes that were written; its non-tensor values, such as arguments, steps and RNG "
-            "states, must equal those of CKPT as far as OUT stores them. The output, or the key verified with --json, "
-            "reports what was verified, and whether OUT is on a file system in memory, such as tmpfs.");
+            "tensor, if there are any. Afterwards, OUT is synchronized, dropped from the page cache and read back. Its "
+            "tensors must have the digests that were computed in memory when they were moved, after they were "
+            "converted "
+            "to another dtype; its headers, configuration and copied files must contain the bytes that were written; "
+            "its non-tensor values, such as arguments, steps and RNG states, must equal those of CKPT as far as OUT "
+            "stores them. Tensors of which CKPT contains copies, and all tensors if the run continues an earlier one, "
+            "are read from CKPT again; the copies must be equal. The output, or the key verified with --json, reports "
+            "what was verified, and whether OUT is on a file system in memory, such as tmpfs.");
     add_limit_options(command, *options);
     command.flag("--stages", &options->stages, "Print the time of each stage: read, copy, write and others")
         .details(
@@ -77,6 +80,7 @@ void add_reshard(Cli& cli) {
         .details(
             "FILE is in the JSON format of chrome://tracing. It is also written when a run that had begun to write "
             "fails or is stopped, except by --patience.");
+    add_log_option(command, *options);
     add_hardware_option(command, options->hardware,
                         "Transfer rates (written by tpx profile hardware); prints a lower bound on the time");
     for (const char* decided : {"--to", "--format", "--dialect", "--dtype", "--shard-size", "--allow-missing", "--drop",

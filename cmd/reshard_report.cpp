@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/reshard_report.hpp"
 
+#include "cmd/job_log.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
@@ -94,9 +95,14 @@ void print_done(const ReshardDone& done, Output& out) {
 
 }  // namespace
 
+void log_plan(const ReshardJob& job, const ReshardOptions& options) {
+    log_event("plan", {{"reshard", reshard_json(job, options, std::nullopt)}});
+}
+
 void report(const ReshardJob& job, const ReshardOptions& options, const std::optional<ReshardDone>& done, Output& out) {
     const Draft& draft = job.conversion.draft;
     for (const std::string& note : job.conversion.notes) out.note("{}", note);
+    log_event("result", {{"reshard", reshard_json(job, options, done)}});
     if (out.json()) return out.object("tpx.reshard/1", reshard_json(job, options, done));
     out.result("{}: {}, {} ({}), {} in {} and {}, {}\n", options.output, formats::name(job.target.format),
                to_string(job.target.layout), counted(job.target.layout.ranks(), "rank"),

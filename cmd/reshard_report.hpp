@@ -23,6 +23,9 @@ struct ReshardDone {
     std::optional<Verified> verified;
 };
 
+/// Adds what will be done to the log of the job.
+void log_plan(const ReshardJob& job, const ReshardOptions& options);
+
 /// Prints what was done, or, without `done`, what would be.
 void report(const ReshardJob& job, const ReshardOptions& options, const std::optional<ReshardDone>& done, Output& out);
 

@@ -67,6 +67,15 @@ void add_limit_options(Command& command, LimitOptions& options, std::string_view
             "status is 1. Synchronizing and closing a file may take ten times as long.");
 }
 
+void add_log_option(Command& command, LimitOptions& options) {
+    command.option("--log", &options.log, "FILE", "Append events of the job to FILE, a line of JSON each")
+        .file()
+        .details(
+            "Events are start, plan, note, progress (every ten seconds), error, result (as printed with --json) and "
+            "end, which contains the exit status. Each has the time in UTC, the host and the process ID. A run that "
+            "was killed has no end. The file grows with each run.");
+}
+
 void add_hardware_option(Command& command, std::string& file, std::string_view summary, std::string_view without) {
     command.option("--hardware", &file, "FILE", summary)
         .file()

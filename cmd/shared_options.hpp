@@ -22,6 +22,9 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
 /// the manual page about the memory that metadata take.
 void add_limit_options(Command& command, LimitOptions& options, std::string_view metadata = "");
 
+/// Adds --log, the file to which a job appends its events.
+void add_log_option(Command& command, LimitOptions& options);
+
 /// Adds --hardware, the file of transfer rates; `without` is a sentence for the manual page about rates without it.
 void add_hardware_option(Command& command, std::string& file, std::string_view summary, std::string_view without = "");
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/digest_run.hpp"
 
+#include "lib/exec/box_digester.hpp"
 #include "lib/exec/kernel.hpp"
 #include "lib/exec/shares.hpp"
 #include "lib/exec/source_files.hpp"
@@ -30,11 +31,10 @@ struct DigestJob {
 class Reader {
 public:
     Reader(const DigestJob& job, std::uint64_t memory, ReadDigests* read)
-        : job_{job}, arena_{memory}, files_{job.files, read}, most_copied_{std::min(memory, digest_tile) / 2} {}
+        : job_{job}, arena_{memory}, files_{job.files, read} {}
 
     void take(Tile& tile) {
         arena_.clear();
-        copy_ = nullptr;
         Window window{tile.sources};
         window.place_for_reading(arena_);
         window.read(files_);
@@ -47,62 +47,17 @@ public:
 private:
     void digest(const TilePart& part, const Image& image, const std::byte* at) {
         const std::uint32_t index = job_.moves[part.move].source;
-        const Piece& piece = job_.stored.pieces[index];
-        const Tensor& stored = job_.stored.tensors[piece.tensor];
-        const DType dtype = job_.cast.tensors[piece.tensor].dtype;
-        const Shape extent = sizes(part.box);
-        const int item = itemsize(dtype);
+        const std::uint32_t tensor = job_.stored.pieces[index].tensor;
+        const Tensor& stored = job_.stored.tensors[tensor];
         Digest sum;
-        if (stored.dtype == dtype && has_long_rows(image.strides(), extent, item)) {
-            Strides strides;
-            for (Index stride : image.strides()) strides.push_back(stride / item);
-            add(sum, stored.shape, item, part.box, at + place_in(image, part.box), strides);
-        } else {
-            if (copy_ == nullptr) copy_ = arena_.take(most_copied_, 0);
-            add_copies(sum, stored, dtype, part.box, [&](const Box& box, const Shape& shape, const Strides& dense) {
-                cast_elements(shape, at + place_in(image, box), image.strides(), stored.dtype, copy_, dense, dtype);
-            });
-        }
+        digester_.add(sum, stored.shape, part.box, image, at, stored.dtype, job_.cast.tensors[tensor].dtype);
         std::atomic_ref{job_.crcs[index]}.fetch_xor(sum.crc, std::memory_order_relaxed);
-    }
-
-    // Adds `box` in parts of which `make` can put dense copies into copy_: an expanded tensor has many more elements
-    // than bytes.
-    template <class MakeCopy>
-    void add_copies(Digest& sum, const Tensor& tensor, DType dtype, const Box& box, const MakeCopy& make) {
-        const Shape extent = sizes(box);
-        const int item = itemsize(dtype);
-        if (static_cast<std::uint64_t>(volume(extent) * item) <= most_copied_) {
-            make(box, extent, row_major_bytes(extent, item));
-            return add(sum, tensor.shape, item, box, copy_);
-        }
-        const int axis = static_cast<int>(std::ranges::max_element(extent) - extent.begin());
-        const Index middle = box[axis].begin + extent[axis] / 2;
-        Box first = box, second = box;
-        first[axis].end = second[axis].begin = middle;
-        add_copies(sum, tensor, dtype, first, make);
-        add_copies(sum, tensor, dtype, second, make);
-    }
-
-    // Whether neighbours in the tensor's last axis are neighbours in memory.
-    static bool has_long_rows(const Strides& strides, const Shape& extent, int item) {
-        for (int k = extent.size() - 1; k >= 0; --k) {
-            if (extent[k] != 1) return strides[k] == item;
-        }
-        return true;
-    }
-
-    static Strides row_major_bytes(const Shape& extent, int item) {
-        Strides strides = row_major(extent);
-        for (Index& stride : strides) stride *= item;
-        return strides;
     }
 
     const DigestJob& job_;
     Arena arena_;
     SourceFiles files_;
-    std::uint64_t most_copied_;  // bytes of a copy
-    std::byte* copy_ = nullptr;  // in this tile's arena
+    BoxDigester digester_;
 };
 
 // The tensors as their digests are taken; empty where none is cast, as a copy of a million of them takes 100 MB.

@@ -171,7 +171,8 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
     const std::size_t spans = most_spans(comm, options);
     Timeline own{spans};
     Movers movers;
-    MoveJob job{moves, source, target, source_files, files.paths(), written, crcs, options.read_digests};
+    MoveJob job{
+        moves, source, target, source_files, files.paths(), written, crcs, options.read_digests, options.move_digests};
     const SpanKeeper keeper{options.trace, job, own, movers};
     Fitted fitted;
     mpi::all_or_none(comm, [&] {

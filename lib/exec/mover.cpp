@@ -54,10 +54,15 @@ void Mover::copy(const TilePart& part, const Tile& tile, const Window& sources, 
     const Piece& piece = job_.source.pieces[move.source];
     const std::byte* values = sources.at(part.source) + place_in(from, part.box);
     const DType was = job_.source.tensors[piece.tensor].dtype;
-    const DType is = job_.target.tensors[job_.target.pieces[move.target].tensor].dtype;
-    if (cast_elements(sizes(part.box), values, from.strides(), was, targets.at(part.target) + place_in(to, part.box),
-                      to.strides(), is))
-        overflows_.add(piece, part.box, values, from.strides(), was, is);
+    const Tensor& tensor = job_.target.tensors[job_.target.pieces[move.target].tensor];
+    std::byte* const at = targets.at(part.target);
+    if (cast_elements(sizes(part.box), values, from.strides(), was, at + place_in(to, part.box), to.strides(),
+                      tensor.dtype))
+        overflows_.add(piece, part.box, values, from.strides(), was, tensor.dtype);
+    if (job_.move_digests == nullptr || !job_.move_digests->counts(move.target)) return;
+    Digest sum;
+    digester_.add(sum, tensor.shape, part.box, to, at, tensor.dtype, tensor.dtype);
+    job_.move_digests->add(move.target, sum);
 }
 
 void Mover::write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {

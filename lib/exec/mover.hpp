@@ -2,8 +2,10 @@
 #pragma once
 
 #include "lib/change/moves.hpp"
+#include "lib/exec/box_digester.hpp"
 #include "lib/exec/file_writer.hpp"
 #include "lib/exec/journal.hpp"
+#include "lib/exec/move_digests.hpp"
 #include "lib/exec/overflows.hpp"
 #include "lib/exec/payload_crcs.hpp"
 #include "lib/exec/source_files.hpp"
@@ -34,6 +36,7 @@ struct MoveJob {
     const WrittenCrc& written;
     PayloadCrcs& crcs;
     ReadDigests* read_digests = nullptr;
+    MoveDigests* move_digests = nullptr;
     std::unique_ptr<Journal> journal = {};
 };
 
@@ -67,6 +70,7 @@ private:
     SourceFiles sources_;
     FileWriter targets_;
     Overflows overflows_;
+    BoxDigester digester_;
     std::uint64_t crc_ = 0;  // of what the tile has written
 };
 

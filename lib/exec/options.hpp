@@ -12,6 +12,7 @@
 #include <string_view>
 
 namespace tpx {
+class MoveDigests;
 class ReadDigests;
 class Trace;
 namespace mpi {
@@ -37,6 +38,9 @@ struct ExecOptions {
 
     /// If not null, execute() and digests() add to it the bytes that they read from its files.
     ReadDigests* read_digests = nullptr;
+
+    /// If not null, execute() adds to it what it moves, but not what earlier runs have written (Report::bytes_kept).
+    MoveDigests* move_digests = nullptr;
 
     /// Where execute() records what it has written, and finds what earlier runs have.
     std::optional<JournalPlace> journal;

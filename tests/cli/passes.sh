@@ -41,6 +41,9 @@ reads 101 "$tpx" reshard hf one --to tp=1 --format dcp
 reads 101 mpirun -n 2 "$tpx" reshard hf two --to fsdp=4 --format dcp
 # With little memory, tiles are small, and rows of pieces are read with gaps.
 reads 101 "$tpx" reshard hf small --to fsdp=4 --format dcp --memory 64MiB
+# To verify the output, it is read back; digests of the source are computed from what is moved.
+reads 202 "$tpx" reshard hf verified --to fsdp=4 --format dcp --verify
+reads 202 mpirun -n 2 "$tpx" reshard hf verified-2 --to tp=1 --dtype f32 --verify
 # Dropped tensors are read for their digests only.
 reads 101 "$tpx" reshard hf weights --to tp=1 --drop optimizer
 for out in one two; do "$tpx" verify hf $out >out.txt 2>err || fail "the output differs"; done

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace tpx::cli {
+
+/// Has this process append its events to the file at `path`, a line of JSON each, and adds the event `start`. Rank 0
+/// does so for the job; other ranks only add their errors. An empty path opens no log. Throws Error if rank 0 cannot
+/// write the file, or if the file has other content than a log.
+void open_job_log(const std::string& path);
+
+/// Adds `event` with `fields`, a JSON object, to the log, on rank 0. A log that can no longer be written ends with a
+/// note; the job continues.
+void log_event(std::string_view event, const nlohmann::ordered_json& fields);
+
+/// Adds the event `note` or `error` with a text, `error` on any rank.
+void log_note(std::string_view text);
+void log_error(std::string_view text);
+
+/// Adds the event `end` with the exit status of the process, on rank 0. Nothing is logged after it.
+void close_job_log(int exit);
+
+}  // namespace tpx::cli
