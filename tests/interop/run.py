@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """run.py TPX FORMAT: reshards checkpoints of the real frameworks with TPX, and loads the result with a real framework;
 with "families" in place of a format, models of all families that transformers makes on the spot, and with "megatron-logits"
-what Megatron-core computes with them; with "deepspeed", what DeepSpeed trains on the spot, and with "deepspeed-any", that in
-other frameworks' formats; with "torch", files of torch.save.
+what Megatron-core computes with them; with "megatron-bridge", the tensors that Megatron Bridge makes of them; with
+"deepspeed", what DeepSpeed trains on the spot, and with "deepspeed-any", that in other frameworks' formats; with "torch",
+files of torch.save.
 
 The checkpoints of testdata/ are always used; those under $TPX_FIXTURES (default: ../shared/fixtures beside the source
 tree) too, where that folder exists.
@@ -192,6 +193,10 @@ def main():
         import megatron_logits
 
         return megatron_logits.main(tpx)
+    if kind == "megatron-bridge":
+        import megatron_bridge
+
+        return megatron_bridge.main(tpx)
     if kind == "rules":
         import rules
 

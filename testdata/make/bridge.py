@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bridge.py SOURCE OUT [FAMILY ...]: writes OUT/FAMILY.json, the tensors that Megatron Bridge's own code makes of a tiny model
+of each family. SOURCE is its unpacked wheel:
+
+    pip download --no-deps --python-version 3.12 --only-binary :all: megatron-bridge==0.6.2 && unzip -d SOURCE megatron_bridge-*.whl
+    PYTHONPATH=tests/interop ~/.cache/tpx-interop/bin/python -P testdata/make/bridge.py SOURCE testdata/bridge
+
+The bridges import without a GPU because everything outside them that is not installed here, and Megatron-core, is replaced by
+empty classes. What remains Megatron Bridge's own is the list of mappings of a model class, the lookup of a name, and the
+conversion of values for each tensor-parallel rank. What a Megatron-core model would supply is below: the class of the module
+that holds a parameter (`module_class`), and the sizes (`provider`)."""
+import importlib
+import importlib.machinery
+import itertools
+import json
+import re
+import sys
+import tempfile
+import types
+from pathlib import Path
+
+import torch
+import transformers
+
+import families
+import megatron_bridge
+
+VERSION = "0.6.2"
+
+# Two layers and two experts are enough.
+SMALL = {"num_hidden_layers": 2, "vocab_size": 96}
+FEW = {**SMALL, "num_experts": 2, "n_routed_experts": 2, "num_local_experts": 2, "moe_num_experts": 2}
+
+# For each family the file of its bridge, a model of families.py, and what is changed of that: of the number of experts the
+# entry that the model has.
+MODELS = {
+    "llama": ("llama.llama_bridge", "llama", SMALL),
+    "mistral": ("mistral.mistral_bridge", "mistral-window", SMALL),
+    "qwen2": ("qwen.qwen2_bridge", "qwen2", SMALL),
+    "qwen3": ("qwen.qwen3_bridge", "qwen3", SMALL),
+    "qwen3-moe": ("qwen.qwen3_moe_bridge", "qwen3-moe", {**FEW, "mlp_only_layers": []}),
+    "deepseek-v2": ("deepseek.deepseek_v2_bridge", "deepseek-v2", FEW),
+    "deepseek-v3": ("deepseek.deepseek_v3_bridge", "deepseek-v3", {**FEW, "n_group": 1}),
+    "deepseek-v3-mtp": ("deepseek.deepseek_v3_bridge", "deepseek-v3", {**FEW, "n_group": 1, "num_nextn_predict_layers": 1}),
+    "glm-4.5": ("glm.glm45_bridge", "glm-4.5", FEW),
+    "glm-4.5-mtp": ("glm.glm45_bridge", "glm-4.5", {**FEW, "num_nextn_predict_layers": 1}),
+    "glm-4.7-flash": ("glm.glm47_flash_bridge", "glm-4.7-flash", {**FEW, "mlp_layer_types": ["dense", "sparse"]}),
+    "gpt-oss": ("gpt_oss.gpt_oss_bridge", "gpt-oss", FEW),
+    "olmoe": ("olmoe.olmoe_bridge", "olmoe", FEW),
+    "nemotron": ("nemotron.nemotron_bridge", "nemotron", SMALL),
+}
+
+
+class Anything(type):
+    """Classes that can be called, subscripted, subclassed, and have every attribute."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything(name, (), {})
+
+    def __call__(cls, *words, **named):
+        if len(words) == 1 and not named and isinstance(words[0], (type, types.FunctionType)):
+            return words[0]  # as a decorator
+        return super().__call__()
+
+    def __getitem__(cls, _):
+        return cls
+
+    def __iter__(cls):
+        return iter(())
+
+
+class Replacement(types.ModuleType):
+    __path__ = []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything(name, (), {})
+
+
+REPLACED = ("megatron", "rich", "modelopt", "transformer_engine", "mamba_ssm")
+
+
+class Finder:
+    """The modules of Megatron Bridge that are needed, as they are; replacements for all else of REPLACED."""
+
+    OWN = re.compile(r"megatron\.bridge\.(models\.conversion\.(mapping_registry|param_mapping|model_bridge|utils|transformers_compat)"
+                     r"|models\.\w+\.(\w+\.)?\w*(bridge|common|mapping\w*)|models\.decorators\.dispatch|utils\.common_utils)$")
+
+    def __init__(self, source):
+        self.source = Path(source)
+
+    def find_spec(self, name, path=None, target=None):
+        file = self.source / (name.replace(".", "/") + ".py")
+        if self.OWN.match(name) and file.exists():
+            return importlib.util.spec_from_file_location(name, file)
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in REPLACED else None
+
+    def create_module(self, spec):
+        return Replacement(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+class Ranks:
+    """The tensor-parallel ranks, one after the other: rank 0 leaves what it sends for the others."""
+
+    def __init__(self, conversion):
+        self.size, self.rank, self.expert_size, self.sent = 1, 0, 1, None
+        base = conversion.MegatronParamMapping
+        base.tp_size = property(lambda mapping: self.expert_size if mapping.is_expert else self.size)
+        base.tp_rank = property(lambda mapping: 0 if mapping.is_expert else self.rank)
+        base.scatter_to_tp_ranks = lambda _, splits, *rest, **named: self.send(splits)[self.rank]
+        base.broadcast_tensor_to_tp_ranks = lambda _, tensor, src_rank=0: self.send([tensor] * self.size)[self.rank]
+
+    def send(self, pieces):
+        if self.rank == 0:
+            self.sent = list(pieces)
+        return self.sent
+
+
+ROW = ("linear_proj", "linear_fc2", "out_proj")
+COLUMN = ("linear_qkv", "linear_fc1", "linear_q_up_proj", "linear_kv_up_proj", "linear_q_proj", "in_proj")
+
+
+def module_class(name):
+    """The class of Megatron-core's module that holds a parameter."""
+    *_, module, parameter = name.split(".")
+    if module == "word_embeddings":
+        return "VocabParallelEmbedding"
+    if module == "output_layer":
+        return "ColumnParallelLinear"
+    if module == "core_attention":
+        return "TEDotProductAttention"
+    if module == "router":
+        return "TopKRouter"
+    if module == "shared_experts":
+        return "SharedExpertMLP"
+    if "norm" in module:
+        return "TENorm"
+    if module in ROW:
+        return "TERowParallelLinear"
+    if module in COLUMN:
+        return "TELayerNormColumnParallelLinear"
+    if module == "eh_proj":
+        return "TEColumnParallelLinear"
+    if module in ("linear_q_down_proj", "linear_kv_down_proj"):
+        return "TELinear"
+    if module == "self_attention":
+        return "GatedDeltaNet"
+    raise ValueError(f"{name}: of which class is its module?")
+
+
+def provider(config):
+    """Sizes, as Megatron calls them."""
+    heads = config.num_attention_heads
+    return types.SimpleNamespace(
+        hidden_size=config.hidden_size,
+        num_attention_heads=heads,
+        num_query_groups=getattr(config, "num_key_value_heads", heads),
+        kv_channels=getattr(config, "head_dim", None) or config.hidden_size // heads,
+    )
+
+
+def module(name, shape, config):
+    made = type(module_class(name), (torch.nn.Module,), {})()
+    made.parallel_mode = "duplicated"
+    made.config = provider(config)
+    made.weight = torch.empty(shape)
+    return made
+
+
+def mapped(registry, stored):
+    """Megatron's names that a bridge has for a checkpoint, each with its mapping: those whose source is stored."""
+    numbers = sorted({tuple(re.findall(r"(?<=\.)\d+(?=\.)", name)) for name in stored})
+    layers = sorted({found[0] for found in numbers if found}, key=int)
+    experts = [str(number) for number in range(2)]
+    for mapping in registry.get_all_mappings():
+        wanted = mapping.megatron_param.count("*")
+        for taken in itertools.product(*[layers, experts][:wanted]):
+            name = mapping.megatron_param
+            for number in taken:
+                name = name.replace("*", number, 1)
+            found = registry.megatron_to_hf_lookup(name)
+            sources = found.hf_param if isinstance(found.hf_param, dict) else {"": found.hf_param}
+            if all(source in stored for source in sources.values()) and "local_experts" not in name:
+                yield name, found, sources
+
+
+def local_shape(name, whole, tp):
+    """The shape of a rank's parameter, which the mappings look at."""
+    kind = module_class(name)
+    if tp == 1 or ".experts." in name or name.endswith(("layer_norm_weight", "layer_norm_bias")):
+        return whole
+    if "Row" in kind and len(whole) > 1:
+        return (whole[0], whole[1] // tp)
+    return (whole[0] // tp, *whole[1:]) if "Column" in kind or "Embedding" in kind or "Attention" in kind else whole
+
+
+def converted(ranks, modules, mapping, name, values, config, whole):
+    """What each of the ranks holds."""
+    pieces = []
+    for ranks.rank in range(ranks.size):
+        shape = local_shape(name, whole, ranks.size)
+        for file in modules:
+            file.get_module_and_param_from_name = lambda *_: (None, torch.empty(shape))
+        held = mapping.hf_to_megatron(values, module(name, shape, config))
+        pieces.append(held.contiguous())
+    ranks.rank = 0
+    return pieces
+
+
+def whole_shape(name, sources, stored, config):
+    """The shape of the unsharded parameter, as far as the mappings need it before they make it."""
+    if ".experts.linear_fc" in name and len(sources) == 1:
+        width = getattr(config, "moe_intermediate_size", None) or config.intermediate_size
+        out, into = (2 * width, config.hidden_size) if "linear_fc1" in name else (config.hidden_size, width)
+        return (out,) if ".bias" in name else (out, into)
+    return tuple(stored[next(iter(sources.values()))].shape)
+
+
+def with_prediction_layer(names, config):
+    """The names and shapes of a model with one layer for multi-token prediction behind the others, which transformers does not
+    save: another of the last kind, and what joins embedding and hidden state."""
+    last, hidden = config.num_hidden_layers - 1, config.hidden_size
+    layer = {name.replace(f".{last}.", f".{last + 1}.", 1): shape for name, shape in names.items() if f"layers.{last}." in name}
+    joint = {"enorm": (hidden,), "hnorm": (hidden,), "eh_proj": (hidden, 2 * hidden), "shared_head.norm": (hidden,)}
+    return {**names, **layer, **{f"model.layers.{last + 1}.{name}.weight": shape for name, shape in joint.items()}}
+
+
+def model(kind, settings):
+    """Configuration and tensors of a checkpoint as transformers saves it, with values that follow from their names."""
+    config = getattr(transformers, kind).config_class(**settings)
+    config.dtype = "float32"
+    with tempfile.TemporaryDirectory() as folder:
+        getattr(transformers, kind)(config).save_pretrained(folder)
+        names = {name: shape for name, (_, shape, _) in families._tensors(folder).items()}
+        stored = json.loads(Path(folder, "config.json").read_text())
+    if settings.get("num_nextn_predict_layers"):
+        names = with_prediction_layer(names, config)
+    return config, stored, {name: torch.from_numpy(megatron_bridge.values(name, shape)) for name, shape in names.items()}
+
+
+def table(family):
+    conversion = importlib.import_module("megatron.bridge.models.conversion.param_mapping")
+    conversion.mpu = types.SimpleNamespace(is_initialized=lambda: False)
+    base = importlib.import_module("megatron.bridge.models.conversion.model_bridge").MegatronModelBridge
+    path, key, changes = MODELS[family]
+    file = importlib.import_module(f"megatron.bridge.models.{path}")
+    kind, settings, *_ = {**families.MEGATRON, **families.NEWER, **families.KEPT}[key]
+    changes = {entry: value for entry, value in changes.items() if entry in settings or entry not in FEW or entry in SMALL}
+    config, stored, tensors = model(kind, {**settings, **changes})
+
+    own = next(item for item in vars(file).values() if isinstance(item, type) and issubclass(item, base) and item is not base)
+    bridge = object.__new__(own)
+    bridge.hf_config, bridge.hf_pretrained = config, None
+    ranks = Ranks(conversion)
+    torch.cuda.current_device = lambda: None
+    rows = {}
+    for name, mapping, sources in mapped(bridge.mapping_registry(), tensors):
+        values = {key: tensors[hf] for key, hf in sources.items()}
+        values = values if isinstance(mapping.hf_param, dict) else values[""]
+        ranks.size = 1
+        whole = converted(ranks, (conversion, file), mapping, name, values, config, whole_shape(name, sources, tensors, config))
+        ranks.size = 2
+        halves = converted(ranks, (conversion, file), mapping, name, values, config, tuple(whole[0].shape))
+        rows[name] = [sorted(sources.values()), *(megatron_bridge.described(piece.numpy()) for piece in whole + halves)]
+    return {"class": kind, "bridge": f"megatron-bridge {VERSION}, {own.__name__}", "config": stored,
+            "hf": {name: list(value.shape) for name, value in tensors.items()}, "mcore": rows}
+
+
+def main():
+    source, out, *wanted = sys.argv[1:]
+    sys.meta_path.insert(0, Finder(source))
+    for family in wanted or MODELS:
+        found = table(family)
+        Path(out, f"{family}.json").write_text(megatron_bridge.written(found))
+        print(f"{family}: {len(found['hf'])} tensors of {found['class']}, {len(found['mcore'])} names")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Megatron's rank files as tpx writes them of Hugging Face checkpoints have the names, shapes and values that Megatron Bridge
+makes of the same tensors, without and with tensor and expert parallelism of 2. What Megatron Bridge makes is in
+testdata/bridge, a file for each family; testdata/make/bridge.py wrote them with Megatron Bridge's own code. tpx makes the same
+checkpoint of the rank files again."""
+import hashlib
+import json
+import re
+import subprocess
+import tempfile
+import zlib
+from pathlib import Path
+
+import numpy
+
+DATA = Path(__file__).resolve().parents[2] / "testdata/bridge"
+EXPERT = re.compile(r"(\.experts\.linear_fc[12]\.(?:weight|bias))(\d+)$")
+LAYOUTS = ["tp=1", "tp=2,ep=2,etp=1"]
+
+
+def values(name, shape):
+    """Values of a tensor that follow from its name. They differ within a tensor, and adding or subtracting 1 is exact."""
+    count = int(numpy.prod(shape))
+    numbers = (zlib.crc32(name.encode()) + numpy.arange(count, dtype=numpy.int64) * 40503) % 65521
+    return (numbers.astype(numpy.float32) / 64).reshape(shape)
+
+
+def described(array):
+    """Shape and values in one word."""
+    array = numpy.ascontiguousarray(array, dtype="<f4")
+    return "x".join(map(str, array.shape)) + ":" + hashlib.sha256(array.tobytes()).hexdigest()[:12]
+
+
+def written(table):
+    """A table as JSON, a line for each tensor."""
+    def lines(rows):
+        return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}"
+
+    head = [f"{json.dumps(key)}: {lines(value) if key in ('hf', 'mcore') else json.dumps(value)}" for key, value in table.items()]
+    return "{" + ",\n".join(head) + "}\n"
+
+
+def run(tpx, *words):
+    done = subprocess.run([tpx, *map(str, words)], capture_output=True, text=True)
+    return [] if done.returncode == 0 else [f"tpx {words[0]}: exit status {done.returncode}: {done.stderr.strip()}"]
+
+
+def rank_tensors(folder, experts):
+    """The parameters of each rank, experts numbered across ranks."""
+    import torch
+
+    files = sorted(folder.rglob("model_optim_rng.pt"))
+    for rank, file in enumerate(files):
+        first = rank * experts // len(files)
+        found = {}
+        for name, value in torch.load(file, weights_only=False)["model"].items():
+            if not name.endswith("_extra_state"):
+                name = EXPERT.sub(lambda found: found[1] + str(first + int(found[2])), name)
+                found[name] = value.numpy()
+        yield found
+
+
+def compared(table, ranks):
+    """Where what the ranks hold is not what Megatron Bridge makes."""
+    faults, used = [], set()
+    for rank, held in enumerate(ranks):
+        for name, value in held.items():
+            # Megatron-core 0.16 calls it so; the bridge of DeepSeek-V3 has only the name of later versions.
+            row = table["mcore"].get(name) or table["mcore"].get(name.replace(".transformer_layer.", ".mtp_model_layer."))
+            if row is None:
+                faults.append(f"{name}: Megatron Bridge has no such name")
+                continue
+            sources, whole, *parts = row
+            expected = whole if len(ranks) == 1 or ".experts." in name else parts[rank]
+            used.update(sources)
+            if described(value) != expected:
+                faults.append(f"{name} of rank {rank}: {described(value)}, Megatron Bridge has {expected}")
+    known = {source for sources, *_ in table["mcore"].values() for source in sources}
+    faults += [f"{name}: not converted by tpx" for name in sorted(known - used)]
+    return faults + [f"{name}: not converted by Megatron Bridge" for name in sorted(table["hf"].keys() - known)]
+
+
+def check(tpx, table, folder):
+    from safetensors.numpy import save_file
+
+    source = Path(folder, "hf")
+    source.mkdir()
+    (source / "config.json").write_text(json.dumps(table["config"]))
+    save_file({name: values(name, shape) for name, shape in table["hf"].items()}, source / "model.safetensors", {"format": "pt"})
+    experts = max((int(found[1]) + 1 for name in table["mcore"] if (found := re.search(r"linear_fc1\.weight(\d+)$", name))), default=0)
+    faults, names = [], 0
+    for number, layout in enumerate(LAYOUTS):
+        layout = layout if experts else layout.partition(",ep")[0]
+        there, again = Path(folder, f"there{number}"), Path(folder, f"back{number}")
+        failed = run(tpx, "reshard", source, there, "--to", layout, "--format", "megatron", "--quiet",
+                     "--set", "moe_grouped_gemm=true", "--set", "make_vocab_size_divisible_by=8")
+        if not failed:
+            ranks = list(rank_tensors(there, experts))
+            names += sum(map(len, ranks))
+            failed = compared(table, ranks)
+        failed = failed or run(tpx, "reshard", there, again, "--to", "tp=1", "--format", "safetensors", "--quiet")
+        failed = failed or run(tpx, "verify", "--weights-only", source, again)
+        faults += [f"{layout}: {line}" for line in failed]
+    return faults, names
+
+
+def blind(tpx, table):
+    """Faults of tables that must not agree but do: one with another value, one that lacks a name, one with a tensor more."""
+    name, row = next((name, row) for name, row in table["mcore"].items() if name.endswith("linear_qkv.weight"))
+    others = {
+        "another value": {**table["mcore"], name: [row[0], "1:0", "1:0", "1:0"]},
+        "a missing name": {other: row for other, row in table["mcore"].items() if other != name},
+        "one tensor more": {**table["mcore"], "more": [["more.weight"], "1:0", "1:0", "1:0"]},
+    }
+    faults = []
+    for what, rows in others.items():
+        with tempfile.TemporaryDirectory() as folder:
+            if not check(tpx, {**table, "mcore": rows}, folder)[0]:
+                faults.append(f"the comparison does not see {what}")
+    return faults
+
+
+def main(tpx):
+    tables = {path.stem: json.loads(path.read_text()) for path in sorted(DATA.glob("*.json"))}
+    failed = total = 0
+    for family, table in tables.items():
+        with tempfile.TemporaryDirectory() as folder:
+            faults, names = check(tpx, table, folder)
+        failed += bool(faults)
+        total += names
+        print(f"{'FAIL' if faults else 'ok'}: {family}, {names} tensors of ranks ({table['bridge']})")
+        for line in faults[:8]:
+            print(f"  {line}")
+    faults = blind(tpx, tables["llama"])
+    print("\n".join([*faults, f"{len(tables)} families, {total} tensors of ranks"]))
+    return 1 if failed or faults else 0
