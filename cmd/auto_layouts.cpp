@@ -6,9 +6,11 @@
 #include "cmd/in_threads.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "cmd/planning.hpp"
+#include "cmd/positive.hpp"
 #include "lib/change/layout_costs.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
+#include "lib/layout/virtual_nodes.hpp"
 #include "lib/model/estimate.hpp"
 
 #include <algorithm>
@@ -28,7 +30,8 @@ constexpr double largest_device = 432e9;
 
 class Comparing {
 public:
-    explicit Comparing(const PlanOptions& options) : options_{options}, subject_{auto_subject(options)} {
+    Comparing(const PlanOptions& options, AutoSubject subject, const StoredOnHosts* stored)
+        : options_{options}, subject_{std::move(subject)}, stored_{stored} {
         result_.from = subject_.from;
         result_.ranks = subject_.ranks;
         find_memory();
@@ -82,6 +85,7 @@ private:
 
     const PlanOptions& options_;
     AutoSubject subject_;
+    const StoredOnHosts* stored_;  // null: the old ranks have the state
     std::vector<Seat> seats_;
     std::optional<LayoutCosts> costs_;
     std::vector<Row> rows_;
@@ -147,6 +151,7 @@ void Comparing::add_bounds(const std::vector<Layout>& layouts) {
 // A checkpoint is planned as a whole: what its ranks hold is known when all pieces are.
 void Comparing::add_plan(const Layout& layout) {
     try {
+        check_virtual_nodes(layout, positive(options_.batch, "--batch", 0));
         const PlanReport report = plan(layout);
         if (subject_.opened) subject_.opened->copies_are_equal = true;  // the plan has compared them
         const std::uint64_t most = std::ranges::max(report.change.held_after);
@@ -165,7 +170,7 @@ PlanReport Comparing::plan(const Layout& layout) const {
     if (!subject_.model) {
         PlanOptions one = options_;
         one.to = to_string(layout);
-        return options_.stores.empty() ? plan_checkpoint(one, &*subject_.opened) : make_plan_report(one);
+        return options_.stores.empty() ? plan_checkpoint(one, &*subject_.opened, stored_) : make_plan_report(one);
     }
     PlanReport report;
     plan_model(report, *subject_.model, subject_.from, layout, subject_.hosts, seats_, options_, false);
@@ -286,6 +291,12 @@ void Comparing::sort_rows() {
 
 }  // namespace
 
-ComparedLayouts compare_layouts(const PlanOptions& options) { return Comparing{options}.run(); }
+ComparedLayouts compare_layouts(const PlanOptions& options) {
+    return Comparing{options, auto_subject(options), nullptr}.run();
+}
+
+ComparedLayouts compare_layouts(const PlanOptions& options, const Opened& opened, const StoredOnHosts& stored) {
+    return Comparing{options, auto_subject(options, opened, stored.hosts), &stored}.run();
+}
 
 }  // namespace tpx::cli

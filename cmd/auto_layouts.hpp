@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cmd/commands.hpp"
+#include "cmd/planning.hpp"
 #include "lib/change/load.hpp"
 #include "lib/layout/layout.hpp"
 
@@ -47,5 +48,9 @@ inline constexpr std::size_t most_compared = 20;
 /// Compares the layouts that `options` allow. By bytes between hosts, or by step time where a fit is given; with
 /// --pareto only those that no other one beats in both. Throws Error (usage, no) when there is none.
 ComparedLayouts compare_layouts(const PlanOptions& options);
+
+/// The same for a checkpoint in node-local stores, whose metadata is open; its files are on the hosts that `stored`
+/// names. Reads nothing but metadata.
+ComparedLayouts compare_layouts(const PlanOptions& options, const Opened& opened, const StoredOnHosts& stored);
 
 }  // namespace tpx::cli

@@ -47,8 +47,8 @@ void add_model(AutoSubject& subject, const PlanOptions& options, double sequence
     subject.size = tpx::size_of(*subject.model, sequence, subject.model->experts_per_token);
 }
 
-void add_checkpoint(AutoSubject& subject, const PlanOptions& options, double sequence) {
-    subject.opened = open_checkpoint(options.checkpoint, options);
+void add_checkpoint(AutoSubject& subject, const PlanOptions& options, double sequence, Opened opened) {
+    subject.opened = std::move(opened);
     formats::Source& source = subject.opened->source;
     reading(options.checkpoint, [&] { formats::locate_all(source.checkpoint); });
     subject.from = options.from.empty() ? source.layout.value_or(Layout{}) : given_layout(options.from);
@@ -68,11 +68,16 @@ void add_fit(AutoSubject& subject, const PlanOptions& options) {
     subject.size = model.size;
 }
 
+/// The devices that new ranks fill.
+int usable_devices(std::span<const Host> hosts) {
+    int devices = 0;
+    for (const Host& host : hosts) devices += host.spare ? 0 : free_devices(host);
+    return devices;
+}
+
 void add_hosts(AutoSubject& subject, const PlanOptions& options) {
     subject.hosts = given_hosts(options, subject.from.ranks());
-    int devices = 0;
-    for (const Host& host : subject.hosts) devices += host.spare ? 0 : free_devices(host);
-    subject.ranks = positive(options.devices, "--devices", devices);
+    subject.ranks = positive(options.devices, "--devices", usable_devices(subject.hosts));
     if (subject.ranks > subject.from.ranks()) subject.hosts = given_hosts(options, subject.ranks);
 }
 
@@ -82,9 +87,22 @@ AutoSubject auto_subject(const PlanOptions& options) {
     const double sequence = positive(options.sequence, "--sequence", 4096);
     AutoSubject subject;
     subject.batch = positive(options.batch, "--batch", 512);
-    options.model.empty() ? add_checkpoint(subject, options, sequence) : add_model(subject, options, sequence);
+    if (options.model.empty())
+        add_checkpoint(subject, options, sequence, open_checkpoint(options.checkpoint, options));
+    else
+        add_model(subject, options, sequence);
     add_fit(subject, options);
     add_hosts(subject, options);
+    return subject;
+}
+
+AutoSubject auto_subject(const PlanOptions& options, const Opened& opened, std::span<const Host> hosts) {
+    const double sequence = positive(options.sequence, "--sequence", 4096);
+    AutoSubject subject;
+    subject.batch = positive(options.batch, "--batch", 512);
+    add_checkpoint(subject, options, sequence, opened);
+    subject.hosts.assign(hosts.begin(), hosts.end());
+    subject.ranks = positive(options.devices, "--devices", usable_devices(hosts));
     return subject;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/model/parameters.hpp"
 
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace tpx::cli {
@@ -32,6 +33,9 @@ struct AutoSubject {
 /// The model or checkpoint of `options` with the hosts. The checkpoint's metadata is read and its pieces are located,
 /// so that no file need be opened for each layout.
 AutoSubject auto_subject(const PlanOptions& options);
+
+/// The same for a checkpoint that is open, on hosts that are known.
+AutoSubject auto_subject(const PlanOptions& options, const Opened& opened, std::span<const Host> hosts);
 
 struct PossibleLayouts {
     std::vector<Layout> layouts;

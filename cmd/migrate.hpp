@@ -47,13 +47,21 @@ enum class Purpose {
     shared    ///< shared storage: each file on one host, which writes it
 };
 
+/// How --to auto chose the layout.
+struct LayoutChoice {
+    std::size_t compared = 0;    ///< layouts that were compared
+    std::size_t left_out = 0;    ///< layouts that devices cannot hold, or that split TP groups over hosts
+    std::uint64_t crossing = 0;  ///< bytes between hosts that the ranks of the chosen layout lack
+};
+
 /// What `tpx migrate` is about to do, the same on all ranks: which files each host gets, and what hosts send for that.
 struct Migration {
     Origin origin;
     Purpose purpose = Purpose::folders;
     Opened opened;
     formats::Target target;
-    Index batch = 0;  ///< samples of a global batch; 0: unknown
+    std::optional<LayoutChoice> choice;  ///< with --to auto
+    Index batch = 0;                     ///< samples of a global batch; 0: unknown
     std::optional<formats::DataPosition> position;
     formats::Conversion conversion;
     std::vector<std::vector<std::uint32_t>> holders;  ///< by source file: the hosts whose stores have it, ascending

@@ -73,6 +73,14 @@ std::string request_text(const MigrateRequest& options, const Team& team) {
     return text;
 }
 
+std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
+
+std::string digest_of_request(const MigrateRequest& options, const Team& team) {
+    Fingerprint print;
+    print.add(request_text(options, team));
+    return hex(print.value());
+}
+
 std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Team& team) {
     if (options.rejoin.empty()) return {};
     std::vector<std::string> names = formats::expand_host_names(options.rejoin);
@@ -102,13 +110,33 @@ void prune(const Managed& run, const std::vector<bool>& hosts) {
     });
 }
 
-Exit end_without_change(const Managed& run, Output& out) {
-    if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
-    report_current(run.options.store, *run.survey.manifest, out);
-    return Exit::success;
+/// The data position in the current state, which a host that has this state reads; null if there is none. Collective.
+nlohmann::ordered_json current_position(const Managed& run) {
+    const auto host = std::ranges::find(run.survey.has_current, true) - run.survey.has_current.begin();
+    if (host == std::ssize(run.survey.has_current)) return nullptr;
+    const int reader = run.team.rank_of_host[static_cast<std::size_t>(host)];
+    std::string text = "null";
+    mpi::all_or_none(run.comm, [&] {
+        if (run.comm.rank() != reader) return;
+        const auto position = formats::read_data_position(run.store.state(state_name(*run.survey.manifest)));
+        if (position) text = to_json(*position).dump();
+    });
+    mpi::broadcast(run.comm, text, reader);
+    return nlohmann::ordered_json::parse(text);
 }
 
-std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
+CurrentRanks current_ranks(const Managed& run) {
+    CurrentRanks ranks{.batch = positive(run.options.plan.batch, "--batch", 0), .position = current_position(run)};
+    if (!ranks.position.is_null()) ranks.batch = ranks.position.at("global_batch");
+    ranks.places = rank_places(*run.survey.manifest, run.team.hosts, ranks.batch);
+    return ranks;
+}
+
+Exit end_without_change(const Managed& run, Output& out) {
+    if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
+    report_current(run.options.store, *run.survey.manifest, current_ranks(run), out);
+    return Exit::success;
+}
 
 Exit export_state(const Managed& run, const ManagedJob& job, const ReadRecord& record, Patience& patience, Output& out,
                   std::chrono::steady_clock::time_point start) {
@@ -165,16 +193,21 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     const bool exports = !options.export_to.empty();
     if (!run.survey.manifest)
         throw mpi::AgreedError{failure("{}: no host has a current state; use --import CKPT first", options.store)};
-    Fingerprint print;
-    print.add(request_text(options, run.team));
-    const std::string request = hex(print.value());
     if (!exports && !asks_for_change(options)) return end_without_change(run, out);
     ReadRecord record;
     const StoreCheck check = check_state(run.comm, run.host, run.team, run.store, run.survey);
+    const Purpose purpose = exports ? Purpose::shared : Purpose::stores;
+    std::optional<ManagedJob> planned;
+    if (options.plan.to == "auto") {
+        options.plan.from = run.survey.manifest->layout;
+        planned = plan_from_stores(run, check, purpose, record, out);
+        options.plan.to = to_string(planned->migration.target.layout);  // so that the request names the layout
+    }
+    const std::string request = digest_of_request(options, run.team);
     if (!exports && is_done(run, check, request)) return end_without_change(run, out);
     for (const std::string& note : check.notes) out.note("{}", note);
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
-    const ManagedJob job = plan_from_stores(run, check, exports ? Purpose::shared : Purpose::stores, record, out);
+    const ManagedJob job = planned ? std::move(*planned) : plan_from_stores(run, check, purpose, record, out);
     return exports ? export_state(run, job, record, patience, out, start)
                    : change_state(run, job, request, record, patience, out, start);
 }

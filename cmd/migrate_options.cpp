@@ -73,7 +73,7 @@ void add_migrate(Cli& cli) {
         .required({"--store"});
     command.positional("OUT", &options->output, "Folder to create on each host; {host} is replaced")
         .required({"--store"});
-    add_target_options(command, plan, {"--store"});
+    add_target_options(command, plan, {"--store"}, "auto: the layout that tpx plan --to auto lists first.");
     command.option("--batch", &plan.batch, "N", "Samples of a global batch, which virtual nodes share")
         .details(
             "Requires vn= in the layout. The result then contains the samples of each virtual node and the local batch "

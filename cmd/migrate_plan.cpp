@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate.hpp"
+#include "cmd/migrate_auto.hpp"
 #include "cmd/migrate_data.hpp"
 #include "cmd/migrate_files.hpp"
 #include "cmd/planning.hpp"
@@ -173,14 +174,15 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
     job.opened = open_checkpoint(job.origin.folder, options.plan);
     formats::Source& source = job.opened.source;
     TargetOptions target = options.plan;
+    job.holders = holders_of(job.origin, source.checkpoint.catalogue, hosts);
     if (target.to.empty()) target.to = known_layout(source);
+    if (target.to == "auto") target.to = choose_layout(options, hosts, job);
     job.target = given_target(target, options.plan, source);
     add_data(job, options);
     check_whole(source.checkpoint.catalogue);
     job.conversion = convert(source, job.target);
     take_copies(job.conversion.draft);
     if (job.position) add_data_file(job);
-    job.holders = holders_of(job.origin, source.checkpoint.catalogue, hosts);
     const std::vector<Piece> held = held_by_hosts(job);
     if (purpose == Purpose::shared) {
         job.files_of_hosts = files_to_export(job, hosts, held);

@@ -3,8 +3,6 @@
 
 #include "cmd/job_log.hpp"
 #include "cmd/store_json.hpp"
-#include "formats/data/rank_shares.hpp"
-#include "formats/stores.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
@@ -44,44 +42,6 @@ std::vector<HostShare> shares_of(const Migration& job) {
     return shares;
 }
 
-/// The environment variables that a launcher sets for one rank: those of torchrun, and the degrees of the layout.
-Json environment_of(const Layout& layout, int rank, int local_rank, std::size_t local_ranks, const std::string& state) {
-    Json variables{{"RANK", std::to_string(rank)},
-                   {"WORLD_SIZE", std::to_string(layout.ranks())},
-                   {"LOCAL_RANK", std::to_string(local_rank)},
-                   {"LOCAL_WORLD_SIZE", std::to_string(local_ranks)},
-                   {"TPX_STATE", state},
-                   {"TPX_LAYOUT", to_string(layout)}};
-    const std::pair<const char*, int> degrees[] = {
-        {"TPX_TP", layout.tp}, {"TPX_PP", layout.pp},     {"TPX_DP", layout.dp},    {"TPX_CP", layout.cp},
-        {"TPX_EP", layout.ep}, {"TPX_FSDP", layout.fsdp}, {"TPX_ZERO", layout.zero}};
-    for (const auto& [name, degree] : degrees) variables[name] = std::to_string(degree);
-    return variables;
-}
-
-Json ranks_json(const Migration& job, const MigratePlaces& places, const std::vector<HostShare>& shares) {
-    Json ranks = Json::array();
-    const std::vector<std::uint32_t> hosts = hosts_of_ranks(job);
-    const std::vector<std::int32_t> firsts = first_devices(job.change.hosts);
-    const std::string& pattern = places.state.empty() ? places.to : places.state;
-    const Layout& layout = job.target.layout;
-    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-        const Host& host = job.change.hosts[hosts[rank]];
-        const std::vector<int>& local = shares[hosts[rank]].ranks;
-        const int local_rank = static_cast<int>(std::ranges::find(local, static_cast<int>(rank)) - local.begin());
-        const int number = static_cast<int>(rank);
-        Json environment =
-            environment_of(layout, number, local_rank, local.size(), formats::store_of(pattern, host).string());
-        if (layout.vn > 0) formats::add_share(environment, layout, job.batch, number);
-        ranks.push_back({{"rank", rank},
-                         {"host", host.name},
-                         {"device", job.devices[rank] - firsts[hosts[rank]]},
-                         {"env", std::move(environment)}});
-        if (layout.vn > 0) ranks.back()["share"] = formats::share_json(layout, job.batch, number);
-    }
-    return ranks;
-}
-
 Json migrate_json(const Migration& job, const MigratePlaces& places, const MigrateDone* done,
                   const formats::Manifest* manifest) {
     Json json{{"stores", places.from},
@@ -102,13 +62,31 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
                                  {"receives", done == nullptr ? shares[h].receives : done->received[h]}});
     if (job.batch > 0) json["global_batch"] = job.batch;
     if (job.position) json["data"] = to_json(*job.position);
-    if (job.purpose != Purpose::shared) json["ranks"] = ranks_json(job, places, shares);
+    if (job.choice)
+        json["choice"] = {{"compared", job.choice->compared},
+                          {"left_out", job.choice->left_out},
+                          {"bytes_between_hosts", job.choice->crossing}};
+    if (job.purpose != Purpose::shared)
+        json["ranks"] = ranks_json(rank_places(job), places.state.empty() ? places.to : places.state);
     if (manifest != nullptr) json["state"] = state_json(*manifest);
     if (done == nullptr) return json;
     json["bytes_read"] = done->report.bytes_read;
     json["bytes_written"] = done->report.bytes_written;
     json["bytes_kept"] = done->report.bytes_kept;
     json["seconds"] = done->seconds;
+    return json;
+}
+
+Json current_json(const std::string& store, const formats::Manifest& manifest, const CurrentRanks& ranks) {
+    Json json{{"stores", store},
+              {"output", store},
+              {"format", manifest.format},
+              {"layout", to_json(parse_layout(manifest.layout))},
+              {"written", false}};
+    if (ranks.batch > 0) json["global_batch"] = ranks.batch;
+    if (!ranks.position.is_null()) json["data"] = ranks.position;
+    if (ranks.places) json["ranks"] = ranks_json(*ranks.places, store + "/current");
+    json["state"] = state_json(manifest);
     return json;
 }
 
@@ -121,6 +99,9 @@ std::string in_words(const formats::Manifest& manifest) {
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
             const formats::Manifest* manifest) {
     for (const std::string& note : job.conversion.notes) out.note("{}", note);
+    if (job.choice)
+        out.note("--to auto: {} is the best of {}; tpx plan --to auto compares them", to_string(job.target.layout),
+                 counted(job.choice->compared, "layout"));
     log_event("result", {{"migrate", migrate_json(job, places, done, manifest)}});
     if (out.json()) return out.object("tpx.migrate/1", migrate_json(job, places, done, manifest));
     if (manifest != nullptr) out.result("{}: {}\n", places.to, in_words(*manifest));
@@ -138,8 +119,9 @@ void report(const Migration& job, const MigratePlaces& places, const MigrateDone
                format_size(done->report.bytes_written), format_seconds(done->seconds));
 }
 
-void report_current(const std::string& store, const formats::Manifest& manifest, Output& out) {
-    const Json json{{"output", store}, {"written", false}, {"state", state_json(manifest)}};
+void report_current(const std::string& store, const formats::Manifest& manifest, const CurrentRanks& ranks,
+                    Output& out) {
+    const Json json = current_json(store, manifest, ranks);
     log_event("result", {{"migrate", json}});
     if (out.json()) return out.object("tpx.migrate/1", json);
     out.result("{}: {} is current: {}, {} ({}); nothing to do\n", store, state_name(manifest), manifest.format,

@@ -2,9 +2,13 @@
 #pragma once
 
 #include "cmd/migrate.hpp"
+#include "cmd/migrate_ranks.hpp"
 #include "cmd/output.hpp"
 #include "formats/store/manifest.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <optional>
 #include <string>
 
 namespace tpx::cli {
@@ -21,7 +25,15 @@ struct MigratePlaces {
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
             const formats::Manifest* manifest = nullptr);
 
+/// What launchers and trainers need to know about the current state of managed stores.
+struct CurrentRanks {
+    Index batch = 0;                  ///< samples of a global batch; 0: unknown
+    nlohmann::ordered_json position;  ///< of the job in its data; null: the state contains none
+    std::optional<RankPlaces> places;
+};
+
 /// Prints the current state of managed stores after a run that moved nothing.
-void report_current(const std::string& store, const formats::Manifest& manifest, Output& out);
+void report_current(const std::string& store, const formats::Manifest& manifest, const CurrentRanks& ranks,
+                    Output& out);
 
 }  // namespace tpx::cli

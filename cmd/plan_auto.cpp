@@ -2,6 +2,7 @@
 #include "cmd/plan_auto.hpp"
 
 #include "cmd/auto_layouts.hpp"
+#include "cmd/auto_stores.hpp"
 #include "cmd/plan_report.hpp"
 #include "cmd/planning.hpp"
 #include "lib/core/error.hpp"
@@ -87,7 +88,8 @@ void print(const ComparedLayouts& found, Output& out) {
 
 void plan_auto(const PlanOptions& options, Output& out) {
     if (options.list) throw Error{Exit::usage, "--list: one layout must be given with --to"};
-    const ComparedLayouts found = compare_layouts(options);
+    const bool in_stores = !options.stores.empty() && options.checkpoint.empty();
+    const ComparedLayouts found = in_stores ? compare_layouts_in_stores(options) : compare_layouts(options);
     print_notes(found, options, out);
     if (asks_for_files(options)) {
         PlanOptions best = options;

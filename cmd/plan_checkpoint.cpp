@@ -19,7 +19,7 @@ namespace tpx::cli {
 namespace {
 
 // The pieces of the source by the hosts whose stores have their files: a host counts as one old rank.
-std::vector<Piece> store_holdings(const std::vector<std::vector<std::uint32_t>>& hosts_of_files,
+std::vector<Piece> store_holdings(std::span<const std::vector<std::uint32_t>> hosts_of_files,
                                   const formats::Conversion& conversion) {
     std::vector<Piece> held;
     for (Piece piece : conversion.source_pieces) {
@@ -152,6 +152,13 @@ struct Place {
     std::vector<Seat> seats;
 };
 
+// Each host counts as one old rank, whose state is in the store.
+Place on_stores(std::vector<Host> hosts) {
+    std::vector<Seat> seats;
+    for (std::int32_t h = 0; h < std::ssize(hosts); ++h) seats.push_back(hosts[h].lost ? Seat{} : Seat{h, -1});
+    return {std::move(hosts), std::move(seats)};
+}
+
 Place place_of_stores(const PlanOptions& options, std::vector<Host> hosts, PlanReport& report,
                       const std::filesystem::path& root) {
     CheckpointChange& files = *report.checkpoint;
@@ -160,9 +167,14 @@ Place place_of_stores(const PlanOptions& options, std::vector<Host> hosts, PlanR
     const auto holders = formats::hosts_of_files(options.stores, hosts, root, source.checkpoint.catalogue);
     files.held = store_holdings(holders, files.conversion);
     set_iterations(hosts, holders, recorded_iteration(source));
-    std::vector<Seat> seats;
-    for (std::int32_t h = 0; h < std::ssize(hosts); ++h) seats.push_back(hosts[h].lost ? Seat{} : Seat{h, -1});
-    return {std::move(hosts), std::move(seats)};
+    return on_stores(std::move(hosts));
+}
+
+Place place_of_stored(const StoredOnHosts& stored, PlanReport& report) {
+    CheckpointChange& files = *report.checkpoint;
+    report.from = files.opened.source.layout;
+    files.held = store_holdings(stored.holders, files.conversion);
+    return on_stores({stored.hosts.begin(), stored.hosts.end()});
 }
 
 Place place_of_ranks(const PlanOptions& options, PlanReport& report) {
@@ -195,7 +207,7 @@ std::filesystem::path read_checkpoint(CheckpointChange& files, const PlanOptions
 
 }  // namespace
 
-PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened) {
+PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened, const StoredOnHosts* stored) {
     PlanReport report{.checkpoint = std::make_unique<CheckpointChange>()};
     CheckpointChange& files = *report.checkpoint;
     std::optional<formats::MergedStores> merged;
@@ -208,8 +220,9 @@ PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened) {
     const std::filesystem::path root = read_checkpoint(files, options, merged, hosts, opened);
     const formats::Conversion& conversion = files.conversion;
     report.to = files.target.layout;
-    Place at = options.stores.empty() ? place_of_ranks(options, report)
-                                      : place_of_stores(options, std::move(hosts), report, root);
+    Place at = stored != nullptr        ? place_of_stored(*stored, report)
+               : options.stores.empty() ? place_of_ranks(options, report)
+                                        : place_of_stores(options, std::move(hosts), report, root);
     files.roles_of_tensors = number_roles(files, files.roles);
     for (std::string& note :
          counting_notes(files.opened.source, conversion, report.from.value_or(Layout{}), files.target))
@@ -218,7 +231,7 @@ PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened) {
     Parcels parcels = parcels_of({conversion.source_tensors, files.held}, {conversion.target_tensors, files.needed},
                                  files.roles_of_tensors, files.roles, old_ranks, report.to.ranks());
     ChangeOptions change = change_options(options);
-    change.may_read = !merged && change.state != StateIn::memory;
+    change.may_read = !merged && stored == nullptr && change.state != StateIn::memory;
     change.in_rounds = opened == nullptr;
     change.storage_iteration = storage_iteration(options, files.opened.source);
     change.stored = {files.certificate.bytes_read, files.certificate.bytes_written};

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,9 +57,16 @@ struct PlanReport {
 /// Plans what `options` ask. Throws Error (usage) for an invalid request, Error (no) when no plan can exist.
 PlanReport make_plan_report(const PlanOptions& options);
 
+/// Hosts, and for each file of a checkpoint the numbers of the hosts whose stores have it, ascending.
+struct StoredOnHosts {
+    std::span<const Host> hosts;
+    std::span<const std::vector<std::uint32_t>> holders;
+};
+
 /// The same for a checkpoint, or for the union of node-local stores. With `opened`, which is the checkpoint that
-/// `options` name, transfers are not ordered.
-PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened = nullptr);
+/// `options` name, transfers are not ordered. With `stored`, its files are on these hosts.
+PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened = nullptr,
+                           const StoredOnHosts* stored = nullptr);
 
 /// Throws Error (usage) for --objective and --placement that are not possible together or with other options.
 void check_placement_options(const PlanOptions& options);

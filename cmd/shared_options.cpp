@@ -27,12 +27,15 @@ void add_read_options(Command& command, ReadOptions& options) {
             "name.");
 }
 
-void add_target_options(Command& command, TargetOptions& options, std::vector<std::string> unless) {
+void add_target_options(Command& command, TargetOptions& options, std::vector<std::string> unless,
+                        std::string_view more) {
     command.group("Target options");
     command.option("--to", &options.to, "LAYOUT", "Target layout, such as tp=4,pp=2")
         .required(std::move(unless))
         .layout()
-        .details("A layout as described in tpx-layout(5), or the path of a TOML file that contains one.");
+        .details(
+            fmt::format("A layout as described in tpx-layout(5), or the path of a TOML file that contains one.{}{}",
+                        more.empty() ? "" : " ", more));
     command.option("--format", &options.format, "F", "Target format")
         .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal", "torch", "torch-legacy",
                   "hdf5", "keras", "keras-legacy"})

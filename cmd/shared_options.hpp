@@ -15,8 +15,9 @@ namespace tpx::cli {
 void add_read_options(Command& command, ReadOptions& options);
 
 /// Adds the group of options that describe the checkpoint to make; --to is required unless one of the options `unless`
-/// is given.
-void add_target_options(Command& command, TargetOptions& options, std::vector<std::string> unless);
+/// is given. `more` is a sentence for the manual page about --to.
+void add_target_options(Command& command, TargetOptions& options, std::vector<std::string> unless,
+                        std::string_view more = "");
 
 /// Adds --memory, --threads and --patience: what a process may use, and how long it waits. `metadata` is a sentence for
 /// the manual page about the memory that metadata take.

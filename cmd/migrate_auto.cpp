@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/migrate_auto.hpp"
+
+#include "cmd/auto_layouts.hpp"
+
+namespace tpx::cli {
+
+std::string choose_layout(const MigrateRequest& options, const std::vector<Host>& hosts, Migration& job) {
+    PlanOptions plan = options.plan;
+    plan.checkpoint = job.origin.folder;
+    plan.stores.clear();  // these are the stores of other hosts, too, which only their own ranks can read
+    plan.state = "stores";
+    Opened opened = job.opened;
+    opened.copies_are_equal = true;  // compared once the layout is known
+    const ComparedLayouts found = compare_layouts(plan, opened, {hosts, job.holders});
+    const ReachableLayout& best = found.layouts.front();
+    job.choice = LayoutChoice{found.layouts.size(), found.split + found.too_large, best.crossing};
+    return to_string(best.layout);
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,100 @@
+#!/bin/bash
+# migrate_launch.sh TPX TESTDATA: tests what tpx migrate --store gives to launchers on emulated hosts. --to auto chooses the
+# layout that tpx plan --to auto lists first, and a run that has nothing to do prints the same ranks as the run that moved.
+set -u
+tpx=$1 testdata=$2
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+# shellcheck source=scripts/mpi-env.sh
+. "$here/../../scripts/mpi-env.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+cd "$scratch" || exit 1
+# shellcheck source=tests/cli/emulated_stores.sh
+. "$here/emulated_stores.sh"
+
+# planned HOSTS ARGS...: the layout that tpx plan --to auto lists first for the current states of all hosts, of which it gets
+# copies with the digests that it requires.
+planned() {
+    local store digests
+    rm -rf p all && mkdir p all || exit
+    for store in s/*; do
+        [ -e "$store/current" ] || continue
+        cp -RL "$store/current" "p/${store#s/}" && rm "p/${store#s/}/manifest.json" && cp -R "p/${store#s/}/." all/ || exit
+    done
+    "$tpx" verify --write all >out 2>err || fail "cannot write digests"
+    digests=$(cd all && find . -name tpx.digests.json)
+    for store in p/*; do cp "all/$digests" "$store/$digests" || exit; done
+    "$tpx" plan --stores 'p/{host}' --to auto --hosts "$@" --json --quiet >plan.json 2>err || fail "no plan: $*"
+    sed 's/.*"candidates":\[{"layout":"\([^"]*\)".*/\1/' plan.json
+}
+# chosen LAYOUT: the last run has moved to LAYOUT.
+chosen() {
+    [ -n "$1" ] || fail "tpx plan lists no layout"
+    grep -q "\"layout\":{\"text\":\"$1\",.*\"written\":true" out || fail "has not chosen $1"
+}
+# ranks: the ranks in the JSON of the last run.
+ranks() { grep -o '"ranks":\[{"rank":0.*}\],"state"' out; }
+# stays PROCESSES HOSTS ARGS...: the run has nothing to do, and prints the ranks of the last run.
+stays() {
+    ranks >moved
+    [ -s moved ] || fail "no ranks in the JSON of a run that moved"
+    done_with '"written":false' "$@" --json
+    ranks | cmp -s - moved || fail "other ranks than those of the run that moved: $*"
+}
+
+dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2 zero=$testdata/deepspeed/zero3-subgroups-dp2
+
+for case in "$dcp|7" "$megatron|10" "$zero|2"; do
+    IFS='|' read -r ckpt iteration <<<"$case"
+    rm -rf s
+    done_with 'epoch 1' 4 4x2 --import "$ckpt" --iteration "$iteration" --replicas 2
+    layout=$(planned 4x2 --lost host1) || exit 1
+    done_with '' 3 4x2 --lost host1 --to auto --replicas 2 --json
+    chosen "$layout"
+    whole "$ckpt" host0 host2 host3
+    stays 3 4x2 --lost host1 --to auto --replicas 2
+    stays 3 4x2 --lost host1 --to "$layout" --replicas 2
+    # The devices of a host that is leaving are not filled.
+    done_with '' 3 4x2 --lost host1 --leaving host3 --to auto --json
+    grep -q '"name":"host3","ranks":\[\],"files":0' out || fail "a host that is leaving has ranks"
+    grep -q '"ranks":4,' out || fail "the devices of the hosts that remain are not filled"
+    whole "$ckpt" host0 host2
+    stays 3 4x2 --lost host1 --leaving host3 --to auto
+done
+
+# An interrupted run chooses the same layout when it is run again, and the one after that has nothing to do.
+rm -rf s
+done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=2 --replicas 2
+layout=$(planned 3x2) || exit 1
+done_with "nothing was written" 3 3x2 --to auto --dry-run
+grep -q -- "--to auto: $layout is the best of [0-9]* layouts" err || fail "does not name the layout"
+done_with '' 3 3x2 --to auto --json
+chosen "$layout"
+stays 3 3x2 --to auto
+
+# Devices that are lost shift the ranks of their host, also in a run that has nothing to do.
+done_with '' 3 3x2 --lost host0:0 --to fsdp=5 --json
+stays 3 3x2 --lost host0:0 --to fsdp=5
+ranks | grep -q '"host":"host0","device":1,' || fail "a rank is on a lost device"
+
+# Virtual nodes, and the position in the data, are those of the state.
+done_with '' 3 3x2 --to tp=2,fsdp=3,vn=8 --batch 20 --replicas 2 --json
+stays 3 3x2 --to tp=2,fsdp=3,vn=8 --batch 20 --replicas 2
+grep -q '"global_batch":20' out || fail "no batch in the JSON"
+done_with '' 2 3x2 --to auto --lost host2 --json --batch 20
+grep -q '"vn":8' out || fail "--to auto changes the number of virtual nodes"
+printf 'samples = 1000\nseed = 3\nglobal_batch = 24\nconsumed = 48\n' >data.toml
+rm -rf s
+done_with '' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=3,vn=6 --replicas 2 --data data.toml --json
+grep -q '"TPX_GLOBAL_BATCH":"24"' out || fail "no batch in the environment"
+stays 3 3x2
+grep -q '"global_batch":24,"data":{.*"consumed":48' out || fail "no data position in the JSON"
+
+# Without the hosts of all ranks, there is nothing that a launcher could start.
+done_with '"written":false.*"state":' 2 2x2 --json
+grep -q '"env"' out && fail "ranks on a host that is not in --hosts"
+
+printf '[[hosts]]\nname = "host[0-2]"\ngpus = 2\ndevice_memory = "10 kB"\n' >small.toml
+refused 3 'none of .* layouts fits' 3 small.toml --to auto
+echo ok
