@@ -3,6 +3,7 @@
 
 #include "cmd/check_copies.hpp"
 #include "cmd/plan_hosts.hpp"
+#include "formats/plan/host_names.hpp"
 #include "formats/stores.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
@@ -78,6 +79,15 @@ Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs:
     return job;
 }
 
+/// "; --hosts lacks n3, n4 of this state", or nothing.
+std::string hosts_of_state_not_given(const Managed& run) {
+    std::vector<std::string> names;
+    for (const formats::ManifestHost& host : run.survey.manifest->hosts)
+        if (std::ranges::find(run.team.hosts, host.name, &Host::name) == run.team.hosts.end())
+            names.push_back(host.name);
+    return names.empty() ? "" : fmt::format("; --hosts lacks {} of this state", formats::fold_host_names(names));
+}
+
 Error nothing_intact(const Managed& run, const StoreCheck& check) {
     std::string names;
     constexpr std::size_t most = 5;
@@ -88,11 +98,12 @@ Error nothing_intact(const Managed& run, const StoreCheck& check) {
     }
     if (check.lost_tensors.size() > most) names += fmt::format(" and {} more", check.lost_tensors.size() - most);
     return Error{Exit::no,
-                 "{}: no host has an intact copy of {}: {}; pass --fallback CKPT with a checkpoint of iteration {} on "
-                 "shared storage, or --import one",
+                 "{}: no host has an intact copy of {}: {}{}; pass --fallback CKPT with a checkpoint of iteration {} "
+                 "on shared storage, or --import one",
                  run.options.store,
                  counted(check.lost_tensors.size(), "tensor"),
                  names,
+                 hosts_of_state_not_given(run),
                  run.survey.manifest->iteration};
 }
 

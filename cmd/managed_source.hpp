@@ -19,6 +19,7 @@ struct Managed {
     const Team& team;
     const NodeStore& store;
     StoreSurvey survey;
+    Pace* pace = nullptr;  ///< limits the rates of --export; null: no limit
 };
 
 /// A planned migration, and the job and iteration of the state that it moves.

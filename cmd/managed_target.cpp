@@ -12,6 +12,9 @@
 #include "lib/core/write_file.hpp"
 #include "lib/exec/draft_files.hpp"
 
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -70,6 +73,37 @@ Naming naming_of(const Managed& run, const fs::path& output, std::uint64_t reque
                     all.files.push_back({formats::manifest_name, size_of_file(folder / formats::manifest_name)});
                 return has_all_files(all, folder);
             }};
+}
+
+/// Bytes that the files below `path` take on disk.
+std::uint64_t allocated(const fs::path& path) {
+    struct stat own {};
+    if (::lstat(path.c_str(), &own) != 0) return 0;
+    std::uint64_t sum = static_cast<std::uint64_t>(own.st_blocks) * 512;
+    if (S_ISDIR(own.st_mode))
+        for (const std::string& name : list_directory(path)) sum += allocated(path / name);
+    return sum;
+}
+
+/// Throws Error if the store of this host has too little room for its files of the new state, which `manifest`
+/// describes, and for what it receives. Files that an earlier run of the same change has left are replaced.
+void check_room(const NodeStore& store, const HostPart& part, const formats::Manifest& manifest) {
+    constexpr std::uint64_t blocks_beside = 16;  // folders, journal, records of the switch
+    struct statvfs status {};
+    if (::statvfs(store.folder().c_str(), &status) != 0) return;
+    const std::uint64_t block = status.f_frsize;
+    const auto on_disk = [block](std::uint64_t size) { return (size + block - 1) / block * block; };
+    std::uint64_t needed =
+        blocks_beside * block + on_disk(part.inbox.size()) + on_disk(formats::to_text(manifest).size());
+    for (const FileEntry& file : part.draft.files) needed += on_disk(file.size);
+    std::uint64_t room = std::uint64_t{status.f_bavail} * block;
+    for (const std::string& name : store.stagings())
+        if (name.starts_with(manifest.change)) room += allocated(store.staging(name));
+    if (needed > room)
+        throw failure(
+            "{}: too little room for the new state: {} bytes are needed, {} are free; remove earlier states with tpx "
+            "migrate --prune, or free other space",
+            store.folder().string(), needed, room);
 }
 
 /// By host, whether it is one of the hosts of `manifest`.
@@ -148,6 +182,7 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
         if (run.host.rank() == 0) run.store.remove_staging(planned.change);
         limit_modes(record, job.migration.origin.own, output);
         part.emplace(part_of_host(job.migration, run.team.host, {}));
+        if (run.host.rank() == 0 && members[run.team.host]) check_room(run.store, *part, planned);
     });
     together(run.comm, [&] { partial.emplace(run.host, naming_of(run, output, request, part->draft)); });
     patience.set_end("; the stores are as they were; run the same command to continue");
@@ -181,6 +216,7 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
         part.emplace(part_of_host(job.migration, run.team.host, {}));
     });
     Naming naming = naming_of(run, output, request, part->draft);
+    exec.pace = run.pace;
     naming.restart = true;  // each host writes its files without a journal
     PartialDirectory partial{run.comm, std::move(naming)};
     patience.set_end(fmt::format("; {} is unfinished", partial.path().string()));

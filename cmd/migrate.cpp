@@ -120,6 +120,8 @@ void check_plain_options(const MigrateRequest& options) {
     if (options.plan.to.empty()) throw Error{Exit::usage, "--to is required"};
     const std::pair<const char*, bool> only_managed[] = {{"--import", !options.import_from.empty()},
                                                          {"--export", !options.export_to.empty()},
+                                                         {"--background-rate", !options.background_rate.empty()},
+                                                         {"--within", !options.within.empty()},
                                                          {"--job", !options.job.empty()},
                                                          {"--iteration", !options.iteration.empty()},
                                                          {"--rejoin", !options.rejoin.empty()},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/leaving_plan.hpp"
 #include "cmd/migrate_request.hpp"
 #include "cmd/reading.hpp"
 #include "formats/conversion.hpp"
@@ -44,6 +45,7 @@ struct Origin {
 enum class Purpose {
     folders,  ///< a plain folder on each host: the files of its ranks
     stores,   ///< a store on each host: the files of its ranks, and replicas
+    saving,   ///< a store on each host that remains: files stay where they are, and what only leaving hosts have comes
     shared    ///< shared storage: each file on one host, which writes it
 };
 
@@ -61,6 +63,7 @@ struct Migration {
     Opened opened;
     formats::Target target;
     std::optional<LayoutChoice> choice;  ///< with --to auto
+    std::optional<LeavingPlan> leaving;  ///< with --within
     Index batch = 0;                     ///< samples of a global batch; 0: unknown
     std::optional<formats::DataPosition> position;
     formats::Conversion conversion;

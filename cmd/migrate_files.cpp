@@ -32,6 +32,40 @@ std::size_t host_for_copy(std::span<const Host> hosts, const std::vector<std::ui
     return best;
 }
 
+/// By file of the draft and by host: the bytes of the file that the host has.
+std::vector<std::vector<std::uint64_t>> bytes_of_files(const Migration& job, std::span<const Host> hosts,
+                                                       std::span<const Piece> held) {
+    const formats::Conversion& conversion = job.conversion;
+    const std::size_t count = conversion.draft.files.size();
+    std::vector<Piece> needed = conversion.target_pieces;  // each file counts as one new rank
+    for (Piece& piece : needed) piece.rank = static_cast<std::int32_t>(piece.file);
+    const Parcels parcels = parcels_of({conversion.source_tensors, held}, {conversion.target_tensors, needed}, {},
+                                       {"state"}, static_cast<int>(hosts.size()), static_cast<int>(count));
+    std::vector<std::vector<std::uint64_t>> here(count, std::vector<std::uint64_t>(hosts.size()));
+    for (const Parcel& parcel : parcels.parcels)
+        for (std::int32_t file : parcels.needers[parcel.needers])
+            for (std::int32_t host : parcels.holders[parcel.holders]) here[file][host] += parcel.bytes;
+    return here;
+}
+
+/// The host, of those that `may` write, with the most bytes; of several, the one with the least load. hosts.size() if
+/// there is none.
+template <class May>
+std::size_t host_with_most(const std::vector<std::uint64_t>& bytes, const std::vector<std::uint64_t>& load, May&& may) {
+    std::size_t best = bytes.size();
+    for (std::size_t h = 0; h < bytes.size(); ++h) {
+        if (!may(h)) continue;
+        if (best == bytes.size() || bytes[h] > bytes[best] || (bytes[h] == bytes[best] && load[h] < load[best]))
+            best = h;
+    }
+    return best;
+}
+
+/// Bytes of a target piece as its tensor is stored in the source.
+std::uint64_t bytes_of(const Migration& job, const Piece& piece) {
+    return static_cast<std::uint64_t>(volume(piece.box) * itemsize(job.conversion.source_tensors[piece.tensor].dtype));
+}
+
 }  // namespace
 
 bool remains(const Host& host) { return !host.lost && free_devices(host) > 0; }
@@ -120,28 +154,37 @@ void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> h
 
 std::vector<std::vector<bool>> files_to_export(const Migration& job, std::span<const Host> hosts,
                                                std::span<const Piece> held) {
-    const formats::Conversion& conversion = job.conversion;
-    const std::size_t count = conversion.draft.files.size();
-    std::vector<Piece> needed = conversion.target_pieces;  // each file counts as one new rank
-    for (Piece& piece : needed) piece.rank = static_cast<std::int32_t>(piece.file);
-    const Parcels parcels = parcels_of({conversion.source_tensors, held}, {conversion.target_tensors, needed}, {},
-                                       {"state"}, static_cast<int>(hosts.size()), static_cast<int>(count));
-    std::vector<std::vector<std::uint64_t>> here(count, std::vector<std::uint64_t>(hosts.size()));
-    for (const Parcel& parcel : parcels.parcels)
-        for (std::int32_t file : parcels.needers[parcel.needers])
-            for (std::int32_t host : parcels.holders[parcel.holders]) here[file][host] += parcel.bytes;
-    std::vector<std::vector<bool>> files(hosts.size(), std::vector<bool>(count));
+    const auto here = bytes_of_files(job, hosts, held);
+    std::vector<std::vector<bool>> files(hosts.size(), std::vector<bool>(here.size()));
     std::vector<std::uint64_t> load(hosts.size());
-    for (std::size_t f = 0; f < count; ++f) {
-        std::size_t best = hosts.size();
-        for (std::size_t h = 0; h < hosts.size(); ++h) {
-            if (hosts[h].lost) continue;
-            if (best == hosts.size() || here[f][h] > here[f][best] ||
-                (here[f][h] == here[f][best] && load[h] < load[best]))
-                best = h;
-        }
+    for (std::size_t f = 0; f < here.size(); ++f) {
+        const std::size_t best = host_with_most(here[f], load, [&](std::size_t h) { return !hosts[h].lost; });
         files[best][f] = true;
-        load[best] += conversion.draft.files[f].size;
+        load[best] += job.conversion.draft.files[f].size;
+    }
+    return files;
+}
+
+std::vector<std::vector<bool>> files_to_save(const Migration& job, std::span<const Host> hosts,
+                                             std::span<const Piece> held) {
+    const auto here = bytes_of_files(job, hosts, held);
+    const std::vector<bool> common = without_pieces(job);
+    std::vector<std::uint64_t> sizes(here.size());
+    for (const Piece& piece : job.conversion.target_pieces) sizes[piece.file] += bytes_of(job, piece);
+    std::vector<std::vector<bool>> files(hosts.size(), std::vector<bool>(here.size()));
+    std::vector<std::uint64_t> load(hosts.size());
+    const auto stays = [&](std::size_t h) { return remains(hosts[h]); };
+    for (std::size_t f = 0; f < here.size(); ++f) {
+        bool is_there = false;
+        for (std::size_t h = 0; h < hosts.size(); ++h) {
+            files[h][f] = stays(h) && (common[f] || here[f][h] == sizes[f]);
+            is_there = is_there || files[h][f];
+        }
+        if (is_there) continue;
+        const std::size_t best = host_with_most(here[f], load, stays);
+        if (best == hosts.size()) throw usage_error("no host remains that could save the state of leaving hosts");
+        files[best][f] = true;
+        load[best] += sizes[f];
     }
     return files;
 }

@@ -30,6 +30,12 @@ void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> h
 std::vector<std::vector<bool>> files_to_export(const Migration& job, std::span<const Host> hosts,
                                                std::span<const Piece> held);
 
+/// By host and file: each file is kept by the hosts that remain and have all of it. A file that none of them has whole
+/// goes to the one that has most of its bytes; if several have as many, to the one with the least to write. Files
+/// without tensor data go to all hosts that remain.
+std::vector<std::vector<bool>> files_to_save(const Migration& job, std::span<const Host> hosts,
+                                             std::span<const Piece> held);
+
 /// Whether a host can get files: neither the host nor all of its devices are lost.
 bool remains(const Host& host);
 

@@ -4,6 +4,7 @@
 #include "cmd/managed_source.hpp"
 #include "cmd/managed_target.hpp"
 #include "cmd/migrate_files.hpp"
+#include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/store_switch.hpp"
@@ -12,6 +13,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/path.hpp"
+#include "lib/core/units.hpp"
 #include "lib/exec/agreement.hpp"
 
 #include <algorithm>
@@ -39,9 +41,22 @@ void check_managed_options(const MigrateRequest& options) {
         throw Error{Exit::usage, "--import and --fallback exclude each other"};
     if (!options.export_to.empty() && !options.replicas.empty())
         throw Error{Exit::usage, "--export and --replicas exclude each other"};
+    seconds_within(options);
+    if (!options.background_rate.empty() && options.export_to.empty())
+        throw usage_error("--background-rate: requires --export");
     constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (options.job.find_first_not_of(allowed) != options.job.npos || options.job.starts_with('.'))
         throw Error{Exit::usage, "--job: '{}' must consist of letters, digits, '.', '_' and '-'", options.job};
+}
+
+/// The rate of --background-rate for each of the processes on this host; nothing if it is not given.
+std::optional<double> rate_of_process(const MigrateRequest& options, const mpi::Comm& host) {
+    constexpr double least = 100e3;  // slower, a message of 1 MiB would seem to hang
+    if (options.background_rate.empty()) return std::nullopt;
+    const double rate =
+        in_context([] { return "--background-rate"; }, [&] { return parse_rate(options.background_rate); });
+    if (rate < least) throw usage_error("--background-rate: {} is less than 100 kB/s", options.background_rate);
+    return rate / host.size();
 }
 
 /// Requires a format with several files, so that each host can store some of them.
@@ -140,7 +155,8 @@ Exit end_without_change(const Managed& run, Output& out) {
 
 Exit export_state(const Managed& run, const ManagedJob& job, const ReadRecord& record, Patience& patience, Output& out,
                   std::chrono::steady_clock::time_point start) {
-    const MigratePlaces places{run.options.store, run.options.export_to, {}};
+    const double rate = run.pace == nullptr ? 0 : run.pace->rate() * run.host.size();
+    const MigratePlaces places{run.options.store, run.options.export_to, {}, rate};
     if (run.options.dry_run) {
         report(job.migration, places, nullptr, out);
         return Exit::success;
@@ -195,7 +211,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
         throw mpi::AgreedError{failure("{}: no host has a current state; use --import CKPT first", options.store)};
     if (!exports && !asks_for_change(options)) return end_without_change(run, out);
     ReadRecord record;
-    const StoreCheck check = check_state(run.comm, run.host, run.team, run.store, run.survey);
+    StoreCheck check = check_state(run.comm, run.host, run.team, run.store, run.survey, run.pace);
     const Purpose purpose = exports ? Purpose::shared : Purpose::stores;
     std::optional<ManagedJob> planned;
     if (options.plan.to == "auto") {
@@ -207,7 +223,11 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     if (!exports && is_done(run, check, request)) return end_without_change(run, out);
     for (const std::string& note : check.notes) out.note("{}", note);
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
-    const ManagedJob job = planned ? std::move(*planned) : plan_from_stores(run, check, purpose, record, out);
+    const std::optional<LeavingPlan> leaving = save_from_leaving_hosts(run, check, patience, out, start);
+    const bool is_planned = planned && !leaving;
+    ManagedJob job = is_planned ? std::move(*planned) : plan_from_stores(run, check, purpose, record, out);
+    if (planned && leaving) job.migration.choice = planned->migration.choice;
+    job.migration.leaving = leaving;
     return exports ? export_state(run, job, record, patience, out, start)
                    : change_state(run, job, request, record, patience, out, start);
 }
@@ -222,8 +242,10 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     std::optional<NodeStore> store;
     std::vector<std::string> outdated;
+    std::optional<Pace> pace;
     Fd lock;
     mpi::all_or_none(comm, [&] {
+        if (const auto rate = rate_of_process(options, host)) pace.emplace(*rate);
         outdated = rejoining_hosts(options, team);
         if (!options.decision_dir.empty()) options.decision_dir = fs::absolute(options.decision_dir);
         if (!options.decision_dir.empty() && !path_is_directory(options.decision_dir))
@@ -233,7 +255,8 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     });
     if (!options.dry_run)
         if (const std::string note = recover_switch(comm, team, *store, outdated); !note.empty()) out.note("{}", note);
-    Managed run{comm, host, options, team, *store, survey_stores(comm, team, *store, outdated)};
+    Managed run{
+        comm, host, options, team, *store, survey_stores(comm, team, *store, outdated), pace ? &*pace : nullptr};
     for (std::size_t h = 0; h < team.hosts.size(); ++h)
         if (!run.survey.hosts[h].fault.empty())
             out.note("host '{}': its current state is not used: {}", team.hosts[h].name, run.survey.hosts[h].fault);

@@ -19,6 +19,14 @@ void add_store_options(Command& command, MigrateRequest& options) {
             "with {host}. --to and --format default to the layout and format of CKPT.");
     command.option("--export", &options.export_to, "OUT", "Write the current state to shared storage as OUT")
         .details("OUT becomes a checkpoint as tpx reshard writes it. The stores do not change.");
+    command
+        .option("--background-rate", &options.background_rate, "RATE",
+                "Rate at which each host reads and writes for --export")
+        .standard("none")
+        .details(
+            "For an export beside a running job, such as 500MB/s. Each host reads no more than RATE from its store, "
+            "and "
+            "writes no more than RATE; the processes of a host share RATE.");
     command.option("--job", &options.job, "NAME", "Name of the job, for --import")
         .standard("the job in the stores, or a digest of the tensors");
     command.option("--iteration", &options.iteration, "N", "Iteration of CKPT, if it does not record its own");
@@ -52,6 +60,13 @@ void add_cluster_options(Command& command, MigrateRequest& options) {
             "No process runs on a lost host, its store is not read, and it gets no rank. If only some devices of a "
             "host are lost, its store is still read.");
     command.option("--leaving", &options.leaving, "HOSTS", "Hosts whose stores are read, but that get nothing");
+    command.option("--within", &options.within, "TIME", "Time until the leaving hosts are gone, such as 90s")
+        .details(
+            "Requires --store. What only leaving hosts have is saved on other hosts first, so that these can complete "
+            "the "
+            "change alone. Before that, a note says whether it can be saved in time; see tpx-migrate(1).");
+    add_hardware_option(command, plan.hardware, "NIC and disk rates of the hosts",
+                        "Rates that neither FILE nor --hosts gives are assumed.");
     command.option("--spare", &plan.spare, "NAMES", "Empty hosts to use only if the others are too few");
     command.flag("--pin", &plan.pin, "Place the new ranks on hosts in order; do not optimize");
     command.flag("--emulate", &options.emulate, "Processes act for the hosts in turn, wherever they run")

@@ -186,6 +186,8 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
     const std::vector<Piece> held = held_by_hosts(job);
     if (purpose == Purpose::shared) {
         job.files_of_hosts = files_to_export(job, hosts, held);
+    } else if (purpose == Purpose::saving) {
+        job.files_of_hosts = files_to_save(job, hosts, held);
     } else {
         const std::vector<std::set<std::uint32_t>> files = files_of_ranks(job);
         job.devices = placed_ranks(options, job, hosts, held, files);

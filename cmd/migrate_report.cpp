@@ -69,6 +69,8 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
     if (job.purpose != Purpose::shared)
         json["ranks"] = ranks_json(rank_places(job), places.state.empty() ? places.to : places.state);
     if (manifest != nullptr) json["state"] = state_json(*manifest);
+    if (job.leaving) json["leaving"] = leaving_json(*job.leaving);
+    if (places.background_rate > 0) json["background_rate"] = places.background_rate;
     if (done == nullptr) return json;
     json["bytes_read"] = done->report.bytes_read;
     json["bytes_written"] = done->report.bytes_written;
@@ -95,6 +97,17 @@ std::string in_words(const formats::Manifest& manifest) {
 }
 
 }  // namespace
+
+Json leaving_json(const LeavingPlan& plan) {
+    return {{"within", plan.within},
+            {"passed", plan.passed},
+            {"files", plan.files},
+            {"bytes", plan.bytes},
+            {"send_seconds", plan.send_seconds},
+            {"seconds", plan.seconds},
+            {"in_time", plan.is_in_time()},
+            {"assumed_rates", plan.assumed}};
+}
 
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
             const formats::Manifest* manifest) {

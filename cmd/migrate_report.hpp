@@ -17,8 +17,12 @@ namespace tpx::cli {
 struct MigratePlaces {
     std::string from;
     std::string to;
-    std::string state;  ///< the folder from which new ranks load their state, with "{host}"; empty: `to`
+    std::string state;           ///< the folder from which new ranks load their state, with "{host}"; empty: `to`
+    double background_rate = 0;  ///< bytes per second of each host; 0: no limit
 };
+
+/// What only leaving hosts had, and whether it could be saved in time, as JSON.
+nlohmann::ordered_json leaving_json(const LeavingPlan& plan);
 
 /// Prints what was done or, if `done` is null, what would be done. `manifest` describes the new state in managed
 /// stores; it is null for plain folders and shared storage.

@@ -15,9 +15,11 @@ struct MigrateRequest : MigrateOptions {
     std::string store;
     std::string import_from;
     std::string export_to;
+    std::string background_rate;
     std::string job;
     std::string iteration;
     std::string leaving;
+    std::string within;
     std::string rejoin;
     std::string replicas;
     std::string fallback;

@@ -157,7 +157,14 @@ StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeSto
 }
 
 StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
-                       const StoreSurvey& survey) {
+                       const StoreSurvey& survey, Pace* pace) {
+    // Under a limit, one rank of each host reads all files, at the whole rate: files may be too few to share.
+    const int readers = pace == nullptr ? host.size() : 1;
+    std::optional<Pace> whole;
+    if (pace != nullptr) whole.emplace(pace->rate() * host.size());
+    const auto pay = [&whole](std::uint64_t bytes) {
+        if (whole) whole->pay(bytes, 0, nullptr);
+    };
     const formats::Manifest& manifest = *survey.manifest;
     std::vector<int> here(manifest.hosts.size(), -1);  // number of the host in the team; -1: not in the team
     for (std::size_t k = 0; k < here.size(); ++k)
@@ -172,9 +179,9 @@ StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team&
         int turn = 0;
         for (std::size_t f = 0; f < manifest.files.size(); ++f) {
             const formats::ManifestFile& file = manifest.files[f];
-            if (!has(file, team.host) || turn++ % host.size() != host.rank()) continue;
+            if (!has(file, team.host) || turn++ % readers != host.rank()) continue;
             try {
-                if (formats::crc_of_file(folder / file.path, file.size) != file.crc)
+                if (formats::crc_of_file(folder / file.path, file.size, pay) != file.crc)
                     throw failure("{}: its content does not match the checksum in the manifest",
                                   (folder / file.path).string());
             } catch (const Error& error) {

@@ -5,6 +5,7 @@
 #include "cmd/node_store.hpp"
 #include "formats/store/manifest.hpp"
 #include "formats/store/switch_record.hpp"
+#include "lib/exec/pace.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -60,8 +61,9 @@ struct StoreCheck {
     std::vector<std::pair<std::string, std::string>> lost_tensors;  ///< each with a file of which no copy is intact
 };
 
-/// Reads all files of the current state, and compares them with their checksums. Collective.
+/// Reads all files of the current state, and compares them with their checksums. If `pace` is not null, it limits the
+/// rate. Collective.
 StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
-                       const StoreSurvey& survey);
+                       const StoreSurvey& survey, Pace* pace = nullptr);
 
 }  // namespace tpx::cli

@@ -95,8 +95,8 @@ Manifest parse_manifest(const std::string& text, const fs::path& file) {
                       });
 }
 
-std::uint64_t crc_of_file(const fs::path& file, std::uint64_t size) {
-    constexpr std::uint64_t step = std::uint64_t{4} << 20;
+std::uint64_t crc_of_file(const fs::path& file, std::uint64_t size, const std::function<void(std::uint64_t)>& on_read) {
+    constexpr std::uint64_t step = std::uint64_t{1} << 20;
     if (const std::uint64_t found = size_of_file(file); found != size)
         throw failure("{}: has {} bytes, its manifest says {}", file.string(), found, size);
     const Fd fd = open_file(file, O_RDONLY);
@@ -106,6 +106,7 @@ std::uint64_t crc_of_file(const fs::path& file, std::uint64_t size) {
         bytes.resize(std::min(step, size - at));
         read_at(fd, at, bytes, file);
         crc = Crc64::shift(crc, bytes.size()) ^ Crc64::of(bytes);
+        if (on_read) on_read(bytes.size());
     }
     return crc;
 }

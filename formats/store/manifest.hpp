@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,8 @@ std::string to_text(const Manifest& manifest);
 Manifest parse_manifest(const std::string& text, const std::filesystem::path& file);
 
 /// The linear CRC-64 of the content of a file of `size` bytes. Throws Error when it cannot be read or has another size.
-std::uint64_t crc_of_file(const std::filesystem::path& file, std::uint64_t size);
+/// Calls `on_read` with the number of bytes after each part that it reads.
+std::uint64_t crc_of_file(const std::filesystem::path& file, std::uint64_t size,
+                          const std::function<void(std::uint64_t)>& on_read = {});
 
 }  // namespace tpx::formats

@@ -5,6 +5,7 @@
 #include "lib/exec/kernel.hpp"
 #include "lib/exec/mover.hpp"
 #include "lib/exec/overflows.hpp"
+#include "lib/exec/pace.hpp"
 #include "lib/exec/payload_crcs.hpp"
 #include "lib/exec/review.hpp"
 #include "lib/exec/shares.hpp"
@@ -24,6 +25,13 @@ using Clock = std::chrono::steady_clock;
 
 // Larger tiles make no faster disk, and smaller ones cut columns of wide matrices into short writes.
 constexpr std::uint64_t preferred_tile = std::uint64_t{16} << 20;
+
+// Under a limit, a tile takes a thread an eighth of a second, so that the rate is even and a stop request is noticed.
+std::uint64_t tile_size(const ExecOptions& options) {
+    constexpr std::uint64_t least = std::uint64_t{64} << 10;
+    if (options.pace == nullptr) return preferred_tile;
+    return std::clamp(static_cast<std::uint64_t>(options.pace->rate() / 8), least, preferred_tile);
+}
 
 void check_casts(const Side& source, const Side& target) {
     for (std::size_t k = 0; k < target.tensors.size(); ++k) {
@@ -173,6 +181,8 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
     Movers movers;
     MoveJob job{
         moves, source, target, source_files, files.paths(), written, crcs, options.read_digests, options.move_digests};
+    job.pace = options.pace;
+    job.cancelled = options.cancelled;
     const SpanKeeper keeper{options.trace, job, own, movers};
     Fitted fitted;
     mpi::all_or_none(comm, [&] {
@@ -182,7 +192,7 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
         for (int k = 0; k < fitted.options.threads; ++k)
             movers.push_back(std::make_unique<Mover>(job, fitted.memory, spans));
     });
-    TileLimits limits{fitted.memory, preferred_tile, decoded(source_files)};
+    TileLimits limits{fitted.memory, tile_size(options), decoded(source_files)};
     const auto before = earlier_runs(comm, options, Tiler{moves, source, target, limits}.bytes());
     create_files(comm, files, options, before.has_value(), own);
     // Smaller tiles than those of an earlier run are parts of them.
@@ -197,7 +207,7 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
         fitted.options.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view) {
             options.progress(kept.count() + done, total, slowest_stage(movers));
         };
-    deal(comm, fitted.options, tiler, kept, std::min(fitted.memory, preferred_tile),
+    deal(comm, fitted.options, tiler, kept, std::min(fitted.memory, limits.preferred),
          {carry, [&] { return bytes_done(movers); }});
     Overflows overflows;
     for (const auto& mover : movers) overflows.join(mover->overflows());

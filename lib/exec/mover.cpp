@@ -2,6 +2,7 @@
 #include "lib/exec/mover.hpp"
 
 #include "lib/exec/kernel.hpp"
+#include "lib/exec/pace.hpp"
 
 #include <algorithm>
 #include <array>
@@ -32,10 +33,11 @@ void Mover::carry(Tile& tile) {
     Window targets{tile.targets};
     sources.place_for_reading(arena_);
     targets.place_for_writing(arena_);
+    std::uint64_t read = 0;
     {
         Timed timed{timeline, Stage::read, tile.sources.front().file};
-        timed.span.bytes = sources.read(sources_);
-        bytes_read += timed.span.bytes;
+        timed.span.bytes = read = sources.read(sources_);
+        bytes_read += read;
     }
     {
         const Timed timed{timeline, Stage::copy};
@@ -43,6 +45,7 @@ void Mover::carry(Tile& tile) {
     }
     targets.write([this](auto file, auto offset, auto bytes) { write(file, offset, bytes); });
     bytes_done += tile.bytes;
+    if (job_.pace != nullptr) job_.pace->pay(read, tile.bytes, job_.cancelled);
     // A run that continues this one must come upon the overflow again.
     if (job_.journal && overflows_.count() == overflows_before) job_.journal->add({tile.range(), crc_});
 }

@@ -38,6 +38,8 @@ struct MoveJob {
     ReadDigests* read_digests = nullptr;
     MoveDigests* move_digests = nullptr;
     std::unique_ptr<Journal> journal = {};
+    Pace* pace = nullptr;  ///< null: no limit
+    const std::atomic<int>* cancelled = nullptr;
 };
 
 /// What one thread of a rank has to itself: its memory, its open files, and what it did.

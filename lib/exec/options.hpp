@@ -13,6 +13,7 @@
 
 namespace tpx {
 class MoveDigests;
+class Pace;
 class ReadDigests;
 class Trace;
 namespace mpi {
@@ -41,6 +42,9 @@ struct ExecOptions {
 
     /// If not null, execute() adds to it what it moves, but not what earlier runs have written (Report::bytes_kept).
     MoveDigests* move_digests = nullptr;
+
+    /// If not null, limits the rates at which execute() and exchange() read and write.
+    Pace* pace = nullptr;
 
     /// Where execute() records what it has written, and finds what earlier runs have.
     std::optional<JournalPlace> journal;

@@ -140,20 +140,22 @@ class Walk:
     # A change, which may be killed first.
 
     def change(self):
-        arguments = ["--to", self.random.choice(self.layouts)]
+        arguments = ["--to", self.random.choice([*self.layouts, "auto"])]
         staying = sorted(self.alive)
         if len(self.alive) > 2 and self.random.random() < 0.2:
             leaving = self.random.choice(staying)
             arguments += ["--leaving", f"host{leaving}"]
             staying.remove(leaving)
+            if self.random.random() < 0.5:
+                arguments += ["--within", "10min"]
         if len(staying) > 1 and self.random.random() < 0.6:
             arguments += ["--replicas", "2"]
         if self.random.random() < 0.3:
             arguments += ["--prune"]
         ranks = 1
-        for part in arguments[1].split(","):
-            key, _, degree = part.partition("=")
-            ranks *= int(degree)
+        if arguments[1] != "auto":
+            for part in arguments[1].split(","):
+                ranks *= int(part.partition("=")[2])
         if ranks > 2 * len(staying):
             return
         if not self.survives():

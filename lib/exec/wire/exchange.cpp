@@ -5,6 +5,7 @@
 #include "lib/core/file.hpp"
 #include "lib/core/write_file.hpp"
 #include "lib/exec/byte_ranges.hpp"
+#include "lib/exec/pace.hpp"
 #include "lib/exec/signals.hpp"
 
 #include <fcntl.h>
@@ -142,7 +143,7 @@ private:
     bool receive_next() {
         const auto chunk = receives_.next();
         const auto slot = incoming_.free();
-        if (!chunk || !slot) return false;
+        if (!chunk || !slot || !may_write()) return false;
         const auto bytes = incoming_.bytes(*slot, *chunk);
         incoming_.request(*slot) =
             mpi::start_receive(comm_, rank_of(job_.transfers[chunk->transfer].from), mpi::Tag::chunk, bytes);
@@ -153,7 +154,7 @@ private:
     bool send_next() {
         const auto chunk = sends_.next();
         const auto slot = outgoing_.free();
-        if (!chunk || !slot) return false;
+        if (!chunk || !slot || !may_read()) return false;
         const Transfer& transfer = job_.transfers[chunk->transfer];
         if (transfer.forwards && !received_.contains(range_of(*chunk))) return false;
         const auto bytes = outgoing_.bytes(*slot, *chunk);
@@ -163,6 +164,7 @@ private:
             job_.packer.pack(transfer.parcel, chunk->begin, bytes);
         outgoing_.request(*slot) = mpi::start_send(comm_, rank_of(transfer.to), mpi::Tag::chunk, bytes);
         done_.sent += bytes.size();
+        if (options_.pace != nullptr) options_.pace->count_read(bytes.size());
         sends_.take(*chunk);
         return true;
     }
@@ -171,8 +173,12 @@ private:
         write_at(inbox_, range_of(chunk).begin, bytes, job_.path);
         received_.add(range_of(chunk));
         done_.received += bytes.size();
+        if (options_.pace != nullptr) options_.pace->count_written(bytes.size());
         if (options_.progress) options_.progress(done_.received, job_.inbox.size(), "network");
     }
+
+    bool may_read() const { return options_.pace == nullptr || options_.pace->may_read(); }
+    bool may_write() const { return options_.pace == nullptr || options_.pace->may_write(); }
 
     int rank_of(std::uint32_t host) const { return job_.rank_of_host[host]; }
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/leaving_plan.hpp"
+
+#include "lib/core/counted.hpp"
+#include "lib/core/units.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace tpx::cli {
+namespace {
+
+/// Divides bytes by rates, and keeps which rates were assumed.
+class Rates {
+public:
+    explicit Rates(std::vector<std::string>& assumed) : assumed_{assumed} {}
+
+    double nic(std::uint64_t bytes, const Host& host) { return time(bytes, host.nic, default_rates.nic, "NIC"); }
+    double read(std::uint64_t bytes, const Host& host) {
+        return time(bytes, host.disk_read, default_rates.disk_read, "disk read");
+    }
+    double write(std::uint64_t bytes, const Host& host) {
+        return time(bytes, host.disk_write, default_rates.disk_write, "disk write");
+    }
+
+private:
+    double time(std::uint64_t bytes, const std::optional<double>& rate, double otherwise, const char* resource) {
+        if (bytes > 0 && !rate && std::ranges::find(assumed_, resource) == assumed_.end()) assumed_.push_back(resource);
+        return static_cast<double>(bytes) / rate.value_or(otherwise);
+    }
+
+    std::vector<std::string>& assumed_;
+};
+
+}  // namespace
+
+void add_times(LeavingPlan& plan, const Change& change, const std::vector<bool>& leaving) {
+    Rates rates{plan.assumed};
+    double writing = 0;
+    for (std::size_t h = 0; h < change.hosts.size(); ++h) {
+        const Host& host = change.hosts[h];
+        const Load& load = change.relocation.hosts[h];
+        if (leaving[h]) {
+            plan.send_seconds =
+                std::max({plan.send_seconds, rates.nic(load.nic_out, host), rates.read(load.disk_read, host)});
+            continue;
+        }
+        // What a host receives is written to an inbox as it comes.
+        plan.send_seconds = std::max({plan.send_seconds, rates.nic(load.nic_in, host), rates.write(load.nic_in, host)});
+        const double read = rates.read(load.disk_write, host);
+        writing = std::max(writing, std::max(read, rates.write(load.disk_write, host)) + read);
+    }
+    plan.seconds = plan.send_seconds + writing;
+    std::ranges::sort(plan.assumed);
+}
+
+std::string in_words(const LeavingPlan& plan) {
+    if (plan.files == 0) return "leaving hosts have no file that other hosts lack";
+    const std::string what = fmt::format("{} of which only leaving hosts have a copy ({})", counted(plan.files, "file"),
+                                         format_size(plan.bytes));
+    const std::string times = fmt::format("takes {}, {} left", format_seconds(plan.seconds),
+                                          plan.left() > 0 ? format_seconds(plan.left()) + " are" : "no time is");
+    const std::string rates =
+        plan.assumed.empty() ? "" : fmt::format("; assumed rates: {}", fmt::join(plan.assumed, ", "));
+    return fmt::format("{} {} be saved in time: saving {}{}", what, plan.is_in_time() ? "can" : "cannot", times, rates);
+}
+
+}  // namespace tpx::cli

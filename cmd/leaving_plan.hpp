@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/change.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// What only leaving hosts have, and whether other hosts can save it before the leaving hosts are gone.
+struct LeavingPlan {
+    double within = 0;                 ///< seconds from the start of the command until the hosts are gone
+    double passed = 0;                 ///< seconds from the start of the command until this plan was made
+    std::uint64_t bytes = 0;           ///< of files of which only leaving hosts have an intact copy
+    std::size_t files = 0;             ///< number of these files
+    double send_seconds = 0;           ///< until the leaving hosts have sent what other hosts lack
+    double seconds = 0;                ///< until it is on the disks of hosts that remain
+    std::vector<std::string> assumed;  ///< the rates of these resources are assumed: NIC, disk read, disk write
+
+    double left() const { return within - passed; }
+    bool is_in_time() const { return files == 0 || seconds <= left(); }
+};
+
+/// Sets the times of `plan` for a change in which hosts send, then write and read back what they have written, at the
+/// rates of the hosts. `leaving` tells by host whether it leaves.
+void add_times(LeavingPlan& plan, const Change& change, const std::vector<bool>& leaving);
+
+/// One sentence about `plan`.
+std::string in_words(const LeavingPlan& plan);
+
+}  // namespace tpx::cli

@@ -1,0 +1,75 @@
+#!/bin/bash
+# migrate_bad_input.sh TPX TESTDATA: tests that tpx migrate --store rejects stores without room, unknown and duplicate hosts, and
+# outdated stores with one line each, before anything is written, and that it does not depend on the clocks of hosts.
+set -u
+tpx=$1 testdata=$2
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+# shellcheck source=scripts/mpi-env.sh
+. "$here/../../scripts/mpi-env.sh"
+scratch=$(mktemp -d)
+trap 'umount s/host1 2>/dev/null; cd / && rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+cd "$scratch" || exit 1
+# shellcheck source=tests/cli/emulated_stores.sh
+. "$here/emulated_stores.sh"
+dcp=$testdata/llama-rope/dcp-fsdp2
+# unchanged STATUS TEXT ...: as refused(), and nothing is written to staging either.
+unchanged() {
+    refused "$@"
+    [ -z "$(find s -path '*/staging/*')" ] || fail "something was written: ${*:3}"
+}
+
+# A store without room.
+mkdir -p s/host1
+if mount -t tmpfs -o size=128k tmpfs s/host1 2>/dev/null; then
+    mkdir -p s/host0/states s/host0/staging s/host1/states s/host1/staging
+    unchanged 1 's/host1: too little room for the new state: [0-9]* bytes are needed, [0-9]* are free; .*--prune' 2 2x2 \
+        --import "$dcp" --iteration 7 --to fsdp=4
+    mount -o remount,size=400k s/host1 || exit
+    done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=4
+    whole "$dcp" host0 host1
+    # The next state does not fit beside this one.
+    unchanged 1 's/host1: too little room for the new state' 2 2x2 --to fsdp=3 --replicas 2
+    umount s/host1
+    checked='a store without room, '
+else
+    checked=
+fi
+rm -rf s
+
+# Hosts that are unknown, named twice, or not given.
+done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=6
+unchanged 2 "lost: no host is called 'host9'" 3 3x2 --to fsdp=3 --lost host9
+unchanged 2 "spare: no host is called 'hosst1'; did you mean 'host1'" 3 3x2 --to fsdp=3 --spare hosst1
+unchanged 2 "host 'host1' cannot be lost and leaving" 2 3x2 --to fsdp=2 --lost host1 --leaving host1
+printf 'host0 slots=2\nhost1 slots=2\nhost0 slots=2\n' >twice
+unchanged 2 "twice:3: host 'host0' is already named on line 1" 3 twice --to fsdp=3
+unchanged 3 "no host has an intact copy of .*; --hosts lacks host2 of this state; pass --fallback" 2 2x2 --to fsdp=2
+mpirun -n 1 "$tpx" migrate --store 's/{host}' --hosts twice.other --to fsdp=1 >out 2>err
+{ [ $? -eq 1 ] && grep -q 'twice.other: No such file' err; } || fail "a file of hosts that does not exist"
+printf 'nowhere slots=2\n' >elsewhere
+mpirun -n 1 "$tpx" migrate --store 's/{host}' --hosts elsewhere --to fsdp=1 >out 2>err
+{ [ $? -eq 2 ] && grep -q "runs on '.*', which is not one of the 1 host; run a process on each host" err; } || fail "a process on no host"
+
+# Clocks: neither old nor future times of files matter, only epochs.
+find s/host0 -exec touch -h -d '2001-01-01' {} +
+find s/host1 -exec touch -h -d '2040-01-01' {} +
+done_with 'epoch 2' 3 3x2 --to fsdp=4 --replicas 2
+whole "$dcp" host0 host1 host2
+find s/host0 -exec touch -h -d '2040-01-01' {} +
+find s/host2 -exec touch -h -d '1990-01-01' {} +
+done_with 'nothing to do' 3 3x2 --to fsdp=4 --replicas 2
+
+# A host that comes back with an old epoch, although its files are the newest.
+cp -a s/host1 away
+done_with 'epoch 3' 2 3x2 --lost host1 --to fsdp=3 --replicas 2
+rm -rf s/host1 && mv away s/host1 && find s/host1 -exec touch -h -d '2040-01-01' {} +
+unchanged 1 "host 'host1' is outdated: its store has epoch 2 (iteration 7), host 'host0' has epoch 3 (iteration 7); pass --rejoin host1" 3 3x2 --to fsdp=2
+unchanged 1 "host 'host1' is outdated" 3 3x2
+unchanged 1 "host 'host1' is outdated" 3 3x2 --export exported
+[ -e exported ] && fail "an export of outdated stores exists"
+# All hosts but one come back with an old epoch.
+cp -a s/host0 newest && rm -rf s/host0 && cp -a s/host1 s/host0
+rm -rf s/host2 && mv newest s/host2
+unchanged 1 "host 'host0' is outdated: its store has epoch 2 .* host 'host2' has epoch 3" 3 3x2 --to fsdp=2
+echo "ok: ${checked}hosts, clocks and epochs"

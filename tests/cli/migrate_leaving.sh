@@ -1,0 +1,94 @@
+#!/bin/bash
+# migrate_leaving.sh TPX TESTDATA: tests tpx migrate --leaving HOSTS --within TIME on emulated hosts: what only leaving hosts have
+# is saved first, so that they are not needed any more, and the plan says before whether the time is enough.
+set -u
+tpx=$1 testdata=$2
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+# shellcheck source=scripts/mpi-env.sh
+. "$here/../../scripts/mpi-env.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+cd "$scratch" || exit 1
+# shellcheck source=tests/cli/emulated_stores.sh
+. "$here/emulated_stores.sh"
+
+dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2
+# start CKPT ITERATION ARGS...: new stores of four hosts with the state of CKPT.
+start() {
+    rm -rf s
+    done_with 'epoch 1' 4 4x2 --import "$1" --iteration "$2" "${@:3}"
+}
+# states HOST: the number of states in the store of HOST.
+states() { find "s/$1/states" -mindepth 1 -maxdepth 1 | wc -l; }
+# fits_in CKPT EPOCH HOST...: the states of EPOCH on these hosts together equal CKPT.
+fits_in() {
+    local host
+    rm -rf merged && mkdir merged || exit
+    for host in "${@:3}"; do cp -R "s/$host/states/"*"-$2/." merged/ || fail "$host has no state of epoch $2"; done
+    rm merged/manifest.json
+    "$tpx" verify "$1" merged >verified 2>&1 || { cat verified >&2; fail "epoch $2 on ${*:3} is not $1"; }
+}
+
+for case in "$dcp|7|fsdp=8|fsdp=4" "$megatron|10|pp=4|tp=2,pp=2"; do
+    IFS='|' read -r ckpt iteration first second <<<"$case"
+    start "$ckpt" "$iteration" --to "$first"
+    cp -a s earlier
+    done_with 'can be saved in time: saving takes .* are left; assumed rates: ' 4 4x2 --leaving host0 --within 90s --to "$second" --json
+    grep -q '"in_time":true,"assumed_rates":\["' out || fail "no plan for the leaving hosts in the JSON"
+    whole "$ckpt" host1 host2 host3
+    # The state that was saved first needs no leaving host.
+    [ "$(states host1)" -eq 3 ] || fail "nothing was saved before the change"
+    fits_in "$ckpt" 2 host1 host2 host3
+    [ "$(states host0)" -eq 1 ] || fail "a leaving host got a state"
+    done_with 'nothing to do' 4 4x2 --leaving host0 --within 90s --to "$second"
+    # The leaving host is taken away after the state was saved.
+    for host in host1 host2 host3; do
+        rm -rf "s/$host/states/"*-3 && ln -sfn "states/$(basename "s/$host/states/"*-2)" "s/$host/current" || exit
+    done
+    rm -rf s/host0
+    done_with 'epoch [34]' 3 4x2 --lost host0 --to "$second"
+    whole "$ckpt" host1 host2 host3
+    # Without the step that saves, the state is lost with this host.
+    rm -rf s && mv earlier s && rm -rf s/host0
+    refused 3 'no host has an intact copy' 3 4x2 --lost host0 --to "$second"
+done
+
+# What leaving hosts must send is what no other host has.
+start "$dcp" 7 --to fsdp=8
+bytes=$(cat s/host2/current/*.distcp s/host3/current/*.distcp | wc -c)
+done_with "\"files\":4,\"bytes\":$bytes," 4 4x2 --leaving 'host[2-3]' --within 2min --to fsdp=4 --json --dry-run
+start "$dcp" 7 --to fsdp=8 --replicas 2
+done_with 'leaving hosts have no file that other hosts lack' 4 4x2 --leaving host3 --within 90 --to fsdp=4 --replicas 2
+[ "$(states host0)" -eq 2 ] || fail "something was saved although nothing had to be"
+whole "$dcp" host0 host1 host2
+
+# rates NAME NIC DISK: a file of hosts with rates.
+rates() { printf '[[hosts]]\nname = "host[0-3]"\ngpus = 2\n%s\n%s\n' "$2" "$3" >"$1"; }
+rates slow.toml 'nic = "1 kB/s"' 'disk_read = "1 GB/s"
+disk_write = "1 GB/s"'
+rates fast.toml 'nic = "1 GB/s"' 'disk_read = "1 GB/s"
+disk_write = "1 GB/s"'
+rates assumed.toml 'nic = "1 kB/s"' ''
+start "$dcp" 7 --to fsdp=8
+refused 3 'cannot be saved in time: saving takes .* are left; pass --fallback CKPT with a checkpoint of iteration 7' 4 slow.toml \
+    --leaving host3 --within 20s --to fsdp=4
+refused 3 'cannot be saved in time' 4 4x2 --hardware slow.toml --leaving host3 --within 20s --to fsdp=4 --json
+grep -q '"written":false,"leaving":{.*"in_time":false,"assumed_rates":\[\]}' out || fail "no plan in the JSON of a run that was refused"
+done_with "cannot be saved in time: .*; it is read from $dcp instead" 4 slow.toml --leaving host3 --within 20s --to fsdp=4 --fallback "$dcp" --iteration 7
+whole "$dcp" host0 host1 host2
+start "$dcp" 7 --to fsdp=8
+done_with 'cannot be saved in time: .*; assumed rates: disk read, disk write' 4 assumed.toml --leaving host3 --within 20s --to fsdp=4
+whole "$dcp" host0 host1 host2
+start "$dcp" 7 --to fsdp=8
+done_with 'can be saved in time: saving takes [0-9.]* [mu]*s, [0-9.]* s are left$' 4 fast.toml --leaving host3 --within 20s --to auto
+whole "$dcp" host0 host1 host2
+
+for bad in 0 -1s soon 5x 1e999 nan; do
+    refused 2 "within: '$bad' is not a time such as 90s" 4 4x2 --leaving host3 --within "$bad" --to fsdp=4
+done
+refused 2 'within: requires --leaving' 4 4x2 --within 90s --to fsdp=4
+refused 2 'within excludes --import and --export' 4 4x2 --leaving host3 --within 90s --export exported
+mpirun -n 1 "$tpx" migrate a b --hosts 1x1 --to tp=1 --leaving host0 --within 5s >out 2>err
+{ [ $? -eq 2 ] && grep -q -- '--within: requires --store' err; } || fail "--within without --store"
+echo ok

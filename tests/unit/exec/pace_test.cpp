@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/pace.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+using namespace tpx;
+
+namespace {
+
+/// Seconds that `threads` threads take to pay for `count` portions each.
+double seconds_to_pay(Pace& pace, int threads, int count, std::uint64_t read, std::uint64_t written) {
+    const auto begin = std::chrono::steady_clock::now();
+    {
+        std::vector<std::jthread> crew;
+        for (int k = 0; k < threads; ++k)
+            crew.emplace_back([&] {
+                for (int n = 0; n < count; ++n) pace.pay(read, written, nullptr);
+            });
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+TEST_CASE("threads share a rate, and reading does not slow down writing") {
+    Pace pace{10e6};
+    CHECK(seconds_to_pay(pace, 1, 10, 100'000, 0) >= 0.1);
+    CHECK(seconds_to_pay(pace, 4, 5, 100'000, 50'000) >= 0.2);
+    const double both = seconds_to_pay(pace, 2, 10, 100'000, 100'000);
+    CHECK(both >= 0.2);
+    CHECK(both < 0.35);
+}
+
+TEST_CASE("what was counted is allowed later") {
+    Pace pace{1e6};
+    CHECK(pace.may_read());
+    pace.count_read(50'000);
+    CHECK_FALSE(pace.may_read());
+    CHECK(pace.may_write());
+    std::this_thread::sleep_for(std::chrono::milliseconds{60});
+    CHECK(pace.may_read());
+}
+
+TEST_CASE("a stop request ends the wait") {
+    Pace pace{1e3};
+    const std::atomic<int> cancelled{15};
+    const auto begin = std::chrono::steady_clock::now();
+    pace.pay(1'000'000, 0, &cancelled);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{1});
+}
