@@ -54,17 +54,23 @@ std::optional<ConfigValue> list_text(const nlohmann::json& list) {
     });
 }
 
-/// Adds the settings of `object`, nested ones as TABLE.KEY; `config` keeps what it has of `kept`.
+/// Adds the settings of `object`, nested ones as TABLE.KEY or TABLE.TABLE.KEY, and lengths of lists as LIST.count;
+/// `config` keeps what it has of `kept`.
 void add_settings(Config& config, const nlohmann::json& object, std::initializer_list<std::string_view> kept) {
     for (const auto& [key, value] : object.items()) {
         if (config.contains(key) && std::ranges::find(kept, key) != kept.end()) continue;
         if (value.is_primitive()) config[key] = scalar(value);
         if (value.is_array()) {
             if (const auto items = list_text(value)) config[key] = *items;
+            config[key + ".count"] = std::int64_t(value.size());
         }
         if (!value.is_object()) continue;
         for (const auto& [inner, nested] : value.items()) {
             if (nested.is_primitive()) config[key + "." + inner] = scalar(nested);
+            if (!nested.is_object()) continue;
+            for (const auto& [innermost, setting] : nested.items()) {
+                if (setting.is_primitive()) config[fmt::format("{}.{}.{}", key, inner, innermost)] = scalar(setting);
+            }
         }
     }
 }

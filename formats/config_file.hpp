@@ -19,8 +19,8 @@ inline constexpr const char* config_json_key = "config.json";
 bool names_model(const Config& config);
 
 /// The scalars of a JSON object's text, and its lists of whole numbers or words as text "0,1,1"; scalars of objects in
-/// it are called "outer.inner". What is nested deeper and other lists are left out. Throws Error when it is no JSON
-/// object.
+/// it are called "outer.inner", and "outer.inner.innermost" two objects deep, and the length of a list "list.count".
+/// What is nested deeper and other lists are left out. Throws Error when it is no JSON object.
 Config parse_config_json(std::string_view json);
 
 /// The same of TOML text. Throws Error "line N: ...".

@@ -50,6 +50,13 @@ bool names_known_model(const Source& source) {
            });
 }
 
+/// Whether the rank files of the family have tensors that torch_dist stores in parts, or the other way around.
+bool turns_ranks(const Source& source, const Target& target) {
+    return is_megatron(source.checkpoint.format) && is_megatron(target.format) &&
+           source.checkpoint.format != target.format && source.reading.family &&
+           std::ranges::any_of(source.reading.dialect->rules, [](const Rule& rule) { return rule.tagged("ranks"); });
+}
+
 }  // namespace
 
 const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes) {
@@ -69,6 +76,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     // Megatron's own names in another container may lack what its files have around them: padding, args, groups.
     const bool whole = is_megatron(source.checkpoint.format) || source.checkpoint.common;
     const bool named = reading.family && reading.dialect->name == wanted && !unwrap;
+    if (named && turns_ranks(source, target)) return reading.dialect;
     if (named && (!is_megatron(target.format) || whole)) return nullptr;
     if (reading.family && (reading.complete || must)) {
         if (reading.dialect->name == wanted) return reading.dialect;  // nested names stay nested

@@ -122,6 +122,7 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
     }
     if (!is_megatron(target.format)) return {};
     std::set<std::string> tags{"dist", holds(config, "transformer_impl=local") ? "local" : "te"};
+    if (target.format == Format::megatron) tags.insert("ranks");
     if (!has_state(source.reading)) return tags;
     const bool distributed = holds(config, "use_distributed_optimizer");
     if (distributed) tags.insert("distributed");

@@ -48,6 +48,17 @@ MODELS = {
     "gpt-oss": ("gpt_oss.gpt_oss_bridge", "gpt-oss", FEW),
     "olmoe": ("olmoe.olmoe_bridge", "olmoe", FEW),
     "nemotron": ("nemotron.nemotron_bridge", "nemotron", SMALL),
+    "gemma": ("gemma.gemma_bridge", "gemma", SMALL),
+    "gemma2": ("gemma.gemma2_bridge", "gemma2", SMALL),
+    "gemma3": ("gemma.gemma3_bridge", "gemma3", {**SMALL, "layer_types": ["sliding_attention", "full_attention"]}),
+    "exaone4": ("exaone.exaone4.exaone4_bridge", "exaone4", {**SMALL, "layer_types": ["sliding_attention", "full_attention"], "tie_word_embeddings": True}),
+    "exaone-moe": ("exaone.exaone_moe.exaone_moe_bridge", "exaone-moe", {**FEW, "layer_types": ["sliding_attention", "full_attention"]}),
+    "hy-v3": ("hy_v3.hy_v3_bridge", "hy-v3", FEW),
+    "minimax-m2": ("minimax_m2.minimax_m2_bridge", "minimax-m2", FEW),
+    "ernie-4.5-moe": ("ernie.ernie_45_bridge", "ernie-4.5-moe", FEW),
+    "nemotron-h": ("nemotronh.nemotron_h_bridge", "nemotron-h", {key: value for key, value in FEW.items() if key != "num_hidden_layers"}),
+    "falcon-h1": ("falcon_h1.falconh1_bridge", "falcon-h1", SMALL),
+    "glm-5": ("glm_moe_dsa.glm5_bridge", "glm-5", FEW),
 }
 
 
@@ -105,6 +116,13 @@ class Finder:
         pass
 
 
+class WithoutGpu(types.ModuleType):
+    """torch for a bridge that moves values to a GPU."""
+
+    def __getattr__(self, name):
+        return (lambda *_: torch.device("cpu", 0)) if name == "device" else getattr(torch, name)
+
+
 class Ranks:
     """The tensor-parallel ranks, one after the other: rank 0 leaves what it sends for the others."""
 
@@ -123,7 +141,7 @@ class Ranks:
 
 
 ROW = ("linear_proj", "linear_fc2", "out_proj")
-COLUMN = ("linear_qkv", "linear_fc1", "linear_q_up_proj", "linear_kv_up_proj", "linear_q_proj", "in_proj")
+COLUMN = ("linear_qkv", "linear_fc1", "linear_fc1_up", "linear_q_up_proj", "linear_kv_up_proj", "linear_q_proj", "in_proj")
 
 
 def module_class(name):
@@ -139,6 +157,8 @@ def module_class(name):
         return "TopKRouter"
     if module == "shared_experts":
         return "SharedExpertMLP"
+    if module in ("mixer", "mamba_mixer", "conv1d") or name.endswith("mixer.norm.weight"):
+        return "MambaMixer"
     if "norm" in module:
         return "TENorm"
     if module in ROW:
@@ -147,11 +167,16 @@ def module_class(name):
         return "TELayerNormColumnParallelLinear"
     if module == "eh_proj":
         return "TEColumnParallelLinear"
-    if module in ("linear_q_down_proj", "linear_kv_down_proj"):
+    if module in ("linear_q_down_proj", "linear_kv_down_proj") or ".indexer." in name:
         return "TELinear"
     if module == "self_attention":
         return "GatedDeltaNet"
     raise ValueError(f"{name}: of which class is its module?")
+
+
+def first(config, *entries):
+    """The first of the entries that the configuration has."""
+    return next((getattr(config, entry) for entry in entries if hasattr(config, entry)), None)
 
 
 def provider(config):
@@ -162,6 +187,10 @@ def provider(config):
         num_attention_heads=heads,
         num_query_groups=getattr(config, "num_key_value_heads", heads),
         kv_channels=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        mamba_num_heads=first(config, "mamba_num_heads", "mamba_n_heads"),
+        mamba_head_dim=first(config, "mamba_head_dim", "mamba_d_head"),
+        mamba_num_groups=first(config, "n_groups", "mamba_n_groups"),
+        mamba_state_dim=first(config, "ssm_state_size", "mamba_d_state"),
     )
 
 
@@ -190,9 +219,10 @@ def mapped(registry, stored):
                 yield name, found, sources
 
 
-def local_shape(name, whole, tp):
+def local_shape(mapping, name, whole, tp):
     """The shape of a rank's parameter, which the mappings look at."""
-    kind = module_class(name)
+    of_its_own = ("_FullDimQKNormMapping", "ColumnParallelMapping", "MambaConv1dMapping")
+    kind = "Column" if type(mapping).__name__ in of_its_own else module_class(name)
     if tp == 1 or ".experts." in name or name.endswith(("layer_norm_weight", "layer_norm_bias")):
         return whole
     if "Row" in kind and len(whole) > 1:
@@ -204,7 +234,7 @@ def converted(ranks, modules, mapping, name, values, config, whole):
     """What each of the ranks holds."""
     pieces = []
     for ranks.rank in range(ranks.size):
-        shape = local_shape(name, whole, ranks.size)
+        shape = local_shape(mapping, name, whole, ranks.size)
         for file in modules:
             file.get_module_and_param_from_name = lambda *_: (None, torch.empty(shape))
         held = mapping.hf_to_megatron(values, module(name, shape, config))
@@ -250,7 +280,8 @@ def table(family):
     base = importlib.import_module("megatron.bridge.models.conversion.model_bridge").MegatronModelBridge
     path, key, changes = MODELS[family]
     file = importlib.import_module(f"megatron.bridge.models.{path}")
-    kind, settings, *_ = {**families.MEGATRON, **families.NEWER, **families.KEPT}[key]
+    file.torch = WithoutGpu("torch")
+    kind, settings, *_ = {**families.MEGATRON, **families.NEWER, **families.BRIDGED}[key]
     changes = {entry: value for entry, value in changes.items() if entry in settings or entry not in FEW or entry in SMALL}
     config, stored, tensors = model(kind, {**settings, **changes})
 

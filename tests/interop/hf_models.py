@@ -47,7 +47,7 @@ FOLLOWED = {"llama": [({"rotary_interleaved": True}, "ernie4_5"), ({"no_rope_fre
 
 # What Megatron's args do not say as a model of Hugging Face needs it.
 REFUSED = {"mistral-window": ["window_size"], "deepseek-v2": ["moe_router_score_function"], "ministral": ["window_attn_skip_freq"],
-           "starcoder2": ["window_size"], "gpt-oss": ["window_size"], "olmoe": ["q_layernorm"]}  # fmt: skip
+           "starcoder2": ["window_size"], "gpt-oss": ["window_size"], "olmoe": ["q_layernorm"], "exaone-moe": ["model_type"]}  # fmt: skip
 
 # model_type, its smallest configuration, and the settings that add or take away parameters.
 DENSE = {"hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 101, "intermediate_size": 40, "pad_token_id": 0}
