@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""family-table.py [--check]: writes formats/rules/README.md, a table of the model families and of what is tested for each. It
+is read off the rules, the lists in tests/interop and the files of testdata; no framework is needed. With --check nothing is
+written, and the exit status is 1 if the table or the list of families in man/tpx-rules.5.in is not up to date."""
+import ast
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+INTEROP = ROOT / "tests/interop"
+TABLE = ROOT / "formats/rules/README.md"
+HEAD = """# Model families
+
+Each file describes a family of models; tpx-rules(5) explains the notation. This table is made by `scripts/family-table.py` from
+the files, from the lists of models in `tests/interop`, and from `testdata`. "yes" means that a test covers it, "rules" that only
+the file says it, and an empty field that neither does.
+
+- HF: models of transformers, random and tiny, come back from another layout with the same bytes, and `from_pretrained` loads them.
+- Megatron: the same by way of Megatron's names in `torch_dist`; "Bridge" where the model is one that Megatron Bridge
+  builds, with layers of its own or with settings that Megatron's args do not have.
+- titan: the same by way of torchtitan's names.
+- tp, ep, pp: in these trips the tensors are split by tensor, expert and pipeline parallelism of 2 or more.
+- optimizer: state of Megatron's optimizer is converted, and compared with what Megatron writes.
+- FP8: there are quantized weights in `testdata/quantized`, FP8 or another type.
+- logits: Megatron-core computes the logits of transformers with the converted weights.
+- Bridge: names, shapes and values of each rank are those that Megatron Bridge's code makes.
+
+"""
+COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "logits", "Bridge"]
+
+# Classes of transformers that are not called as their model_type, without underscores.
+TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text",
+         "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}  # fmt: skip
+# Families that the fixtures of Megatron's optimizer state are of.
+FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}
+
+
+def families():
+    """The families by name, without fragments: the names of their dialects and their model types."""
+    files = {file.stem: tomllib.loads(file.read_text()) for file in sorted((ROOT / "formats/rules").glob("*.toml"))}
+
+    def dialects(name):
+        inherited = {dialect for parent in files[name].get("extends", []) for dialect in dialects(parent)}
+        return (inherited - set(files[name].get("without", []))) | set(files[name].get("dialects", {}))
+
+    return {name: (dialects(name), file.get("detect", {}).get("hf", [])) for name, file in files.items() if not file.get("fragment")}
+
+
+def literal(file, name):
+    """What `name` is set to at the top of a Python file, as a syntax tree."""
+    for node in ast.parse((INTEROP / file).read_text()).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == name:
+            return node.value
+    raise KeyError(f"{file} has no {name}")
+
+
+def models(name):
+    """Key, class and layout ('' if none) of the models in a dictionary of families.py."""
+    tree = literal("families.py", name)
+    for key, value in zip(tree.keys, tree.values):
+        yield key.value, value.elts[0].value, value.elts[2].value if len(value.elts) > 2 else ""
+
+
+def model_type(kind, known):
+    """The model_type of a class of transformers."""
+    base = re.sub(r"(LMHeadModel|For[A-Z]\w+|EncoderModel|Model)$", "", kind)
+    plain = base.replace("_", "").lower()
+    found = TYPES.get(plain) or next((word for word in known if word.replace("_", "") == plain), None)
+    if found not in known:
+        raise ValueError(f"{kind}: no family has its model_type; add it to TYPES")
+    return found
+
+
+def read_titan():
+    """The models that are converted to torchtitan's names."""
+    text = (INTEROP / "hf_models.py").read_text()
+    return re.findall(r'"([^"]+)"', re.search(r'torchtitan\'s names", titan.*? in \((.*?)\)\]', text)[1])
+
+
+def covered():
+    """For each family the columns that are tested, with their words."""
+    rules = families()
+    of_type = {word: name for name, (_, words) in rules.items() for word in words}
+    found = {name: {} for name in rules}
+
+    def mark(family, *columns, word="yes"):
+        for column in columns:
+            found[family].setdefault(column, word)
+
+    of_key = {}
+    without_logits = ast.literal_eval(literal("megatron_logits.py", "BRIDGE"))
+    for group in ("MEGATRON", "NEWER", "BRIDGED", "KEPT"):
+        for key, kind, layout in models(group):
+            family = of_key[key] = of_type[model_type(kind, of_type)]
+            own = group == "BRIDGED" or key in without_logits
+            mark(family, "HF")
+            mark(family, *(degree for degree in ("tp", "ep", "pp") if re.search(rf"\b{degree}=[2-9]", layout or "tp=2")))
+            if layout:
+                mark(family, "Megatron", word="Bridge" if own else "yes")
+            if layout and not own:
+                mark(family, "logits")
+    for key in read_titan():
+        mark(of_key[key], "titan")
+    for file in ("megatron_steps.py", "rank_files.py"):
+        for fixture in re.findall(r'"(\w+)-(?:opt|x)-', (INTEROP / file).read_text()):
+            mark(FIXTURES[fixture], "optimizer")
+    for config in (ROOT / "testdata/quantized").glob("*/config.json"):
+        settings = json.loads(config.read_text())
+        if "quantization_config" in settings:
+            mark(of_type[settings["model_type"]], "FP8")
+    for table in (ROOT / "testdata/bridge").glob("*.json"):
+        mark(of_type[json.loads(table.read_text())["config"]["model_type"]], "Bridge")
+    for name, (dialects, _) in rules.items():
+        for column, dialect in (("HF", "hf"), ("Megatron", "mcore"), ("titan", "titan")):
+            if dialect in dialects:
+                mark(name, column, word="rules")
+            elif column in found[name]:
+                raise ValueError(f"{name} has no names of {dialect}, but a test of them")
+    return rules, found
+
+
+def table():
+    rules, found = covered()
+    lines = [f"| family | model types | {' | '.join(COLUMNS)} |", "|" + "---|" * (len(COLUMNS) + 2)]
+    for name, (_, words) in rules.items():
+        lines.append(f"| {name} | {', '.join(f'`{word}`' for word in words)} | {' | '.join(found[name].get(column, '') for column in COLUMNS)} |")
+    counts = [sum(found[name].get(column, "rules") != "rules" for name in rules) for column in COLUMNS]
+    lines.append(f"| {len(rules)} families, tested | | {' | '.join(map(str, counts))} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def man_page_faults():
+    """Families that the lists of the man page lack or have too many."""
+    text = (ROOT / "man/tpx-rules.5.in").read_text()
+    rules = families()
+    start = text.index("Built in are")
+    middle, last = text.index("Megatron's names are known of"), text.index("torchtitan's of")
+    end = text.index("What they do not say", last)
+    faults = []
+    for part, dialect in ((text[start:middle], None), (text[middle:last], "mcore"), (text[last:end], "titan")):
+        listed = set(re.findall(r"[\w.-]*\w", " ".join(re.findall(r"^\.Cm (.*)$", part, re.M))))
+        expected = {name for name, (dialects, _) in rules.items() if dialect is None or dialect in dialects}
+        faults += [f"man/tpx-rules.5.in: {name} is not in its list of {dialect or 'families'}" for name in sorted(expected - listed)]
+        faults += [f"man/tpx-rules.5.in: {name} is in its list of {dialect or 'families'}" for name in sorted(listed - expected)]
+    return faults
+
+
+def main():
+    made = table()
+    if sys.argv[1:] != ["--check"]:
+        TABLE.write_text(made)
+        return 0
+    faults = man_page_faults()
+    if not TABLE.exists() or TABLE.read_text() != made:
+        faults.append("formats/rules/README.md is not up to date; run scripts/family-table.py")
+    print("\n".join(faults))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
