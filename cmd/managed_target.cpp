@@ -4,6 +4,7 @@
 #include "cmd/migrate_files.hpp"
 #include "cmd/migrate_run.hpp"
 #include "cmd/positive.hpp"
+#include "cmd/room_check.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
@@ -11,9 +12,6 @@
 #include "lib/core/path.hpp"
 #include "lib/core/write_file.hpp"
 #include "lib/exec/draft_files.hpp"
-
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <optional>
@@ -75,35 +73,25 @@ Naming naming_of(const Managed& run, const fs::path& output, std::uint64_t reque
             }};
 }
 
-/// Bytes that the files below `path` take on disk.
-std::uint64_t allocated(const fs::path& path) {
-    struct stat own {};
-    if (::lstat(path.c_str(), &own) != 0) return 0;
-    std::uint64_t sum = static_cast<std::uint64_t>(own.st_blocks) * 512;
-    if (S_ISDIR(own.st_mode))
-        for (const std::string& name : list_directory(path)) sum += allocated(path / name);
-    return sum;
+/// Throws Error if the store of this host has too little room for its files of the new state, which `manifest`
+/// describes, and for what it receives.
+void check_room_in_store(const NodeStore& store, const HostPart& part, const formats::Manifest& manifest) {
+    std::vector<FileEntry> files = part.draft.files;
+    files.push_back({formats::manifest_name, formats::to_text(manifest).size()});
+    check_room(store.folder(), bytes_on_disk(store.folder(), files, part.inbox.size()),
+               store.staging(manifest.change).parent_path(), manifest.change,
+               "; remove earlier states with tpx migrate --prune, or free other space");
 }
 
-/// Throws Error if the store of this host has too little room for its files of the new state, which `manifest`
-/// describes, and for what it receives. Files that an earlier run of the same change has left are replaced.
-void check_room(const NodeStore& store, const HostPart& part, const formats::Manifest& manifest) {
-    constexpr std::uint64_t blocks_beside = 16;  // folders, journal, records of the switch
-    struct statvfs status {};
-    if (::statvfs(store.folder().c_str(), &status) != 0) return;
-    const std::uint64_t block = status.f_frsize;
-    const auto on_disk = [block](std::uint64_t size) { return (size + block - 1) / block * block; };
+/// Throws an mpi::AgreedError if `output` has too little room for the files of all hosts and for what they receive.
+void check_room_for_export(const Managed& run, const HostPart& part, const fs::path& output) {
+    const fs::path parent = parent_of(output);
     std::uint64_t needed =
-        blocks_beside * block + on_disk(part.inbox.size()) + on_disk(formats::to_text(manifest).size());
-    for (const FileEntry& file : part.draft.files) needed += on_disk(file.size);
-    std::uint64_t room = std::uint64_t{status.f_bavail} * block;
-    for (const std::string& name : store.stagings())
-        if (name.starts_with(manifest.change)) room += allocated(store.staging(name));
-    if (needed > room)
-        throw failure(
-            "{}: too little room for the new state: {} bytes are needed, {} are free; remove earlier states with tpx "
-            "migrate --prune, or free other space",
-            store.folder().string(), needed, room);
+        run.host.rank() == 0 ? bytes_on_disk(parent, part.draft.files, part.inbox.size()) : std::uint64_t{0};
+    mpi::all_sum(run.comm, std::span{&needed, 1});
+    mpi::all_or_none(run.comm, [&] {
+        if (run.comm.rank() == 0) check_room(parent, needed, parent, output.filename().string() + ".partial-", "");
+    });
 }
 
 /// By host, whether it is one of the hosts of `manifest`.
@@ -182,7 +170,7 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
         if (run.host.rank() == 0) run.store.remove_staging(planned.change);
         limit_modes(record, job.migration.origin.own, output);
         part.emplace(part_of_host(job.migration, run.team.host, {}));
-        if (run.host.rank() == 0 && members[run.team.host]) check_room(run.store, *part, planned);
+        if (run.host.rank() == 0 && members[run.team.host]) check_room_in_store(run.store, *part, planned);
     });
     together(run.comm, [&] { partial.emplace(run.host, naming_of(run, output, request, part->draft)); });
     patience.set_end("; the stores are as they were; run the same command to continue");
@@ -215,6 +203,7 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
         limit_modes(record, job.migration.origin.own, output);
         part.emplace(part_of_host(job.migration, run.team.host, {}));
     });
+    check_room_for_export(run, *part, output);
     Naming naming = naming_of(run, output, request, part->draft);
     exec.pace = run.pace;
     naming.restart = true;  // each host writes its files without a journal

@@ -7,6 +7,7 @@
 #include "cmd/migrate_run.hpp"
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
+#include "cmd/room_check.hpp"
 #include "formats/stores.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/draft_files.hpp"
@@ -69,6 +70,10 @@ MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Tea
         limit_modes(record, job.origin.own, output);
         make_directories(parent_of(output));
         part.emplace(part_of_host(job, team.host, {}));
+        const fs::path parent = parent_of(output);
+        if (host.rank() == 0)
+            check_room(parent, bytes_on_disk(parent, part->draft.files, part->inbox.size()), parent,
+                       output.filename().string() + ".partial-", "");
     });
     together(comm, [&] { partial.emplace(host, naming_of(options, output, request, part->draft)); });
     patience.set_end("; unfinished outputs are kept; run the same command to continue");

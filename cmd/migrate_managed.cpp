@@ -204,11 +204,19 @@ Exit import_state(const Managed& run, Patience& patience, Output& out, std::chro
     return change_state(run, job, request, record, patience, out, start);
 }
 
+/// Why no host has a state that could be changed.
+Error no_state(const Managed& run) {
+    const std::string& store = run.options.store;
+    if (std::ranges::all_of(run.survey.hosts, [](const StoreSummary& host) { return host.current.empty(); }))
+        return failure("{}: no host has a current state; use --import CKPT first", store);
+    return Error{Exit::no, "{}: no host has an intact copy of the current state{}; use --import CKPT", store,
+                 run.options.rejoin.empty() ? "" : " (the stores of --rejoin count as empty)"};
+}
+
 Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Output& out,
                 std::chrono::steady_clock::time_point start) {
     const bool exports = !options.export_to.empty();
-    if (!run.survey.manifest)
-        throw mpi::AgreedError{failure("{}: no host has a current state; use --import CKPT first", options.store)};
+    if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
     if (!exports && !asks_for_change(options)) return end_without_change(run, out);
     ReadRecord record;
     StoreCheck check = check_state(run.comm, run.host, run.team, run.store, run.survey, run.pace);

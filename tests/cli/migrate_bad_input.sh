@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd) || exit 1
 # shellcheck source=scripts/mpi-env.sh
 . "$here/../../scripts/mpi-env.sh"
 scratch=$(mktemp -d)
-trap 'umount s/host1 2>/dev/null; cd / && rm -rf "$scratch"' EXIT
+trap 'umount s/host1 small 2>/dev/null; cd / && rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
@@ -23,14 +23,24 @@ unchanged() {
 mkdir -p s/host1
 if mount -t tmpfs -o size=128k tmpfs s/host1 2>/dev/null; then
     mkdir -p s/host0/states s/host0/staging s/host1/states s/host1/staging
-    unchanged 1 's/host1: too little room for the new state: [0-9]* bytes are needed, [0-9]* are free; .*--prune' 2 2x2 \
+    unchanged 1 's/host1: too little room: [0-9]* bytes are needed, [0-9]* are free; .*--prune' 2 2x2 \
         --import "$dcp" --iteration 7 --to fsdp=4
     mount -o remount,size=400k s/host1 || exit
     done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=4
     whole "$dcp" host0 host1
     # The next state does not fit beside this one.
-    unchanged 1 's/host1: too little room for the new state' 2 2x2 --to fsdp=3 --replicas 2
+    unchanged 1 's/host1: too little room: ' 2 2x2 --to fsdp=3 --replicas 2
     umount s/host1
+    # The same for an export, and for plain folders.
+    mkdir -p small && mount -t tmpfs -o size=128k tmpfs small || exit
+    rm -rf s
+    done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=4
+    unchanged 1 'small: too little room: [0-9]* bytes are needed, [0-9]* are free' 2 2x2 --export small/exported
+    mkdir -p plain && for host in host0 host1; do cp -R "$dcp" "plain/$host" && "$tpx" verify --write "plain/$host" >out 2>err || exit; done
+    mpirun -n 2 "$tpx" migrate 'plain/{host}' 'small/{host}' --emulate --hosts 2x2 --to fsdp=4 --replicas 2 >out 2>err
+    { [ $? -eq 1 ] && grep -q 'small: too little room: [0-9]* bytes are needed' err; } || fail "plain folders without room"
+    [ -z "$(ls small)" ] || fail "something was written without room"
+    umount small
     checked='a store without room, '
 else
     checked=
@@ -72,4 +82,10 @@ unchanged 1 "host 'host1' is outdated" 3 3x2 --export exported
 cp -a s/host0 newest && rm -rf s/host0 && cp -a s/host1 s/host0
 rm -rf s/host2 && mv newest s/host2
 unchanged 1 "host 'host0' is outdated: its store has epoch 2 .* host 'host2' has epoch 3" 3 3x2 --to fsdp=2
+
+# No host has a state that can be used.
+unchanged 3 'no host has an intact copy of the current state (the stores of --rejoin count as empty); use --import' 3 3x2 --to fsdp=2 \
+    --rejoin 'host[0-2]'
+for host in host0 host1 host2; do echo '{}' >"s/$host/current/manifest.json" || exit; done
+unchanged 3 'no host has an intact copy of the current state; use --import' 3 3x2 --to fsdp=2
 echo "ok: ${checked}hosts, clocks and epochs"

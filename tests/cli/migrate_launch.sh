@@ -63,6 +63,17 @@ for case in "$dcp|7" "$megatron|10" "$zero|2"; do
     stays 3 4x2 --lost host1 --leaving host3 --to auto
 done
 
+# An import, and plain folders.
+rm -rf s plain new
+done_with '' 2 2x2 --import "$megatron" --to auto --json
+grep -q '"ranks":4,.*"choice":{"compared":' out || fail "--import does not choose a layout"
+whole "$megatron" host0 host1
+mkdir plain && cp -R "$megatron" plain/host0 && cp -R "$megatron" plain/host1
+mpirun -n 2 "$tpx" migrate 'plain/{host}' 'new/{host}' --emulate --hosts 2x1 --to auto >out 2>err || fail "plain folders: no layout"
+grep -q -- '--to auto: .* is the best of' err || fail "plain folders: no layout named"
+rm -rf merged && cp -R new/host0 merged && cp -R new/host1/. merged/
+"$tpx" verify "$megatron" merged >out 2>err || fail "plain folders: another state"
+
 # An interrupted run chooses the same layout when it is run again, and the one after that has nothing to do.
 rm -rf s
 done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=2 --replicas 2
