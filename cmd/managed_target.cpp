@@ -13,7 +13,10 @@
 #include "lib/core/write_file.hpp"
 #include "lib/exec/draft_files.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
 namespace tpx::cli {
@@ -103,11 +106,20 @@ std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest
     return members;
 }
 
+/// Writes the manifest in `folder`. A run that was killed while it did so may have left a manifest under a temporary
+/// name, which must not become part of the state.
+void write_manifest(const fs::path& folder, const formats::Manifest& manifest) {
+    for (const std::string& name : list_directory(folder))
+        if (name.starts_with(formats::manifest_name) && ::unlink((folder / name).c_str()) != 0)
+            throw system_failure(folder / name, errno);
+    write_file(folder / formats::manifest_name, formats::to_text(manifest));
+}
+
 /// Writes the manifest beside the files, and gives the folder its final name in staging. All is on disk on return.
 void complete_staging(const HostRun& run, const std::vector<bool>& members, const formats::Manifest& manifest,
                       PartialDirectory& partial) {
     together(run.all, [&] {
-        if (run.host.rank() == 0) write_file(partial.path() / formats::manifest_name, formats::to_text(manifest));
+        if (run.host.rank() == 0) write_manifest(partial.path(), manifest);
     });
     std::string fault;
     together(run.all, [&] {

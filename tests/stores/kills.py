@@ -69,8 +69,13 @@ class Kills:
         begin, end = (late, len(calls)) if self.random.random() < 0.6 else (0, late)
         return rank, self.random.randrange(begin, end) + 1
 
-    def kill(self):
-        rank, number = self.moment()
+    def manifest_moment(self):
+        """The call that gives rank 0's manifest its final name: a kill leaves a file under a temporary name."""
+        return 0, next(k for k, call in enumerate(self.calls[0], 1)
+                       if call.startswith("rename") and "/manifest.json.partial" in call)
+
+    def kill(self, moment=None):
+        rank, number = moment or self.moment()
         self.run(self.environment(rank, TPX_FAULT_AT=f"any {number} *", TPX_FAULT_KIND="KILL"), CHANGE)
         what = f"rank {rank} killed at call {number} ({self.calls[rank][number - 1]})"
         states = []
@@ -81,9 +86,9 @@ class Kills:
             states.append("new" if files == self.new[host] else "old")
         return what, states
 
-    def case(self):
+    def case(self, moment=None):
         self.restore()
-        what, states = self.kill()
+        what, states = self.kill(moment)
         if self.random.random() < 0.4:
             again, states = self.kill()
             what += ", then " + again
@@ -116,8 +121,8 @@ def main():
         os.chdir(scratch)
         kills = Kills(tpx, shim, checkpoint, given.seed)
         counts = {}
-        for _ in range(given.kills):
-            state = kills.case()
+        for k in range(given.kills):
+            state = kills.case(kills.manifest_moment() if k == 0 else None)
             counts[state] = counts.get(state, 0) + 1
         os.chdir("/")
     print(f"{given.kills} kills: hosts had the old state {counts.get('old', 0)} times, the new one {counts.get('new', 0)} "
