@@ -42,7 +42,7 @@ class Walk:
             sys.exit("\n".join([*self.log, f"walk.py: {what}"]))
 
     def start(self):
-        arguments = ["--import", self.checkpoint, "--replicas", str(self.random.randint(1, 2))]
+        arguments = ["--import", self.checkpoint, "--replicas", str(self.random.randint(1, min(2, len(self.alive))))]
         if "rope" in self.checkpoint:  # which does not record it
             arguments += ["--iteration", "7"]
         self.run(*arguments)
