@@ -17,7 +17,7 @@ struct ProfileFitOptions {
 };
 
 struct ProfilePredictOptions {
-    std::string model, plan, placement, batch, best, curve, per_host, html, svg;
+    std::string model, plan, placement, batch, cpus, best, curve, per_host, html, svg;
 };
 
 struct ProfileHeteroOptions {

@@ -97,6 +97,8 @@ void add_predict(Command& profile) {
         .details("With --with, the default is one host.");
     command.option("--per-host", &options->per_host, "N", "With --curve: GPUs per host").standard("8");
     command.option("--batch", &options->batch, "N", "Samples per step").standard("the model's");
+    command.option("--cpus", &options->cpus, "N", "CPU threads per GPU, for offloaded optimizers")
+        .standard("the model's");
     command.group("Output options");
     command.option("--html", &options->html, "FILE", "Write an HTML page to FILE").file();
     command.option("--svg", &options->svg, "FILE", "Write the curve as SVG to FILE").file();

@@ -39,7 +39,7 @@ struct Findings {
     std::vector<std::size_t> outliers;
     std::vector<double> errors;  // of the runs that were fitted
     std::vector<Certainty> certainties;
-    std::vector<std::pair<Run, double>> suggestions;  // and the expected deviation once they are measured
+    std::vector<std::pair<Run, double>> suggestions;  // and the expected error once they are measured
 };
 
 std::string read_text(const std::string& path) { return read_file(path, std::uint64_t{64} << 20); }
@@ -132,14 +132,40 @@ std::vector<Run> candidates(const Findings& found) {
     return all;
 }
 
-void add_suggestions(Findings& found, const Belief& belief, int count) {
+// `uncertainty` is that of predictions now.
+void add_suggestions(Findings& found, const Uncertainty& uncertainty, int count) {
     const std::vector<Run> offered = candidates(found);
     if (offered.empty()) throw failure("no plan fits into the memory of the GPUs, so there is nothing to suggest");
-    for (const Suggestion& suggestion : most_informative(found.model.size, offered, belief, count))
-        found.suggestions.emplace_back(offered[suggestion.candidate], suggestion.deviation);
+    for (const Suggestion& suggestion : most_informative(found.model.size, offered, uncertainty.belief, count))
+        found.suggestions.emplace_back(offered[suggestion.candidate],
+                                       expected_error(uncertainty.scale, suggestion.variance));
 }
 
-void fit(Findings& found, bool drop_outliers) {
+// Half of the magnitudes of `errors` are above it, so that a few wrong runs do not matter.
+double median_magnitude(std::vector<double> errors) {
+    for (double& error : errors) error = std::abs(error);
+    const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+    std::ranges::nth_element(errors, middle);
+    return *middle;
+}
+
+// Writes what `result` says of the `fitted` runs into the model. Returns how sure predictions are.
+Uncertainty describe_fit(const Fit& result, const std::vector<Run>& fitted, const Belief& prior,
+                         formats::ThroughputModel& model) {
+    const std::vector<double> left_out = leave_one_out(model.size, fitted, prior, result);
+    const Uncertainty uncertainty = uncertainty_of(result, left_out);
+    model.parameters = result.parameters;
+    model.covariance = result.belief.covariance;
+    model.interval_scale = uncertainty.scale;
+    model.runs = fitted.size();
+    model.error = mean_magnitude(result.errors);
+    model.left_out_error = mean_magnitude(left_out);
+    model.memory = calibrate_memory(model.size, fitted);
+    if (!model.batch) model.batch = fitted[0].batch;
+    return uncertainty;
+}
+
+Uncertainty fit(Findings& found, bool drop_outliers) {
     found.outliers = outliers(found.model.size, found.runs, found.prior);
     std::vector<Run> fitted;
     for (std::size_t i = 0; i < found.runs.size(); ++i)
@@ -147,20 +173,13 @@ void fit(Findings& found, bool drop_outliers) {
     const Fit result = fit_parameters(found.model.size, fitted, found.prior);
     found.errors = result.errors;
     found.certainties = certainties(found.prior, result);
-    formats::ThroughputModel& model = found.model;
-    model.parameters = result.parameters;
-    model.runs = fitted.size();
-    model.error = mean_magnitude(result.errors);
-    model.left_out_error = mean_magnitude(leave_one_out(model.size, fitted, found.prior, result));
-    model.memory = calibrate_memory(model.size, fitted);
-    Vector& deviations = model.deviations.emplace();
-    for (int i = 0; i < parameter_count; ++i) deviations[i] = std::sqrt(std::max(0.0, result.belief.covariance[i][i]));
-    if (!model.batch) model.batch = fitted[0].batch;
-    if (model.error > worst_explained)
+    const Uncertainty uncertainty = describe_fit(result, fitted, found.prior, found.model);
+    if (const double typical = median_magnitude(result.errors); typical > worst_explained)
         throw Error{Exit::no,
-                    "the model does not explain these runs: it is off by {:.0f} % on average; are units, plans and "
-                    "placements right?",
-                    100 * model.error};
+                    "the model does not explain these runs: half of them are off by {:.0f} % or more; are units, plans "
+                    "and placements right?",
+                    100 * typical};
+    return uncertainty;
 }
 
 std::string named(const Run& run) {
@@ -168,8 +187,8 @@ std::string named(const Run& run) {
 }
 
 void print_suggestions(const Findings& found, Output& out) {
-    for (const auto& [run, deviation] : found.suggestions)
-        out.result("measure  {:<44} then predictions are good to {:.1f} %\n", named(run), 100 * deviation);
+    for (const auto& [run, error] : found.suggestions)
+        out.result("measure  {:<44} then the expected error is {:.1f} %\n", named(run), 100 * error);
 }
 
 void print_text(const Findings& found, const std::string& file, Output& out) {
@@ -196,8 +215,8 @@ void print_text(const Findings& found, const std::string& file, Output& out) {
 
 ordered_json suggestions_json(const Findings& found) {
     ordered_json list = ordered_json::array();
-    for (const auto& [run, deviation] : found.suggestions)
-        list.push_back({{"plan", to_string(run.plan)}, {"placement", run.allocation.gpus}, {"deviation", deviation}});
+    for (const auto& [run, error] : found.suggestions)
+        list.push_back({{"plan", to_string(run.plan)}, {"placement", run.allocation.gpus}, {"expected_error", error}});
     return list;
 }
 
@@ -226,6 +245,7 @@ void print_hold_out(const Findings& found, int count, Output& out) {
     if (count >= static_cast<int>(found.runs.size()))
         throw Error{Exit::usage, "--hold-out: {} of {} runs leave none to predict", count, found.runs.size()};
     const HeldOut held = hold_out(found.model.size, found.runs, found.prior, count);
+    const double covered = static_cast<double>(held.covered) / static_cast<double>(held.test.size());
     double worst = 0;
     for (const double error : held.errors) worst = std::max(worst, std::abs(error));
     if (out.json()) {
@@ -235,6 +255,7 @@ void print_hold_out(const Findings& found, int count, Output& out) {
         return out.object("tpx.profile.hold-out/1", {{"fitted", held.train.size()},
                                                      {"error", mean_magnitude(held.errors)},
                                                      {"worst", worst},
+                                                     {"covered", covered},
                                                      {"predicted", runs}});
     }
     for (const std::size_t i : held.train) out.result("fitted     {}\n", named(found.runs[i]));
@@ -242,6 +263,7 @@ void print_hold_out(const Findings& found, int count, Output& out) {
         out.result("predicted  {:<44} {:+.1f} %\n", named(found.runs[held.test[i]]), 100 * held.errors[i]);
     out.result("error      {:.1f} % on average, {:.1f} % at worst, of {} runs that were not fitted\n",
                100 * mean_magnitude(held.errors), 100 * worst, held.test.size());
+    out.result("intervals  {:.0f} % of these runs are inside their 90 % interval\n", 100 * covered);
 }
 
 }  // namespace
@@ -262,16 +284,13 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
         Belief belief = found.prior;
         for (const Run& run : found.runs)
             learn(belief.covariance, slope_of(belief.mean, found.model.size, run), run_deviation * run_deviation);
-        add_suggestions(found, belief, suggest);
+        add_suggestions(found, {belief, 1}, suggest);
         if (out.json()) return out.object("tpx.profile.suggest/1", {{"suggestions", suggestions_json(found)}});
         return print_suggestions(found, out);
     }
     check_runs(options.runs, found.runs, out);
-    fit(found, options.drop_outliers);
-    if (suggest > 0) {
-        const Fit again = fit_parameters(found.model.size, found.runs, found.prior, 1);
-        add_suggestions(found, again.belief, suggest);
-    }
+    const Uncertainty uncertainty = fit(found, options.drop_outliers);
+    if (suggest > 0) add_suggestions(found, uncertainty, suggest);
     if (!options.output.empty()) write_file(options.output, formats::throughput_model_text(found.model));
     out.json() ? out.object("tpx.profile.fit/1", fit_json(found)) : print_text(found, options.runs, out);
 }

@@ -47,18 +47,31 @@ constexpr std::array<MemoryPart, 6> memory_parts{{{"weights", &MemoryUse::weight
                                                   {"logits", &MemoryUse::logits},
                                                   {"overhead", &MemoryUse::overhead}}};
 
-Job job_of(const ProfilePredictOptions& options, const formats::ThroughputModel& model, Output& out) {
+// The job whose plans are predicted, and how sure predictions are.
+struct Subject {
+    Job job;
+    Uncertainty uncertainty;
+
+    SecondsRange range(const Judged& judged, const Allocation& allocation) const {
+        return likely_seconds(uncertainty, job.model, {judged.plan, allocation, job.batch, 0, {}, {}});
+    }
+};
+
+Subject subject_of(const ProfilePredictOptions& options, const formats::ThroughputModel& model, Output& out) {
     Job job = formats::job_of(model);
     if (!model.parameters) out.note("{}: has no [parameters]; they are assumed, not fitted", options.model);
     if (!options.batch.empty()) job.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
+    if (!options.cpus.empty()) job.cpus = whole_number(options.cpus, "--cpus", 0, 1, 4096);
     if (job.batch == 0) throw Error{Exit::usage, "--batch is missing: {} has no batch", options.model};
-    return job;
+    return {job, uncertainty_of(model)};
 }
 
-ordered_json prediction_json(const Job& job, const Judged& judged) {
+ordered_json prediction_json(const Subject& subject, const Judged& judged, const Allocation& allocation) {
+    const auto [low, high] = subject.range(judged, allocation);
     ordered_json json{{"plan", to_string(judged.plan)},
                       {"seconds", judged.time.total()},
-                      {"throughput", judged.throughput(job.batch)},
+                      {"seconds_90", {low, high}},
+                      {"throughput", judged.throughput(subject.job.batch)},
                       {"fits", judged.fits}};
     for (const StepPart& part : step_parts) json["parts"][std::string{part.name}] = judged.time.*part.seconds;
     for (const MemoryPart& part : memory_parts) json["memory"][std::string{part.name}] = judged.memory.*part.bytes;
@@ -67,11 +80,16 @@ ordered_json prediction_json(const Job& job, const Judged& judged) {
     return json;
 }
 
-void predict_plan(const Job& job, const Judged& judged, const Allocation& allocation, Output& out) {
+std::string range_text(const SecondsRange& range) {
+    return fmt::format("{} to {}", format_seconds(range.low), format_seconds(range.high));
+}
+
+void predict_plan(const Subject& subject, const Judged& judged, const Allocation& allocation, Output& out) {
+    const Job& job = subject.job;
     const std::string obstacle = tpx::obstacle(job, judged.plan);
     if (judged.plan.dp > job.batch) throw Error{Exit::usage, "{}: {}", to_string(judged.plan), obstacle};
     if (out.json()) {
-        ordered_json json = prediction_json(job, judged);
+        ordered_json json = prediction_json(subject, judged, allocation);
         json["placement"] = allocation.gpus;
         json["batch"] = job.batch;
         if (!obstacle.empty()) json["obstacle"] = obstacle;
@@ -82,6 +100,7 @@ void predict_plan(const Job& job, const Judged& judged, const Allocation& alloca
                formats::placement_text(allocation.gpus), job.batch);
     out.result("time     {} a step, {:.4g} samples/s\n", format_seconds(judged.time.total()),
                judged.throughput(job.batch));
+    out.result("90 %     {} a step\n", range_text(subject.range(judged, allocation)));
     for (const StepPart& part : step_parts)
         if (judged.time.*part.seconds > 0)
             out.result("  {:<12} {:>10} {:>5.1f} %\n", part.name, format_seconds(judged.time.*part.seconds),
@@ -94,7 +113,8 @@ void predict_plan(const Job& job, const Judged& judged, const Allocation& alloca
             out.result("  {:<12} {:>10}\n", part.name, format_bytes(judged.memory.*part.bytes));
 }
 
-void predict_best(const Job& job, const Allocation& allocation, int count, Output& out) {
+void predict_best(const Subject& subject, const Allocation& allocation, int count, Output& out) {
+    const Job& job = subject.job;
     const std::vector<Judged> ranked = best_plans(job, allocation);
     if (ranked.empty())
         throw Error{Exit::no, "no plan for {} fits into the memory of its GPUs and divides {} layers and {:g} samples",
@@ -102,14 +122,15 @@ void predict_best(const Job& job, const Allocation& allocation, int count, Outpu
     const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(count)));
     if (out.json()) {
         ordered_json plans = ordered_json::array();
-        for (const Judged& judged : shown) plans.push_back(prediction_json(job, judged));
+        for (const Judged& judged : shown) plans.push_back(prediction_json(subject, judged, allocation));
         return out.object(
             "tpx.profile.best/1",
             {{"placement", allocation.gpus}, {"batch", job.batch}, {"feasible", ranked.size()}, {"plans", plans}});
     }
-    out.result("{:>10} {:>12} {:>10}  {}\n", "a step", "samples/s", "a GPU", "plan");
+    out.result("{:>10} {:>20} {:>12} {:>10}  {}\n", "a step", "90 % interval", "samples/s", "a GPU", "plan");
     for (const Judged& judged : shown)
-        out.result("{:>10} {:>12.4g} {:>10}  {}\n", format_seconds(judged.time.total()), judged.throughput(job.batch),
+        out.result("{:>10} {:>20} {:>12.4g} {:>10}  {}\n", format_seconds(judged.time.total()),
+                   range_text(subject.range(judged, allocation)), judged.throughput(job.batch),
                    format_bytes(judged.memory.total()), to_string(judged.plan));
     out.note("{} plans fit", ranked.size());
 }
@@ -147,7 +168,8 @@ void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     const ReadRecord record;
     const formats::ThroughputModel model = formats::read_throughput_model(options.model);
     check_outputs_apart({{"--svg", options.svg}, {"--html", options.html}}, record);
-    const Job job = job_of(options, model, out);
+    const Subject subject = subject_of(options, model, out);
+    const Job& job = subject.job;
     if (!options.curve.empty()) return predict_curve(options, job, out);
     for (const auto& [option, value] :
          {std::pair{"--svg", &options.svg}, {"--html", &options.html}, {"--per-host", &options.per_host}})
@@ -156,12 +178,12 @@ void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     if (!options.placement.empty()) allocation.gpus = formats::parse_placement(options.placement);
     if (!options.best.empty()) {
         if (allocation.gpus.empty()) throw Error{Exit::usage, "--on is missing: the GPUs of each host, such as 2x8"};
-        return predict_best(job, allocation, whole_number(options.best, "--best", 5, 1, 100000), out);
+        return predict_best(subject, allocation, whole_number(options.best, "--best", 5, 1, 100000), out);
     }
     if (options.plan.empty()) throw Error{Exit::usage, "say what to predict: --with, --best or --curve"};
     const ExecutionPlan plan = parse_execution_plan(options.plan);
     if (allocation.gpus.empty()) allocation.gpus = {plan.gpus()};
-    predict_plan(job, judge(job, plan, allocation), allocation, out);
+    predict_plan(subject, judge(job, plan, allocation), allocation, out);
 }
 
 }  // namespace tpx::cli

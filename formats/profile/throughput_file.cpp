@@ -6,12 +6,19 @@
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <span>
 
 namespace tpx::formats {
 namespace {
+
+constexpr std::array<std::string_view, 6> sections{"model", "job", "parameters", "covariance", "deviations", "fit"};
 
 using Setter = std::function<void(const toml::node&)>;
 using Section = std::map<std::string, Setter, std::less<>>;
@@ -117,6 +124,7 @@ Section fit_section(const Values& values, ThroughputModel& model) {
         {"runs", [&](const toml::node& node) { model.runs = static_cast<std::size_t>(values.number(node, 0, 1e9)); }},
         {"error", values.into(model.error, 0)},
         {"left_out_error", values.into(model.left_out_error, 0)},
+        {"interval_scale", values.into(model.interval_scale, 0)},
         {"memory_scale", values.into(model.memory.scale, 0)},
         {"memory_offset", values.into(model.memory.offset, -1e12)}};
 }
@@ -132,12 +140,30 @@ void read_parameters(const Values& values, const toml::table& table, ThroughputM
             throw values.mistake(table, "{} must be above {:g}", info.name, info.least);
 }
 
+// Files of earlier versions have deviations alone: the covariance is taken as 0.
 void read_deviations(const Values& values, const toml::table& table, ThroughputModel& model) {
-    Vector& deviations = model.deviations.emplace();
+    Matrix& covariance = model.covariance.emplace();
     Section section;
     for (int i = 0; i < parameter_count; ++i)
-        section[std::string{parameter_infos()[i].name}] = values.into(deviations[i], 0);
+        section[std::string{parameter_infos()[i].name}] = [&, i](const toml::node& node) {
+            covariance[i][i] = std::pow(values.number(node, 0), 2);
+        };
     values.read(table, "deviations", section);
+}
+
+// Row i has the columns 0 to i; the rest follows by symmetry.
+void read_covariance(const Values& values, const toml::table& table, ThroughputModel& model) {
+    Matrix& covariance = model.covariance.emplace();
+    Section section;
+    for (int i = 0; i < parameter_count; ++i)
+        section[std::string{parameter_infos()[i].name}] = [&, i](const toml::node& node) {
+            const toml::array* row = node.as_array();
+            if (!row || row->size() != static_cast<std::size_t>(i) + 1)
+                throw values.mistake(node, "{} numbers were expected", i + 1);
+            for (int j = 0; j <= i; ++j)
+                covariance[i][j] = covariance[j][i] = values.number((*row)[j], i == j ? 0 : -1e30);
+        };
+    values.read(table, "covariance", section);
 }
 
 }  // namespace
@@ -164,21 +190,27 @@ ThroughputModel parse_throughput_model(std::string_view text, std::string_view f
         return found ? *found : none;
     };
     for (const auto& [key, value] : root)
-        if (!value.is_table() ||
-            (key != "model" && key != "job" && key != "parameters" && key != "fit" && key != "deviations"))
-            throw values.mistake(value, "'{}': [model], [job], [parameters], [deviations] and [fit] are known",
-                                 key.str());
+        if (!value.is_table() || std::ranges::count(sections, key.str()) == 0)
+            throw values.mistake(value, "'{}': [{}] are known", key.str(), fmt::join(sections, "], ["));
     values.read(section("model"), "model", model_section(values, model));
     values.read(section("job"), "job", job_section(values, model));
     if (model.size.parameters <= 0) throw Error{Exit::usage, "{}: [model] has no parameters = N", file};
     if (root.contains("parameters")) read_parameters(values, section("parameters"), model);
     if (root.contains("deviations")) read_deviations(values, section("deviations"), model);
+    if (root.contains("covariance")) read_covariance(values, section("covariance"), model);
     values.read(section("fit"), "fit", fit_section(values, model));
     return model;
 }
 
 ThroughputModel read_throughput_model(const std::string& path) {
     return parse_throughput_model(read_file(path, std::uint64_t{1} << 20), path);
+}
+
+Uncertainty uncertainty_of(const ThroughputModel& model) {
+    Belief belief = belief_before(model);
+    if (model.parameters) belief.mean = logarithms(*model.parameters);
+    if (model.covariance) belief.covariance = *model.covariance;
+    return {belief, model.interval_scale};
 }
 
 Job job_of(const ThroughputModel& model) {
@@ -223,14 +255,18 @@ std::string throughput_model_text(const ThroughputModel& model) {
     if (!model.parameters) return text;
     text += "\n[parameters]\n";
     for (const ParameterInfo& info : parameter_infos()) add(info.name, *model.parameters.*info.value, info.unit);
-    if (model.deviations) {
-        text += "\n[deviations]  # of the logarithms of (value - least)\n";
-        for (int i = 0; i < parameter_count; ++i) add(parameter_infos()[i].name, (*model.deviations)[i]);
+    if (model.covariance) {
+        text += "\n[covariance]  # of the logarithms of (value - least), up to the diagonal\n";
+        for (int i = 0; i < parameter_count; ++i)
+            text +=
+                fmt::format("{} = [{:.6g}]\n", parameter_infos()[i].name,
+                            fmt::join(std::span{(*model.covariance)[i]}.first(static_cast<std::size_t>(i) + 1), ", "));
     }
     text += "\n[fit]\n";
     add("runs", static_cast<double>(model.runs));
     add("error", model.error);
     add("left_out_error", model.left_out_error);
+    add("interval_scale", model.interval_scale);
     add("memory_scale", model.memory.scale);
     add("memory_offset", model.memory.offset, "B");
     return text;

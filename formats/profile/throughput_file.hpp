@@ -4,6 +4,7 @@
 #include "lib/model/choice.hpp"
 #include "lib/model/fit.hpp"
 #include "lib/model/memory.hpp"
+#include "lib/model/uncertainty.hpp"
 
 #include <optional>
 #include <string>
@@ -27,7 +28,8 @@ struct ThroughputModel {
     std::size_t runs = 0;              ///< that were fitted
     double error = 0;                  ///< mean relative error on them
     double left_out_error = 0;         ///< the same where each is predicted from all others
-    std::optional<Vector> deviations;  ///< of the logarithms of the parameters
+    std::optional<Matrix> covariance;  ///< of the logarithms of the parameters
+    double interval_scale = 1;         ///< Uncertainty::scale of predictions
 };
 
 /// The job that `model` is about: with assumed parameters where it was not fitted, and a batch of 0 where it has none.
@@ -36,6 +38,9 @@ Job job_of(const ThroughputModel& model);
 /// What is believed of the parameters before runs are seen: prior_belief(), and link_efficiency of the rates that the
 /// file gives, to within 30 %.
 Belief belief_before(const ThroughputModel& model);
+
+/// How sure predictions by `model` are: as sure as the prior where it was not fitted.
+Uncertainty uncertainty_of(const ThroughputModel& model);
 
 /// The model in TOML `text`. Throws Error (usage) "FILE:LINE: cause" for an unknown key or a value that cannot be.
 ThroughputModel parse_throughput_model(std::string_view text, std::string_view file);

@@ -2,6 +2,7 @@
 #include "lib/model/belief.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace tpx {
 namespace {
@@ -78,6 +79,14 @@ Matrix inverse(const Matrix& matrix) {
         for (int i = 0; i < parameter_count; ++i) result[i][j] = column[i];
     }
     return result;
+}
+
+double log_determinant(const Matrix& matrix) {
+    Matrix root;
+    if (!cholesky(matrix, root)) return std::numeric_limits<double>::infinity();
+    double sum = 0;
+    for (int i = 0; i < parameter_count; ++i) sum += 2 * std::log(root[i][i]);
+    return sum;
 }
 
 Vector operator*(const Matrix& matrix, const Vector& vector) {

@@ -34,6 +34,9 @@ void measured(Belief& belief, int index, double value, double relative);
 /// The inverse of a symmetric positive definite matrix; zeros where it is not one, to rounding.
 Matrix inverse(const Matrix& matrix);
 
+/// The logarithm of the determinant of a symmetric positive definite matrix; infinite where it is not one, to rounding.
+double log_determinant(const Matrix& matrix);
+
 Vector operator*(const Matrix& matrix, const Vector& vector);
 double dot(const Vector& a, const Vector& b);
 

@@ -3,79 +3,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 
 namespace tpx {
 namespace {
 
-// The sum of squares that is made small, with the routes of all runs at hand.
-class Problem {
-public:
-    Problem(const ModelSize& model, std::span<const Run> runs, const Belief& prior)
-        : model_{model}, runs_{runs}, prior_{prior}, precision_{inverse(prior.covariance)} {
-        for (const Run& run : runs) routes_.push_back(routes_of(run.plan, run.allocation));
-    }
-
-    double log_time(const Parameters& is, std::size_t i) const {
-        const Run& run = runs_[i];
-        return std::log(step_time(is, model_, run.batch, run.plan, routes_[i], run.allocation.cpus).total());
-    }
-
-    double cost(const Vector& at) const {
-        const Parameters is = from_logarithms(at);
-        double sum = 0;
-        for (std::size_t i = 0; i < runs_.size(); ++i) {
-            const double off = (log_time(is, i) - std::log(runs_[i].seconds)) / run_deviation;
-            sum += off * off;
-        }
-        const Vector moved = away(at);
-        return (sum + dot(moved, precision_ * moved)) / 2;
-    }
-
-    // Gauss-Newton's matrix and the downhill gradient.
-    void linearise(const Vector& at, Matrix& matrix, Vector& downhill) const {
-        matrix = precision_;
-        downhill = precision_ * away(at);
-        for (double& value : downhill) value = -value;
-        const Parameters is = from_logarithms(at);
-        for (std::size_t i = 0; i < runs_.size(); ++i) {
-            const Vector slope = slope_of(is, model_, runs_[i], routes_[i]);
-            const double off = std::log(runs_[i].seconds) - log_time(is, i);
-            for (int j = 0; j < parameter_count; ++j) {
-                const double weighted = slope[j] / (run_deviation * run_deviation);
-                downhill[j] += weighted * off;
-                for (int k = 0; k < parameter_count; ++k) matrix[j][k] += weighted * slope[k];
-            }
-        }
-    }
-
-private:
-    Vector away(const Vector& at) const {
-        Vector moved;
-        for (int i = 0; i < parameter_count; ++i) moved[i] = at[i] - prior_.mean[i];
-        return moved;
-    }
-
-    const ModelSize& model_;
-    std::span<const Run> runs_;
-    const Belief& prior_;
-    Matrix precision_;
-    std::vector<Routes> routes_;
-};
+// Up to so many runs, a wrong one can pull the first maximum that is found away from all others.
+constexpr std::size_t few_runs = 20;
 
 // One damped step from `at`; false when none goes down.
-bool step_down(const Problem& problem, Vector& at, double& cost, double& damping) {
+bool step_down(const Posterior& posterior, Vector& at, double& cost, double& damping) {
     Matrix matrix;
     Vector downhill;
-    problem.linearise(at, matrix, downhill);
+    posterior.linearise(at, matrix, downhill);
     for (int attempt = 0; attempt < 12; ++attempt) {
         Matrix damped = matrix;
         for (int i = 0; i < parameter_count; ++i) damped[i][i] *= 1 + damping;
         const Vector step = inverse(damped) * downhill;
         Vector next;
         for (int i = 0; i < parameter_count; ++i) next[i] = at[i] + std::clamp(step[i], -1.0, 1.0);
-        const double reached = problem.cost(next);
+        const double reached = posterior.cost(next);
         if (reached < cost) {
             const bool worth = cost - reached > 1e-7 * cost;
             at = next;
@@ -88,22 +37,41 @@ bool step_down(const Problem& problem, Vector& at, double& cost, double& damping
     return false;
 }
 
-Vector descend(const Problem& problem, Vector at, double& cost) {
-    cost = problem.cost(at);
+Vector descend(const Posterior& posterior, Vector at, double& cost) {
+    cost = posterior.cost(at);
     double damping = 1e-2;
-    for (int i = 0; i < 60 && step_down(problem, at, cost, damping); ++i) {
+    for (int i = 0; i < 60 && step_down(posterior, at, cost, damping); ++i) {
     }
     return at;
 }
 
-Fit finish(const Problem& problem, const ModelSize& model, std::span<const Run> runs, const Vector& best, double cost) {
+// The best of the maxima that are found, and how much mass is around it.
+struct Best {
+    Vector at{};
+    double mass_cost = std::numeric_limits<double>::infinity();
+
+    void offer(const Posterior& posterior, const Vector& from) {
+        double cost = 0;
+        const Vector reached = descend(posterior, from, cost);
+        const double mass = posterior.mass_cost(reached);
+        if (mass < mass_cost) *this = {reached, mass};
+    }
+};
+
+// The maximum where errors are normal. Far from it all runs look wrong, so that searches begin there.
+Vector normal_maximum(const ModelSize& model, std::span<const Run> runs, const Belief& prior, const Vector& from,
+                      std::size_t without = Posterior::none) {
+    double cost = 0;
+    return descend(Posterior{model, runs, prior, Errors::normal, without}, from, cost);
+}
+
+Fit finish(const Posterior& posterior, const ModelSize& model, std::span<const Run> runs, const Vector& best) {
     Fit fit;
     fit.parameters = from_logarithms(best);
-    fit.cost = cost;
-    Matrix matrix;
-    Vector downhill;
-    problem.linearise(best, matrix, downhill);
-    fit.belief = {best, inverse(matrix)};
+    fit.cost = posterior.cost(best);
+    fit.belief = {best, posterior.covariance(best)};
+    fit.weights = posterior.weights(best);
+    fit.left_out_variances = posterior.left_out_variances(best, fit.belief.covariance);
     for (const Run& run : runs) fit.errors.push_back(predicted_seconds(fit.parameters, model, run) / run.seconds - 1);
     return fit;
 }
@@ -117,33 +85,29 @@ double median(std::vector<double> values) {
 }  // namespace
 
 Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts) {
-    const Problem problem{model, runs, prior};
+    const Posterior posterior{model, runs, prior, Errors::some_wrong};
     std::mt19937 random{1};
     std::normal_distribution<double> normal;
-    double least = 0;
-    Vector best = descend(problem, prior.mean, least);
+    Best best;
+    best.offer(posterior, normal_maximum(model, runs, prior, prior.mean));
     for (int start = 1; start < starts; ++start) {
         Vector from = prior.mean;
         for (int i = 0; i < parameter_count; ++i) from[i] += normal(random) * std::sqrt(prior.covariance[i][i]);
-        double cost = 0;
-        const Vector reached = descend(problem, from, cost);
-        if (cost < least) {
-            least = cost;
-            best = reached;
-        }
+        best.offer(posterior, normal_maximum(model, runs, prior, from));
     }
-    return finish(problem, model, runs, best, least);
+    if (starts > 1 && runs.size() <= few_runs) {  // each run may be the one that contradicts the others
+        for (std::size_t i = 0; i < runs.size(); ++i)
+            best.offer(posterior, normal_maximum(model, runs, prior, prior.mean, i));
+    }
+    return finish(posterior, model, runs, best.at);
 }
 
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
                                   const Fit& fit) {
     std::vector<double> errors;
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        std::vector<Run> others{runs.begin(), runs.end()};
-        others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-        const Problem problem{model, others, prior};
         double cost = 0;
-        const Vector reached = descend(problem, fit.belief.mean, cost);
+        const Vector reached = descend(Posterior{model, runs, prior, Errors::some_wrong, i}, fit.belief.mean, cost);
         errors.push_back(predicted_seconds(from_logarithms(reached), model, runs[i]) / runs[i].seconds - 1);
     }
     return errors;

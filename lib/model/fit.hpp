@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/model/run.hpp"
+#include "lib/model/posterior.hpp"
 
 #include <span>
 #include <vector>
 
 namespace tpx {
 
-/// How far a run is expected to be from the model, as a share of its time: measurement and what the model leaves out.
-/// Fits to all measured A800 runs of one model leave 2 to 4 %.
-inline constexpr double run_deviation = 0.04;
-
 /// The parameters that explain runs best, and how well.
 struct Fit {
     Parameters parameters;
-    Belief belief;               ///< about the logarithms of the parameters, once the runs are seen
-    std::vector<double> errors;  ///< predicted / measured - 1 of each run
-    double cost = 0;  ///< half the sum of squared deviations, of runs and of parameters from what was believed
+    Belief belief;                ///< about the logarithms of the parameters, once the runs are seen
+    std::vector<double> errors;   ///< predicted / measured - 1 of each run
+    std::vector<double> weights;  ///< how much each run counted: 1, or near 0 for one that contradicts the others
+    std::vector<double> left_out_variances;  ///< of the logarithm of each predicted time, by all other runs
+    double cost = 0;                         ///< minus the logarithm of the posterior's maximum, up to a constant
 };
 
-/// Fits parameters to `runs` in log space: the maximum of the posterior of `prior`, with logarithms of times normal
-/// with run_deviation, by Levenberg-Marquardt from the prior's mean and from `starts` - 1 draws of it, always the same
-/// ones.
+/// Fits parameters to `runs` in log space by Levenberg-Marquardt: the maximum of Posterior with the most mass around
+/// it, found from the prior's mean and from `starts` - 1 draws of it, always the same ones. If there are few runs and
+/// `starts` is above 1, also from the fit to all runs but one, for each of them.
 Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts = 6);
 
 /// predicted / measured - 1 of each run, by a fit to all the others.

@@ -32,8 +32,11 @@ HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief
     std::vector<Run> fitted;
     for (const std::size_t i : result.train) fitted.push_back(runs[i]);
     const Fit fit = fit_parameters(model, fitted, prior);
+    const Uncertainty uncertainty = uncertainty_of(fit, leave_one_out(model, fitted, prior, fit));
     for (const std::size_t i : test) {
         if (std::ranges::count(result.train, i) > 0) continue;
+        const SecondsRange range = likely_seconds(uncertainty, model, runs[i]);
+        result.covered += range.low <= runs[i].seconds && runs[i].seconds <= range.high;
         result.test.push_back(i);
         result.errors.push_back(predicted_seconds(fit.parameters, model, runs[i]) / runs[i].seconds - 1);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/model/fit.hpp"
+#include "lib/model/uncertainty.hpp"
 
 #include <optional>
 #include <span>
@@ -14,6 +14,7 @@ struct HeldOut {
     std::vector<std::size_t> train;  ///< indices of the runs that were fitted
     std::vector<std::size_t> test;   ///< those of all others that count
     std::vector<double> errors;      ///< predicted / measured - 1 of each in `test`
+    std::size_t covered = 0;         ///< of `test`, those inside their likely_seconds()
 };
 
 /// Fits `count` of the `candidates` (indices into `runs`) and predicts each of `test`. The most informative ones are

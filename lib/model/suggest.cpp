@@ -3,8 +3,6 @@
 
 #include "lib/model/fit.hpp"
 
-#include <cmath>
-
 namespace tpx {
 namespace {
 
@@ -46,7 +44,7 @@ std::vector<Suggestion> most_informative(const ModelSize& model, std::span<const
         const std::size_t next = best_next(slopes, belief.covariance, chosen);
         chosen[next] = true;
         learn(belief.covariance, slopes[next], run_deviation * run_deviation);
-        suggestions.push_back({next, std::sqrt(mean_variance(slopes, belief.covariance))});
+        suggestions.push_back({next, mean_variance(slopes, belief.covariance)});
     }
     return suggestions;
 }

@@ -11,8 +11,7 @@ namespace tpx {
 /// One candidate worth measuring, and what it would do.
 struct Suggestion {
     std::size_t candidate = 0;
-    double deviation =
-        0;  ///< expected mean deviation of predictions over the candidates once it and those before are seen
+    double variance = 0;  ///< mean over the candidates of the predicted logarithms', once it and those before are seen
 };
 
 /// The `count` of `candidates` that would teach most, in order: each makes the mean variance of the predicted

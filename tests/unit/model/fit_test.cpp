@@ -124,6 +124,34 @@ TEST_CASE("a run that another machine made is an outlier, and only that one") {
     CHECK(outliers(one_billion(), {}, prior).empty());
 }
 
+TEST_CASE("S2: one wrong run of nine, too slow or too fast, hardly moves what is predicted of the others") {
+    const std::vector<Run> all = runs(0.01);
+    std::vector<Run> nine;
+    for (std::size_t i = 0; i < 36; i += 4) nine.push_back(all[i]);
+    const auto error_with = [&](std::size_t wrong, double factor) {
+        std::vector<Run> fitted = nine;
+        fitted[wrong].seconds *= factor;
+        const Fit fit = fit_parameters(one_billion(), fitted, prior_belief(one_billion()));
+        double sum = 0;
+        for (const Run& run : all)
+            sum += std::abs(predicted_seconds(fit.parameters, one_billion(), run) / run.seconds - 1);
+        return sum / static_cast<double>(all.size());
+    };
+    double wrong = 0;
+    for (std::size_t i = 0; i < nine.size(); ++i) wrong += (error_with(i, 2) + error_with(i, 0.1)) / 18;
+    MESSAGE("error with nine right runs ", 100 * error_with(0, 1), " %, with one wrong run ", 100 * wrong, " %");
+    CHECK(wrong <= error_with(0, 1) + 0.03);
+}
+
+TEST_CASE("a run that contradicts the others counts little, the others fully") {
+    std::vector<Run> measured = runs(0.01);
+    measured[7].seconds *= 2;
+    const Fit fit = fit_parameters(one_billion(), measured, prior_belief(one_billion()));
+    CHECK(fit.weights[7] < 0.05);
+    for (std::size_t i = 0; i < measured.size(); ++i)
+        if (i != 7) CHECK(fit.weights[i] > 0.7);
+}
+
 TEST_CASE("leaving one out never looks at it") {
     std::vector<Run> measured = runs(0.02);
     measured.resize(10);
@@ -143,7 +171,7 @@ TEST_CASE("suggestions are worth more than chance") {
     const Belief prior = prior_belief(one_billion());
     const std::vector<Suggestion> chosen = most_informative(one_billion(), candidates, prior, 7);
     REQUIRE(chosen.size() == 7);
-    for (std::size_t i = 1; i < chosen.size(); ++i) CHECK(chosen[i].deviation < chosen[i - 1].deviation);
+    for (std::size_t i = 1; i < chosen.size(); ++i) CHECK(chosen[i].variance < chosen[i - 1].variance);
 
     const auto error_of = [&](const std::vector<std::size_t>& rows) {
         std::vector<Run> training;

@@ -46,12 +46,14 @@ std::vector<Run> runs_of(const MeasuredModel& table, const std::vector<std::size
 
 // Mean and largest relative error inside one host, and across hosts, and the mean error of a regression to the same
 // runs.
-struct Errors {
+struct RowErrors {
     double inside = 0, across = 0, worst = 0, regression = 0;
     int inside_count = 0, across_count = 0;
+    std::size_t covered = 0;  // rows inside their 90 % interval
 
     void add(const MeasuredModel& table, const HeldOut& held_out) {
         const test::LogLinear baseline{runs_of(table, held_out.train)};
+        covered += held_out.covered;
         for (std::size_t i = 0; i < held_out.test.size(); ++i) {
             const double error = std::abs(held_out.errors[i]);
             const Run& run = table.runs[held_out.test[i]];
@@ -77,15 +79,17 @@ struct Target {
     Limit suggested, drawn, placements;
 };
 
-// 5 % and 7 %, 3 % for LLaMA-7B, whose rows across hosts are all 3D; for RoBERTa and ViT what is reached. On one GPU,
-// RoBERTa without recomputation takes as long as on two: it must have run half of the batch, and where one of these
-// runs is among the nine, it spoils the others. ViT waits for its loader: its times on several hosts follow no plan.
+// 5 % and 7 %, 3 % for LLaMA-7B, whose rows across hosts are all 3D; for RoBERTa and ViT what is reached. Since a fit
+// takes a run that contradicts the others for a wrong one, RoBERTa is predicted better and ViT, whose runs all
+// contradict each other, worse: with normal errors alone it was 6 and 25, 8 and 29, 9 and 27. On one GPU, RoBERTa
+// without recomputation takes as long as on two: it must have run half of the batch, and where one of these runs is
+// among the nine, it spoils the others. ViT waits for its loader: its times on several hosts follow no plan.
 constexpr Target targets[] = {{"gpt2", {5, 7}, {5, 7}, {5, 7}},   {"t5", {5, 7}, {5, 7}, {5, 7}},
-                              {"bert", {5, 7}, {5, 7}, {5, 7}},   {"roberta", {26, 9}, {22, 6}, {31, 9}},
-                              {"vit", {6, 25}, {8, 29}, {9, 27}}, {"llama7", {5, 3}, {5, 3}, {5, 3}},
+                              {"bert", {5, 7}, {5, 7}, {5, 7}},   {"roberta", {16, 6}, {21, 5}, {17, 6}},
+                              {"vit", {9, 36}, {6, 32}, {8, 38}}, {"llama7", {5, 3}, {5, 3}, {5, 3}},
                               {"llama30", {0, 7}, {0, 7}, {0, 7}}};
 
-void check(const char* name, const Limit& limit, const Errors& errors) {
+void check(const char* name, const Limit& limit, const RowErrors& errors) {
     MESSAGE(std::string{name}, ": one host ", 100 * errors.mean_inside(), " % of ", errors.inside_count,
             ", across hosts ", 100 * errors.mean_across(), " % of ", errors.across_count, ", worst ",
             100 * errors.worst, ", regression ", 100 * errors.mean_regression());
@@ -131,19 +135,55 @@ TEST_CASE("S1: the nine runs that --suggest names predict all the others, those 
         const HeldOut split = held_out(table);
         CHECK(split.train.size() == training_rows);
         CHECK(split.train.size() + split.test.size() == table.runs.size());
-        Errors errors;
+        RowErrors errors;
         errors.add(table, split);
         check(target.name, target.suggested, errors);
     }
 }
 
-TEST_CASE("so they do on average where the first one is drawn, fifty times") {
+TEST_CASE("so they do on average where the first one is drawn, fifty times, and 90 % intervals cover 85 to 95 %") {
+    double covered = 0, rows = 0;
     for (const Target& target : targets) {
         const MeasuredModel table = measured(target.name);
-        Errors errors;
+        RowErrors errors;
         for (unsigned draw = 1; draw <= 50; ++draw) errors.add(table, held_out(table, draw));
         check(target.name, target.drawn, errors);
+        const double count = errors.inside_count + errors.across_count;
+        MESSAGE(std::string{target.name}, ": intervals cover ", 100 * static_cast<double>(errors.covered) / count,
+                " %");
+        covered += static_cast<double>(errors.covered);
+        rows += count;
     }
+    MESSAGE("intervals cover ", 100 * covered / rows, " % of ", rows, " predictions");
+    CHECK(covered / rows >= 0.85);
+    CHECK(covered / rows <= 0.95);
+}
+
+TEST_CASE("S2: one of nine runs that takes twice or half as long costs the predictions of the others little") {
+    double right = 0, doubled = 0, halved = 0;
+    for (const Target& target : targets) {
+        const MeasuredModel table = measured(target.name);
+        const HeldOut split = held_out(table);
+        const std::vector<Run> nine = runs_of(table, split.train), others = runs_of(table, split.test);
+        const auto error_with = [&](std::size_t wrong, double factor) {
+            std::vector<Run> runs = nine;
+            runs[wrong].seconds *= factor;
+            const Parameters parameters = fit_parameters(table.model.size, runs, table.prior).parameters;
+            double sum = 0;
+            for (const Run& run : others)
+                sum += std::abs(predicted_seconds(parameters, table.model.size, run) / run.seconds - 1);
+            return sum / static_cast<double>(others.size()) / std::size(targets);
+        };
+        right += mean_magnitude(split.errors) / std::size(targets);
+        for (std::size_t i = 0; i < nine.size(); ++i) {
+            doubled += error_with(i, 2) / static_cast<double>(nine.size());
+            halved += error_with(i, 0.5) / static_cast<double>(nine.size());
+        }
+    }
+    MESSAGE("one wrong run of nine: ", 100 * right, " % without, ", 100 * doubled, " % where it is doubled, ",
+            100 * halved, " % where it is halved");
+    CHECK(doubled <= right + 0.02);
+    CHECK(halved <= right + 0.02);
 }
 
 TEST_CASE("a placement that no fitted run was on is predicted") {
@@ -154,7 +194,7 @@ TEST_CASE("a placement that no fitted run was on is predicted") {
             std::ranges::sort(gpus);
             return gpus;
         };
-        Errors errors;
+        RowErrors errors;
         for (const HeldOut& left : leave_one_placement_out(table.model.size, table.runs, table.prior, training_rows)) {
             for (const std::size_t i : left.train)
                 for (const std::size_t j : left.test) CHECK(hosts(i) != hosts(j));

@@ -50,7 +50,7 @@ TEST_CASE("MPT under FSDP: each run is predicted from the others to 5 %") {
     CHECK(mean_magnitude(errors) <= 0.05);
 }
 
-TEST_CASE("181 billion parameters on 384 GPUs: fitted to 5 %, nine runs predict the others to 9 %") {
+TEST_CASE("181 billion parameters on 384 GPUs: fitted to 5 %, nine runs predict the others to 8 %") {
     const Table table = parse_table(read_file("testdata/profile/bigscience/memory.csv"), "memory.csv");
     std::vector<Run> runs;
     ModelSize model;
@@ -71,11 +71,11 @@ TEST_CASE("181 billion parameters on 384 GPUs: fitted to 5 %, nine runs predict 
             100 * mean_magnitude(leave_one_out(model, runs, prior, fit)), " %, nine of 26 ",
             100 * mean_magnitude(errors), " %");
     CHECK(mean_magnitude(fit.errors) <= 0.05);
-    CHECK(mean_magnitude(errors) <= 0.09);
+    CHECK(mean_magnitude(errors) <= 0.08);
 }
 
 // Nothing of the model was chosen by this table: BERT-base on up to 16 T4 of 4 hosts, data parallel, 540 runs (Pollux).
-TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others hardly better than a regression does") {
+TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others to 10 %, a regression to 13 %") {
     const std::string folder = "testdata/profile/pollux/";
     const ThroughputModel model = read_throughput_model(folder + "bert.toml");
     const Table table = parse_table(read_file(folder + "bert.csv"), "bert.csv");
@@ -93,6 +93,7 @@ TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others hard
     };
     const HeldOut suggested = hold_out(model.size, runs, prior, 9);
     std::vector<double> drawn, drawn_regression;
+    std::size_t covered = 0;
     std::mt19937 random{1};
     for (int draw = 0; draw < 20; ++draw) {  // nine runs at random
         std::vector<std::size_t> all(runs.size()), nine;
@@ -100,6 +101,7 @@ TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others hard
         while (nine.size() < 9)
             if (const std::size_t i = random() % all.size(); std::ranges::count(nine, i) == 0) nine.push_back(i);
         const HeldOut split = hold_out(model.size, runs, prior, nine, all, 9);
+        covered += split.covered;
         drawn.insert(drawn.end(), split.errors.begin(), split.errors.end());
         drawn_regression.push_back(regression(split));
     }
@@ -110,8 +112,10 @@ TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others hard
     MESSAGE("T4: suggested ", 100 * mean_magnitude(suggested.errors), " %, worst ", 100 * worst(suggested.errors),
             ", regression ", 100 * regression(suggested), ", random ", 100 * mean_magnitude(drawn), " %, worst ",
             100 * worst(drawn), ", regression ", 100 * mean_magnitude(drawn_regression), ", all fitted ",
-            100 * mean_magnitude(all.errors));
-    CHECK(mean_magnitude(suggested.errors) <= 0.1);
-    CHECK(mean_magnitude(drawn) <= 0.13);
-    CHECK(mean_magnitude(all.errors) <= 0.08);
+            100 * mean_magnitude(all.errors), ", intervals cover ",
+            100 * static_cast<double>(covered) / static_cast<double>(drawn.size()));
+    CHECK(static_cast<double>(covered) >= 0.85 * static_cast<double>(drawn.size()));
+    CHECK(mean_magnitude(suggested.errors) <= 0.09);
+    CHECK(mean_magnitude(drawn) <= 0.1);
+    CHECK(mean_magnitude(all.errors) <= 0.07);
 }

@@ -175,8 +175,10 @@ TEST_CASE("a model's file reads back as written") {
     model.nic = 12.5e9;
     model.parameters = prior_parameters(model.size);
     model.parameters->k_sync = 1.2345678901234567;
-    model.deviations = Vector{};
-    model.deviations->front() = 0.25;
+    model.covariance = Matrix{};
+    (*model.covariance)[0][0] = 0.25;
+    (*model.covariance)[2][1] = (*model.covariance)[1][2] = -0.125;
+    model.interval_scale = 1.5;
     model.runs = 9;
     model.error = 0.01;
     model.memory = {1.25, 3e9};
@@ -184,6 +186,17 @@ TEST_CASE("a model's file reads back as written") {
     CHECK(throughput_model_text(again) == throughput_model_text(model));
     CHECK(again.size.name == "gpt \"2\"\n");
     CHECK(again.parameters->k_sync == model.parameters->k_sync);
+    CHECK(*again.covariance == *model.covariance);
+    CHECK(again.interval_scale == 1.5);
+}
+
+TEST_CASE("a fitted model's file makes predictions as sure as the fit, an unfitted one's as sure as the prior") {
+    const char* const file = "[model]\nparameters = 1e9\n";
+    const ThroughputModel unfitted = parse_throughput_model(file, "m.toml");
+    CHECK(uncertainty_of(unfitted).belief.covariance == belief_before(unfitted).covariance);
+    const ThroughputModel earlier =
+        parse_throughput_model(fmt::format("{}[deviations]\nmodel_parallel = 0.5\n", file), "m.toml");
+    CHECK(uncertainty_of(earlier).belief.covariance[1][1] == 0.25);
 }
 
 TEST_CASE("what is no model file is refused with its line") {
@@ -202,6 +215,8 @@ TEST_CASE("what is no model file is refused with its line") {
     CHECK(refused("[model]\nparameters = 1e9\n[parameters]\nk_sync = 1\n") == "m.toml:3: k_sync must be above 1");
     CHECK(refused("[model]\nparameters = 1e9\n[job]\nnic = \"fast\"\n").starts_with("m.toml:4: "));
     CHECK(refused("speed = 3\n") ==
-          "m.toml:1: 'speed': [model], [job], [parameters], [deviations] and [fit] are known");
+          "m.toml:1: 'speed': [model], [job], [parameters], [covariance], [deviations], [fit] are known");
+    CHECK(refused("[model]\nparameters = 1e9\n[covariance]\nmodel_parallel = [1]\n") ==
+          "m.toml:4: 2 numbers were expected");
     CHECK(refused("[model\n").starts_with("m.toml:1: "));
 }

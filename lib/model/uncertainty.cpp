@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/model/uncertainty.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace tpx {
+namespace {
+
+// The error of the model on runs that it was not fitted to, beyond that of its parameters. It, the weight of the
+// assumption that it holds (in runs) and the limit on what one wrong run can add were chosen so that intervals after
+// nine runs cover about 90 % of the other rows of the measured tables.
+constexpr double model_deviation = 0.06;
+constexpr double assumed_runs = 5;
+constexpr double largest_square = 16;
+
+constexpr double student_quantile = 2.132;  // 95 % of Student's distribution with four degrees of freedom
+
+double total_deviation(double scale, double variance) {
+    return scale * std::sqrt(std::max(0.0, variance) + model_deviation * model_deviation);
+}
+
+}  // namespace
+
+Uncertainty uncertainty_of(const Fit& fit, std::span<const double> left_out_errors) {
+    double squares = assumed_runs;
+    for (std::size_t i = 0; i < left_out_errors.size(); ++i) {
+        const double variance = fit.left_out_variances[i] + model_deviation * model_deviation;
+        squares += std::min(std::pow(std::log1p(left_out_errors[i]), 2) / variance, largest_square);
+    }
+    return {fit.belief, std::sqrt(squares / (assumed_runs + static_cast<double>(left_out_errors.size())))};
+}
+
+double prediction_deviation(const Uncertainty& uncertainty, const ModelSize& model, const Run& run) {
+    const Vector slope = slope_of(uncertainty.belief.mean, model, run);
+    return total_deviation(uncertainty.scale, dot(slope, uncertainty.belief.covariance * slope));
+}
+
+SecondsRange likely_seconds(const Uncertainty& uncertainty, const ModelSize& model, const Run& run) {
+    const double seconds = predicted_seconds(from_logarithms(uncertainty.belief.mean), model, run);
+    const double factor = std::exp(student_quantile * prediction_deviation(uncertainty, model, run));
+    return {seconds / factor, seconds * factor};
+}
+
+double expected_error(double scale, double variance) {
+    return std::sqrt(2 / std::numbers::pi) * total_deviation(scale, variance);  // the mean of |x|, where x is normal
+}
+
+}  // namespace tpx
