@@ -5,7 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <initializer_list>
 
 namespace tpx::formats {
 namespace {
@@ -36,6 +39,14 @@ std::optional<std::pair<Index, Index>> block_of(const Json& json) {
     return std::pair{json[0].get<Index>(), json[1].get<Index>()};
 }
 
+/// The first of `keys` that `json` has as a positive number.
+std::optional<Index> number_of(const Json& json, std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+        if (const Json found = member(json, key); found.is_number_integer() && found.get<std::int64_t>() > 0)
+            return found.get<Index>();
+    return std::nullopt;
+}
+
 std::optional<DType> dtype_of(const Json& config) {
     for (const Json& place : {config, member(config, "text_config")})
         for (const char* key : dtype_keys)
@@ -52,6 +63,11 @@ QuantizationSettings quantization_settings(const std::string& config_json) {
     QuantizationSettings settings{.block = block_of(member(quantization, "weight_block_size"))};
     settings.dtype = dtype_of(config);
     if (const Json method = member(quantization, "quant_method"); method.is_string()) settings.method = method;
+    for (const char* key : {"checkpoint_format", "version"})
+        if (const Json packing = member(quantization, key); packing.is_string()) settings.packing = packing;
+    std::ranges::transform(settings.packing, settings.packing.begin(), [](unsigned char c) { return std::tolower(c); });
+    settings.bits = number_of(quantization, {"bits", "w_bit"});
+    settings.group_size = number_of(quantization, {"group_size", "q_group_size"});
     for (const auto& group : member(quantization, "config_groups"))
         if (!settings.block) settings.block = block_of(member(member(group, "weights"), "block_structure"));
     return settings;

@@ -12,28 +12,33 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
 namespace tpx::formats {
 namespace {
 
-/// Names of a scheme's parts: the codes' name is the weight's with `codes` behind it, the scales' with `scales`.
+/// Names of a scheme's parts: the codes' name is the weight's with `codes` behind it, the scales' with `scales`. Both
+/// stand in the place of `weight` at the end of the weight's name.
 struct Naming {
     std::string_view codes;
     std::string_view scales;
+    std::string_view weight = {};
 };
 
-constexpr Naming block_scales{"", "_scale_inv"};  ///< DeepSeek, Qwen: FP8
-constexpr Naming plain_scales{"", "_scale"};      ///< compressed-tensors, ModelOpt: FP8, int8
-constexpr Naming mxfp4{"_blocks", "_scales"};     ///< gpt-oss
-constexpr Naming packed{"_packed", "_scale"};     ///< compressed-tensors: int4, int8 in words of 32 bits
-constexpr std::array namings{mxfp4, packed, block_scales, plain_scales};
+constexpr Naming block_scales{"", "_scale_inv"};                ///< DeepSeek, Qwen: FP8
+constexpr Naming plain_scales{"", "_scale"};                    ///< compressed-tensors, ModelOpt: FP8, int8
+constexpr Naming mxfp4{"_blocks", "_scales"};                   ///< gpt-oss
+constexpr Naming packed{"_packed", "_scale"};                   ///< compressed-tensors: int4, int8 in words of 32 bits
+constexpr Naming gptq_words{".qweight", ".scales", ".weight"};  ///< GPTQ, AWQ: int4, int8 in words of 32 bits
+constexpr std::array namings{mxfp4, packed, gptq_words, block_scales, plain_scales};
 
 /// Whether tensors of `dtype` may be the codes of a scheme with `naming`.
 bool may_be_codes(const Naming& naming, DType dtype) {
     if (naming.codes == mxfp4.codes) return dtype == DType::u8;
-    if (naming.codes == packed.codes) return dtype == DType::i32;
+    if (naming.codes == packed.codes || naming.codes == gptq_words.codes) return dtype == DType::i32;
     return is_fp8(dtype) || (naming.scales == plain_scales.scales && dtype == DType::i8);
 }
 
@@ -76,8 +81,8 @@ private:
         return found == numbers_.end() ? nullptr : &catalogue_.tensors[found->second];
     }
 
-    /// The weight's name, if the codes of `naming` may have `name`.
-    static std::string weight_of(const Naming& naming, std::string_view name) {
+    /// What the names of all parts begin with, if the codes of `naming` may have `name`.
+    static std::string stem_of(const Naming& naming, std::string_view name) {
         return std::string{name.substr(0, name.size() - naming.codes.size())};
     }
 
@@ -86,7 +91,7 @@ private:
         const Tensor& tensor = catalogue_.tensors[t];
         for (const Naming& naming : namings) {
             if (!tensor.name.ends_with(naming.codes) || !may_be_codes(naming, tensor.dtype)) continue;
-            if (find(weight_of(naming, tensor.name) + std::string{naming.scales}) != nullptr) return &naming;
+            if (find(stem_of(naming, tensor.name) + std::string{naming.scales}) != nullptr) return &naming;
         }
         return nullptr;
     }
@@ -96,10 +101,11 @@ private:
         if (is_fp8(tensor.dtype))
             throw failure("is {} without scales: '{}' is missing", name(tensor.dtype),
                           tensor.name + std::string{block_scales.scales});
+        for (const Naming& naming : {mxfp4, gptq_words}) {
+            if (tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype))
+                throw failure("its scales '{}{}' are missing", stem_of(naming, tensor.name), naming.scales);
+        }
         for (const Naming& naming : {block_scales, mxfp4}) {
-            const bool codes = !naming.codes.empty() && tensor.name.ends_with(naming.codes);
-            if (codes && tensor.dtype == DType::u8)
-                throw failure("its scales '{}{}' are missing", weight_of(naming, tensor.name), naming.scales);
             if (!tensor.name.ends_with(naming.scales)) continue;
             const auto weight = tensor.name.substr(0, tensor.name.size() - naming.scales.size());
             const Tensor* partner = find(weight + std::string{naming.codes});
@@ -132,12 +138,17 @@ private:
 
     QuantizedTensor make(std::uint32_t t, const Naming& naming) {
         const Tensor& codes = catalogue_.tensors[t];
-        QuantizedTensor made{.name = weight_of(naming, codes.name), .codes = t};
-        const Tensor& scales = *find(made.name + std::string{naming.scales});
+        const std::string stem = stem_of(naming, codes.name);
+        QuantizedTensor made{.name = stem + std::string{naming.weight}, .codes = t};
+        const Tensor& scales = *find(stem + std::string{naming.scales});
         made.scaled.codes = part_of(codes, made);
         made.scaled.scales = part_of(scales, made);
         if (naming.codes == mxfp4.codes) {
             shape_mxfp4(codes, scales, settings_, made);
+        } else if (naming.codes == gptq_words.codes) {
+            shape_words(codes, scales, find(stem + ".qzeros"), settings_, made);
+            set_word_zeros(stem, made);
+            set_groups(stem, made);
         } else if (naming.codes == packed.codes) {
             shape_packed(codes, scales, shape_of_packed(made), settings_, made);
         } else {
@@ -145,6 +156,32 @@ private:
             set_zeros(scales, made);
         }
         return made;
+    }
+
+    /// Zeros of GPTQ and AWQ, whose shape was checked.
+    void set_word_zeros(const std::string& stem, QuantizedTensor& made) const {
+        if (const Tensor* zeros = find(stem + ".qzeros")) made.scaled.zeros = part_of(*zeros, made);
+    }
+
+    /// The group of each row, where GPTQ has sorted rows by activation.
+    void set_groups(const std::string& stem, QuantizedTensor& made) const {
+        const Tensor* stored = find(stem + ".g_idx");
+        if (stored == nullptr) return;
+        ScaledCodes& scaled = made.scaled;
+        if (stored->dtype != DType::i32 || stored->shape != Shape{scaled.rows})
+            throw failure("'{}' is {} {}, expected i32 [{}]", stored->name, name(stored->dtype),
+                          to_string(stored->shape), scaled.rows);
+        std::vector<std::int32_t> numbers(static_cast<std::size_t>(scaled.rows));
+        read_whole(*stored, part_of(*stored, made), std::as_writable_bytes(std::span{numbers}));
+        bool is_in_order = true;
+        for (std::size_t r = 0; r < numbers.size(); ++r) {
+            if (numbers[r] < 0 || numbers[r] >= scaled.scale_rows())
+                throw failure("'{}' has group {} of {}", stored->name, numbers[r], scaled.scale_rows());
+            is_in_order = is_in_order && numbers[r] == static_cast<Index>(r) / scaled.block_rows;
+        }
+        if (is_in_order) return;
+        scaled.groups = std::make_shared<const std::vector<std::uint32_t>>(numbers.begin(), numbers.end());
+        made.scheme += ", rows sorted by activation";
     }
 
     /// Zeros of compressed-tensors: i8 of the scales' shape.
@@ -173,9 +210,7 @@ private:
     Shape read_shape(const Tensor& stored, const ScaledCodes::Part& part) const {
         const auto size = static_cast<std::size_t>(itemsize(stored.dtype));
         std::array<std::byte, 16> bytes{};
-        const auto path = catalogue_.path(part.file);
-        if (catalogue_.files[part.file].coding) throw failure("'{}' is compressed", stored.name);
-        read_at(open_file(path, O_RDONLY), part.offset, std::span{bytes}.first(2 * size), path);
+        read_whole(stored, part, std::span{bytes}.first(2 * size));
         Shape shape;
         for (std::size_t k = 0; k < 2; ++k) {
             std::int64_t number = 0;
@@ -185,6 +220,12 @@ private:
         }
         if (checked_volume(shape) < 0) throw failure("'{}' is an impossible shape", stored.name);
         return shape;
+    }
+
+    void read_whole(const Tensor& stored, const ScaledCodes::Part& part, std::span<std::byte> into) const {
+        const auto path = catalogue_.path(part.file);
+        if (catalogue_.files[part.file].coding) throw failure("'{}' is compressed", stored.name);
+        read_at(open_file(path, O_RDONLY), part.offset, into, path);
     }
 
     const Catalogue& catalogue_;

@@ -89,6 +89,33 @@ void set_blocks(const Tensor& scales, const QuantizationSettings& settings, Quan
                   block_text(rows, columns), to_string(made.shape), to_string(scales_shape(made)));
 }
 
+/// Whether words of codes are AWQ's, not GPTQ's. Throws Error for packings that are not read.
+bool is_awq(const Tensor& codes, const Tensor& scales, const QuantizationSettings& settings) {
+    const std::string& packing = settings.packing;
+    if (!packing.empty() && packing != "gptq" && packing != "gptq_v2" && packing != "gemm")
+        throw failure("the packing '{}' is not dequantized; gptq, gptq_v2 and gemm are", packing);
+    if (codes.shape.size() != 2 || scales.shape.size() != 2)
+        throw failure("packed codes {} with scales {}, expected two axes each", to_string(codes.shape),
+                      to_string(scales.shape));
+    return settings.method == "awq" || (settings.method.empty() && codes.shape[1] != scales.shape[1]);
+}
+
+/// The shape of a weight by that of its words.
+void set_word_shape(const Tensor& codes, const Tensor& scales, bool awq, Index bits, QuantizedTensor& made) {
+    if (bits != 4 && (bits != 8 || awq)) throw failure("codes of {} bits are not dequantized", bits);
+    const Index in_word = 32 / bits, columns = scales.shape[1];
+    Index rows = codes.shape[0];
+    const bool overflows = !awq && __builtin_mul_overflow(rows, in_word, &rows);
+    if (overflows || checked_volume({rows, columns}) < 0)
+        throw failure("packed codes of impossible shape {}", to_string(codes.shape));
+    if (columns % in_word != 0 || codes.shape[1] != (awq ? columns / in_word : columns))
+        throw failure("words {} do not fit scales {} and codes of {} bits", to_string(codes.shape),
+                      to_string(scales.shape), bits);
+    set_rows({rows, columns}, made);
+    made.shape = {columns, rows};
+    made.strides = {1, columns};
+}
+
 }  // namespace
 
 bool is_fp8(DType dtype) { return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2; }
@@ -146,6 +173,34 @@ void shape_packed(const Tensor& codes, const Tensor& scales, const Shape& shape,
     made.scheme = fmt::format("int{} packed", made.scaled.bits);
     set_blocks(scales, settings, made);
     set_dtype(scales, settings, made);
+}
+
+void shape_words(const Tensor& codes, const Tensor& scales, const Tensor* zeros, const QuantizationSettings& settings,
+                 QuantizedTensor& made) {
+    const bool awq = is_awq(codes, scales, settings);
+    const Index bits = settings.bits.value_or(4);
+    set_word_shape(codes, scales, awq, bits, made);
+    ScaledCodes& scaled = made.scaled;
+    scaled.block_rows = settings.group_size.value_or(std::max<Index>(scaled.rows, 1));
+    scaled.block_columns = 1;
+    const Shape expected{scaled.scale_rows(), scaled.columns}, words{scaled.scale_rows(), scaled.columns * bits / 32};
+    if (scales.shape != expected)
+        throw failure("'{}' has shape {}; groups of {} of {} rows have scales {}", scales.name, to_string(scales.shape),
+                      scaled.block_rows, scaled.rows, to_string(expected));
+    if (scales.dtype != DType::f16 && scales.dtype != DType::bf16 && scales.dtype != DType::f32)
+        throw failure("'{}' is {}, which scales are not", scales.name, name(scales.dtype));
+    if (zeros != nullptr && (zeros->dtype != DType::i32 || zeros->shape != words))
+        throw failure("'{}' is {} {}, expected i32 {}", zeros->name, name(zeros->dtype), to_string(zeros->shape),
+                      to_string(words));
+    scaled.bits = static_cast<int>(bits);
+    scaled.code = zeros != nullptr ? Code::unsigned_integer : Code::offset_integer;
+    scaled.packing = awq ? ScaledCodes::Packing::interleaved : ScaledCodes::Packing::columns;
+    scaled.zero_packing = awq ? ScaledCodes::Packing::interleaved : ScaledCodes::Packing::rows;
+    // The first version of GPTQ stores zeros less one.
+    scaled.zero_offset = awq || settings.packing == "gptq_v2" ? 0 : 1;
+    scaled.row_bytes = static_cast<std::uint64_t>(codes.shape[1]) * 4;
+    scaled.dtype = scales.dtype;
+    made.scheme = fmt::format("{} int{}, groups of {}", awq ? "awq" : "gptq", bits, scaled.block_rows);
 }
 
 }  // namespace tpx::formats

@@ -5,7 +5,9 @@
 #include "lib/core/interval.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 namespace tpx {
 
@@ -15,9 +17,16 @@ struct ScaledCodes {
     enum class Code : std::uint8_t {
         f8_e4m3,
         f8_e5m2,
-        f4_e2m1,         ///< two in a byte, the first in the low bits
-        signed_integer,  ///< two's complement
-        offset_integer   ///< unsigned, less half of its range
+        f4_e2m1,          ///< two in a byte, the first in the low bits
+        signed_integer,   ///< two's complement
+        offset_integer,   ///< unsigned, less half of its range
+        unsigned_integer  ///< with zeros beside the scales
+    };
+    /// Which codes share a word of 32 bits, from its low bits on. Where it is not `rows`, blocks have one column.
+    enum class Packing : std::uint8_t {
+        rows,        ///< neighbors in a row
+        columns,     ///< GPTQ: neighbors in a column
+        interleaved  ///< AWQ: eight neighbors in a row, 0, 2, 4 and 6 of them before 1, 3, 5 and 7
     };
     /// Stored numbers, row by row: file `file` of the catalogue from byte `offset` on.
     struct Part {
@@ -31,7 +40,10 @@ struct ScaledCodes {
     Part codes;
     std::uint64_t row_bytes = 0;  ///< from a row's first code to the next row's
     Part scales;                  ///< of u8 or f8_e8m0: 2 to the power of the byte less 127
-    std::optional<Part> zeros;    ///< i8, one beside each scale
+    std::optional<Part> zeros;    ///< one beside each scale: i8; or i32, words of codes in rows, see zero_packing
+    Packing packing = Packing::rows;
+    Packing zero_packing = Packing::rows;
+    int zero_offset = 0;  ///< what is added to zeros in words, modulo their range
 
     Index rows = 0;  ///< of all matrices together
     Index columns = 0;
@@ -39,11 +51,14 @@ struct ScaledCodes {
     Index block_rows = 1;
     Index block_columns = 1;
     DType dtype = DType::bf16;  ///< f32, bf16 or f16
+    /// The row of scales of each row, where rows of a block do not follow each other; null: they do.
+    std::shared_ptr<const std::vector<std::uint32_t>> groups = nullptr;
 
     Index scale_rows() const { return (matrix_rows + block_rows - 1) / block_rows; }
     Index scale_columns() const { return (columns + block_columns - 1) / block_columns; }
     /// The place of the scale of element (r, c) among all scales.
     Index scale_of(Index r, Index c) const {
+        if (groups) return (*groups)[static_cast<std::size_t>(r)] * scale_columns() + c / block_columns;
         const Index row = r / matrix_rows * scale_rows() + r % matrix_rows / block_rows;
         return row * scale_columns() + c / block_columns;
     }

@@ -24,6 +24,7 @@ struct Dequantizer::Run {
 namespace {
 
 using Code = ScaledCodes::Code;
+using Packing = ScaledCodes::Packing;
 using Table = std::array<float, 256>;
 
 /// Elements that are computed at a time.
@@ -54,6 +55,8 @@ float value_of(Code code, int bits, unsigned stored) {
             return static_cast<float>(static_cast<std::int8_t>(stored << (8 - bits)) >> (8 - bits));
         case Code::offset_integer:
             return static_cast<float>(static_cast<int>(stored) - (1 << (bits - 1)));
+        case Code::unsigned_integer:
+            return static_cast<float>(stored);
     }
     throw failure("code {} has no values", static_cast<int>(code));
 }
@@ -90,6 +93,18 @@ void widen(std::span<const std::byte> stored, DType dtype, std::span<float> into
     }
 }
 
+/// The place, among the codes of a row, of the code of column `c`.
+Index place_in_row(ScaledCodes::Packing packing, Index c) {
+    constexpr std::array<Index, 8> places{0, 4, 1, 5, 2, 6, 3, 7};
+    return packing == Packing::interleaved ? c / 8 * 8 + places[static_cast<std::size_t>(c % 8)] : c;
+}
+
+/// The code at place `place` of words.
+unsigned code_at(const std::byte* words, int bits, Index place) {
+    if (bits == 8) return std::to_integer<unsigned>(words[place]);
+    return std::to_integer<unsigned>(words[place / 2]) >> (place % 2 * 4) & 15;
+}
+
 /// Values of 4-bit codes from code `first` on.
 void look_up_nibbles(const std::byte* codes, const Table& table, Index first, std::span<float> into) {
     for (std::size_t k = 0; k < into.size(); ++k) {
@@ -104,17 +119,28 @@ void look_up_nibbles(const std::byte* codes, const Table& table, Index first, st
 Dequantizer::Run Dequantizer::run_from(const ScaledCodes& tensor, Index element, Index count) const {
     Run run{element / tensor.columns, 1, element % tensor.columns, 0};
     run.columns = std::min({count, tensor.columns - run.column, codes_at_once});
-    if (run.columns == tensor.columns) run.rows = std::max<Index>(1, std::min(count, codes_at_once) / tensor.columns);
+    // Rows with groups of their own may need scales that are far apart.
+    if (run.columns == tensor.columns && !tensor.groups)
+        run.rows = std::max<Index>(1, std::min(count, codes_at_once) / tensor.columns);
     return run;
 }
 
 void Dequantizer::read_codes(const ScaledCodes& tensor, const Run& run, const Read& read) {
+    if (tensor.packing != Packing::rows) return read_words(tensor, run, read);
     const auto begin = static_cast<std::uint64_t>(run.column * tensor.bits / 8);
     const auto end = static_cast<std::uint64_t>(((run.column + run.columns) * tensor.bits + 7) / 8);
     const std::uint64_t first = static_cast<std::uint64_t>(run.row) * tensor.row_bytes + begin;
     const std::uint64_t size = static_cast<std::uint64_t>(run.rows - 1) * tensor.row_bytes + end - begin;
     codes_.resize(size);
     read(tensor.codes.file, tensor.codes.offset + first, codes_);
+}
+
+// Whole rows of words, as codes of eight columns or of four or eight rows share a word.
+void Dequantizer::read_words(const ScaledCodes& tensor, const Run& run, const Read& read) {
+    const Index rows = tensor.packing == Packing::columns ? 32 / tensor.bits : 1;  // of codes in a row of words
+    const Index first = run.row / rows, last = (run.row + run.rows - 1) / rows;
+    codes_.resize(static_cast<std::uint64_t>(last - first + 1) * tensor.row_bytes);
+    read(tensor.codes.file, tensor.codes.offset + static_cast<std::uint64_t>(first) * tensor.row_bytes, codes_);
 }
 
 void Dequantizer::read_scales(const ScaledCodes& tensor, const Run& run, const Read& read) {
@@ -128,10 +154,47 @@ void Dequantizer::read_scales(const ScaledCodes& tensor, const Run& run, const R
         widen(stored_, part.dtype, into);
     };
     read_part(tensor.scales, scales_);
-    if (tensor.zeros) read_part(*tensor.zeros, zeros_);
+    if (!tensor.zeros) return;
+    if (tensor.zeros->dtype == DType::i32) return read_packed_zeros(tensor, first, last, read);
+    read_part(*tensor.zeros, zeros_);
+}
+
+// Rows of zeros are whole words.
+void Dequantizer::read_packed_zeros(const ScaledCodes& tensor, Index first, Index last, const Read& read) {
+    const Index columns = tensor.scale_columns(), row = first / columns;
+    const auto bits = static_cast<std::uint64_t>(tensor.bits);
+    const std::uint64_t row_bytes = static_cast<std::uint64_t>(columns) * bits / 8;
+    stored_.resize(static_cast<std::uint64_t>(last / columns - row + 1) * row_bytes);
+    read(tensor.zeros->file, tensor.zeros->offset + static_cast<std::uint64_t>(row) * row_bytes, stored_);
+    zeros_.clear();
+    const unsigned mask = (1u << tensor.bits) - 1;
+    for (Index at = first; at <= last; ++at) {
+        const std::byte* words = stored_.data() + static_cast<std::uint64_t>(at / columns - row) * row_bytes;
+        const unsigned stored = code_at(words, tensor.bits, place_in_row(tensor.zero_packing, at % columns));
+        zeros_.push_back(static_cast<float>((stored + static_cast<unsigned>(tensor.zero_offset)) & mask));
+    }
+}
+
+// The same as compute() of words, whose columns have a scale each.
+void Dequantizer::compute_words(const ScaledCodes& tensor, const Run& run) {
+    const Index first = tensor.scale_of(run.row, run.column);
+    const Index rows = tensor.packing == Packing::columns ? 32 / tensor.bits : 1;
+    values_.resize(static_cast<std::size_t>(run.elements()));
+    float* out = values_.data();
+    for (Index r = run.row; r < run.row + run.rows; ++r) {
+        const std::byte* words =
+            codes_.data() + static_cast<std::uint64_t>(r / rows - run.row / rows) * tensor.row_bytes;
+        auto scale = static_cast<std::size_t>(tensor.scale_of(r, run.column) - first);
+        for (Index c = run.column; c < run.column + run.columns; ++c, ++scale) {
+            const Index place = rows > 1 ? c * rows + r % rows : place_in_row(tensor.packing, c);
+            const auto code = static_cast<float>(code_at(words, tensor.bits, place));
+            *out++ = (code - (tensor.zeros ? zeros_[scale] : 0.0f)) * scales_[scale];
+        }
+    }
 }
 
 void Dequantizer::compute(const ScaledCodes& tensor, const Run& run) {
+    if (tensor.packing != Packing::rows) return compute_words(tensor, run);
     const Table table = table_of(tensor);
     const Index first = tensor.scale_of(run.row, run.column);
     values_.resize(static_cast<std::size_t>(run.elements()));

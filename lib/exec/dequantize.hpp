@@ -28,8 +28,11 @@ private:
     struct Run;
     Run run_from(const ScaledCodes& tensor, Index element, Index count) const;
     void read_codes(const ScaledCodes& tensor, const Run& run, const Read& read);
+    void read_words(const ScaledCodes& tensor, const Run& run, const Read& read);
     void read_scales(const ScaledCodes& tensor, const Run& run, const Read& read);
+    void read_packed_zeros(const ScaledCodes& tensor, Index first, Index last, const Read& read);
     void compute(const ScaledCodes& tensor, const Run& run);
+    void compute_words(const ScaledCodes& tensor, const Run& run);
 
     std::vector<std::byte> codes_;
     std::vector<std::byte> stored_;  // scales, then zeros, before they are numbers

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """quantized.py FOLDER: tiny models with quantized weights, in FOLDER/quantized/SCHEME, and what they dequantize to by the
-frameworks' own code, in FOLDER/quantized/SCHEME-bf16. Needs torch, safetensors, transformers and compressed-tensors."""
+frameworks' own code, in FOLDER/quantized/SCHEME-bf16 or SCHEME-f16. Needs torch, safetensors, transformers,
+compressed-tensors, and autoawq's awq/utils/packing_utils.py, whose path is in AWQ_PACKING."""
 
+import importlib.util
 import json
 import os
 import sys
@@ -20,14 +22,20 @@ E4M3_MAX = 448.0
 
 def model(config):
     torch.manual_seed(7)
+    dtype = torch.float16 if config.dtype == torch.float16 else torch.bfloat16
     return {name: tensor.contiguous() for name, tensor in
-            AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).state_dict().items()}
+            AutoModelForCausalLM.from_config(config, dtype=dtype).state_dict().items()}
 
 
 def llama():
     # 80 and 48 are not multiples of the block, as 576 of DeepSeek-V3 is not one of 128.
     return LlamaConfig(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
                        num_key_value_heads=2, vocab_size=32, tie_word_embeddings=False, dtype="bfloat16")
+
+
+def small_llama():
+    return LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4,
+                       num_key_value_heads=2, vocab_size=16, tie_word_embeddings=False, dtype="float16")
 
 
 def gpt_oss():
@@ -41,7 +49,7 @@ def save(folder, config, tensors, quantization=None):
     os.makedirs(folder, exist_ok=True)
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
-    text = config.to_diff_dict() | {"dtype": "bfloat16"}
+    text = config.to_diff_dict() | {"dtype": "float16" if config.dtype == torch.float16 else "bfloat16"}
     text["architectures"] = {"llama": ["LlamaForCausalLM"], "gpt_oss": ["GptOssForCausalLM"]}[text["model_type"]]
     if quantization:
         text["quantization_config"] = quantization
@@ -141,7 +149,62 @@ def mxfp4(root):
     save(f"{root}/mxfp4-bf16", gpt_oss(), plain)
 
 
+def random_codes(weight, bits, group):
+    """Codes, zeros and scales of the transposed weight: all code values, with zeros of all values but 0."""
+    columns, rows = weight.shape
+    codes = torch.randint(0, 1 << bits, (rows, columns), dtype=torch.int32)
+    zeros = torch.randint(1, 1 << bits, (rows // group, columns), dtype=torch.int32)
+    return codes, zeros, (torch.rand(rows // group, columns) / 100).half()
+
+
+def to_words(codes, bits):
+    """Neighbors on the last axis in words, the first in the low bits."""
+    words = codes.reshape(*codes.shape[:-1], -1, 32 // bits).to(torch.int64) << torch.arange(0, 32, bits)
+    return words.sum(-1).to(torch.uint32).view(torch.int32)
+
+
+def gptq(root, name, bits, version):
+    """The first version stores zeros less one. Rows of attention are sorted by activation."""
+    plain, tensors, group = model(small_llama()), {}, 16
+    for key, weight in list(plain.items()):
+        if not is_linear(key, weight):
+            tensors[key] = weight
+            continue
+        codes, zeros, scales = random_codes(weight, bits, group)
+        groups = torch.arange(codes.shape[0], dtype=torch.int32) // group
+        if "self_attn" in key:
+            groups = groups[torch.randperm(len(groups))]
+        stem = key.removesuffix("weight")
+        tensors |= {stem + "qweight": to_words(codes.T, bits).T, stem + "scales": scales, stem + "g_idx": groups,
+                    stem + "qzeros": to_words(zeros - int(version == "gptq"), bits)}
+        plain[key] = (scales[groups] * (codes - zeros[groups])).T  # as TorchQuantLinear of gptqmodel
+    save(f"{root}/{name}", small_llama(), tensors,
+         {"quant_method": "gptq", "bits": bits, "group_size": group, "desc_act": True, "checkpoint_format": version})
+    save(f"{root}/{name}-f16", small_llama(), plain)
+
+
+def awq(root):
+    spec = importlib.util.spec_from_file_location("packing_utils", os.environ["AWQ_PACKING"])
+    spec.loader.exec_module(packing := importlib.util.module_from_spec(spec))
+    plain, tensors, group = model(small_llama()), {}, 16
+    for key, weight in list(plain.items()):
+        if not is_linear(key, weight):
+            tensors[key] = weight
+            continue
+        codes, zeros, scales = random_codes(weight, 4, group)
+        stem = key.removesuffix("weight")
+        words, zeros = (to_words(part.reshape(len(part), -1, 8)[..., packing.AWQ_ORDER].reshape(part.shape), 4)
+                        for part in (codes, zeros))
+        tensors |= {stem + "qweight": words, stem + "qzeros": zeros, stem + "scales": scales}
+        plain[key] = packing.dequantize_gemm(words, zeros, scales, 4, group).T
+    save(f"{root}/awq", small_llama(), tensors,
+         {"quant_method": "awq", "bits": 4, "group_size": group, "version": "gemm", "zero_point": True})
+    save(f"{root}/awq-f16", small_llama(), plain)
+
+
 if __name__ == "__main__":
     folder = os.path.join(sys.argv[1], "quantized")
-    for make in (fp8_block, per_row, integers, mxfp4):
+    for make in (fp8_block, per_row, integers, mxfp4, awq):
         make(folder)
+    gptq(folder, "gptq", 4, "gptq")
+    gptq(folder, "gptq-v2", 8, "gptq_v2")

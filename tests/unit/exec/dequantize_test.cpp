@@ -8,6 +8,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <random>
+#include <span>
 #include <vector>
 
 using namespace tpx;
@@ -93,4 +96,114 @@ TEST_CASE("a part of the values is what lies there") {
             const std::vector<float> part = values(tensor, all_codes(255), all_bytes(), first, count);
             CHECK(std::equal(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(first)));
         }
+}
+
+namespace {
+
+/// A weight in words, its parts in files 0 (codes), 1 (scales) and 2 (zeros), and the values that it has.
+struct Words {
+    ScaledCodes tensor;
+    std::array<std::vector<std::byte>, 3> files;
+    std::vector<float> values;
+};
+
+/// Numbers below `end`.
+std::vector<unsigned> random_numbers(std::mt19937& engine, std::size_t count, unsigned end) {
+    std::vector<unsigned> numbers(count);
+    for (unsigned& number : numbers) number = std::uniform_int_distribution<unsigned>{0, end - 1}(engine);
+    return numbers;
+}
+
+/// Codes in words, the first in the low bits; AWQ has 0, 2, 4 and 6 of eight neighbors before the others.
+std::vector<std::byte> to_words(const std::vector<unsigned>& codes, int bits, bool awq) {
+    constexpr std::array<std::size_t, 8> order{0, 2, 4, 6, 1, 3, 5, 7};
+    std::vector<std::byte> words(codes.size() * static_cast<std::size_t>(bits) / 8);
+    for (std::size_t k = 0; k < codes.size(); ++k) {
+        const std::size_t at = k * static_cast<std::size_t>(bits);
+        const unsigned code = codes[awq ? k / 8 * 8 + order[k % 8] : k];
+        words[at / 8] |= static_cast<std::byte>(code << at % 8);
+    }
+    return words;
+}
+
+/// Rows of `columns` codes in the order in which GPTQ stores them: neighbors in a column share a word.
+std::vector<unsigned> by_columns(const std::vector<unsigned>& codes, std::size_t columns, std::size_t in_word) {
+    std::vector<unsigned> stored(codes.size());
+    for (std::size_t k = 0; k < codes.size(); ++k) {
+        const std::size_t r = k / columns, c = k % columns;
+        stored[(r / in_word * columns + c) * in_word + r % in_word] = codes[k];
+    }
+    return stored;
+}
+
+ScaledCodes words_of(std::size_t rows, std::size_t columns, std::size_t group, int bits, bool awq) {
+    const auto packing = awq ? ScaledCodes::Packing::interleaved : ScaledCodes::Packing::columns;
+    return {.code = ScaledCodes::Code::unsigned_integer,
+            .bits = bits,
+            .codes = {.file = 0, .dtype = DType::i32},
+            .row_bytes = awq ? columns / 2 : 4 * columns,
+            .scales = {.file = 1, .dtype = DType::f32},
+            .zeros = ScaledCodes::Part{.file = 2, .dtype = DType::i32},
+            .packing = packing,
+            .zero_packing = awq ? packing : ScaledCodes::Packing::rows,
+            .zero_offset = awq ? 0 : 1,
+            .rows = static_cast<Index>(rows),
+            .columns = static_cast<Index>(columns),
+            .matrix_rows = static_cast<Index>(rows),
+            .block_rows = static_cast<Index>(group),
+            .dtype = DType::f32};
+}
+
+Words random_words(std::mt19937& engine, bool awq, int bits, bool sorted) {
+    const std::vector<unsigned> sizes = random_numbers(engine, 3, 4);
+    const std::size_t group = 8 * (1 + sizes[0]), groups = 1 + sizes[1], columns = 8 * (1 + sizes[2]);
+    const std::size_t rows = group * groups;
+    Words made{words_of(rows, columns, group, bits, awq), {}, {}};
+    std::vector<std::uint32_t> group_of(rows);
+    for (std::size_t r = 0; r < rows; ++r) group_of[r] = static_cast<std::uint32_t>(r / group);
+    if (sorted) std::ranges::shuffle(group_of, engine);
+    if (sorted) made.tensor.groups = std::make_shared<const std::vector<std::uint32_t>>(group_of);
+    const unsigned end = 1u << bits;
+    const std::vector<unsigned> codes = random_numbers(engine, rows * columns, end);
+    const std::vector<unsigned> zeros = random_numbers(engine, groups * columns, end);
+    std::vector<float> scales;
+    for (unsigned number : random_numbers(engine, groups * columns, 1000))
+        scales.push_back(static_cast<float>(1 + number) / 1024);
+    const std::size_t in_word = 32 / static_cast<std::size_t>(bits);
+    made.files[0] = to_words(awq ? codes : by_columns(codes, columns, in_word), bits, awq);
+    const auto bytes = std::as_bytes(std::span{scales});
+    made.files[1].assign(bytes.begin(), bytes.end());
+    std::vector<unsigned> stored = zeros;
+    for (unsigned& zero : stored) zero = (zero + end - static_cast<unsigned>(made.tensor.zero_offset)) % end;
+    made.files[2] = to_words(stored, bits, awq);
+    for (std::size_t k = 0; k < codes.size(); ++k) {
+        const std::size_t at = group_of[k / columns] * columns + k % columns;
+        made.values.push_back((static_cast<float>(codes[k]) - static_cast<float>(zeros[at])) * scales[at]);
+    }
+    return made;
+}
+
+}  // namespace
+
+TEST_CASE("words of GPTQ and AWQ have their values wherever reading begins and ends") {
+    std::mt19937 engine{17};
+    for (int round = 0; round < 300; ++round) {
+        const bool awq = round % 3 == 0;
+        const Words made = random_words(engine, awq, awq || round % 2 == 0 ? 4 : 8, round % 5 == 1);
+        Dequantizer dequantizer;
+        const std::size_t all = made.values.size();
+        for (int part = 0; part < 5; ++part) {
+            const std::size_t begin = part == 0 ? 0 : std::uniform_int_distribution<std::size_t>{0, all - 1}(engine);
+            const std::size_t end = part == 0 ? all : std::uniform_int_distribution{begin + 1, all}(engine);
+            std::vector<float> out(end - begin);
+            dequantizer.read(made.tensor, begin * sizeof(float), std::as_writable_bytes(std::span{out}),
+                             [&](std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
+                                 const std::vector<std::byte>& from = made.files[file];
+                                 REQUIRE(offset + into.size() <= from.size());
+                                 std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(offset), into.size(),
+                                             into.begin());
+                             });
+            REQUIRE(std::ranges::equal(out, std::span{made.values}.subspan(begin, end - begin)));
+        }
+    }
 }
