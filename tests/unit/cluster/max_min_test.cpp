@@ -20,10 +20,10 @@
 namespace tpx {
 namespace {
 
-using Matrix = std::vector<std::vector<double>>;
+using Coefficients = std::vector<std::vector<double>>;
 
 // x of a x = b; empty where there is not just one.
-std::vector<double> solve_equations(Matrix a, std::vector<double> b) {
+std::vector<double> solve_equations(Coefficients a, std::vector<double> b) {
     const std::size_t n = b.size();
     for (std::size_t i = 0; i < n; ++i) {
         std::size_t best = i;
@@ -46,7 +46,7 @@ std::vector<double> solve_equations(Matrix a, std::vector<double> b) {
 // The largest value at any vertex: every choice of as many tight rows (x >= 0 among them) as there are variables.
 double best_vertex(const LinearProgram& program) {
     const std::size_t n = program.gain.size();
-    Matrix rows = program.rows;
+    Coefficients rows = program.rows;
     std::vector<double> limits = program.limits;
     for (std::size_t j = 0; j < n; ++j) {
         rows.emplace_back(n)[j] = -1;
@@ -56,7 +56,7 @@ double best_vertex(const LinearProgram& program) {
     std::vector<bool> tight(rows.size());
     std::fill(tight.begin(), tight.begin() + static_cast<std::ptrdiff_t>(n), true);
     do {
-        Matrix a;
+        Coefficients a;
         std::vector<double> b;
         for (std::size_t i = 0; i < rows.size(); ++i)
             if (tight[i]) a.push_back(rows[i]), b.push_back(limits[i]);
@@ -98,7 +98,7 @@ TEST_CASE("max-min shares are an optimum: no vertex of the program is better") {
 }
 
 // The least of all jobs' shares.
-double least_share(const std::vector<KindUse>& uses, const Matrix& shares) {
+double least_share(const std::vector<KindUse>& uses, const Coefficients& shares) {
     double least = HUGE_VAL;
     for (std::size_t j = 0; j < uses.size(); ++j) {
         double share = 0, mean = 0;
@@ -115,7 +115,7 @@ TEST_CASE("shares found from inside are as good as the vertex of the simplex met
     for (int round = 0; round < 60; ++round) {
         const std::vector<KindUse> uses = random_uses(random, 1 + random() % 12, 3);
         const std::vector<int> counts{16, 8, 4};
-        const Matrix shares = max_min_shares(uses, counts);
+        const Coefficients shares = max_min_shares(uses, counts);
         CHECK(least_share(uses, shares) == doctest::Approx(solve(max_min_program(uses, counts)).value).epsilon(1e-4));
         for (std::size_t t = 0; t < 3; ++t) {
             double used = 0;
@@ -151,8 +151,8 @@ TEST_CASE("shares are those of VirtualFlow's simulator, to all digits that its l
         transformer{21927.810219611627, 36268.88725710493, 32851.14795175931},
         resnet{1044.6757994143588, 2265.735507089018, 4679.011960804238};
     const std::vector<int> counts{16, 8, 4};
-    const auto check = [&](const std::vector<KindUse>& uses, const Matrix& wanted) {
-        const Matrix shares = max_min_shares(uses, counts);
+    const auto check = [&](const std::vector<KindUse>& uses, const Coefficients& wanted) {
+        const Coefficients shares = max_min_shares(uses, counts);
         for (std::size_t j = 0; j < wanted.size(); ++j)
             for (std::size_t t = 0; t < 3; ++t) CHECK(shares[j][t] == doctest::Approx(wanted[j][t]).epsilon(1e-9));
     };
