@@ -101,6 +101,7 @@ AutoSubject auto_subject(const PlanOptions& options, const Opened& opened, std::
     AutoSubject subject;
     subject.batch = positive(options.batch, "--batch", 512);
     add_checkpoint(subject, options, sequence, opened);
+    add_fit(subject, options);
     subject.hosts.assign(hosts.begin(), hosts.end());
     subject.ranks = positive(options.devices, "--devices", usable_devices(hosts));
     return subject;

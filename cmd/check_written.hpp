@@ -28,9 +28,9 @@ struct Verified {
     bool from_disk = true;                         ///< false: the file system keeps files in memory
 };
 
-/// The digests that the tensors of the output must have: `moved`, but those of tensors of which the source has a piece
-/// that no move reads, and with `all` those of all tensors, are computed from the source, cast where the conversion
-/// casts. Throws an mpi::AgreedError if pieces of the source with equal boxes differ. Collective.
+/// The digests that the tensors of the output must have. They are `moved`, except for tensors with a piece in the
+/// source that no move reads, and with `all` for all tensors: these digests are computed from the source, cast as the
+/// conversion does. Throws an mpi::AgreedError if pieces of the source with equal boxes differ. Collective.
 std::vector<Digest> wanted_digests(const mpi::Comm& comm, const ReshardJob& job, std::vector<Digest> moved, bool all,
                                    const ExecOptions& exec);
 

@@ -36,7 +36,7 @@ void require_log(const std::string& path) {
     if (!path_is_file(path) || size_of_file(path) == 0) return;
     std::string begin(std::min<std::uint64_t>(size_of_file(path), first_key.size()), '\0');
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{begin}), path);
-    if (begin != first_key) throw failure("{}: exists and is not a log of tpx", path);
+    if (begin != first_key) throw failure("{}: exists and is not a log of tpx; choose another file for --log", path);
 }
 
 /// "2026-11-26T10:58:01.250Z", in UTC.

@@ -8,13 +8,13 @@
 
 namespace tpx::cli {
 
-/// Has this process append its events to the file at `path`, a line of JSON each, and adds the event `start`. Rank 0
-/// does so for the job; other ranks only add their errors. An empty path opens no log. Throws Error if rank 0 cannot
-/// write the file, or if the file has other content than a log.
+/// Sets the log of this process and, on rank 0, appends the event `start` to the file at `path`, a line of JSON for
+/// each event. Rank 0 adds the events of the job; other ranks only add their errors. An empty path opens no log. Throws
+/// Error if rank 0 cannot write the file, or if the file has other content than a log.
 void open_job_log(const std::string& path);
 
-/// Adds `event` with `fields`, a JSON object, to the log, on rank 0. A log that can no longer be written ends with a
-/// note; the job continues.
+/// Adds `event` with `fields`, a JSON object, to the log, on rank 0. If the log cannot be written, prints a note and
+/// logs nothing more; the job continues.
 void log_event(std::string_view event, const nlohmann::ordered_json& fields);
 
 /// Adds the event `note` or `error` with a text, `error` on any rank.

@@ -79,13 +79,15 @@ Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs:
     return job;
 }
 
-/// "; --hosts lacks n3, n4 of this state", or nothing.
+/// "; the state is also on n[3-4], which --hosts lacks", or nothing.
 std::string hosts_of_state_not_given(const Managed& run) {
     std::vector<std::string> names;
     for (const formats::ManifestHost& host : run.survey.manifest->hosts)
         if (std::ranges::find(run.team.hosts, host.name, &Host::name) == run.team.hosts.end())
             names.push_back(host.name);
-    return names.empty() ? "" : fmt::format("; --hosts lacks {} of this state", formats::fold_host_names(names));
+    return names.empty()
+               ? ""
+               : fmt::format("; the state is also on {}, which --hosts lacks", formats::fold_host_names(names));
 }
 
 Error nothing_intact(const Managed& run, const StoreCheck& check) {
@@ -139,7 +141,7 @@ ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose
                                          "pass it to --import",
                                          lost.what(), run.options.fallback, job.iteration, current.iteration,
                                          job.iteration}};
-        out.note("no host has an intact copy of {}: all state is read from {}",
+        out.note("no usable copy of {} in the stores: all state is read from {}",
                  counted(check.lost_tensors.size(), "tensor"), run.options.fallback);
         return job;
     }

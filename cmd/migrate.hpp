@@ -52,7 +52,7 @@ enum class Purpose {
 /// How --to auto chose the layout.
 struct LayoutChoice {
     std::size_t compared = 0;    ///< layouts that were compared
-    std::size_t left_out = 0;    ///< layouts that devices cannot hold, or that split TP groups over hosts
+    std::size_t excluded = 0;    ///< layouts that devices cannot hold, or that split TP groups over hosts
     std::uint64_t crossing = 0;  ///< bytes between hosts that the ranks of the chosen layout lack
 };
 

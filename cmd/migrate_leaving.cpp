@@ -79,7 +79,8 @@ void give_up(StoreCheck& check, const formats::Manifest& manifest, const std::ve
                    {{"stores", run.options.store}, {"written", false}, {"leaving", leaving_json(plan)}});
     throw mpi::AgreedError{Error{
         Exit::no,
-        "{}: {}; pass --fallback CKPT with a checkpoint of iteration {} on shared storage, or omit --within to try",
+        "{}: {}; pass --fallback CKPT with a checkpoint of iteration {} on shared storage, or omit --within to change "
+        "the state whatever time is left",
         run.options.store, in_words(plan), run.survey.manifest->iteration}};
 }
 
@@ -109,7 +110,7 @@ double agreed_seconds(const mpi::Comm& comm, std::chrono::steady_clock::time_poi
 std::optional<double> seconds_within(const MigrateRequest& options) {
     const std::string& text = options.within;
     if (text.empty()) return std::nullopt;
-    if (options.leaving.empty()) throw usage_error("--within: requires --leaving");
+    if (options.leaving.empty()) throw usage_error("--within requires --leaving");
     if (!options.import_from.empty() || !options.export_to.empty())
         throw usage_error("--within excludes --import and --export");
     double number = 0;
@@ -151,7 +152,7 @@ std::optional<LeavingPlan> save_from_leaving_hosts(Managed& run, StoreCheck& che
         save(run, options, *job, record, patience, out);
         check = check_by_manifest(run);
     } else {
-        out.note("{}; it is read from {} instead", in_words(plan), run.options.fallback);
+        out.note("{}", in_words(plan));
         give_up(check, *run.survey.manifest, leaving);
     }
     return plan;

@@ -21,12 +21,11 @@ void add_store_options(Command& command, MigrateRequest& options) {
         .details("OUT becomes a checkpoint as tpx reshard writes it. The stores do not change.");
     command
         .option("--background-rate", &options.background_rate, "RATE",
-                "Rate at which each host reads and writes for --export")
+                "Limit on the rates at which each host reads and writes with --export")
         .standard("none")
         .details(
-            "For an export beside a running job, such as 500MB/s. Each host reads no more than RATE from its store, "
-            "and "
-            "writes no more than RATE; the processes of a host share RATE.");
+            "Requires --export. To export while the job trains, for example 500MB/s; at least 100kB/s. Reads and "
+            "writes are limited separately; the processes of a host share the limit.");
     command.option("--job", &options.job, "NAME", "Name of the job, for --import")
         .standard("the job in the stores, or a digest of the tensors");
     command.option("--iteration", &options.iteration, "N", "Iteration of CKPT, if it does not record its own");
@@ -62,9 +61,9 @@ void add_cluster_options(Command& command, MigrateRequest& options) {
     command.option("--leaving", &options.leaving, "HOSTS", "Hosts whose stores are read, but that get nothing");
     command.option("--within", &options.within, "TIME", "Time until the leaving hosts are gone, such as 90s")
         .details(
-            "Requires --store. What only leaving hosts have is saved on other hosts first, so that these can complete "
-            "the "
-            "change alone. Before that, a note says whether it can be saved in time; see tpx-migrate(1).");
+            "Requires --store and --leaving; cannot be combined with --import or --export. Units: s, which is the "
+            "default, min and h. Files that only leaving hosts have are saved on the other hosts first; a note says "
+            "whether this finishes in time; see PREEMPTED HOSTS in tpx-migrate(1).");
     add_hardware_option(command, plan.hardware, "NIC and disk rates of the hosts",
                         "Rates that neither FILE nor --hosts gives are assumed.");
     command.option("--spare", &plan.spare, "NAMES", "Empty hosts to use only if the others are too few");

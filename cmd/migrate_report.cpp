@@ -64,7 +64,7 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
     if (job.position) json["data"] = to_json(*job.position);
     if (job.choice)
         json["choice"] = {{"compared", job.choice->compared},
-                          {"left_out", job.choice->left_out},
+                          {"excluded", job.choice->excluded},
                           {"bytes_between_hosts", job.choice->crossing}};
     if (job.purpose != Purpose::shared)
         json["ranks"] = ranks_json(rank_places(job), places.state.empty() ? places.to : places.state);
@@ -99,14 +99,9 @@ std::string in_words(const formats::Manifest& manifest) {
 }  // namespace
 
 Json leaving_json(const LeavingPlan& plan) {
-    return {{"within", plan.within},
-            {"passed", plan.passed},
-            {"files", plan.files},
-            {"bytes", plan.bytes},
-            {"send_seconds", plan.send_seconds},
-            {"seconds", plan.seconds},
-            {"in_time", plan.is_in_time()},
-            {"assumed_rates", plan.assumed}};
+    return {{"within_seconds", plan.within}, {"elapsed_seconds", plan.passed},    {"files", plan.files},
+            {"bytes", plan.bytes},           {"send_seconds", plan.send_seconds}, {"save_seconds", plan.seconds},
+            {"in_time", plan.is_in_time()},  {"assumed_rates", plan.assumed}};
 }
 
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,

@@ -52,7 +52,8 @@ void check_room(const fs::path& folder, std::uint64_t needed, const fs::path& pa
     for (const std::string& name : list_directory(parent))
         if (name.starts_with(prefix)) room += allocated(parent / name);
     if (needed > room)
-        throw failure("{}: too little room: {} bytes are needed, {} are free{}", folder.string(), needed, room, advice);
+        throw failure("{}: not enough disk space ({} bytes needed, {} available){}", folder.string(), needed, room,
+                      advice);
 }
 
 }  // namespace tpx::cli

@@ -74,9 +74,11 @@ void add_log_option(Command& command, LimitOptions& options) {
     command.option("--log", &options.log, "FILE", "Append events of the job to FILE, a line of JSON each")
         .file()
         .details(
-            "Events are start, plan, note, progress (every ten seconds), error, result (as printed with --json) and "
-            "end, which contains the exit status. Each has the time in UTC, the host and the process ID. A run that "
-            "was killed has no end. The file grows with each run.");
+            "Events are start, note, error, result (the members that --json prints, under the key reshard or migrate) "
+            "and end, which contains the exit status; tpx reshard also logs plan and, every ten seconds, progress, and "
+            "tpx migrate --within logs leaving. Each event has the time in UTC, the host and the process ID. Notes are "
+            "logged even with --quiet. The event end is missing if the run was killed or ended by --patience. The file "
+            "grows with each run.");
 }
 
 void add_hardware_option(Command& command, std::string& file, std::string_view summary, std::string_view without) {

@@ -64,8 +64,9 @@ QuantizationSettings quantization_settings(const std::string& config_json) {
     settings.dtype = dtype_of(config);
     if (const Json method = member(quantization, "quant_method"); method.is_string()) settings.method = method;
     for (const char* key : {"checkpoint_format", "version"})
-        if (const Json packing = member(quantization, key); packing.is_string()) settings.packing = packing;
-    std::ranges::transform(settings.packing, settings.packing.begin(), [](unsigned char c) { return std::tolower(c); });
+        if (const Json packing = member(quantization, key); packing.is_string()) settings.packing_format = packing;
+    std::ranges::transform(settings.packing_format, settings.packing_format.begin(),
+                           [](unsigned char c) { return std::tolower(c); });
     settings.bits = number_of(quantization, {"bits", "w_bit"});
     settings.group_size = number_of(quantization, {"group_size", "q_group_size"});
     for (const auto& group : member(quantization, "config_groups"))

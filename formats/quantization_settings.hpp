@@ -13,7 +13,7 @@ namespace tpx::formats {
 /// What a config.json says of quantization.
 struct QuantizationSettings {
     std::string method;                            ///< quant_method: "fp8", "gptq"; may be empty
-    std::string packing;                           ///< checkpoint_format or version: "gptq_v2", "gemm"; may be empty
+    std::string packing_format;                    ///< checkpoint_format or version: "gptq_v2", "gemm"; may be empty
     std::optional<Index> bits;                     ///< of a code
     std::optional<Index> group_size;               ///< elements that share a scale; none: all of them
     std::optional<std::pair<Index, Index>> block;  ///< weight_block_size or block_structure: rows and columns

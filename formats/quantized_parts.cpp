@@ -21,24 +21,24 @@ namespace tpx::formats {
 namespace {
 
 /// Names of a scheme's parts: the codes' name is the weight's with `codes` behind it, the scales' with `scales`. Both
-/// stand in the place of `weight` at the end of the weight's name.
+/// replace `weight` at the end of the weight's name.
 struct Naming {
     std::string_view codes;
     std::string_view scales;
     std::string_view weight = {};
 };
 
-constexpr Naming block_scales{"", "_scale_inv"};                ///< DeepSeek, Qwen: FP8
-constexpr Naming plain_scales{"", "_scale"};                    ///< compressed-tensors, ModelOpt: FP8, int8
-constexpr Naming mxfp4{"_blocks", "_scales"};                   ///< gpt-oss
-constexpr Naming packed{"_packed", "_scale"};                   ///< compressed-tensors: int4, int8 in words of 32 bits
-constexpr Naming gptq_words{".qweight", ".scales", ".weight"};  ///< GPTQ, AWQ: int4, int8 in words of 32 bits
-constexpr std::array namings{mxfp4, packed, gptq_words, block_scales, plain_scales};
+constexpr Naming block_scales{"", "_scale_inv"};  ///< DeepSeek, Qwen: FP8
+constexpr Naming plain_scales{"", "_scale"};      ///< compressed-tensors, ModelOpt: FP8, int8
+constexpr Naming mxfp4{"_blocks", "_scales"};     ///< gpt-oss
+constexpr Naming packed{"_packed", "_scale"};     ///< compressed-tensors: int4, int8 in words of 32 bits
+constexpr Naming packed_words{".qweight", ".scales", ".weight"};  ///< GPTQ, AWQ: int4, int8 in words of 32 bits
+constexpr std::array namings{mxfp4, packed, packed_words, block_scales, plain_scales};
 
 /// Whether tensors of `dtype` may be the codes of a scheme with `naming`.
 bool may_be_codes(const Naming& naming, DType dtype) {
     if (naming.codes == mxfp4.codes) return dtype == DType::u8;
-    if (naming.codes == packed.codes || naming.codes == gptq_words.codes) return dtype == DType::i32;
+    if (naming.codes == packed.codes || naming.codes == packed_words.codes) return dtype == DType::i32;
     return is_fp8(dtype) || (naming.scales == plain_scales.scales && dtype == DType::i8);
 }
 
@@ -101,7 +101,7 @@ private:
         if (is_fp8(tensor.dtype))
             throw failure("is {} without scales: '{}' is missing", name(tensor.dtype),
                           tensor.name + std::string{block_scales.scales});
-        for (const Naming& naming : {mxfp4, gptq_words}) {
+        for (const Naming& naming : {mxfp4, packed_words}) {
             if (tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype))
                 throw failure("its scales '{}{}' are missing", stem_of(naming, tensor.name), naming.scales);
         }
@@ -145,8 +145,8 @@ private:
         made.scaled.scales = part_of(scales, made);
         if (naming.codes == mxfp4.codes) {
             shape_mxfp4(codes, scales, settings_, made);
-        } else if (naming.codes == gptq_words.codes) {
-            shape_words(codes, scales, find(stem + ".qzeros"), settings_, made);
+        } else if (naming.codes == packed_words.codes) {
+            shape_packed_words(codes, scales, find(stem + ".qzeros"), settings_, made);
             set_word_zeros(stem, made);
             set_groups(stem, made);
         } else if (naming.codes == packed.codes) {

@@ -29,7 +29,7 @@ void set_rows(const Shape& shape, QuantizedTensor& made) {
 void set_dtype(const Tensor& scales, const QuantizationSettings& settings, QuantizedTensor& made) {
     const bool exponents = scales.dtype == DType::u8 || scales.dtype == DType::f8_e8m0;
     if (scales.dtype != DType::f32 && scales.dtype != DType::bf16 && scales.dtype != DType::f16 && !exponents)
-        throw failure("'{}' is {}, which scales are not", scales.name, name(scales.dtype));
+        throw failure("'{}' is {}, expected f16, bf16 or f32", scales.name, name(scales.dtype));
     if (settings.method == "compressed-tensors" && !exponents)
         made.scaled.dtype = scales.dtype;
     else
@@ -91,9 +91,9 @@ void set_blocks(const Tensor& scales, const QuantizationSettings& settings, Quan
 
 /// Whether words of codes are AWQ's, not GPTQ's. Throws Error for packings that are not read.
 bool is_awq(const Tensor& codes, const Tensor& scales, const QuantizationSettings& settings) {
-    const std::string& packing = settings.packing;
+    const std::string& packing = settings.packing_format;
     if (!packing.empty() && packing != "gptq" && packing != "gptq_v2" && packing != "gemm")
-        throw failure("the packing '{}' is not dequantized; gptq, gptq_v2 and gemm are", packing);
+        throw failure("unsupported packing '{}'; supported are gptq, gptq_v2 and gemm", packing);
     if (codes.shape.size() != 2 || scales.shape.size() != 2)
         throw failure("packed codes {} with scales {}, expected two axes each", to_string(codes.shape),
                       to_string(scales.shape));
@@ -102,15 +102,16 @@ bool is_awq(const Tensor& codes, const Tensor& scales, const QuantizationSetting
 
 /// The shape of a weight by that of its words.
 void set_word_shape(const Tensor& codes, const Tensor& scales, bool awq, Index bits, QuantizedTensor& made) {
-    if (bits != 4 && (bits != 8 || awq)) throw failure("codes of {} bits are not dequantized", bits);
+    if (bits != 4 && (bits != 8 || awq))
+        throw failure("unsupported codes of {} bits; supported are 4 and, of GPTQ, 8", bits);
     const Index in_word = 32 / bits, columns = scales.shape[1];
     Index rows = codes.shape[0];
     const bool overflows = !awq && __builtin_mul_overflow(rows, in_word, &rows);
     if (overflows || checked_volume({rows, columns}) < 0)
         throw failure("packed codes of impossible shape {}", to_string(codes.shape));
     if (columns % in_word != 0 || codes.shape[1] != (awq ? columns / in_word : columns))
-        throw failure("words {} do not fit scales {} and codes of {} bits", to_string(codes.shape),
-                      to_string(scales.shape), bits);
+        throw failure("shape {} of the codes does not match shape {} of the scales and {} bits a code",
+                      to_string(codes.shape), to_string(scales.shape), bits);
     set_rows({rows, columns}, made);
     made.shape = {columns, rows};
     made.strides = {1, columns};
@@ -175,8 +176,8 @@ void shape_packed(const Tensor& codes, const Tensor& scales, const Shape& shape,
     set_dtype(scales, settings, made);
 }
 
-void shape_words(const Tensor& codes, const Tensor& scales, const Tensor* zeros, const QuantizationSettings& settings,
-                 QuantizedTensor& made) {
+void shape_packed_words(const Tensor& codes, const Tensor& scales, const Tensor* zeros,
+                        const QuantizationSettings& settings, QuantizedTensor& made) {
     const bool awq = is_awq(codes, scales, settings);
     const Index bits = settings.bits.value_or(4);
     set_word_shape(codes, scales, awq, bits, made);
@@ -185,10 +186,10 @@ void shape_words(const Tensor& codes, const Tensor& scales, const Tensor* zeros,
     scaled.block_columns = 1;
     const Shape expected{scaled.scale_rows(), scaled.columns}, words{scaled.scale_rows(), scaled.columns * bits / 32};
     if (scales.shape != expected)
-        throw failure("'{}' has shape {}; groups of {} of {} rows have scales {}", scales.name, to_string(scales.shape),
-                      scaled.block_rows, scaled.rows, to_string(expected));
+        throw failure("'{}' has shape {}, expected {} ({} rows in groups of {})", scales.name, to_string(scales.shape),
+                      to_string(expected), scaled.rows, scaled.block_rows);
     if (scales.dtype != DType::f16 && scales.dtype != DType::bf16 && scales.dtype != DType::f32)
-        throw failure("'{}' is {}, which scales are not", scales.name, name(scales.dtype));
+        throw failure("'{}' is {}, expected f16, bf16 or f32", scales.name, name(scales.dtype));
     if (zeros != nullptr && (zeros->dtype != DType::i32 || zeros->shape != words))
         throw failure("'{}' is {} {}, expected i32 {}", zeros->name, name(zeros->dtype), to_string(zeros->shape),
                       to_string(words));
@@ -197,7 +198,7 @@ void shape_words(const Tensor& codes, const Tensor& scales, const Tensor* zeros,
     scaled.packing = awq ? ScaledCodes::Packing::interleaved : ScaledCodes::Packing::columns;
     scaled.zero_packing = awq ? ScaledCodes::Packing::interleaved : ScaledCodes::Packing::rows;
     // The first version of GPTQ stores zeros less one.
-    scaled.zero_offset = awq || settings.packing == "gptq_v2" ? 0 : 1;
+    scaled.zero_offset = awq || settings.packing_format == "gptq_v2" ? 0 : 1;
     scaled.row_bytes = static_cast<std::uint64_t>(codes.shape[1]) * 4;
     scaled.dtype = scales.dtype;
     made.scheme = fmt::format("{} int{}, groups of {}", awq ? "awq" : "gptq", bits, scaled.block_rows);

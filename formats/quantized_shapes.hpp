@@ -21,9 +21,9 @@ void shape_plain(const Tensor& codes, const Tensor& scales, const QuantizationSe
 void shape_packed(const Tensor& codes, const Tensor& scales, const Shape& shape, const QuantizationSettings& settings,
                   QuantizedTensor& made);
 
-/// The same of GPTQ and AWQ: words of codes of the transposed weight, a scale for each column of a group of rows, and
-/// `zeros` in words, which may be null.
-void shape_words(const Tensor& codes, const Tensor& scales, const Tensor* zeros, const QuantizationSettings& settings,
-                 QuantizedTensor& made);
+/// The same of weights of GPTQ and AWQ: words of codes of the transposed weight, a scale for each column of a group of
+/// rows, and `zeros` in words, which may be null.
+void shape_packed_words(const Tensor& codes, const Tensor& scales, const Tensor* zeros,
+                        const QuantizationSettings& settings, QuantizedTensor& made);
 
 }  // namespace tpx::formats

@@ -17,7 +17,7 @@ struct Block {
     std::int64_t price = 0;  ///< see Placement
 };
 
-/// Hosts that can take ranks: those that are not spare, then spare ones, those with the most free devices first.
+/// Hosts that can take ranks: those that are not spare in their order, then spare hosts, most free devices first.
 std::vector<std::uint32_t> hosts_for_ranks(std::span<const Host> hosts);
 
 /// Cuts `ranks` new ranks into blocks of consecutive ranks, one block per host in the order of hosts_for_ranks(). Each

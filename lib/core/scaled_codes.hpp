@@ -22,7 +22,7 @@ struct ScaledCodes {
         offset_integer,   ///< unsigned, less half of its range
         unsigned_integer  ///< with zeros beside the scales
     };
-    /// Which codes share a word of 32 bits, from its low bits on. Where it is not `rows`, blocks have one column.
+    /// How codes are packed into words of 32 bits, lowest bits first. Except for `rows`, each block has one column.
     enum class Packing : std::uint8_t {
         rows,        ///< neighbors in a row
         columns,     ///< GPTQ: neighbors in a column

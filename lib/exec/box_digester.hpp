@@ -10,8 +10,9 @@
 
 namespace tpx {
 
-/// Adds boxes of tensors to digests, cast first if asked to, from images in memory. Elements that must be cast, or that
-/// are not neighbors in memory, are copied first, to a small buffer. For one thread.
+/// Adds the elements of a box, which are in an image in memory and may have to be cast, to the digest of a tensor.
+/// Elements that must be cast, or that are not neighbors in memory, are copied first, to a small buffer. For one
+/// thread.
 class BoxDigester {
 public:
     /// Adds the elements of `box`, which lies in `image` at `at`, to the digest of a tensor of shape `whole`; they have

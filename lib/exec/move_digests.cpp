@@ -9,12 +9,12 @@
 namespace tpx {
 
 MoveDigests::MoveDigests(const Side& target)
-    : target_{target}, counts_(target.pieces.size()), crcs_(target.tensors.size()) {
+    : target_{target}, included_(target.pieces.size()), crcs_(target.tensors.size()) {
     std::vector<std::uint32_t> order(target.pieces.size());
     std::iota(order.begin(), order.end(), 0);
     const auto key = [&](std::uint32_t k) { return std::tie(target.pieces[k].tensor, target.pieces[k].box); };
     std::ranges::stable_sort(order, {}, key);
-    for (std::size_t k = 0; k < order.size(); ++k) counts_[order[k]] = k == 0 || key(order[k - 1]) != key(order[k]);
+    for (std::size_t k = 0; k < order.size(); ++k) included_[order[k]] = k == 0 || key(order[k - 1]) != key(order[k]);
 }
 
 void MoveDigests::add(std::uint32_t piece, const Digest& part) {
@@ -27,7 +27,7 @@ std::vector<Digest> MoveDigests::complete(const mpi::Comm& comm) {
     for (std::size_t t = 0; t < crcs_.size(); ++t) digests[t].crc = crcs_[t];
     for (std::size_t k = 0; k < target_.pieces.size(); ++k) {
         const Piece& piece = target_.pieces[k];
-        const auto elements = static_cast<std::uint64_t>(counts_[k] ? volume(piece.box) : 0);
+        const auto elements = static_cast<std::uint64_t>(included_[k] ? volume(piece.box) : 0);
         digests[piece.tensor].bytes +=
             elements * static_cast<std::uint64_t>(itemsize(target_.tensors[piece.tensor].dtype));
     }

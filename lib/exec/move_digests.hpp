@@ -11,24 +11,24 @@
 namespace tpx {
 
 /// The digests of the tensors that moves write, cast as they are written, taken while the elements are in memory. Of
-/// target pieces with equal boxes, the first counts.
+/// target pieces with equal boxes, only the first is included.
 class MoveDigests {
 public:
     explicit MoveDigests(const Side& target);
 
-    /// Whether the elements of a target piece count.
-    bool counts(std::uint32_t piece) const { return counts_[piece]; }
+    /// Whether the elements of a target piece are part of the digest of its tensor.
+    bool includes(std::uint32_t piece) const { return included_[piece]; }
 
-    /// Adds elements of a target piece that counts; each element once. Several threads may call this at once.
+    /// Adds elements of a target piece that is included; each element once. Several threads may call this at once.
     void add(std::uint32_t piece, const Digest& part);
 
-    /// The digest of each tensor, on every rank; of tensors whose pieces do not cover them, of fewer bytes than theirs.
+    /// The digest of each tensor, on every rank; if pieces do not cover a tensor, its digest has fewer bytes.
     /// Collective; to be called once.
     std::vector<Digest> complete(const mpi::Comm& comm);
 
 private:
     Side target_;
-    std::vector<bool> counts_;         // by piece
+    std::vector<bool> included_;       // by piece
     std::vector<std::uint64_t> crcs_;  // by tensor
 };
 

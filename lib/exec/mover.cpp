@@ -62,7 +62,7 @@ void Mover::copy(const TilePart& part, const Tile& tile, const Window& sources, 
     if (cast_elements(sizes(part.box), values, from.strides(), was, at + place_in(to, part.box), to.strides(),
                       tensor.dtype))
         overflows_.add(piece, part.box, values, from.strides(), was, tensor.dtype);
-    if (job_.move_digests == nullptr || !job_.move_digests->counts(move.target)) return;
+    if (job_.move_digests == nullptr || !job_.move_digests->includes(move.target)) return;
     Digest sum;
     digester_.add(sum, tensor.shape, part.box, to, at, tensor.dtype, tensor.dtype);
     job_.move_digests->add(move.target, sum);

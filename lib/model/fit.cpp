@@ -17,7 +17,7 @@ constexpr std::size_t few_runs = 20;
 bool step_down(const Posterior& posterior, Vector& at, double& cost, double& damping) {
     Matrix matrix;
     Vector downhill;
-    posterior.linearise(at, matrix, downhill);
+    posterior.linearize(at, matrix, downhill);
     for (int attempt = 0; attempt < 12; ++attempt) {
         Matrix damped = matrix;
         for (int i = 0; i < parameter_count; ++i) damped[i][i] *= 1 + damping;

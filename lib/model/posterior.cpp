@@ -81,7 +81,7 @@ double Posterior::cost(const Vector& at) const {
     return sum / 2;
 }
 
-void Posterior::linearise(const Vector& at, Matrix& matrix, Vector& downhill) const {
+void Posterior::linearize(const Vector& at, Matrix& matrix, Vector& downhill) const {
     const Vector moved = away(at);
     matrix = precision_;
     for (int i = 0; i < parameter_count; ++i) {
@@ -104,14 +104,14 @@ void Posterior::linearise(const Vector& at, Matrix& matrix, Vector& downhill) co
 Matrix Posterior::covariance(const Vector& at) const {
     Matrix matrix;
     Vector downhill;
-    linearise(at, matrix, downhill);
+    linearize(at, matrix, downhill);
     return inverse(matrix);
 }
 
 double Posterior::mass_cost(const Vector& at) const {
     Matrix matrix;
     Vector downhill;
-    linearise(at, matrix, downhill);
+    linearize(at, matrix, downhill);
     return cost(at) + log_determinant(matrix) / 2;
 }
 

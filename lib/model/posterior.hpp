@@ -30,7 +30,7 @@ public:
     double cost(const Vector& at) const;
 
     /// The matrix of a Gauss-Newton step at `at` with the present weights, and the direction downhill.
-    void linearise(const Vector& at, Matrix& matrix, Vector& downhill) const;
+    void linearize(const Vector& at, Matrix& matrix, Vector& downhill) const;
 
     /// The covariance of the logarithms near the maximum `at`.
     Matrix covariance(const Vector& at) const;

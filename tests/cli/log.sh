@@ -52,7 +52,7 @@ expect "start result end" 0
 # A path that was mistyped.
 before=$(cksum <hf/config.json)
 "$tpx" reshard hf four --to tp=2 --log hf/config.json >out 2>err && fail "a file of the source was a log"
-grep -q "^tpx: hf/config.json: exists and is not a log of tpx" err || fail "wrong message"
+grep -q "^tpx: hf/config.json: exists and is not a log of tpx; choose another file" err || fail "wrong message"
 [ "$before" = "$(cksum <hf/config.json)" ] || fail "the file has changed"
 "$tpx" reshard hf four --to tp=2 --log none/log >out 2>err && fail "a log was in no folder"
 grep -q "^tpx: none/log: No such file or directory" err || fail "wrong message"

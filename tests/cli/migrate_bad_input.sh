@@ -23,22 +23,22 @@ unchanged() {
 mkdir -p s/host1
 if mount -t tmpfs -o size=128k tmpfs s/host1 2>/dev/null; then
     mkdir -p s/host0/states s/host0/staging s/host1/states s/host1/staging
-    unchanged 1 's/host1: too little room: [0-9]* bytes are needed, [0-9]* are free; .*--prune' 2 2x2 \
+    unchanged 1 's/host1: not enough disk space ([0-9]* bytes needed, [0-9]* available); .*--prune' 2 2x2 \
         --import "$dcp" --iteration 7 --to fsdp=4
     mount -o remount,size=400k s/host1 || exit
     done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=4
     whole "$dcp" host0 host1
     # The next state does not fit beside this one.
-    unchanged 1 's/host1: too little room: ' 2 2x2 --to fsdp=3 --replicas 2
+    unchanged 1 's/host1: not enough disk space ' 2 2x2 --to fsdp=3 --replicas 2
     umount s/host1
     # The same for an export, and for plain folders.
     mkdir -p small && mount -t tmpfs -o size=128k tmpfs small || exit
     rm -rf s
     done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=4
-    unchanged 1 'small: too little room: [0-9]* bytes are needed, [0-9]* are free' 2 2x2 --export small/exported
+    unchanged 1 'small: not enough disk space ([0-9]* bytes needed, [0-9]* available)' 2 2x2 --export small/exported
     mkdir -p plain && for host in host0 host1; do cp -R "$dcp" "plain/$host" && "$tpx" verify --write "plain/$host" >out 2>err || exit; done
     mpirun -n 2 "$tpx" migrate 'plain/{host}' 'small/{host}' --emulate --hosts 2x2 --to fsdp=4 --replicas 2 >out 2>err
-    { [ $? -eq 1 ] && grep -q 'small: too little room: [0-9]* bytes are needed' err; } || fail "plain folders without room"
+    { [ $? -eq 1 ] && grep -q 'small: not enough disk space ([0-9]* bytes needed' err; } || fail "plain folders without room"
     [ -z "$(ls small)" ] || fail "something was written without room"
     umount small
     checked='a store without room, '
@@ -54,7 +54,7 @@ unchanged 2 "spare: no host is called 'hosst1'; did you mean 'host1'" 3 3x2 --to
 unchanged 2 "host 'host1' cannot be lost and leaving" 2 3x2 --to fsdp=2 --lost host1 --leaving host1
 printf 'host0 slots=2\nhost1 slots=2\nhost0 slots=2\n' >twice
 unchanged 2 "twice:3: host 'host0' is already named on line 1" 3 twice --to fsdp=3
-unchanged 3 "no host has an intact copy of .*; --hosts lacks host2 of this state; pass --fallback" 2 2x2 --to fsdp=2
+unchanged 3 "no host has an intact copy of .*; the state is also on host2, which --hosts lacks; pass --fallback" 2 2x2 --to fsdp=2
 mpirun -n 1 "$tpx" migrate --store 's/{host}' --hosts twice.other --to fsdp=1 >out 2>err
 { [ $? -eq 1 ] && grep -q 'twice.other: No such file' err; } || fail "a file of hosts that does not exist"
 printf 'nowhere slots=2\n' >elsewhere

@@ -75,7 +75,7 @@ refused 3 'cannot be saved in time: saving takes .* are left; pass --fallback CK
     --leaving host3 --within 20s --to fsdp=4
 refused 3 'cannot be saved in time' 4 4x2 --hardware slow.toml --leaving host3 --within 20s --to fsdp=4 --json
 grep -q '"written":false,"leaving":{.*"in_time":false,"assumed_rates":\[\]}' out || fail "no plan in the JSON of a run that was refused"
-done_with "cannot be saved in time: .*; it is read from $dcp instead" 4 slow.toml --leaving host3 --within 20s --to fsdp=4 --fallback "$dcp" --iteration 7
+done_with "no usable copy of .* in the stores: all state is read from $dcp" 4 slow.toml --leaving host3 --within 20s --to fsdp=4 --fallback "$dcp" --iteration 7
 whole "$dcp" host0 host1 host2
 start "$dcp" 7 --to fsdp=8
 done_with 'cannot be saved in time: .*; assumed rates: disk read, disk write' 4 assumed.toml --leaving host3 --within 20s --to fsdp=4
@@ -87,7 +87,7 @@ whole "$dcp" host0 host1 host2
 for bad in 0 -1s soon 5x 1e999 nan; do
     refused 2 "within: '$bad' is not a time such as 90s" 4 4x2 --leaving host3 --within "$bad" --to fsdp=4
 done
-refused 2 'within: requires --leaving' 4 4x2 --within 90s --to fsdp=4
+refused 2 'within requires --leaving' 4 4x2 --within 90s --to fsdp=4
 refused 2 'within excludes --import and --export' 4 4x2 --leaving host3 --within 90s --export exported
 mpirun -n 1 "$tpx" migrate a b --hosts 1x1 --to tp=1 --leaving host0 --within 5s >out 2>err
 { [ $? -eq 2 ] && grep -q -- '--within: requires --store' err; } || fail "--within without --store"

@@ -76,8 +76,9 @@ TEST_CASE("configuration and companions are found") {
     fs::create_symlink("/etc/passwd", copy.path() / "vocab.txt");
     fs::create_symlink("tokenizer.json", copy.path() / "other.json");
     const Checkpoint checkpoint = open_safetensors(copy.path());
-    CHECK(checkpoint.config.size() == 7);
+    CHECK(checkpoint.config.size() == 8);
     CHECK(checkpoint.config.at("architectures") == ConfigValue{std::string{"Tiny"}});
+    CHECK(checkpoint.config.at("architectures.count") == ConfigValue{std::int64_t{1}});
     CHECK(checkpoint.config.at("hidden_size") == ConfigValue{std::int64_t{6}});
     CHECK(checkpoint.config.at("eps") == ConfigValue{1e-6});
     CHECK(checkpoint.config.at("tied") == ConfigValue{false});
