@@ -26,6 +26,8 @@ planned() {
     digests=$(cd all && find . -name tpx.digests.json)
     for store in p/*; do cp "all/$digests" "$store/$digests" || exit; done
     "$tpx" plan --stores 'p/{host}' --to auto --hosts "$@" --json --quiet >plan.json 2>err || fail "no plan: $*"
+    if "$tpx" plan --stores 'p/{host}' --to auto --hosts "$@" --throughput none.toml >out 2>err; then fail "--throughput is ignored"; fi
+    grep -q '^tpx: none.toml: ' err || fail "names no throughput file"
     sed 's/.*"candidates":\[{"layout":"\([^"]*\)".*/\1/' plan.json
 }
 # chosen LAYOUT: the last run has moved to LAYOUT.
