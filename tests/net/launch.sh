@@ -24,4 +24,5 @@ grep -q '^0 th2 3$' shown || exit 1
 
 # A placement that mpirun did not follow is an error.
 if remote th0 "cd $out && mpirun -np 8 --hostfile hosts sh $out/launch.sh rank-of-mpirun true" >refused 2>&1; then exit 1; fi
-grep -q 'started rank 0 on th0; expected it on th2' refused
+# mpirun ends with the first rank that says so, whichever it is.
+grep -q 'started rank [0-9] on th[0-2]; expected it on th[0-2]' refused || { cat refused >&2; exit 1; }
