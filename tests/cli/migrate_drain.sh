@@ -28,15 +28,20 @@ checkpoint() {
     { le64 $((${#header} + 2)) && printf '{%s}' "$header" && head -c 120000000 /dev/urandom; } >"$1"
 }
 # drains HOSTS PROCESSES MEGABYTES RATE: the export of a state takes the time in which each host can read MEGABYTES twice, once
-# for the check and once for the export, at RATE MB/s.
+# for the check and once for the export, at RATE MB/s. It is never faster; others may be using the machine, so that one of three
+# runs must be as fast.
 drains() {
-    rm -rf exported
-    done_with '"background_rate"' "$2" "$1" --export exported --background-rate "$4MB/s" --json
-    "$tpx" verify exported big.safetensors >verified 2>&1 || { cat verified >&2; fail "the export is not the checkpoint"; }
-    seconds=$(sed 's/.*"seconds":\([0-9.]*\).*/\1/' out)
-    echo "hosts $1, processes $2: $seconds s for twice $3 MB a host at $4 MB/s"
-    awk -v seconds="$seconds" -v bytes="$3" -v rate="$4" 'BEGIN { took = seconds * rate / (2 * bytes); exit !(took > 0.97 && took < 1.1) }' ||
-        fail "$seconds s: the rate is not kept"
+    for _ in 1 2 3; do
+        rm -rf exported
+        done_with '"background_rate"' "$2" "$1" --export exported --background-rate "$4MB/s" --json
+        "$tpx" verify exported big.safetensors >verified 2>&1 || { cat verified >&2; fail "the export is not the checkpoint"; }
+        seconds=$(sed 's/.*"seconds":\([0-9.]*\).*/\1/' out)
+        echo "hosts $1, processes $2: $seconds s for twice $3 MB a host at $4 MB/s"
+        took=$(awk -v seconds="$seconds" -v bytes="$3" -v rate="$4" 'BEGIN { printf "%.3f", seconds * rate / (2 * bytes) }')
+        awk -v took="$took" 'BEGIN { exit !(took > 0.97) }' || fail "$seconds s: faster than the rate"
+        awk -v took="$took" 'BEGIN { exit !(took < 1.1) }' && return
+    done
+    fail "$seconds s: slower than the rate, three times"
 }
 
 checkpoint big.safetensors
