@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""network.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--write]
+
+`tpx migrate` between the stores of emulated hosts, 4 with 1 Gbit/s and 8 with 200 Mbit/s: the bytes that the interfaces
+carry beside those that are planned, and the seconds beside the least that the busiest NIC needs. TCP carries 1448 bytes in a frame of 1514, so
+that 95.6 % of the rate is the most. Needs root, for network namespaces (tests/net/hosts.sh).
+"""
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+import llama
+from results import put
+from timing import machine, remove, run
+
+ROOT = Path(__file__).resolve().parents[1]
+CLUSTERS = [(4, 1000), (8, 200)]  # hosts, Mbit/s
+CHANGES = [("fsdp={0}", "tp={0}"), ("tp={0}", "fsdp={0}")]
+
+
+def on_hosts(hosts, rate, script, folder):
+    """What `script` prints, which uses mpirun-hosts."""
+    words = ["sh", ROOT / "tests/net/hosts.sh", *[f"{rate}mbit"] * hosts, "--", "sh", "-euc", script]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"network.py: exit {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def make_stores(tpx, weights, layout, hosts, folder):
+    """One store per host with the files of its rank, as a job of that layout saves them; returns the whole checkpoint."""
+    whole = folder / "whole"
+    run([tpx, "reshard", weights, whole, "--to", layout, "--format", "dcp", "--quiet"])
+    run([tpx, "verify", "--write", "--quiet", whole])  # shows that all stores have the same state
+    for host in range(hosts):
+        store = folder / f"stores/th{host}"
+        store.mkdir(parents=True)
+        for file in whole.iterdir():
+            if not file.name.startswith("__") or file.name.startswith(f"__{host}_"):
+                shutil.copy(file, store)
+    return whole
+
+
+def migrate(tpx, hosts, rate, folder, source, out, to, old, new):
+    """JSON of a migration, with the bytes that all interfaces sent under `carried`."""
+    for name, count in (("old", old), ("new", new)):
+        (folder / f"{name}.txt").write_text("".join(f"th{k} slots=1\n" for k in range(count)))
+    sent = f"mpirun-hosts -n {hosts} cat /sys/class/net/eth0/statistics/tx_bytes | awk '{{ sum += $1 }} END {{ printf \"%.0f\\n\", sum }}'"
+    ranks = max(old, new)
+    command = (f"mpirun-hosts -n {ranks} '{tpx}' migrate '{folder}/{source}/{{host}}' '{folder}/{out}/{{host}}' "
+               f"--hosts '{folder}/{'old' if old > new else 'new'}.txt' --to {to} --format dcp --json --quiet")
+    lines = on_hosts(hosts, rate, f"{sent}; {command} >'{folder}/out.json'; {sent}", folder).split()
+    done = json.loads((folder / "out.json").read_text())
+    done["carried"] = int(lines[1]) - int(lines[0])
+    return done
+
+
+def rows(tpx, weights, hosts, rate, repeats, scratch):
+    for before, after in CHANGES:
+        layout, to = before.format(hosts), after.format(hosts)
+        with tempfile.TemporaryDirectory(dir=scratch) as name:
+            folder = Path(name)
+            whole = make_stores(tpx, weights, layout, hosts, folder)
+            runs = []
+            for _ in range(repeats):
+                remove(folder / "new")
+                runs.append(migrate(tpx, hosts, rate, folder, "stores", "new", to, hosts, hosts))
+            merged = folder / "merged"
+            for store in sorted((folder / "new").iterdir()):
+                shutil.copytree(store, merged, dirs_exist_ok=True)
+            run([tpx, "verify", whole, merged])
+            done = min(runs, key=lambda one: one["seconds"])
+            busiest = max(max(host["sends"], host["receives"]) for host in done["hosts"])
+            least = busiest / (rate * 1e6 / 8 * 1448 / 1514)
+            seconds = statistics.median(one["seconds"] for one in runs)
+            yield (f"| {hosts} × {rate} Mbit/s | {layout} → {to} | {done['bytes_between_hosts'] / 1e6:.1f} MB | "
+                   f"{done['carried'] / 1e6:.1f} MB | {least:.2f} s | {seconds:.2f} s | **{least / seconds:.2f}** |")  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[1])
+    parser.add_argument("--tpx", default=ROOT / "build/release/cmd/tpx", type=Path)
+    parser.add_argument("--scratch", type=Path)
+    parser.add_argument("--layers", type=int, default=2, help="of the model; each is 0.4 GiB")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
+    options = parser.parse_args()
+    tpx = str(options.tpx.resolve())
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        scratch = Path(folder)
+        total = llama.write(scratch / "weights", options.layers)
+        lines = [f"`bench/network.py` on {machine(scratch)}: {total / 2**30:.2f} GiB in stores of hosts, medians of {options.repeats} runs", "",
+                 "| hosts | change | planned between hosts | carried by interfaces | least by the busiest NIC | tpx migrate | least / tpx |",
+                 "|---|---|---|---|---|---|---|"]  # fmt: skip
+        for hosts, rate in CLUSTERS:
+            for row in rows(tpx, scratch / "weights", hosts, rate, options.repeats, scratch):
+                lines.append(row)
+                print(row, flush=True)
+    print("\n".join(lines))
+    if options.write:
+        put("migrate on emulated hosts", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
