@@ -72,7 +72,7 @@ bool remains(const Host& host) { return !host.lost && free_devices(host) > 0; }
 
 std::vector<std::set<std::uint32_t>> files_of_ranks(const Migration& job) {
     const formats::Conversion& conversion = job.conversion;
-    const std::vector<Piece> needed = formats::needed_pieces(job.opened.source, conversion, job.target);
+    const std::vector<Piece> needed = formats::needed_pieces(job.opened.source, conversion, job.target).pieces;
     std::vector<std::set<std::uint32_t>> files(static_cast<std::size_t>(job.target.layout.ranks()));
     std::vector<bool> is_read(conversion.draft.files.size());
     for (const Move& move : make_moves(conversion.target_side(), {conversion.target_tensors, needed})) {

@@ -88,6 +88,12 @@ formats::Conversion converted(CheckpointChange& change, const std::filesystem::p
     }
 }
 
+// Adds `note`, if it is not empty and not there.
+void add_note(CheckpointChange& change, std::string note) {
+    std::vector<std::string>& notes = change.conversion.notes;
+    if (!note.empty() && std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+}
+
 // Fills `checkpoint` with what `options` make of the checkpoint at `path`.
 void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path,
                         const Opened* opened) {
@@ -103,7 +109,9 @@ void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, co
         change.certificate = certify(conversion.source_side(), conversion.target_side(), change.moves);
         if (!change.certificate.holds())
             throw failure("the plan is wrong, please report it: {}", change.certificate.fault);
-        change.needed = formats::needed_pieces(change.opened.source, conversion, change.target);
+        formats::RankHoldings needed = formats::needed_pieces(change.opened.source, conversion, change.target);
+        change.needed = std::move(needed.pieces);
+        add_note(change, std::move(needed.note));
     });
 }
 
@@ -181,8 +189,10 @@ Place place_of_ranks(const PlanOptions& options, PlanReport& report) {
     CheckpointChange& files = *report.checkpoint;
     const formats::Source& source = files.opened.source;
     report.from = old_layout(options, source);
-    files.held = report.from ? formats::held_pieces(source, files.conversion, *report.from)
-                             : formats::written_pieces(files.conversion);
+    formats::RankHoldings held = report.from ? formats::held_pieces(source, files.conversion, *report.from)
+                                             : formats::RankHoldings{formats::written_pieces(files.conversion), ""};
+    files.held = std::move(held.pieces);
+    add_note(files, std::move(held.note));
     const int old_ranks = report.from ? report.from->ranks() : rank_count(files.held);
     std::vector<Host> hosts = given_hosts(options, std::max(old_ranks, report.to.ranks()));
     std::vector<Seat> seats = seats_of_old_ranks(options, hosts, old_ranks, report.notes);
@@ -224,9 +234,7 @@ PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened, con
                : options.stores.empty() ? place_of_ranks(options, report)
                                         : place_of_stores(options, std::move(hosts), report, root);
     files.roles_of_tensors = number_roles(files, files.roles);
-    for (std::string& note :
-         counting_notes(files.opened.source, conversion, report.from.value_or(Layout{}), files.target))
-        files.conversion.notes.push_back(std::move(note));
+    add_note(files, uncounted_tensors(files.opened.source, conversion, files.target));
     const int old_ranks = static_cast<int>(at.seats.size());
     Parcels parcels = parcels_of({conversion.source_tensors, files.held}, {conversion.target_tensors, files.needed},
                                  files.roles_of_tensors, files.roles, old_ranks, report.to.ranks());

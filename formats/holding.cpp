@@ -5,6 +5,7 @@
 #include "formats/dcp/dcp.hpp"
 #include "formats/deepspeed/replicas.hpp"
 #include "formats/factor_groups.hpp"
+#include "formats/megatron/buffer_shares.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
@@ -20,7 +21,7 @@ namespace {
 
 /// Expands a ShardMap by piece: what each rank holds of stored tensors, as pieces of canonical tensors. The shards of
 /// tensor, pipeline, expert and FSDP parallelism are boxes of stored tensors; ZeRO splits the canonical tensors in
-/// them.
+/// them, unless it is known how the framework splits its state.
 class Expansion {
 public:
     Expansion(const Reading& reading, std::span<const Tensor> tensors, std::span<const std::vector<NumberedPart>> parts,
@@ -31,12 +32,13 @@ public:
           map_{layout, cutting_of(format),
                layout.pp > 1 ? stages_of_layers(layout, layers(reading, tensors)) : std::vector<int>{}} {}
 
-    std::vector<Piece> run(std::span<const std::string> roles) {
-        std::vector<Piece> whole_shards;
+    /// `state`: the pieces of stored tensors of optimizer state, if they are known.
+    std::vector<Piece> run(std::span<const std::string> roles, const std::optional<std::vector<Piece>>& state) {
+        std::vector<Piece> whole_shards = state.value_or(std::vector<Piece>{});
         for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
-            if (parts_[t].empty()) continue;
+            if (parts_[t].empty() || (state && is_state(roles[t]))) continue;
             const TensorForm form = form_of_tensor(t);
-            const Sharing sharing = sharing_of(map_.layout(), roles[t] != "weight" && roles[t] != "extra");
+            const Sharing sharing = sharing_of(map_.layout(), is_state(roles[t]));
             const bool zero = sharing == Sharing::zero && !form.replicated;
             const Sharing stored = zero ? Sharing::none : sharing;
             for (const Shard& shard : map_.shards(form, stored)) {
@@ -53,6 +55,8 @@ public:
     }
 
 private:
+    static bool is_state(std::string_view role) { return role != "weight" && role != "extra"; }
+
     static Piece piece(std::uint32_t tensor, const Box& box, int rank) {
         return {.tensor = tensor, .box = box, .strides = row_major(sizes(box)), .rank = rank};
     }
@@ -159,6 +163,25 @@ std::vector<std::size_t> numbers_of_draft(const Conversion& conversion) {
     return found;
 }
 
+/// What of stored tensors each rank has of optimizer state, if the layout's ZeRO is Megatron's distributed optimizer.
+std::optional<std::vector<Piece>> known_state(Format format, const Content& content, const Config& args,
+                                              std::string& note) {
+    if (content.layout.zero == 0) return std::nullopt;
+    std::string why;
+    if (is_megatron(format) && content.layout.zero == 1) {
+        try {
+            return buffer_shares(content, args);
+        } catch (const Error& error) {
+            why = fmt::format(" ({})", error.what());
+        }
+    }
+    note = fmt::format(
+        "optimizer state that ZeRO splits is counted as if each tensor were split evenly along its first axis{}; "
+        "frameworks that split flat buffers of several tensors keep and move other bytes of it",
+        why);
+    return std::nullopt;
+}
+
 /// No rules say what a rank of tensor or pipeline parallelism has of a universal checkpoint's tensors.
 void check_universal(const Reading& reading, const Layout& layout) {
     if (reading.family || (layout.tp == 1 && layout.pp == 1)) return;
@@ -176,19 +199,25 @@ std::vector<Piece> written_pieces(const Conversion& conversion) {
     return held;
 }
 
-std::vector<Piece> held_pieces(const Source& source, const Conversion& conversion, const Layout& from) {
+RankHoldings held_pieces(const Source& source, const Conversion& conversion, const Layout& from) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
+    const Format format = source.checkpoint.format;
     const std::vector<std::string> roles = roles_of_source(source);
-    if (source.checkpoint.format == Format::deepspeed)
-        return canonical_pieces(catalogue.tensors,
-                                deepspeed::with_replicas(catalogue.tensors, catalogue.pieces, roles, from),
-                                conversion.source_parts);
-    if (source.checkpoint.format == Format::universal) check_universal(source.reading, from);
-    return Expansion{source.reading, catalogue.tensors, conversion.source_parts, from, source.checkpoint.format}.run(
-        roles);
+    if (format == Format::deepspeed)
+        return {canonical_pieces(catalogue.tensors,
+                                 deepspeed::with_replicas(catalogue.tensors, catalogue.pieces, roles, from),
+                                 conversion.source_parts),
+                ""};
+    if (format == Format::universal) check_universal(source.reading, from);
+    RankHoldings held;
+    const Content content{.tensors = catalogue.tensors, .layout = from, .reading = &source.reading};
+    const auto state = known_state(format, content, source.reading.config, held.note);
+    Expansion expansion{source.reading, catalogue.tensors, conversion.source_parts, from, format};
+    held.pieces = expansion.run(roles, state);
+    return held;
 }
 
-std::vector<Piece> needed_pieces(const Source& source, const Conversion& conversion, const Target& target) {
+RankHoldings needed_pieces(const Source& source, const Conversion& conversion, const Target& target) {
     const std::vector<std::string> roles = roles_of_draft(source, conversion);
     const Draft& draft = conversion.draft;
     const Reading& reading = conversion.expressed.reading;
@@ -196,14 +225,22 @@ std::vector<Piece> needed_pieces(const Source& source, const Conversion& convers
         Layout layout = target.layout;
         if (layout.zero == 0 && source.layout) layout.zero = source.layout->zero;
         if (layout.ep == 1 && source.layout) layout.ep = source.layout->ep;
-        return canonical_pieces(draft.tensors, deepspeed::with_replicas(draft.tensors, draft.pieces, roles, layout),
-                                conversion.target_parts);
+        return {canonical_pieces(draft.tensors, deepspeed::with_replicas(draft.tensors, draft.pieces, roles, layout),
+                                 conversion.target_parts),
+                ""};
     }
     if (target.format == Format::universal) check_universal(reading, target.layout);
     Reading stored = reading;
     stored.meanings.clear();
     for (std::size_t t : numbers_of_draft(conversion)) stored.meanings.push_back(reading.meanings[t]);
-    return Expansion{stored, draft.tensors, conversion.target_parts, target.layout, target.format}.run(roles);
+    RankHoldings needed;
+    const Content content{.tensors = draft.tensors, .layout = target.layout, .reading = &stored};
+    Config args = conversion.content.args;
+    args.insert(source.reading.config.begin(), source.reading.config.end());
+    const auto state = known_state(target.format, content, args, needed.note);
+    Expansion expansion{stored, draft.tensors, conversion.target_parts, target.layout, target.format};
+    needed.pieces = expansion.run(roles, state);
+    return needed;
 }
 
 std::vector<std::string> roles_of_draft(const Source& source, const Conversion& conversion) {
@@ -233,16 +270,8 @@ std::string missing_ranks(const Source& source) {
     return text;
 }
 
-std::vector<std::string> counting_notes(const Source& source, const Conversion& conversion, const Layout& from,
-                                        const Target& target) {
-    std::vector<std::string> notes;
-    const bool held = from.zero > 0 && source.checkpoint.format != Format::deepspeed;
-    const bool needed = target.layout.zero > 0 && target.format != Format::deepspeed;
-    if (held || needed)
-        notes.emplace_back(
-            "state that ZeRO shares is counted as if each tensor were split evenly along its first axis; frameworks "
-            "that split flat buffers of several tensors keep and move other bytes of it");
-    if (target.format != Format::deepspeed || source.checkpoint.format != Format::deepspeed) return notes;
+std::string uncounted_tensors(const Source& source, const Conversion& conversion, const Target& target) {
+    if (target.format != Format::deepspeed || source.checkpoint.format != Format::deepspeed) return "";
     std::unordered_set<std::string_view> stored;
     for (const Tensor& tensor : conversion.draft.tensors) stored.insert(tensor.name);
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
@@ -252,10 +281,9 @@ std::vector<std::string> counting_notes(const Source& source, const Conversion& 
         ++count;
         bytes += static_cast<std::uint64_t>(volume(tensors[t].shape) * itemsize(tensors[t].dtype));
     }
-    if (count > 0)
-        notes.push_back(fmt::format("not counted: {} weights ({}) whose files are copied as they are", count,
-                                    format_bytes(static_cast<double>(bytes))));
-    return notes;
+    if (count == 0) return "";
+    return fmt::format("not counted: {} weights ({}) whose files are copied as they are", count,
+                       format_bytes(static_cast<double>(bytes)));
 }
 
 }  // namespace tpx::formats

@@ -9,16 +9,22 @@
 
 namespace tpx::formats {
 
-/// What each rank of layout `from` holds in memory of `source`, replicas included, as pieces of canonical tensors.
-/// DeepSpeed's ranks hold the partitions that they wrote, and copies of all else. Throws Error (usage) where `from`
+/// What ranks hold in memory, replicas included, as pieces of canonical tensors.
+struct RankHoldings {
+    std::vector<Piece> pieces;
+    std::string note;  ///< how state that ZeRO splits was counted, where that is not how the job splits it; or empty
+};
+
+/// What each rank of layout `from` holds of `source`. DeepSpeed's ranks hold the partitions that they wrote, and copies
+/// of all else; Megatron's ranks hold parts of flat buffers, see buffer_shares(). Throws Error (usage) where `from`
 /// cannot be what the source's files were cut by, or where nothing says how its tensors are split.
-std::vector<Piece> held_pieces(const Source& source, const Conversion& conversion, const Layout& from);
+RankHoldings held_pieces(const Source& source, const Conversion& conversion, const Layout& from);
 
 /// The same without a layout: each piece is held by the rank that wrote it.
 std::vector<Piece> written_pieces(const Conversion& conversion);
 
-/// What each rank of the target's layout needs in memory, replicas included, as pieces of canonical tensors.
-std::vector<Piece> needed_pieces(const Source& source, const Conversion& conversion, const Target& target);
+/// What each rank of the target's layout needs.
+RankHoldings needed_pieces(const Source& source, const Conversion& conversion, const Target& target);
 
 /// The role of each tensor of the conversion's draft: "weight", "master", ..., "extra" for what is no parameter.
 std::vector<std::string> roles_of_draft(const Source& source, const Conversion& conversion);
@@ -27,9 +33,7 @@ std::vector<std::string> roles_of_draft(const Source& source, const Conversion& 
 /// layout that its boxes show: replicas of which only one was stored leave no box. Empty where no rank is missing.
 std::string missing_ranks(const Source& source);
 
-/// What a plan's counts assume or leave out, a sentence each: how state that ZeRO shares is split, and tensors whose
-/// files are copied as they are.
-std::vector<std::string> counting_notes(const Source& source, const Conversion& conversion, const Layout& from,
-                                        const Target& target);
+/// What a plan does not count: tensors whose files are copied as they are. Empty if there are none.
+std::string uncounted_tensors(const Source& source, const Conversion& conversion, const Target& target);
 
 }  // namespace tpx::formats

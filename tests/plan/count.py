@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """count.py TPX FIXTURES: the bytes that each new rank has in `tpx plan CKPT --to LAYOUT` are those of tpx-layout(5),
-counted here from the names, shapes and dtypes that the framework which wrote CKPT had (fixture.json), and not by tpx."""
+counted here from the names, shapes and dtypes that the framework which wrote CKPT had (fixture.json), and not by tpx.
+State of Megatron's distributed optimizer is counted in its flat buffers."""
 import json
+import math
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -115,17 +117,106 @@ def bytes_of(fixture, layout, words, state, shape, size, rank):
     return size
 
 
-def counted(fixture, text):
-    layout = Layout(text)
+def place_in_module(words, layer):
+    """Sorts the parameters of a rank as named_parameters() of Megatron's model has them (local spec)."""
+    name = ".".join(words)
+    outer = next(k for k, key in enumerate(("embedding.", "decoder.layers.", "decoder.final", "output_layer")) if name.startswith(key))
+    inner = (".linear_qkv.layer_norm", ".linear_proj.", ".linear_qkv.", ".linear_fc1.layer_norm", ".router.", ".linear_fc1.", ".linear_fc2.")
+    order = next((k for k, key in enumerate(inner) if key in name), 0)
+    return outer, layer if layer is not None else 0, order, words[-1] != "weight"
+
+
+def buffer_of(fixture, layout, stage, part, ep, experts, states):
+    """(begin, stored elements, bytes of state an element) of the parameters of a buffer of Megatron's distributed
+    optimizer, last parameter first, and the size of each bucket."""
+    model, split = fixture["model"], layout.ep > 1
+    found = []
+    for words, state, shape, _, layer in tensors_of(fixture):
+        expert = "experts" in words
+        on_stages = stages_of(fixture, layout, words, layer)
+        if state or stage not in on_stages or (split and expert != experts):
+            continue
+        tps, shape, copies = layout.etp if expert else layout.tp, list(shape), [0]
+        if expert:
+            count = shape.pop(0) // layout.ep
+            copies = range(count)
+        axis = None
+        if words[-2] in FIRST_AXIS and words[-1] in ("weight", "bias"):
+            axis = 0
+        elif words[-2] in SECOND_AXIS and words[-1] == "weight":
+            axis = 1
+        real = None
+        if words[-2] in ("word_embeddings", "output_layer"):
+            begin, end = rows_of_vocabulary(fixture, layout, shape[0], part, tps)
+            real, shape[0] = max(0, min(shape[0], end) - begin), end - begin
+        elif axis is not None:
+            shape[axis] //= tps
+        elements = math.prod(shape)
+        stored = elements if real is None else elements // shape[0] * real
+        alone = layout.pp > 1 and model.get("tied") and words[-2] == "word_embeddings"
+        place = place_in_module(words, layer)
+        if alone and stage > 0:
+            place = (9,)  # the output layer is a copy of the embedding
+        for copy in copies:
+            found.append(((*place[:2], place[2] if not expert else 5, copy, *place[2:]), elements, stored, states[tuple(words), layer], alone))
+    at, start, placed, buckets = 0, 0, [], []
+
+    def close():
+        nonlocal at, start
+        if at > start:
+            buckets.append((start, at))
+        at = start = -(-at // 128) * 128
+
+    for _, elements, stored, size, alone in sorted(found, reverse=True):
+        at = -(-at // 64) * 64
+        if alone:
+            close()
+        placed.append((at, stored, size))
+        at += elements
+        if alone:
+            close()
+    close()
+    return placed, buckets
+
+
+def bytes_in_buffers(fixture, layout):
+    """The bytes of optimizer state of each rank, of which each has an equal part of every padded bucket."""
+    states = {}
+    for words, state, _, size, layer in tensors_of(fixture):
+        if state:
+            states[tuple(words), layer] = states.get((tuple(words), layer), 0) + size
+    ranks = [0] * (layout.stage_size * layout.pp)
+    for rank in range(len(ranks)) if states else []:
+        for experts in (False, True) if layout.ep > 1 else (False,):
+            part, _, share, shares, ep = layout.place(rank, experts)
+            placed, buckets = buffer_of(fixture, layout, rank // layout.stage_size, part, ep, experts, states)
+            for start, end in buckets:
+                unit = math.lcm(shares, 128)
+                length = -(-(end - start) // unit) * unit // shares
+                first, last = start + share * length, min(end, start + (share + 1) * length)
+                for begin, stored, size in placed:
+                    ranks[rank] += max(0, min(last, begin + stored) - max(first, begin)) * size
+    return ranks
+
+
+def stages_of(fixture, layout, words, layer):
     layers = fixture["model"].get("num_hidden_layers", fixture["model"].get("layers"))
     tied = fixture["model"].get("tied") and layout.pp > 1
-    ranks = [0] * (layout.stage_size * layout.pp)
+    is_first = words[0] in EXTRAS or any("embed" in word for word in words)
+    stage = 0 if is_first else layout.pp - 1
+    if layer is not None:
+        stage = layer // (layers // layout.pp)
+    return {stage, layout.pp - 1} if is_first and tied else {stage}
+
+
+def counted(fixture, text):
+    layout = Layout(text)
+    in_buffers = "megatron-core" in fixture["framework"] and layout.zero == 1
+    ranks = bytes_in_buffers(fixture, layout) if in_buffers else [0] * (layout.stage_size * layout.pp)
     for words, state, shape, size, layer in tensors_of(fixture):
-        is_first = words[0] in EXTRAS or any("embed" in word for word in words)
-        stage = 0 if is_first else layout.pp - 1
-        if layer is not None:
-            stage = layer // (layers // layout.pp)
-        stages = {stage, layout.pp - 1} if is_first and tied else {stage}
+        if state and in_buffers:
+            continue
+        stages = stages_of(fixture, layout, words, layer)
         for rank in range(len(ranks)):
             if rank // layout.stage_size in stages:
                 ranks[rank] += bytes_of(fixture, layout, words, state, shape, size, rank)

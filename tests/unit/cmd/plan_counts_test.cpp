@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 using namespace tpx;
 using namespace tpx::cli;
@@ -65,6 +66,10 @@ bool add_padding(ModelState& model, const Layout& from, const Layout& to) {
     return alike;
 }
 
+std::uint64_t total(const std::vector<std::uint64_t>& bytes) {
+    return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
+}
+
 PlanReport planned_model(const PlanReport& like, const ModelState& model) {
     PlanOptions options;
     options.state = like.change.state == StateIn::shared ? "shared" : "memory";
@@ -93,6 +98,11 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
         if (!megatron && kind.pad > 0) kind.pad = 1;
     const bool same_rows = !megatron || add_padding(described, *plan->from, plan->to);
     const PlanReport model = planned_model(*plan, described);
+    // The ranks of Megatron's distributed optimizer hold parts of flat buffers, which a model's description lacks, and
+    // so other devices can be the best ones. tests/plan/count.py counts the bytes of each rank.
+    const bool buffers =
+        (formats::is_megatron(plan->checkpoint->opened.source.checkpoint.format) && plan->from->zero > 0) ||
+        (megatron && plan->to.zero > 0);
     const auto of_model = by_role(model);
     const auto of_checkpoint = by_role(*plan);
     for (const auto& [role, bytes] : of_model) {
@@ -100,12 +110,17 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
         REQUIRE(of_checkpoint.contains(role));
         const Bytes& counted = of_checkpoint.at(role);
         CHECK(counted.needed == bytes.needed);
-        if (!same_rows || !exactly) continue;
+        if (!same_rows || !exactly || buffers) continue;
         CHECK(counted.kept + counted.local == bytes.kept + bytes.local);
         CHECK(counted.same_host == bytes.same_host);
         CHECK(counted.other_host == bytes.other_host);
     }
     if (!same_rows || !exactly) return;
+    if (buffers) {
+        CHECK(total(plan->change.held_before) == total(model.change.held_before));
+        CHECK(total(plan->change.held_after) == total(model.change.held_after));
+        return;
+    }
     if (of_checkpoint.size() == of_model.size()) {
         CHECK(plan->change.held_before == model.change.held_before);
         CHECK(plan->change.held_after == model.change.held_after);

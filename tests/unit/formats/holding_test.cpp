@@ -173,8 +173,8 @@ Parcels by_piece(const std::filesystem::path& folder, const Layout& from, const 
     Source source = open_source(folder, families(), {});
     const Target target{.layout = to, .format = format, .config = {{"make_vocab_size_divisible_by", std::int64_t{1}}}};
     const Conversion conversion = convert(source, target);
-    const std::vector<Piece> held = held_pieces(source, conversion, from);
-    const std::vector<Piece> needed = needed_pieces(source, conversion, target);
+    const std::vector<Piece> held = held_pieces(source, conversion, from).pieces;
+    const std::vector<Piece> needed = needed_pieces(source, conversion, target).pieces;
     std::vector<std::string> names;
     std::vector<std::uint32_t> numbers(conversion.target_tensors.size());
     const std::vector<std::string> roles = roles_of_draft(source, conversion);

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "lib/core/catalogue.hpp"
+#include "lib/layout/config.hpp"
+
+#include <vector>
+
+namespace tpx::formats {
+
+/// What each rank of `content.layout` holds of the state of Megatron's distributed optimizer (masters and moments), as
+/// pieces of `content.tensors`: the parameters of a rank are laid out in flat buffers, see lay_out(), and each of the
+/// ranks that hold the same parameters has an equal part of each padded bucket. `args` are those of the job. Throws
+/// Error where they or the rules do not tell the order of the parameters.
+std::vector<Piece> buffer_shares(const Content& content, const Config& args);
+
+}  // namespace tpx::formats
