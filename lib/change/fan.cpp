@@ -17,7 +17,7 @@ Fan make_fan(std::uint64_t bytes, std::span<const std::int32_t> holders, std::sp
              std::span<const std::int32_t> needers, std::span<const std::uint32_t> group_of) {
     Fan fan{bytes, {}, {}, {}};
     std::unordered_map<std::uint32_t, std::size_t> places;
-    const auto group = [&](std::int32_t host) -> Fan::Group& {
+    const auto group = [&](std::int32_t host) -> Fan::HostGroup& {
         const auto [found, is_new] = places.try_emplace(group_of[host], fan.groups.size());
         if (is_new) fan.groups.push_back({group_of[host], {}, {}, {}, {}, {}});
         return fan.groups[found->second];
@@ -35,7 +35,7 @@ void for_each_demand(Fan& fan, const DemandVisitor& visit) {
     const auto append = [](std::vector<std::int32_t>& to, const std::vector<std::int32_t>& from) {
         to.insert(to.end(), from.begin(), from.end());
     };
-    for (Fan::Group& group : fan.groups) {
+    for (Fan::HostGroup& group : fan.groups) {
         append(all.holders, group.holders);
         append(all.readers, group.readers);
         append(all.relays, group.needers);

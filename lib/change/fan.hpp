@@ -14,7 +14,7 @@ namespace tpx {
 /// come once; all other copies stay in a group. A byte is read from disk only to be sent once in a group of
 /// those that hold it, or once in all where nobody in such a group needs it, and sent once from there.
 struct Fan {
-    struct Group {
+    struct HostGroup {
         std::uint32_t number = 0;
         std::vector<std::int32_t> holders;  ///< that have the bytes in memory, or read them for themselves too
         std::vector<std::int32_t> readers;  ///< holders that read them only to send them
@@ -23,7 +23,7 @@ struct Fan {
         std::vector<SenderShare> rest;      ///< all other copies for needers but the one that enters the group
     };
     std::uint64_t bytes = 0;
-    std::vector<Group> groups;
+    std::vector<HostGroup> groups;
     std::vector<SenderShare> entry;    ///< one copy that enters a group without holders
     std::vector<SenderShare> entries;  ///< all others that do
 };

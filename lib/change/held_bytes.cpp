@@ -116,7 +116,7 @@ private:
 };
 
 /// The places of a group on one stage.
-struct Part {
+struct StagePlaces {
     std::size_t group = 0;
     int stage = 0;             // or Owner::both_ends
     std::uint32_t places = 0;  // a set
@@ -158,7 +158,7 @@ private:
     std::vector<StagePlace> seats_;  // of each rank
     std::map<std::pair<bool, Sharing>, Coordinates> coordinates_;
     RankSets places_;
-    std::vector<Part> parts_;
+    std::vector<StagePlaces> parts_;
     HeldBytes held_;
 };
 
@@ -228,7 +228,7 @@ void Holding::add(const ClassGroup& classes) {
     std::map<int, std::vector<const StagePair*>> pairs;  // by the new stage
     for (const StagePair& pair : classes.stages) pairs[pair.to].push_back(&pair);
     std::vector<std::optional<std::uint64_t>> of_set(places_.size());  // what its places hold of one layer
-    for (const Part& part : parts_) {
+    for (const StagePlaces& part : parts_) {
         const auto found = pairs.find(part.stage);
         if (found == pairs.end()) continue;
         std::optional<std::uint64_t>& bytes = of_set[part.places];

@@ -50,7 +50,7 @@ std::vector<Holdings::Atom> Holdings::split(const std::vector<std::uint32_t>& cl
 
 std::vector<Box> Holdings::make_atoms() {
     std::vector<Box> boxes;
-    for (const Group& one : groups_) boxes.push_back(one.box);
+    for (const ReplicaBox& one : groups_) boxes.push_back(one.box);
     const BoxIndex index{std::move(boxes)};
     std::vector<Box> atoms;
     std::vector<bool> seen(groups_.size(), false);

@@ -31,7 +31,7 @@ public:
     bool cut_alike(std::uint32_t number, const Holdings& other, std::uint32_t theirs) const;
 
 private:
-    struct Group {
+    struct ReplicaBox {
         Box box;
         std::uint32_t begin = 0;  // of its ranks
         std::uint32_t end = 0;
@@ -46,7 +46,7 @@ private:
     std::vector<Box> make_atoms();
     void group(std::span<const Piece> pieces, std::span<const std::uint32_t> ids);
 
-    std::vector<Group> groups_;
+    std::vector<ReplicaBox> groups_;
     std::vector<std::int32_t> ranks_;
     std::vector<std::vector<std::uint32_t>> groups_of_;  // of each atom
     std::vector<std::uint32_t> sets_;                    // of each atom; no_set: not asked for

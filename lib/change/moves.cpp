@@ -65,15 +65,15 @@ public:
 
 private:
     // Lower is better.
-    struct Choice {
+    struct Rating {
         bool other_rank;
         std::uint32_t piece;
-        friend auto operator<=>(const Choice&, const Choice&) = default;
+        friend auto operator<=>(const Rating&, const Rating&) = default;
     };
 
     std::vector<Box> group(std::span<const Piece> pieces, Ids ids);
     void find_rivals();
-    Choice choose(std::uint32_t group, std::int32_t rank) const;
+    Rating choose(std::uint32_t group, std::int32_t rank) const;
 
     std::span<const Piece> pieces_;
     Ids ids_;
@@ -111,7 +111,7 @@ void Sources::find_rivals() {
     }
 }
 
-Sources::Choice Sources::choose(std::uint32_t group, std::int32_t rank) const {
+Sources::Rating Sources::choose(std::uint32_t group, std::int32_t rank) const {
     const Ids members = ids_.subspan(starts_[group], starts_[group + 1] - starts_[group]);
     if (rank < 0) return {true, lowest_[group]};
     const auto same = std::ranges::lower_bound(members, rank, {}, [&](std::uint32_t id) { return pieces_[id].rank; });
@@ -125,7 +125,7 @@ Index Sources::fill(const Piece& target, std::uint32_t position, std::vector<Mov
     Index filled = 0;
     index_.overlapping(target.box, found_);
     for (std::uint32_t group : found_) {
-        const Choice choice = choose(group, target.rank);
+        const Rating choice = choose(group, target.rank);
         rest_.assign(1, intersect(boxes[group], target.box));
         if (!rivals_.empty()) {
             for (std::uint32_t rival : rivals_[group]) {

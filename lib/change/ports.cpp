@@ -6,7 +6,7 @@
 namespace tpx {
 
 std::uint32_t Ports::find(std::uint32_t from, std::uint32_t to, std::uint64_t bytes, std::uint32_t earliest) const {
-    const std::vector<Sending>& out = out_[from];
+    const std::vector<PortUse>& out = out_[from];
     const std::vector<std::uint32_t>& in = in_[to];
     for (std::uint32_t round = earliest;; ++round) {
         const bool sends = round < out.size() && out[round].to != nobody;

@@ -22,13 +22,13 @@ public:
 
 private:
     static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
-    struct Sending {
+    struct PortUse {
         std::uint64_t bytes = 0;
         std::uint32_t to = nobody;
     };
 
     std::uint64_t room_;
-    std::vector<std::vector<Sending>> out_;       // by host and round
+    std::vector<std::vector<PortUse>> out_;       // by host and round
     std::vector<std::vector<std::uint32_t>> in_;  // senders
 };
 

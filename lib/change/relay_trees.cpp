@@ -18,12 +18,12 @@ using Nodes = std::vector<std::uint32_t>;
 class RelayTrees {
 public:
     explicit RelayTrees(const Fan& fan) : fan_{fan} {
-        for (const Fan::Group& group : fan.groups) {
+        for (const Fan::HostGroup& group : fan.groups) {
             for (const auto* hosts : {&group.holders, &group.readers, &group.needers})
                 hosts_.insert(hosts_.end(), hosts->begin(), hosts->end());
         }
         std::ranges::sort(hosts_);
-        for (const Fan::Group& group : fan.groups) {
+        for (const Fan::HostGroup& group : fan.groups) {
             groups_.push_back({numbers(group.holders), numbers(group.needers)});
             const Nodes readers = numbers(group.readers);
             groups_.back().holders.insert(groups_.back().holders.end(), readers.begin(), readers.end());
@@ -52,7 +52,7 @@ public:
 
 private:
     // Hosts are numbered in the order of `hosts_` here.
-    struct Group {
+    struct RelayGroup {
         Nodes holders;  // and readers
         Nodes needers;
     };
@@ -76,13 +76,13 @@ private:
     }
     void count(const std::vector<SenderShare>& shares, std::uint64_t byte, Nodes& copies) const;
     void connect(const Nodes& roots, std::vector<Receiver> receivers, const Nodes& copies);
-    std::uint32_t connect_group(const Group& group, const Nodes& copies);
+    std::uint32_t connect_group(const RelayGroup& group, const Nodes& copies);
     std::vector<Hop> tree_at(std::uint64_t byte);
     std::uint32_t level(std::uint32_t host);
 
     const Fan& fan_;
     std::vector<std::int32_t> hosts_;  // ascending
-    std::vector<Group> groups_;
+    std::vector<RelayGroup> groups_;
     std::vector<std::uint64_t> cuts_;  // bytes at which a layer may change its sender, ascending, 0 included
     Nodes sources_;                    // of each host that receives
     Nodes levels_;                     // of each host: hops from a holder; none: not known yet
@@ -117,7 +117,7 @@ void RelayTrees::connect(const Nodes& roots, std::vector<Receiver> receivers, co
 }
 
 // Connects the hosts of a group; returns the one through which the bytes enter it, if it has no holder.
-std::uint32_t RelayTrees::connect_group(const Group& group, const Nodes& copies) {
+std::uint32_t RelayTrees::connect_group(const RelayGroup& group, const Nodes& copies) {
     std::vector<Receiver> receivers;
     for (std::uint32_t host : group.needers) receivers.push_back({host, {host}, copies[host]});
     connect(group.holders, std::move(receivers), copies);
@@ -130,7 +130,7 @@ std::vector<Hop> RelayTrees::tree_at(std::uint64_t byte) {
     sources_.assign(hosts_.size(), none);
     Nodes inside(hosts_.size());
     Nodes between(hosts_.size());
-    for (const Fan::Group& group : fan_.groups) {
+    for (const Fan::HostGroup& group : fan_.groups) {
         count(group.first, byte, inside);
         count(group.rest, byte, inside);
     }
@@ -138,7 +138,7 @@ std::vector<Hop> RelayTrees::tree_at(std::uint64_t byte) {
     count(fan_.entries, byte, between);
     Nodes roots;
     std::vector<Receiver> entered;
-    for (const Group& group : groups_) {
+    for (const RelayGroup& group : groups_) {
         const std::uint32_t entry = connect_group(group, inside);
         if (entry == none) {
             roots.insert(roots.end(), group.holders.begin(), group.holders.end());

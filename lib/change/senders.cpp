@@ -21,9 +21,9 @@ namespace {
 
 using Seconds = long double;
 
-class Choice {
+class SenderChoice {
 public:
-    Choice(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates)
+    SenderChoice(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates)
         : sets_{sets},
           demands_{demands},
           rates_{rates},
@@ -91,7 +91,7 @@ private:
     SendingBound best_;
 };
 
-void Choice::group() {
+void SenderChoice::group() {
     GroupedDemands grouped = group_demands(sets_, demands_);
     groups_ = std::move(grouped.groups);
     only_ = std::move(grouped.only);
@@ -101,13 +101,13 @@ void Choice::group() {
     first_arcs_.resize(groups_.size());
 }
 
-void Choice::load(std::uint32_t host, bool reads_it, std::uint64_t bytes) {
+void SenderChoice::load(std::uint32_t host, bool reads_it, std::uint64_t bytes) {
     nic_load_[host] += bytes;
     if (reads_it && reads(host)) disk_load_[host] += bytes;
 }
 
 // Bounds that are seen at once: of each host alone, and of the senders of each group of demands.
-void Choice::start() {
+void SenderChoice::start() {
     for (std::uint32_t h = 0; h < hosts_; ++h) {
         try_bound({{h}, {}, nic_load_[h], 0});
         if (reads(h)) try_bound({{}, {h}, disk_load_[h], 0});
@@ -123,7 +123,7 @@ void Choice::start() {
 }
 
 // Keeps `bound` when it is the tightest so far.
-bool Choice::try_bound(SendingBound bound) {
+bool SenderChoice::try_bound(SendingBound bound) {
     Seconds rate = 0;
     for (std::uint32_t host : bound.hosts) rate += rates_[host].nic;
     for (std::uint32_t host : bound.disks) rate += rates_[host].disk;
@@ -136,14 +136,14 @@ bool Choice::try_bound(SendingBound bound) {
 }
 
 // The least time is looked for in fractions of bytes, so that rounding does not hide that a cut is tighter.
-int Choice::fraction_bits() const {
+int SenderChoice::fraction_bits() const {
     static constexpr int most = 20;
     const std::uint64_t all = std::accumulate(nic_load_.begin(), nic_load_.end(), total_) +
                               std::accumulate(disk_load_.begin(), disk_load_.end(), std::uint64_t{0});
     return std::clamp(60 - static_cast<int>(std::bit_width(all)), 0, most);
 }
 
-MaxFlow Choice::network() {
+MaxFlow SenderChoice::network() {
     MaxFlow flow{node(groups_.size()), source, sink};
     for (std::uint32_t h = 0; h < hosts_; ++h) flow.add_arc(nic(h), sink, 0);
     for (std::uint32_t h = 0; h < hosts_; ++h) flow.add_arc(disk(h), nic(h), 0);
@@ -161,7 +161,7 @@ MaxFlow Choice::network() {
     return flow;
 }
 
-void Choice::allow_relays(MaxFlow& flow, bool allowed) const {
+void SenderChoice::allow_relays(MaxFlow& flow, bool allowed) const {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
         const auto [readers, holders, relays] = groups_[g].sets;
         auto arc = first_arcs_[g] + static_cast<std::uint32_t>(sets_[readers].size() + sets_[holders].size());
@@ -171,7 +171,7 @@ void Choice::allow_relays(MaxFlow& flow, bool allowed) const {
 }
 
 // What `load` leaves of what `rate` takes in the time tried.
-std::int64_t Choice::room(double rate, std::uint64_t load) const {
+std::int64_t SenderChoice::room(double rate, std::uint64_t load) const {
     static constexpr Seconds most = 1ll << 62;
     const Seconds bytes = seconds_ * rate * static_cast<Seconds>(1ll << scale_);
     const auto whole = static_cast<std::uint64_t>(std::min(most, std::ceil(bytes))) + slack_;
@@ -179,7 +179,7 @@ std::int64_t Choice::room(double rate, std::uint64_t load) const {
 }
 
 // Returns how much of the demands with several senders is sent in the time tried.
-std::uint64_t Choice::grow(MaxFlow& flow) const {
+std::uint64_t SenderChoice::grow(MaxFlow& flow) const {
     for (std::uint32_t h = 0; h < hosts_; ++h) {
         flow.set_capacity(nic_arc(h), room(rates_[h].nic, nic_load_[h]));
         if (reads(h)) flow.set_capacity(disk_arc(h), room(rates_[h].disk, disk_load_[h]));
@@ -190,7 +190,7 @@ std::uint64_t Choice::grow(MaxFlow& flow) const {
     return static_cast<std::uint64_t>(sent);
 }
 
-void Choice::tighten(const MaxFlow& flow) {
+void SenderChoice::tighten(const MaxFlow& flow) {
     SendingBound bound;
     for (std::uint32_t h = 0; h < hosts_; ++h) {
         if (flow.reached(nic(h))) {
@@ -207,7 +207,7 @@ void Choice::tighten(const MaxFlow& flow) {
 }
 
 // Counts again what the best bound confines: its cut may hold back a little that was not known when it was found.
-void Choice::complete() {
+void SenderChoice::complete() {
     std::vector<bool> nics(hosts_);
     std::vector<bool> disks(hosts_);
     SendingBound bound = best_;
@@ -230,7 +230,7 @@ void Choice::complete() {
     try_bound(std::move(bound));
 }
 
-std::vector<SenderShare> Choice::shares(const MaxFlow& flow, std::size_t group) const {
+std::vector<SenderShare> SenderChoice::shares(const MaxFlow& flow, std::size_t group) const {
     std::vector<SenderShare> shares;
     std::uint32_t arc = first_arcs_[group];
     for (std::uint32_t set : groups_[group].sets) {
@@ -243,7 +243,7 @@ std::vector<SenderShare> Choice::shares(const MaxFlow& flow, std::size_t group) 
 }
 
 // The demands of a group take what its senders send one after the other.
-std::vector<std::vector<SenderShare>> Choice::divide(const MaxFlow& flow) const {
+std::vector<std::vector<SenderShare>> SenderChoice::divide(const MaxFlow& flow) const {
     std::vector<std::vector<SenderShare>> result(demands_.size());
     for (std::size_t d = 0; d < demands_.size(); ++d) {
         if (only_[d]) result[d].push_back({*only_[d], demands_[d].bytes});
@@ -267,7 +267,7 @@ std::vector<std::vector<SenderShare>> Choice::divide(const MaxFlow& flow) const 
 }  // namespace
 
 Sending choose_senders(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates) {
-    return Choice{sets, demands, rates}.run();
+    return SenderChoice{sets, demands, rates}.run();
 }
 
 }  // namespace tpx

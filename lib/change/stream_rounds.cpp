@@ -19,8 +19,8 @@ void WaitingBytes::add(std::size_t host, std::uint32_t begin, std::uint32_t end,
 }
 
 // The parts of all streams, those that are farthest from the end of their stream first.
-std::vector<StreamRounds::Part> StreamRounds::cut(std::span<const Stream> streams) const {
-    std::vector<Part> parts;
+std::vector<StreamRounds::StreamPart> StreamRounds::cut(std::span<const Stream> streams) const {
+    std::vector<StreamPart> parts;
     for (std::uint32_t s = 0; s < streams.size(); ++s) {
         const std::uint64_t bytes = streams[s].bytes();
         const auto count = static_cast<std::size_t>((bytes + quantum_ - 1) / quantum_);
@@ -28,7 +28,7 @@ std::vector<StreamRounds::Part> StreamRounds::cut(std::span<const Stream> stream
         parts.resize(first + count);
         cut_ranges(std::span{streams[s].ranges}, bytes, count, parcels_,
                    [&](std::size_t part, const ParcelRange& range, std::uint64_t begin, std::uint64_t end) {
-                       Part& it = parts[first + part];
+                       StreamPart& it = parts[first + part];
                        it.ranges.push_back({range.parcel, begin, end});
                        it.bytes += end - begin;
                    });
@@ -37,14 +37,14 @@ std::vector<StreamRounds::Part> StreamRounds::cut(std::span<const Stream> stream
             parts[first + i].rounds_left = count - i + streams[s].hops.back().depth;
         }
     }
-    std::erase_if(parts, [](const Part& part) { return part.bytes == 0; });
-    std::ranges::stable_sort(parts, std::ranges::greater{}, &Part::rounds_left);
+    std::erase_if(parts, [](const StreamPart& part) { return part.bytes == 0; });
+    std::ranges::stable_sort(parts, std::ranges::greater{}, &StreamPart::rounds_left);
     return parts;
 }
 
 WaitingBytes StreamRounds::place(std::span<const Stream> streams, std::vector<Transfer>& transfers) {
     std::vector<std::uint32_t> starts(streams.size());  // no part starts before the one before it
-    for (const Part& part : cut(streams)) {
+    for (const StreamPart& part : cut(streams)) {
         const Stream& stream = streams[part.stream];
         std::uint32_t& start = starts[part.stream];
         while (!try_place(stream, part.bytes, start)) ++start;

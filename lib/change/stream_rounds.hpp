@@ -51,15 +51,15 @@ public:
     std::vector<std::uint32_t> fill(std::uint32_t from, std::uint32_t to, std::uint64_t bytes, std::size_t parts);
 
 private:
-    // Part of the bytes of a stream.
-    struct Part {
+    // Some of the bytes of a stream.
+    struct StreamPart {
         std::uint32_t stream = 0;
         std::uint64_t rounds_left = 0;  // from its start to the end of its stream, at least
         std::vector<ParcelRange> ranges;
         std::uint64_t bytes = 0;
     };
 
-    std::vector<Part> cut(std::span<const Stream> streams) const;
+    std::vector<StreamPart> cut(std::span<const Stream> streams) const;
     bool try_place(const Stream& stream, std::uint64_t bytes, std::uint32_t start);
     bool has_room(const Stream& stream, std::uint64_t bytes) const;
 

@@ -95,7 +95,7 @@ TEST_CASE("whatever shares are chosen, each needer gets each byte once and from 
             for (std::int32_t host : needers) REQUIRE(depth.contains(static_cast<std::uint32_t>(host)));
             REQUIRE(depth.size() == roots.size() + needers.size());
             for (std::int32_t host : readers) REQUIRE(sends_here[static_cast<std::uint32_t>(host)] <= 1);
-            for (const Fan::Group& group : fan.groups)
+            for (const Fan::HostGroup& group : fan.groups)
                 REQUIRE(entries[group.number] ==
                         static_cast<int>(std::max<std::size_t>(1, group.holders.size() + group.readers.size())));
         }
