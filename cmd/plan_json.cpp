@@ -104,7 +104,8 @@ Json resources_json(std::span<const ResourceBound> resources) {
                         {"host", bound.host},
                         {"bytes", bound.bytes},
                         {"rate", bound.rate},
-                        {"assumed", bound.assumed}});
+                        {"assumed", bound.assumed},
+                        {"counts", bound.counts}});
     return list;
 }
 

@@ -116,8 +116,7 @@ void print_time(const PlanReport& report, Output& out) {
     else
         out.result("time   estimate {} {}\n", format_seconds(prediction.seconds()), way);
     for (const ResourceBound& resource : prediction.resources) {
-        const bool is_ignored = resource.resource == "memory" && report.change.state == StateIn::memory;
-        if (resource.bytes > 0 && resource.rate > 0 && !is_ignored)
+        if (resource.bytes > 0 && resource.rate > 0 && resource.counts)
             out.result("       {}\n", resource_words(report, resource));
     }
     if (uncounted.copies + uncounted.links > 0)

@@ -18,6 +18,7 @@ const ways = {
 
 function showTime() {
     const {resources} = data;
+    const counted = resources.map((resource, index) => index).filter((index) => resources[index].counts);
     put("time-words", "Each resource takes this long on its busiest host; all work at the same time, ",
         `so that the change takes ${data.estimate ? "about" : "at least"} `, seconds("/seconds"), `, ${ways[data.state] ?? data.state}.`);
     const badge = (resource) =>
@@ -39,6 +40,6 @@ function showTime() {
     const words = "* assumed, since nobody gave this rate; a file for --hosts can.";
     const assumed = element("p", {class: "small muted"}, words);
     put("time-figure",
-        table({caption: "Least time by resource", columns, rows: resources.map((resource, index) => index)}),
-        resources.some((resource) => resource.assumed) ? assumed : null);
+        table({caption: "Least time by resource", columns, rows: counted}),
+        counted.some((index) => resources[index].assumed) ? assumed : null);
 }

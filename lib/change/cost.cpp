@@ -66,10 +66,12 @@ std::array<ResourceBound, 7> all_longest(std::span<const Host> hosts, std::span<
 }
 
 void find_binding(Prediction& prediction, RankMemory memory) {
+    for (std::size_t i = 0; i < all_resources.size(); ++i)
+        prediction.resources[i].counts = prediction.bounds[i].counts = decides(all_resources[i], memory);
     const auto index_of_longest = [&](const std::array<ResourceBound, 7>& all) {
         std::size_t found = 0;
         for (std::size_t i = 1; i < all.size(); ++i) {
-            if (decides(all_resources[i], memory) && all[i].seconds > all[found].seconds) found = i;
+            if (all[i].counts && all[i].seconds > all[found].seconds) found = i;
         }
         return found;
     };
