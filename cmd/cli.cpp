@@ -6,10 +6,29 @@
 #include "lib/core/units.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace tpx::cli {
 namespace {
+
+/// What other tools call the commands of this one.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 16> synonyms{{{"convert", "reshard"},
+                                                                                  {"merge", "reshard"},
+                                                                                  {"split", "reshard"},
+                                                                                  {"consolidate", "reshard"},
+                                                                                  {"export", "reshard"},
+                                                                                  {"show", "inspect"},
+                                                                                  {"info", "inspect"},
+                                                                                  {"ls", "inspect"},
+                                                                                  {"list", "inspect"},
+                                                                                  {"diff", "verify"},
+                                                                                  {"compare", "verify"},
+                                                                                  {"check", "verify"},
+                                                                                  {"move", "migrate"},
+                                                                                  {"transfer", "migrate"},
+                                                                                  {"predict", "profile predict"},
+                                                                                  {"sim", "simulate"}}};
 
 std::vector<std::string> split_at_commas(const std::vector<std::string>& texts) {
     std::vector<std::string> words;
@@ -53,6 +72,11 @@ Option& Option::choices(std::vector<std::string> values) {
     return *this;
 }
 
+Option& Option::aliases(std::vector<std::pair<std::string, std::string>> words) {
+    aliases_ = std::move(words);
+    return *this;
+}
+
 Option& Option::any_of(std::vector<std::string> values) {
     choices_ = std::move(values);
     completes_ = Completes::list;
@@ -76,7 +100,11 @@ Option& Option::details(std::string_view text) {
 
 void Option::store(const std::vector<std::string>& given) const {
     if (given.empty()) return;
-    const std::vector<std::string> values = completes_ == Completes::list ? split_at_commas(given) : given;
+    std::vector<std::string> values = completes_ == Completes::list ? split_at_commas(given) : given;
+    for (std::string& value : values) {
+        const auto alias = std::ranges::find(aliases_, value, [](const auto& words) { return words.first; });
+        if (alias != aliases_.end()) value = alias->second;
+    }
     if (values.size() > 1 && takes_value() && !repeats()) throw usage_error("{}: given more than once", name());
     for (const std::string& value : values) {
         if (value.empty() && takes_value()) throw usage_error("{}: the value is empty", name());
@@ -148,6 +176,8 @@ Command& Cli::find(std::string_view name) {
         if (command.name() == name) return command;
         names.push_back(command.name());
     }
+    const auto* synonym = std::ranges::find(synonyms, name, [](const auto& words) { return words.first; });
+    if (synonym != synonyms.end()) throw usage_error("unknown command '{}'; did you mean '{}'?", name, synonym->second);
     throw usage_error("unknown command '{}'{}", name, did_you_mean(name, names));
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -34,6 +35,8 @@ public:
     Option& standard(std::string_view text);
     /// The only values allowed.
     Option& choices(std::vector<std::string> values);
+    /// Other words for some of the choices: (word, choice).
+    Option& aliases(std::vector<std::pair<std::string, std::string>> words);
     /// Any of these values, with commas between them; the target, a list, gets them one by one.
     Option& any_of(std::vector<std::string> values);
     /// The value is a path.
@@ -62,6 +65,7 @@ public:
     const std::string& details() const { return details_; }
     const std::string& standard() const { return standard_; }
     const std::vector<std::string>& choices() const { return choices_; }
+    const std::vector<std::pair<std::string, std::string>>& aliases() const { return aliases_; }
     Completes completes() const { return completes_; }
 
     /// Checks `values`, as given on the command line in that order, and stores them. Throws Error (usage).
@@ -70,6 +74,7 @@ public:
 private:
     std::string long_name_, short_name_, value_, summary_, details_, standard_, group_;
     std::vector<std::string> unless_, choices_;
+    std::vector<std::pair<std::string, std::string>> aliases_;
     Target target_;
     Completes completes_ = Completes::nothing;
     bool required_ = false;

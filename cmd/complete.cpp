@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/complete.hpp"
 
+#include "cmd/help_topics.hpp"
+
 #include "lib/layout/layout.hpp"
 
 #include <algorithm>
@@ -21,6 +23,12 @@ Candidates commands(const Cli& cli) {
     Candidates all;
     for (const Command& command : cli.commands()) all.push_back({command.name(), command.summary()});
     all.push_back({"help", "Show the help of a command"});
+    return all;
+}
+
+Candidates commands_and_topics(const Cli& cli) {
+    Candidates all = commands(cli);
+    for (const HelpTopic& topic : help_topics()) all.push_back({std::string{topic.name}, std::string{topic.summary}});
     return all;
 }
 
@@ -164,7 +172,7 @@ Candidates complete(const Cli& cli, std::span<const std::string> words) {
         if (!typed.starts_with('-')) return beginning(typed, commands(cli));
         return beginning(typed, {{"--help", "Print help"}, {"--version", "Print the version"}});
     }
-    if (words[0] == "help") return words.size() == 2 ? beginning(typed, commands(cli)) : Candidates{};
+    if (words[0] == "help") return words.size() == 2 ? beginning(typed, commands_and_topics(cli)) : Candidates{};
     for (const Command& command : cli.commands())
         if (command.name() == words[0]) return complete_command(command, words.subspan(1, words.size() - 2), typed);
     return {};

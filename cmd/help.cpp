@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/help.hpp"
 
+#include "cmd/help_topics.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -125,8 +127,16 @@ std::string help(const Cli& cli) {
         "PyTorch DCP, DeepSpeed, Hugging Face and HDF5, in any parallel layout.\n\nCommands:\n";
     for (const Command& command : cli.commands())
         text += fmt::format("  {:<9} {}\n", command.name(), command.summary());
-    text += fmt::format("  {:<9} {}\n", "help", "Show the help of a command, as tpx COMMAND --help does");
-    text += "\nOptions:\n  -h, --help  Print this help\n  --version   Print the version\n";
+    std::string topics;
+    for (const HelpTopic& topic : help_topics())
+        topics += fmt::format("{}{}",
+                              topics.empty()                    ? ""
+                              : &topic == &help_topics().back() ? " or "
+                                                                : ", ",
+                              topic.name);
+    text += fmt::format("  {:<9} {}\n", "help",
+                        wrapped(fmt::format("Explain a command, as tpx COMMAND --help does, or {}", topics), 12, 12));
+    text += "\nOptions:\n  -h, --help     Print this help\n  -v, --version  Print the version\n";
     text += examples({{"tpx reshard hf out --to tp=4,pp=2 --format torch_dist", "Hugging Face to Megatron-core"},
                       {"mpirun -n 4 tpx reshard ckpt out --to tp=4", "same format, for 4 tensor-parallel ranks"}});
     return text +

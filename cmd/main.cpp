@@ -2,6 +2,7 @@
 #include "cmd/commands.hpp"
 #include "cmd/complete.hpp"
 #include "cmd/help.hpp"
+#include "cmd/help_topics.hpp"
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
 #include "lib/core/unexpected.hpp"
@@ -61,6 +62,14 @@ void answer_completion(const Cli& cli, Words words) {
 
 void print_help(Cli& cli, Words words) {
     if (words.empty() || words[0] == "help") return print(help(cli));
+    if (const HelpTopic* topic = find_help_topic(words[0]); topic != nullptr && words.size() == 1)
+        return print(topic->text());
+    if (std::ranges::find(cli.commands(), words[0], &Command::name) == cli.commands().end()) {
+        std::vector<std::string> names;
+        for (const Command& command : cli.commands()) names.push_back(command.name());
+        for (const HelpTopic& topic : help_topics()) names.emplace_back(topic.name);
+        throw Error{Exit::usage, "no help for '{}'{}", words[0], did_you_mean(words[0], names)};
+    }
     Command& command = cli.find(words[0]);
     const bool deeper = words.size() > 1 && !command.subcommands().empty();
     if (words.size() > (deeper ? 2 : 1)) throw Error{Exit::usage, "unexpected argument '{}'", words.back()};
@@ -83,7 +92,7 @@ void dispatch(Cli& cli, Words words) {
     if (first == "--complete") return answer_completion(cli, words.subspan(1));
     if (first == "help") return print_help(cli, words.subspan(1));
     if (first == "-h" || first == "--help") return print(help(cli));
-    if (first == "--version") return print(fmt::format("tpx {}\n", version()));
+    if (first == "-v" || first == "--version") return print(fmt::format("tpx {}\n", version()));
     if (first.starts_with('-'))
         throw Error{Exit::usage, "unknown option '{}'{}", first, did_you_mean(first, {"--help", "--version"})};
     Command& command = cli.find(first);
@@ -107,13 +116,18 @@ int report(Exit exit, std::string_view message, std::string_view advice) {
     const bool colour = wants_colour(stderr);
     const std::string text =
         fmt::format("{}tpx:{} {}\n{}", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", one_line(message), advice);
-    if (is_first_rank()) std::fputs(text.c_str(), stderr);  // if that fails, there is nobody left to tell
+    if (is_first_rank()) {
+        std::fputs(text.c_str(), stderr);  // if that fails, there is nobody left to tell
+        print_json_error(exit, message);
+    }
     return int(exit);
 }
 
 int run(Words words) {
     Cli cli;
     add_commands(cli);
+    set_json_errors(std::find(words.begin(), std::ranges::find(words, "--"), "--json") !=
+                    std::ranges::find(words, "--"));
     try {
         dispatch(cli, words);
         return int(Exit::success);

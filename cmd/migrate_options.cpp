@@ -100,7 +100,7 @@ void add_migrate(Cli& cli) {
     add_store_options(command, *options);
     add_cluster_options(command, *options);
     command.group("Execution options");
-    command.flag("--dry-run", &options->dry_run, "Show what would be written, and write nothing");
+    command.flag("-n,--dry-run", &options->dry_run, "Show what would be written, and write nothing");
     command.flag("--restart", &options->restart, "Start over, and remove what unfinished runs left");
     add_limit_options(command, options->limits);
     add_log_option(command, options->limits);

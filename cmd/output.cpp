@@ -68,6 +68,8 @@ std::string Output::paint(Paint paint, std::string_view text) const {
 
 namespace {
 
+bool json_errors = false;
+
 // Control characters, and what is not seen or changes the direction of what is.
 bool is_hidden(char32_t code) {
     constexpr std::array<std::pair<char32_t, char32_t>, 9> ranges{{{0, 0x1f},
@@ -83,6 +85,17 @@ bool is_hidden(char32_t code) {
 }
 
 }  // namespace
+
+void set_json_errors(bool wanted) { json_errors = wanted; }
+
+void print_json_error(Exit exit, std::string_view message) {
+    if (!json_errors) return;
+    const nlohmann::ordered_json error{{"schema", "tpx.error/1"},
+                                       {"error", {{"exit_status", int(exit)}, {"message", message}}}};
+    const std::string line = error.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    std::fwrite(line.data(), 1, line.size(), stdout);
+    std::fflush(stdout);
+}
 
 std::string printable(std::string_view text, std::string_view allowed) {
     std::string shown;

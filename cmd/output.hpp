@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/error.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json_fwd.hpp>
 
@@ -21,6 +23,13 @@ bool wants_colour(std::FILE* stream);
 /// bidirectional and invisible characters beyond ASCII as \u{NNNN}: names come out of other people's files, and a
 /// terminal would obey them or show something else.
 std::string printable(std::string_view text, std::string_view allowed = {});
+
+/// Whether the user asked for JSON, so that errors are printed as JSON as well.
+void set_json_errors(bool wanted);
+
+/// Prints {"error": {"exit_status": ..., "message": ...}} on standard output if JSON errors are wanted. What cannot be
+/// written is lost: the message is on standard error, too.
+void print_json_error(Exit exit, std::string_view message);
 
 /// What a stretch of text means, for those who see colours.
 enum class Paint { heading, good, bad, faint };

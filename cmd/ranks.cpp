@@ -36,8 +36,9 @@ void in_ranks(const std::function<Exit(const mpi::Comm&)>& body) {
         require_same(comm, {{"the command", fmt::format("tpx {}", command()), {}}});
         return body(comm);
     };
-    const Exit exit = mpi::with_ranks(checked, [](std::string_view message) {
+    const Exit exit = mpi::with_ranks(checked, [](Exit status, std::string_view message) {
         log_error(message);
+        print_json_error(status, message);
         fmt::print(stderr, "tpx: {}\n", printable(message, ""));
     });
     close_job_log(int(exit));
@@ -58,6 +59,7 @@ void Patience::end_job(const std::string& what) const {
     const std::string message = fmt::format("{}{} (--patience){}", rank, what, text_);
     fmt::print(stderr, "tpx: {}\n", printable(message, ""));
     std::fflush(stderr);
+    print_json_error(exit_, message);
     log_error(message);
     mpi::end_job(exit_);
 }

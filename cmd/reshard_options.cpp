@@ -58,7 +58,7 @@ void add_reshard(Cli& cli) {
     add_target_options(command, *options, {"--plan", "--clean"});
     add_reshard_output(command, *options);
     command.group("Execution options");
-    command.flag("--dry-run", &options->dry_run, "Show what would be written, and write nothing");
+    command.flag("-n,--dry-run", &options->dry_run, "Show what would be written, and write nothing");
     command.flag("--verify", &options->verify, "Check CKPT, then compare OUT, read back from disk, with CKPT")
         .details(
             "Before the conversion, CKPT is read once more to check the CRC-32 that PyTorch and Megatron store per "

@@ -36,9 +36,15 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
         .details(
             fmt::format("A layout as described in tpx-layout(5), or the path of a TOML file that contains one.{}{}",
                         more.empty() ? "" : " ", more));
-    command.option("--format", &options.format, "F", "Target format")
+    command.option("-f,--format", &options.format, "F", "Target format")
         .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal", "torch", "torch-legacy",
                   "hdf5", "keras", "keras-legacy"})
+        .aliases({{"hf", "safetensors"},
+                  {"mcore", "torch_dist"},
+                  {"titan", "dcp"},
+                  {"torchtitan", "dcp"},
+                  {"pt", "torch"},
+                  {"h5", "hdf5"}})
         .standard("the format of CKPT");
     command.option("--dialect", &options.dialect, "D", "Tensor names and fused tensors to write, as in")
         .choices({"hf", "titan", "mcore", "keep"})
@@ -50,7 +56,7 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
 }
 
 void add_limit_options(Command& command, LimitOptions& options, std::string_view metadata) {
-    command.option("--threads", &options.threads, "N", "Threads that read, copy and write in each process")
+    command.option("-j,--threads", &options.threads, "N", "Threads that read, copy and write in each process")
         .standard("2");
     command.option("--io-ranks", &options.io_ranks, "N", "Processes on each host that move tensor data")
         .standard("all")

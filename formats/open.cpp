@@ -36,6 +36,26 @@ constexpr const char* readable_formats =
     "this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and single "
     "torch.save files";
 
+/// What to say of a path that holds no checkpoint: where one is, if that is near.
+Error not_a_checkpoint(const std::filesystem::path& path) {
+    constexpr std::size_t most = 4;
+    std::vector<Recognised> near;
+    if (path_is_directory(path)) near = checkpoints_near(path, most);
+    if (near.empty())
+        return failure(
+            "{}: not a checkpoint: found none of metadata.json, .metadata, latest_checkpointed_iteration.txt, "
+            "*.safetensors.index.json or *.safetensors; {}",
+            path.string(), readable_formats);
+    std::string paths;
+    for (std::size_t k = 0; k < near.size(); ++k)
+        paths += fmt::format("{}{} ({})",
+                             k == 0                 ? ""
+                             : k + 1 == near.size() ? " or "
+                                                    : ", ",
+                             near[k].path.string(), near[k].description);
+    return failure("{}: not a checkpoint; did you mean {}?", path.string(), paths);
+}
+
 }  // namespace
 
 std::string_view name(Format format) {
@@ -50,12 +70,7 @@ std::optional<Format> format_by_name(std::string_view name) {
 
 Checkpoint open(const std::filesystem::path& path) {
     const Recognised found = recognise(path);
-    if (found.description.empty())
-        throw failure(
-            "{}: not a checkpoint: found none of metadata.json, .metadata, {}, *.safetensors.index.json or "
-            "*.safetensors; "
-            "{}",
-            path.string(), "latest_checkpointed_iteration.txt", readable_formats);
+    if (found.description.empty()) throw not_a_checkpoint(path);
     if (!found.format) throw failure("{}: is {}; {}", found.path.string(), found.description, readable_formats);
     switch (*found.format) {
         case Format::safetensors:

@@ -197,4 +197,32 @@ Recognised recognise(const fs::path& path) {
     return kind == PathKind::directory ? recognise_directory(path, true) : recognise_file(path);
 }
 
+std::vector<Recognised> checkpoints_near(const fs::path& directory, std::size_t most) {
+    std::vector<Recognised> found;
+    const auto look_at = [&](const fs::path& path) {
+        try {
+            if (found.size() >= most || !path_is_directory(path)) return;
+            Recognised there = recognise_directory(path, true);
+            if (!there.format) return;
+            there.path = path;
+            found.push_back(std::move(there));
+        } catch (const Error&) {  // not readable, or not whole: not what was meant
+        }
+    };
+    std::vector<std::string> names;
+    try {
+        names = list_directory(directory);
+    } catch (const Error&) {
+        return found;
+    }
+    for (const std::string& name : names) look_at(directory / name);
+    // A repository in the cache of the Hugging Face Hub: snapshots/HASH.
+    if (found.empty() && std::ranges::find(names, "snapshots") != names.end())
+        return checkpoints_near(directory / "snapshots", most);
+    if (found.empty()) {
+        for (const char* parent : {"..", "../.."}) look_at(real_path(directory / parent));
+    }
+    return found;
+}
+
 }  // namespace tpx::formats

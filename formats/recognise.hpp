@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tpx::formats {
 
@@ -19,5 +20,9 @@ struct Recognised {
 /// Tells by names and first bytes what the directory or file at `path` is. Throws Error when it is not there, when
 /// what identifies it is malformed, or when it is part of an output that tpx did not finish.
 Recognised recognise(const std::filesystem::path& path);
+
+/// Where checkpoints are in the folders of `directory`, or around it, for people who meant one of them: at most `most`
+/// paths. What cannot be read is passed over.
+std::vector<Recognised> checkpoints_near(const std::filesystem::path& directory, std::size_t most);
 
 }  // namespace tpx::formats

@@ -76,6 +76,15 @@ std::string words_of(const Option& option) {
     return text;
 }
 
+// "hf stands for safetensors, mcore stands for torch_dist."
+std::string aliases(const Option& option) {
+    std::string out;
+    for (const auto& words : option.aliases())
+        out += fmt::format(".Cm {}\nstands for\n.Cm {}{}\n", words.first, words.second,
+                           &words == &option.aliases().back() ? " ." : " ,");
+    return out;
+}
+
 std::string option_list(const Command& command, const std::string& of_page) {
     const std::string page = "tpx-" + of_page;
     std::string out = ".Bl -tag -width Ds\n";
@@ -88,6 +97,7 @@ std::string option_list(const Command& command, const std::string& of_page) {
             for (const std::string& choice : choices)
                 out += fmt::format(".Cm {}{}\n", choice, &choice == &choices.back() ? " ." : " ,");
         }
+        out += aliases(option);
         if (!option.standard().empty()) out += prose(fmt::format("The default is {}.", option.standard()), page);
         out += prose(option.details(), page);
     }

@@ -35,7 +35,7 @@ EndLimit& end_limit() {
 }
 
 // Waits for all ranks: what was reported must be out before mpiexec sees a failed one.
-void finish(const std::function<void(std::string_view)>& report) {
+void finish(const Report& report) {
     const EndLimit& limit = end_limit();
     std::mutex mutex;
     std::condition_variable_any ended;
@@ -45,7 +45,7 @@ void finish(const std::function<void(std::string_view)>& report) {
         constexpr std::chrono::milliseconds step{100};
         for (auto waited = step; waited <= limit.time; waited += step)
             if (ended.wait_for(lock, stop, step, [&] { return stop.stop_requested(); })) return;
-        report(limit.message);
+        report(limit.exit, limit.message);
         ::_exit(static_cast<int>(limit.exit));  // MPI is in use by the main thread
     };
     std::jthread watchdog;
@@ -56,22 +56,22 @@ void finish(const std::function<void(std::string_view)>& report) {
     stop();
 }
 
-Exit alone(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report) {
+Exit alone(const std::function<Exit(const Comm&)>& body, const Report& report) {
     try {
         refuse_strangers();
         return body(Comm{});
     } catch (const Error& error) {
-        report(error.what());
+        report(error.exit(), error.what());
         return error.exit();
     } catch (const std::exception& error) {
-        report(unexpected(error).what());
+        report(Exit::failure, unexpected(error).what());
         return Exit::failure;
     }
 }
 
 }  // namespace
 
-Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report) {
+Exit with_ranks(const std::function<Exit(const Comm&)>& body, const Report& report) {
     if (!started_as_rank() || launched_ranks() == 1) return alone(body, report);
     start();
     int rank = 0;
@@ -82,13 +82,13 @@ Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::functio
         exit = body(world);
     } catch (const AgreedError& error) {
         // Not after MPI has ended: mpiexec kills the other ranks as soon as the first one ends with a failure.
-        if (rank == 0) report(error.what());
+        if (rank == 0) report(error.exit(), error.what());
         exit = error.exit();
     } catch (const Error& error) {
-        report(fmt::format("rank {}: {}", rank, error.what()));
+        report(error.exit(), fmt::format("rank {}: {}", rank, error.what()));
         abort(static_cast<int>(error.exit()));
     } catch (const std::exception& error) {
-        report(fmt::format("rank {}: {}", rank, unexpected(error).what()));
+        report(Exit::failure, fmt::format("rank {}: {}", rank, unexpected(error).what()));
         abort(static_cast<int>(Exit::failure));
     }
     finish(report);

@@ -11,10 +11,13 @@
 
 namespace tpx::mpi {
 
+/// Receives what a job says about its failure, and the status that it ends with.
+using Report = std::function<void(Exit, std::string_view)>;
+
 /// Runs `body` with a communicator over all ranks that were started together, or over this process alone, in which case
 /// no MPI is loaded. Says through `report` how it failed: an error that all ranks agreed on is reported once, by
 /// rank 0; an error of this rank alone ends the whole job, because the others may be waiting for it.
-Exit with_ranks(const std::function<Exit(const Comm&)>& body, const std::function<void(std::string_view)>& report);
+Exit with_ranks(const std::function<Exit(const Comm&)>& body, const Report& report);
 
 /// Has with_ranks() wait at most `limit` until all ranks have finished. After that it reports `message` and ends this
 /// process, and so the job, with `exit`. Without a limit it waits for ever.

@@ -63,8 +63,11 @@ void check_order(const std::string& order) {
     if (rest != "----") throw usage_error("layout: 'order={}': must be five axes joined by '-'", order);
 }
 
+/// Values by key.
+using Pairs = std::map<std::string, std::string, std::less<>>;
+
 /// Fills in what follows from what was given: dp from ranks or fsdp, and checks that all fits together.
-Layout complete(Layout layout, const std::map<std::string, std::string, std::less<>>& given) {
+Layout complete(Layout layout, const Pairs& given) {
     const auto has = [&](std::string_view key) { return given.contains(key); };
     const int hsdp = has("hsdp") ? parse_degree("hsdp", given.find("hsdp")->second, 1) : 0;
     if (has("ranks")) {
@@ -126,10 +129,29 @@ void set(Layout& layout, std::string_view key, std::string_view value) {
         throw usage_error("layout: unknown key '{}'; valid keys: {}", key, fmt::join(layout_keys(), " "));
 }
 
-Layout from_pairs(const std::map<std::string, std::string, std::less<>>& given) {
+Layout from_pairs(const Pairs& given) {
     Layout layout;
     for (const auto& [key, value] : given) set(layout, key, value);
     return complete(layout, given);
+}
+
+void add_pair(std::string_view key, std::string_view value, Pairs& given) {
+    if (!given.emplace(key, value).second) throw usage_error("layout: '{}' is given twice", key);
+}
+
+/// Adds what "tp4pp2" and "tp4-pp2" stand for: "tp=4" and "pp=2".
+void add_short(std::string_view word, Pairs& given) {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    std::string_view rest = word;
+    do {
+        const auto* number = std::ranges::find_if(rest, is_digit);
+        const auto* next = std::find_if_not(number, rest.end(), is_digit);
+        if (number == rest.begin() || number == rest.end())
+            throw usage_error("layout: '{}': must be KEY=VALUE, as in tp=4,pp=2", word);
+        add_pair({rest.begin(), number}, {number, next}, given);
+        if (rest.end() - next > 1 && *next == '-') ++next;
+        rest = {next, rest.end()};
+    } while (!rest.empty());
 }
 
 }  // namespace
@@ -142,17 +164,19 @@ std::vector<std::string> layout_keys() {
 }
 
 Layout parse_layout(std::string_view text) {
-    std::map<std::string, std::string, std::less<>> given;
+    Pairs given;
     if (text.empty()) throw usage_error("layout: empty; write for instance tp=4,pp=2");
     while (!text.empty()) {
-        const std::size_t equals = text.find('=');
-        if (equals == std::string_view::npos) throw usage_error("layout: '{}': must be KEY=VALUE", text);
-        const std::string_view key = text.substr(0, equals);
-        const bool list = text.substr(equals + 1).starts_with('[');
-        const std::size_t end = std::min(list ? text.find(']') : text.find(','), text.size());
-        const std::size_t stop = list ? std::min(end + 1, text.size()) : end;
-        if (!given.emplace(key, text.substr(equals + 1, stop - equals - 1)).second)
-            throw usage_error("layout: '{}' is given twice", key);
+        const std::size_t equals = text.find('='), comma = std::min(text.find(','), text.size());
+        std::size_t stop = comma;
+        if (equals > comma) {
+            add_short(text.substr(0, comma), given);
+        } else {
+            const bool list = text.substr(equals + 1).starts_with('[');
+            stop = list ? std::min(text.find(']') + 1, text.size()) : comma;
+            if (stop == 0) stop = text.size();  // a list without its end
+            add_pair(text.substr(0, equals), text.substr(equals + 1, stop - equals - 1), given);
+        }
         text.remove_prefix(stop);
         if (text == ",") throw usage_error("layout: a value is missing after the last ','");
         if (text.starts_with(',')) text.remove_prefix(1);
@@ -163,7 +187,7 @@ Layout parse_layout(std::string_view text) {
 Layout parse_layout_toml(std::string_view text, std::string_view source) {
     return in_context([&] { return std::string{source}; },
                       [&] {
-                          std::map<std::string, std::string, std::less<>> given;
+                          Pairs given;
                           try {
                               for (const auto& [key, node] : toml::parse(text, source)) {
                                   std::string value;

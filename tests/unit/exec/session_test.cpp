@@ -18,7 +18,7 @@ struct Outcome {
 template <class Body>
 Outcome outcome(Body&& body) {
     Outcome outcome{Exit::success, ""};
-    outcome.exit = mpi::with_ranks(body, [&](std::string_view message) { outcome.message = message; });
+    outcome.exit = mpi::with_ranks(body, [&](Exit, std::string_view message) { outcome.message = message; });
     return outcome;
 }
 
