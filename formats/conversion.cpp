@@ -306,6 +306,7 @@ Conversion convert(Source& source, const Target& given) {
     out.source_pieces = canonical_pieces(from.tensors, from.pieces, out.source_parts);
     out.target_pieces = canonical_pieces(out.draft.tensors, out.draft.pieces, out.target_parts);
     note_left_out(source, target, out);
+    note_split_files(target, out);
     return out;
 }
 

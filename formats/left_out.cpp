@@ -121,4 +121,16 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
             objects.empty() ? "" : objects[0].name);
 }
 
+void note_split_files(const Target& target, Conversion& out) {
+    if (target.format != Format::safetensors) return;
+    const bool split = std::ranges::any_of(out.draft.pieces, [&](const Piece& piece) {
+        return volume(piece.box) < volume(out.draft.tensors[piece.tensor].shape);
+    });
+    if (split)
+        out.notes.push_back(fmt::format(
+            "each file contains one rank's parts of tensors ({}), which PyTorch's HuggingFaceStorageReader loads; "
+            "transformers and vLLM load the files that --to tp=1 writes",
+            to_string(target.layout)));
+}
+
 }  // namespace tpx::formats

@@ -38,7 +38,7 @@ expect "start plan result end start result end" 0
 
 rm log
 mpirun -n 2 "$tpx" reshard hf three --to tp=2 --log log >out 2>err || fail "two ranks failed"
-expect "start plan result end" 0
+expect "start plan note result end" 0
 
 rm log
 "$tpx" reshard hf one --to tp=2 --log log >out 2>err && fail "an output was replaced"
@@ -47,7 +47,7 @@ grep -q '"event":"error","text":"one: exists' log || fail "the error is not in t
 
 rm log
 mpirun -n 2 "$tpx" migrate --emulate --hosts 2x2 --store 's/{host}' --import hf --iteration 1 --to tp=2 --log log >out 2>err || fail "migrate failed"
-expect "start result end" 0
+expect "start note result end" 0
 
 # A path that was mistyped.
 before=$(cksum <hf/config.json)
