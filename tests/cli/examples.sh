@@ -1,6 +1,6 @@
 #!/bin/sh
 # examples.sh TPX TESTDATA MAN: runs every example of the manual pages ("$ command" lines of MAN/*.1.in), of the help of every
-# command and of README's recipes as it stands, in a folder where ckpt, iter_0001000, legacy, dcp, zero and hf are real
+# command and of README's recipes as it stands, in a folder where ckpt, iter_0001000, legacy, dcp, zero, hf, llama, base and lora are real
 # checkpoints, model one of an unknown family, and runs.csv, gpt2.toml and columns.toml real runs. All must succeed.
 set -u
 tpx=$1 testdata=$2 man=$3
@@ -19,6 +19,7 @@ fill_folder() {
     cp -R "$testdata/llama-small/megatron-tp2pp2" ckpt && cp -R "$testdata/llama-small/hf" hf || exit
     cp -R ckpt/iter_* iter_0001000 && cp -R "$testdata/deepspeed/zero2-roundrobin-dp4" zero || exit
     cp -R "$testdata/llama-opt/legacy-tp2-dp2" legacy && cp -R "$testdata/llama-rope/dcp-fsdp2" dcp || exit
+    cp -R "$testdata/llama-rope/hf" llama && cp -R "$testdata/adapters/lora" lora && cp -R "$testdata/llama-hf" base || exit
     cp "$testdata"/profile/rubick/*.toml . && cp "$testdata/profile/rubick/gpt2.csv" runs.csv || exit
     cp -R "$testdata/simulate/." . && cp -R "$testdata/profile/rubick" rubick || exit
     cp -R hf model && sed -i 's/self_attn/attention/g' model/*.safetensors* && sed -i 's/"llama"/"unknown"/' model/config.json || exit
