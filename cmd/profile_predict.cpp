@@ -76,6 +76,7 @@ ordered_json prediction_json(const Subject& subject, const Judged& judged, const
     for (const StepPart& part : step_parts) json["parts"][std::string{part.name}] = judged.time.*part.seconds;
     for (const MemoryPart& part : memory_parts) json["memory"][std::string{part.name}] = judged.memory.*part.bytes;
     json["memory"]["gpu"] = judged.memory.total();
+    json["memory"]["margin"] = judged.memory.margin;
     json["memory"]["host"] = judged.memory.host;
     return json;
 }
@@ -111,6 +112,8 @@ void predict_plan(const Subject& subject, const Judged& judged, const Allocation
     for (const MemoryPart& part : memory_parts)
         if (judged.memory.*part.bytes > 0)
             out.result("  {:<12} {:>10}\n", part.name, format_bytes(judged.memory.*part.bytes));
+    if (judged.memory.margin > 0)
+        out.result("margin   {} a GPU, because no run has measured memory\n", format_bytes(judged.memory.margin));
 }
 
 void predict_best(const Subject& subject, const Allocation& allocation, int count, Output& out) {
