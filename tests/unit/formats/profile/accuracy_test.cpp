@@ -2,11 +2,8 @@
 // How well the throughput model predicts the measured times of testdata/profile/rubick that were not fitted. The terms
 // of the model and its priors were chosen with these tables in sight, so the errors are those of a known cluster:
 // clusters_test.cpp has the others. All rows of all tables count, those that no plan explains among them (S1).
-#include "formats/profile/runs_file.hpp"
-#include "formats/profile/throughput_file.hpp"
-#include "lib/core/file.hpp"
-#include "lib/model/hold_out.hpp"
 #include "tests/unit/formats/profile/baseline.hpp"
+#include "tests/unit/formats/profile/measured_tables.hpp"
 
 #include <doctest/doctest.h>
 
@@ -22,21 +19,9 @@ namespace {
 constexpr int training_rows = 9;
 const std::string rubick_folder = "testdata/profile/rubick/";
 
-struct MeasuredModel {
-    ThroughputModel model;
-    std::vector<Run> runs;
-    Belief prior;
-};
+using MeasuredModel = test::MeasuredTable;
 
-MeasuredModel measured(const std::string& name) {
-    MeasuredModel result{read_throughput_model(rubick_folder + name + ".toml"), {}, {}};
-    const Table table = parse_table(read_file(rubick_folder + name + ".csv"), name + ".csv");
-    const std::string columns = rubick_folder + (name == "llama7" ? "columns-llama7.toml" : "columns.toml");
-    result.runs = read_runs(table, parse_columns(read_file(columns), columns),
-                            {result.model.batch, result.model.gpus_per_nic, result.model.cpus});
-    result.prior = belief_before(result.model);
-    return result;
-}
+MeasuredModel measured(const std::string& name) { return test::rubick_table(name); }
 
 std::vector<Run> runs_of(const MeasuredModel& table, const std::vector<std::size_t>& indices) {
     std::vector<Run> runs;
