@@ -18,6 +18,7 @@ struct ProfileFitOptions {
 
 struct ProfilePredictOptions {
     std::string model, plan, placement, batch, cpus, best, curve, per_host, html, svg;
+    std::vector<std::string> without, only;
 };
 
 struct ProfileHeteroOptions {

@@ -2,6 +2,7 @@
 #include "cmd/profile.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/model/techniques.hpp"
 
 #include <charconv>
 #include <memory>
@@ -92,6 +93,10 @@ void add_predict(Command& profile) {
     command.group("What to predict");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1");
     command.option("--best", &options->best, "N", "List the N fastest plans that fit in memory");
+    command.option("--without", &options->without, "LIST", "With --best: leave out plans that use any of LIST")
+        .any_of({techniques.begin(), techniques.end()});
+    command.option("--only", &options->only, "LIST", "With --best: plans of data parallelism and LIST only")
+        .any_of({techniques.begin(), techniques.end()});
     command.option("--curve", &options->curve, "RANGE", "Best throughput for each number of GPUs, such as gpus=1..64");
     command.option("--on", &options->placement, "PLACE", "GPUs on each host, such as 8+8 or 4x8")
         .details("With --with, the default is one host.");
@@ -103,8 +108,10 @@ void add_predict(Command& profile) {
     command.option("--html", &options->html, "FILE", "Write an HTML page to FILE").file();
     command.option("--svg", &options->svg, "FILE", "Write the curve as SVG to FILE").file();
     command.exclusive({"--with", "--best", "--curve"});
+    command.exclusive({"--without", "--only"});
     command.common_options();
     command.example("tpx profile predict gpt2.model.toml --best 5 --on 2x8", "the fastest plans on 2 hosts of 8 GPUs");
+    command.example("tpx profile predict gpt2.model.toml --best 5 --on 8 --without zero,offload", "without ZeRO");
     command.example("tpx profile predict gpt2.model.toml --with dp=8 --on 8", "one plan");
     command.example("tpx profile predict gpt2.model.toml --curve gpus=1..64", "throughput by number of GPUs");
     command.run([options](Output& out) { run_profile_predict(*options, out); });

@@ -5,14 +5,18 @@
 #include "cmd/profile.hpp"
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
 #include "lib/core/write_file.hpp"
 #include "lib/model/choice.hpp"
+#include "lib/model/techniques.hpp"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -76,6 +80,7 @@ ordered_json prediction_json(const Subject& subject, const Judged& judged, const
     for (const StepPart& part : step_parts) json["parts"][std::string{part.name}] = judged.time.*part.seconds;
     for (const MemoryPart& part : memory_parts) json["memory"][std::string{part.name}] = judged.memory.*part.bytes;
     json["memory"]["gpu"] = judged.memory.total();
+    json["memory"]["margin"] = judged.memory.margin;
     json["memory"]["host"] = judged.memory.host;
     return json;
 }
@@ -111,14 +116,46 @@ void predict_plan(const Subject& subject, const Judged& judged, const Allocation
     for (const MemoryPart& part : memory_parts)
         if (judged.memory.*part.bytes > 0)
             out.result("  {:<12} {:>10}\n", part.name, format_bytes(judged.memory.*part.bytes));
+    if (judged.memory.margin > 0)
+        out.result("margin   {} a GPU, because no run has measured memory\n", format_bytes(judged.memory.margin));
 }
 
-void predict_best(const Subject& subject, const Allocation& allocation, int count, Output& out) {
+// The techniques that --without or --only keeps plans from using.
+std::vector<std::string_view> excluded(const ProfilePredictOptions& options) {
+    std::vector<std::string_view> result;
+    for (const std::string_view technique : techniques) {
+        const bool is_left_out = std::ranges::count(options.without, technique) > 0;
+        if (is_left_out || (!options.only.empty() && std::ranges::count(options.only, technique) == 0))
+            result.push_back(technique);
+    }
+    return result;
+}
+
+// Removes plans that use any of `techniques`. Returns what was removed, in words; empty if nothing was.
+std::string leave_out(std::vector<Judged>& plans, std::span<const std::string_view> excluded) {
+    std::vector<std::string> reasons;
+    for (const std::string_view technique : excluded) {
+        const auto users =
+            std::ranges::count_if(plans, [&](const Judged& judged) { return uses(judged.plan, technique); });
+        if (users > 0) reasons.push_back(fmt::format("{} with {}", users, technique));
+    }
+    const std::size_t removed = std::erase_if(plans, [&](const Judged& judged) {
+        return std::ranges::any_of(excluded, [&](std::string_view technique) { return uses(judged.plan, technique); });
+    });
+    return removed > 0 ? fmt::format("{} left out: {}", counted(removed, "plan"), fmt::join(reasons, ", ")) : "";
+}
+
+void predict_best(const Subject& subject, const Allocation& allocation, const ProfilePredictOptions& options,
+                  Output& out) {
     const Job& job = subject.job;
-    const std::vector<Judged> ranked = best_plans(job, allocation);
+    const int count = whole_number(options.best, "--best", 5, 1, 100000);
+    std::vector<Judged> ranked = best_plans(job, allocation);
     if (ranked.empty())
         throw Error{Exit::no, "no plan for {} fits into the memory of its GPUs and divides {} layers and {:g} samples",
                     formats::placement_text(allocation.gpus), job.model.layers, job.batch};
+    const std::string reasons = leave_out(ranked, excluded(options));
+    if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded; {}", reasons};
+    if (!reasons.empty()) out.note("{}", reasons);
     const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(count)));
     if (out.json()) {
         ordered_json plans = ordered_json::array();
@@ -170,6 +207,8 @@ void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     check_outputs_apart({{"--svg", options.svg}, {"--html", options.html}}, record);
     const Subject subject = subject_of(options, model, out);
     const Job& job = subject.job;
+    for (const auto& [option, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})
+        if (!list->empty() && options.best.empty()) throw Error{Exit::usage, "{} goes with --best", option};
     if (!options.curve.empty()) return predict_curve(options, job, out);
     for (const auto& [option, value] :
          {std::pair{"--svg", &options.svg}, {"--html", &options.html}, {"--per-host", &options.per_host}})
@@ -178,7 +217,7 @@ void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     if (!options.placement.empty()) allocation.gpus = formats::parse_placement(options.placement);
     if (!options.best.empty()) {
         if (allocation.gpus.empty()) throw Error{Exit::usage, "--on is missing: the GPUs of each host, such as 2x8"};
-        return predict_best(subject, allocation, whole_number(options.best, "--best", 5, 1, 100000), out);
+        return predict_best(subject, allocation, options, out);
     }
     if (options.plan.empty()) throw Error{Exit::usage, "say what to predict: --with, --best or --curve"};
     const ExecutionPlan plan = parse_execution_plan(options.plan);

@@ -43,7 +43,7 @@ Judged judge(const Job& job, const ExecutionPlan& plan, const Allocation& alloca
     Judged judged{plan, {}, {}, false};
     judged.time = step_time(job.parameters, job.model, job.batch, plan, routes_of(plan, allocation), allocation.cpus);
     judged.memory = memory_use(job.model, job.batch, plan, std::ranges::max(allocation.gpus), job.memory);
-    judged.fits = (!job.gpu_memory || judged.memory.total() <= *job.gpu_memory) &&
+    judged.fits = (!job.gpu_memory || judged.memory.needed() <= *job.gpu_memory) &&
                   (!job.host_memory || judged.memory.host <= *job.host_memory);
     return judged;
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <random>
 
@@ -45,17 +44,62 @@ Vector descend(const Posterior& posterior, Vector at, double& cost) {
     return at;
 }
 
-// The best of the maxima that are found, and how much mass is around it.
-struct Best {
+// A maximum of the posterior, the mass around it, and which runs are wrong there.
+struct Maximum {
     Vector at{};
-    double mass_cost = std::numeric_limits<double>::infinity();
+    double mass_cost = 0;
+    std::vector<bool> wrong;
+};
 
-    void offer(const Posterior& posterior, const Vector& from) {
+// An average that is this much less likely than the best maximum is between maxima rather than near any of them.
+constexpr double largest_loss = 10;
+
+// Of a maximum that is so flat that rounding hides its width.
+constexpr double flat_mass_cost = 1e300;
+
+// For each set of wrong runs, the maximum with the most mass around it. Where a single run is all that is known of a
+// parameter, nothing says for sure whether it is wrong; the average over both cases is then the safest prediction.
+class Maxima {
+public:
+    explicit Maxima(const Posterior& posterior) : posterior_{posterior} {}
+
+    void search(const Vector& from) {
         double cost = 0;
-        const Vector reached = descend(posterior, from, cost);
-        const double mass = posterior.mass_cost(reached);
-        if (mass < mass_cost) *this = {reached, mass};
+        Maximum found{descend(posterior_, from, cost), 0, {}};
+        found.mass_cost = posterior_.mass_cost(found.at);
+        if (!std::isfinite(found.mass_cost)) found.mass_cost = flat_mass_cost;
+        for (const double weight : posterior_.weights(found.at)) found.wrong.push_back(weight < 0.5);
+        const auto same = std::ranges::find(found_, found.wrong, &Maximum::wrong);
+        if (same == found_.end())
+            found_.push_back(std::move(found));
+        else if (found.mass_cost < same->mass_cost)
+            *same = std::move(found);
     }
+
+    // The mean and covariance of the posterior as a mixture of normal distributions, one for each maximum.
+    Belief average() const {
+        const Maximum& best = *std::ranges::min_element(found_, {}, &Maximum::mass_cost);
+        double total = 0;
+        for (const Maximum& each : found_) total += std::exp(best.mass_cost - each.mass_cost);
+        Belief belief;
+        for (const Maximum& each : found_)
+            for (int i = 0; i < parameter_count; ++i)
+                belief.mean[i] += std::exp(best.mass_cost - each.mass_cost) / total * each.at[i];
+        if (posterior_.cost(belief.mean) > posterior_.cost(best.at) + largest_loss) belief.mean = best.at;
+        for (const Maximum& each : found_) {
+            const Matrix covariance = posterior_.covariance(each.at);
+            const double share = std::exp(best.mass_cost - each.mass_cost) / total;
+            for (int i = 0; i < parameter_count; ++i)
+                for (int j = 0; j < parameter_count; ++j)
+                    belief.covariance[i][j] +=
+                        share * (covariance[i][j] + (each.at[i] - belief.mean[i]) * (each.at[j] - belief.mean[j]));
+        }
+        return belief;
+    }
+
+private:
+    const Posterior& posterior_;
+    std::vector<Maximum> found_;
 };
 
 // The maximum where errors are normal. Far from it all runs look wrong, so that searches begin there.
@@ -65,13 +109,13 @@ Vector normal_maximum(const ModelSize& model, std::span<const Run> runs, const B
     return descend(Posterior{model, runs, prior, Errors::normal, without}, from, cost);
 }
 
-Fit finish(const Posterior& posterior, const ModelSize& model, std::span<const Run> runs, const Vector& best) {
+Fit finish(const Posterior& posterior, const ModelSize& model, std::span<const Run> runs, const Belief& belief) {
     Fit fit;
-    fit.parameters = from_logarithms(best);
-    fit.cost = posterior.cost(best);
-    fit.belief = {best, posterior.covariance(best)};
-    fit.weights = posterior.weights(best);
-    fit.left_out_variances = posterior.left_out_variances(best, fit.belief.covariance);
+    fit.parameters = from_logarithms(belief.mean);
+    fit.cost = posterior.cost(belief.mean);
+    fit.belief = belief;
+    fit.weights = posterior.weights(belief.mean);
+    fit.left_out_variances = posterior.left_out_variances(belief.mean, posterior.covariance(belief.mean));
     for (const Run& run : runs) fit.errors.push_back(predicted_seconds(fit.parameters, model, run) / run.seconds - 1);
     return fit;
 }
@@ -88,18 +132,17 @@ Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Beli
     const Posterior posterior{model, runs, prior, Errors::some_wrong};
     std::mt19937 random{1};
     std::normal_distribution<double> normal;
-    Best best;
-    best.offer(posterior, normal_maximum(model, runs, prior, prior.mean));
+    Maxima maxima{posterior};
+    maxima.search(normal_maximum(model, runs, prior, prior.mean));
     for (int start = 1; start < starts; ++start) {
         Vector from = prior.mean;
         for (int i = 0; i < parameter_count; ++i) from[i] += normal(random) * std::sqrt(prior.covariance[i][i]);
-        best.offer(posterior, normal_maximum(model, runs, prior, from));
+        maxima.search(normal_maximum(model, runs, prior, from));
     }
     if (starts > 1 && runs.size() <= few_runs) {  // each run may be the one that contradicts the others
-        for (std::size_t i = 0; i < runs.size(); ++i)
-            best.offer(posterior, normal_maximum(model, runs, prior, prior.mean, i));
+        for (std::size_t i = 0; i < runs.size(); ++i) maxima.search(normal_maximum(model, runs, prior, prior.mean, i));
     }
-    return finish(posterior, model, runs, best.at);
+    return finish(posterior, model, runs, maxima.average());
 }
 
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,

@@ -15,12 +15,13 @@ struct Fit {
     std::vector<double> errors;   ///< predicted / measured - 1 of each run
     std::vector<double> weights;  ///< how much each run counted: 1, or near 0 for one that contradicts the others
     std::vector<double> left_out_variances;  ///< of the logarithm of each predicted time, by all other runs
-    double cost = 0;                         ///< minus the logarithm of the posterior's maximum, up to a constant
+    double cost = 0;  ///< minus the logarithm of the posterior's density at the parameters, up to a constant
 };
 
-/// Fits parameters to `runs` in log space by Levenberg-Marquardt: the maximum of Posterior with the most mass around
-/// it, found from the prior's mean and from `starts` - 1 draws of it, always the same ones. If there are few runs and
-/// `starts` is above 1, also from the fit to all runs but one, for each of them.
+/// Fits parameters to `runs` in log space by Levenberg-Marquardt. Maxima of Posterior are searched from the prior's
+/// mean and from `starts` - 1 draws of it, always the same ones; if there are few runs and `starts` is above 1, also
+/// from the fit to all runs but one, for each of them. The result is the average of those that differ in which runs are
+/// wrong, weighted by the mass around them.
 Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts = 6);
 
 /// predicted / measured - 1 of each run, by a fit to all the others.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/model/parameters.hpp"
 
+#include <algorithm>
+
 namespace tpx {
 
 const std::array<ParameterInfo, parameter_count>& parameter_infos() {
@@ -23,8 +25,14 @@ const std::array<ParameterInfo, parameter_count>& parameter_infos() {
         {"further_host", "s", &Parameters::further_host, 0, 0.6},
         {"further_stage", "s", &Parameters::further_stage, 0, 1.0},
         {"uneven", "s", &Parameters::uneven, 0, 1.8},
+        {"uneven_alike", "", &Parameters::uneven_alike, 0, 0.4},
     }};
     return infos;
+}
+
+int parameter_index(double Parameters::*parameter) {
+    return static_cast<int>(std::ranges::find(parameter_infos(), parameter, &ParameterInfo::value) -
+                            parameter_infos().begin());
 }
 
 Parameters prior_parameters(const ModelSize& model) {

@@ -30,6 +30,7 @@ struct Parameters {
     double further_host = 3e-3;   ///< seconds for each further host that takes part in the gradient exchange
     double further_stage = 1e-2;  ///< seconds for each further pipeline stage
     double uneven = 2e-2;         ///< seconds added where GPUs do not fill their NICs on some host (data parallel)
+    double uneven_alike = 1;      ///< share of `uneven` where all hosts have one NIC in use, with as many GPUs each
 };
 
 /// One parameter: its name and unit in files, and what is believed of it before any run is seen, which is that the
@@ -42,10 +43,13 @@ struct ParameterInfo {
     double deviation;  ///< of the logarithm, before any run is seen
 };
 
-inline constexpr int parameter_count = 18;
+inline constexpr int parameter_count = 19;
 
 /// All parameters, in the order of files and vectors.
 const std::array<ParameterInfo, parameter_count>& parameter_infos();
+
+/// The place of `parameter` in parameter_infos().
+int parameter_index(double Parameters::*parameter);
 
 /// The median of each parameter before any run is seen: the defaults above; `forward` from 2 flop a parameter and token
 /// at `assumed_flops`, `k_const` from `assumed_layer_constant`.

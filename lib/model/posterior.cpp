@@ -9,8 +9,11 @@ namespace {
 
 // How often a run is taken to be wrong, and how many times as far off as usual it then is. Chosen by the error on the
 // measured tables with and without one wrong run among nine.
-constexpr double wrong_share = 0.005;
+constexpr double wrong_share = 0.01;
 constexpr double wrong_reach = 20;
+
+// The deviation of the logarithms of fitted times: a fit comes closer to its own runs than to others.
+constexpr double fitted_deviation = 0.035;
 
 // Degrees of freedom of the Student distributions of what hardware and its software decide.
 constexpr double hardware_freedom = 4;
@@ -51,7 +54,7 @@ double parameter_weight(double square, int parameter) {
 }
 
 // One over the variance of the logarithm of a time that counts by `weight`.
-double information(double weight) { return weight / (run_deviation * run_deviation); }
+double information(double weight) { return weight / (fitted_deviation * fitted_deviation); }
 
 // A run that alone determines a parameter would have an infinite variance without itself, to rounding.
 constexpr double largest_leverage = 0.9999;
@@ -73,7 +76,7 @@ double Posterior::cost(const Vector& at) const {
     const Parameters is = from_logarithms(at);
     double sum = 0;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
-        const double off = log_error(is, i) / run_deviation;
+        const double off = log_error(is, i) / fitted_deviation;
         if (i != without_) sum += run_cost(off * off, errors_);
     }
     const Vector moved = away(at);
@@ -119,7 +122,7 @@ std::vector<double> Posterior::weights(const Vector& at) const {
     const Parameters is = from_logarithms(at);
     std::vector<double> result;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
-        const double off = log_error(is, i) / run_deviation;
+        const double off = log_error(is, i) / fitted_deviation;
         result.push_back(run_weight(off * off, errors_));
     }
     return result;

@@ -13,7 +13,8 @@ struct Routes {
     double pipeline_nics = 0;  ///< NICs of each GPU that sends to the next stage, all GPUs of a stage at once
     double pipeline_cut = 0;   ///< share of the borders between stages that are not inside a host
     int further_hosts = 0;     ///< hosts beyond the first
-    bool uneven = false;       ///< on some host of several, a NIC serves fewer GPUs than elsewhere
+    bool uneven = false;       ///< on some host of several, a NIC serves fewer GPUs than it could
+    bool alike = false;        ///< each host has one NIC in use, which serves equally many GPUs on all of them
 };
 
 /// The routes of `plan` on `allocation`: ranks fill the hosts in order, tp innermost, then cp and dp, then pp. A ring

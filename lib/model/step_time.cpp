@@ -126,7 +126,8 @@ StepTime step_time(const Parameters& parameters, const ModelSize& model, double 
     time.constant = parameters.k_const * plan.accumulation * plan.micro_batches * step.stretch / plan.pp;
     if (plan.tp * plan.pp == 1) {
         time.constant += parameters.further_host * routes.further_hosts;
-        if (routes.uneven && !plan.offload) time.constant += parameters.uneven;
+        if (routes.uneven && !plan.offload)
+            time.constant += parameters.uneven * (routes.alike ? parameters.uneven_alike : 1);
     }
     return time;
 }

@@ -12,13 +12,17 @@ namespace {
 // assumption that it holds (in runs) and the limit on what one wrong run can add were chosen so that intervals after
 // nine runs cover about 90 % of the other rows of the measured tables.
 constexpr double model_deviation = 0.06;
-constexpr double assumed_runs = 5;
+constexpr double assumed_runs = 1;
 constexpr double largest_square = 16;
+
+// How much the seconds that uneven placements add differ from one placement to another, as a share of them.
+constexpr double uneven_deviation = 0.35;
 
 constexpr double student_quantile = 2.132;  // 95 % of Student's distribution with four degrees of freedom
 
+// Runs that fit well say that the model suits this cluster, but nothing of parameters that they do not determine.
 double total_deviation(double scale, double variance) {
-    return scale * std::sqrt(std::max(0.0, variance) + model_deviation * model_deviation);
+    return std::hypot(std::max(1.0, scale) * std::sqrt(std::max(0.0, variance)), scale * model_deviation);
 }
 
 }  // namespace
@@ -34,7 +38,8 @@ Uncertainty uncertainty_of(const Fit& fit, std::span<const double> left_out_erro
 
 double prediction_deviation(const Uncertainty& uncertainty, const ModelSize& model, const Run& run) {
     const Vector slope = slope_of(uncertainty.belief.mean, model, run);
-    return total_deviation(uncertainty.scale, dot(slope, uncertainty.belief.covariance * slope));
+    const double usual = total_deviation(uncertainty.scale, dot(slope, uncertainty.belief.covariance * slope));
+    return std::hypot(usual, uneven_deviation * slope[parameter_index(&Parameters::uneven)]);
 }
 
 SecondsRange likely_seconds(const Uncertainty& uncertainty, const ModelSize& model, const Run& run) {

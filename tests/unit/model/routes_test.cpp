@@ -99,6 +99,10 @@ TEST_CASE("rings have the NICs of their GPUs on the emptiest host, and share the
     CHECK(routes("dp=8", {4, 4}, 0.5).data_nics == 8);  // two NICs for each GPU
     CHECK(routes("dp=8", {3, 5}).uneven);
     CHECK_FALSE(routes("dp=8", {2, 6}).uneven);
+    CHECK_FALSE(routes("dp=8", {3, 5}).alike);
+    CHECK_FALSE(routes("dp=6", {3, 3}).alike);  // a NIC serves two GPUs, the other one
+    CHECK(routes("dp=3", {1, 1, 1}).alike);
+    CHECK(routes("dp=3", {1, 1, 1}).uneven);
 }
 
 TEST_CASE("a tensor group that a host boundary cuts is found, with the share of stages that have one") {

@@ -2,11 +2,8 @@
 // How well the throughput model predicts the measured times of testdata/profile/rubick that were not fitted. The terms
 // of the model and its priors were chosen with these tables in sight, so the errors are those of a known cluster:
 // clusters_test.cpp has the others. All rows of all tables count, those that no plan explains among them (S1).
-#include "formats/profile/runs_file.hpp"
-#include "formats/profile/throughput_file.hpp"
-#include "lib/core/file.hpp"
-#include "lib/model/hold_out.hpp"
 #include "tests/unit/formats/profile/baseline.hpp"
+#include "tests/unit/formats/profile/measured_tables.hpp"
 
 #include <doctest/doctest.h>
 
@@ -22,21 +19,9 @@ namespace {
 constexpr int training_rows = 9;
 const std::string rubick_folder = "testdata/profile/rubick/";
 
-struct MeasuredModel {
-    ThroughputModel model;
-    std::vector<Run> runs;
-    Belief prior;
-};
+using MeasuredModel = test::MeasuredTable;
 
-MeasuredModel measured(const std::string& name) {
-    MeasuredModel result{read_throughput_model(rubick_folder + name + ".toml"), {}, {}};
-    const Table table = parse_table(read_file(rubick_folder + name + ".csv"), name + ".csv");
-    const std::string columns = rubick_folder + (name == "llama7" ? "columns-llama7.toml" : "columns.toml");
-    result.runs = read_runs(table, parse_columns(read_file(columns), columns),
-                            {result.model.batch, result.model.gpus_per_nic, result.model.cpus});
-    result.prior = belief_before(result.model);
-    return result;
-}
+MeasuredModel measured(const std::string& name) { return test::rubick_table(name); }
 
 std::vector<Run> runs_of(const MeasuredModel& table, const std::vector<std::size_t>& indices) {
     std::vector<Run> runs;
@@ -79,14 +64,12 @@ struct Target {
     Limit suggested, drawn, placements;
 };
 
-// 5 % and 7 %, 3 % for LLaMA-7B, whose rows across hosts are all 3D; for RoBERTa and ViT what is reached. Since a fit
-// takes a run that contradicts the others for a wrong one, RoBERTa is predicted better and ViT, whose runs all
-// contradict each other, worse: with normal errors alone it was 6 and 25, 8 and 29, 9 and 27. On one GPU, RoBERTa
-// without recomputation takes as long as on two: it must have run half of the batch, and where one of these runs is
-// among the nine, it spoils the others. ViT waits for its loader: its times on several hosts follow no plan.
+// 5 % and 7 %, 3 % for LLaMA-7B, whose rows across hosts are all 3D; for RoBERTa and ViT what is reached. On one GPU,
+// RoBERTa without recomputation takes as long as on two: it must have run half of the batch. ViT is so small that its
+// steps on several hosts wait most of the time, wherever GPUs do not fill their NICs, for 0.1 to 0.5 s.
 constexpr Target targets[] = {{"gpt2", {5, 7}, {5, 7}, {5, 7}},   {"t5", {5, 7}, {5, 7}, {5, 7}},
                               {"bert", {5, 7}, {5, 7}, {5, 7}},   {"roberta", {16, 6}, {21, 5}, {17, 6}},
-                              {"vit", {9, 36}, {6, 32}, {8, 38}}, {"llama7", {5, 3}, {5, 3}, {5, 3}},
+                              {"vit", {6, 22}, {6, 28}, {9, 22}}, {"llama7", {5, 3}, {5, 3}, {5, 3}},
                               {"llama30", {0, 7}, {0, 7}, {0, 7}}};
 
 void check(const char* name, const Limit& limit, const RowErrors& errors) {
@@ -141,7 +124,7 @@ TEST_CASE("S1: the nine runs that --suggest names predict all the others, those 
     }
 }
 
-TEST_CASE("so they do on average where the first one is drawn, fifty times, and 90 % intervals cover 85 to 95 %") {
+TEST_CASE("so they do on average where the first one is drawn, fifty times, and 90 % intervals cover 85 % and more") {
     double covered = 0, rows = 0;
     for (const Target& target : targets) {
         const MeasuredModel table = measured(target.name);
@@ -151,6 +134,7 @@ TEST_CASE("so they do on average where the first one is drawn, fifty times, and 
         const double count = errors.inside_count + errors.across_count;
         MESSAGE(std::string{target.name}, ": intervals cover ", 100 * static_cast<double>(errors.covered) / count,
                 " %");
+        CHECK(static_cast<double>(errors.covered) >= 0.85 * count);
         covered += static_cast<double>(errors.covered);
         rows += count;
     }
@@ -182,8 +166,8 @@ TEST_CASE("S2: one of nine runs that takes twice or half as long costs the predi
     }
     MESSAGE("one wrong run of nine: ", 100 * right, " % without, ", 100 * doubled, " % where it is doubled, ",
             100 * halved, " % where it is halved");
-    CHECK(doubled <= right + 0.02);
-    CHECK(halved <= right + 0.02);
+    CHECK(doubled <= std::min(right + 0.02, 0.08));
+    CHECK(halved <= std::min(right + 0.02, 0.08));
 }
 
 TEST_CASE("a placement that no fitted run was on is predicted") {

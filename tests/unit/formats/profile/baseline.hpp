@@ -3,10 +3,12 @@
 
 #include "lib/model/run.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace tpx::test {
 
@@ -38,10 +40,8 @@ public:
         return std::exp(sum);
     }
 
-private:
     static constexpr std::size_t size = 9;
     using Row = std::array<double, size>;
-    using Square = std::array<Row, size>;
 
     static Row features(const Run& run) {
         const auto hosts = static_cast<double>(run.allocation.gpus.size());
@@ -55,6 +55,9 @@ private:
                 run.plan.recompute == Recompute::full ? 1.0 : 0.0,
                 run.plan.offload ? 1.0 : 0.0};
     }
+
+private:
+    using Square = std::array<Row, size>;
 
     // Elimination; `a` is positive definite.
     static Row solve(Square a, Row b) {
@@ -72,6 +75,55 @@ private:
     }
 
     Row weights_{};
+};
+
+/// The time of the measured run that is most like a run, by the logarithms of batch, degrees and hosts, and by ZeRO,
+/// recomputation and offloading.
+class NearestNeighbor {
+public:
+    explicit NearestNeighbor(std::span<const Run> runs) : runs_{runs.begin(), runs.end()} {}
+
+    double seconds(const Run& run) const {
+        return std::ranges::min_element(runs_, {}, [&](const Run& other) { return distance(run, other); })->seconds;
+    }
+
+private:
+    static double distance(const Run& a, const Run& b) {
+        const auto x = LogLinear::features(a), y = LogLinear::features(b);
+        double sum = 0;
+        for (std::size_t i = 0; i < x.size(); ++i) sum += (x[i] - y[i]) * (x[i] - y[i]);
+        return sum;
+    }
+
+    std::vector<Run> runs_;
+};
+
+/// The larger one of the time to compute and the time to exchange gradients at assumed rates, times the factor that
+/// suits the measured runs best.
+class Roofline {
+public:
+    Roofline(const ModelSize& model, const Parameters& rates, std::span<const Run> runs)
+        : model_{model}, rates_{rates} {
+        double sum = 0;
+        for (const Run& run : runs) sum += std::log(run.seconds / bound(run));
+        factor_ = std::exp(sum / static_cast<double>(runs.size()));
+    }
+
+    double seconds(const Run& run) const { return factor_ * bound(run); }
+
+private:
+    double bound(const Run& run) const {
+        const double passes = run.plan.recompute == Recompute::full ? 4 : 3;  // one forward, two backward
+        const double compute = passes * rates_.forward * run.batch / run.plan.gpus();
+        const double nics = routes_of(run.plan, run.allocation).data_nics, members = run.plan.dp * run.plan.cp;
+        const double bytes =
+            model_.bytes * model_.parameters / (run.plan.tp * run.plan.pp) * 2 * (members - 1) / members;
+        return std::max(compute, bytes / (nics > 0 ? nics * rates_.nic : rates_.intra));
+    }
+
+    ModelSize model_;
+    Parameters rates_;
+    double factor_ = 1;
 };
 
 }  // namespace tpx::test

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/model/techniques.hpp"
+
+namespace tpx {
+
+bool uses(const ExecutionPlan& plan, std::string_view technique) {
+    if (technique == "tp") return plan.tp > 1;
+    if (technique == "pp") return plan.pp > 1;
+    if (technique == "zero") return plan.zero > 0;
+    if (technique == "sp") return plan.sequence;
+    if (technique == "recompute") return plan.recompute != Recompute::none;
+    if (technique == "offload") return plan.offload;
+    return plan.accumulation > 1;
+}
+
+}  // namespace tpx

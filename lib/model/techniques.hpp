@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/model/execution_plan.hpp"
+
+#include <array>
+#include <string_view>
+
+namespace tpx {
+
+/// What a plan can use besides data parallelism and what some trainers lack, by the words of plans; "recompute" is full
+/// or selective recomputation, "ga" more than one pass.
+inline constexpr std::array<std::string_view, 7> techniques{"tp", "pp", "zero", "sp", "recompute", "offload", "ga"};
+
+/// Whether `plan` uses `technique`, one of `techniques`.
+bool uses(const ExecutionPlan& plan, std::string_view technique);
+
+}  // namespace tpx
