@@ -12,7 +12,7 @@
 namespace tpx::cli {
 namespace {
 
-/// What other tools call the commands of this one.
+/// Names that users of other tools may try, and the command to suggest.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 16> synonyms{{{"convert", "reshard"},
                                                                                   {"merge", "reshard"},
                                                                                   {"split", "reshard"},

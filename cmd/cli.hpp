@@ -35,7 +35,7 @@ public:
     Option& standard(std::string_view text);
     /// The only values allowed.
     Option& choices(std::vector<std::string> values);
-    /// Other words for some of the choices: (word, choice).
+    /// Aliases of choices: (alias, choice).
     Option& aliases(std::vector<std::pair<std::string, std::string>> words);
     /// Any of these values, with commas between them; the target, a list, gets them one by one.
     Option& any_of(std::vector<std::string> values);

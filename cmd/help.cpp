@@ -127,15 +127,10 @@ std::string help(const Cli& cli) {
         "PyTorch DCP, DeepSpeed, Hugging Face and HDF5, in any parallel layout.\n\nCommands:\n";
     for (const Command& command : cli.commands())
         text += fmt::format("  {:<9} {}\n", command.name(), command.summary());
-    std::string topics;
-    for (const HelpTopic& topic : help_topics())
-        topics += fmt::format("{}{}",
-                              topics.empty()                    ? ""
-                              : &topic == &help_topics().back() ? " or "
-                                                                : ", ",
-                              topic.name);
-    text += fmt::format("  {:<9} {}\n", "help",
-                        wrapped(fmt::format("Explain a command, as tpx COMMAND --help does, or {}", topics), 12, 12));
+    std::vector<std::string_view> topics;
+    for (const HelpTopic& topic : help_topics()) topics.push_back(topic.name);
+    const std::string words = fmt::format("Show the help of a command, or of a topic: {}", fmt::join(topics, ", "));
+    text += fmt::format("  {:<9} {}\n", "help", wrapped(words, 12, 12));
     text += "\nOptions:\n  -h, --help     Print this help\n  -v, --version  Print the version\n";
     text += examples({{"tpx reshard hf out --to tp=4,pp=2 --format torch_dist", "Hugging Face to Megatron-core"},
                       {"mpirun -n 4 tpx reshard ckpt out --to tp=4", "same format, for 4 tensor-parallel ranks"}});

@@ -7,7 +7,7 @@
 
 namespace tpx::cli {
 
-/// What `tpx help NAME` explains, beside the commands.
+/// A topic of `tpx help NAME` other than a command.
 struct HelpTopic {
     std::string_view name;
     std::string_view summary;
@@ -16,7 +16,7 @@ struct HelpTopic {
 
 std::span<const HelpTopic> help_topics();
 
-/// Null if there is none of that name.
+/// Returns nullptr if there is no such topic.
 const HelpTopic* find_help_topic(std::string_view name);
 
 }  // namespace tpx::cli

@@ -62,14 +62,15 @@ void answer_completion(const Cli& cli, Words words) {
 
 void print_help(Cli& cli, Words words) {
     if (words.empty() || words[0] == "help") return print(help(cli));
-    if (const HelpTopic* topic = find_help_topic(words[0]); topic != nullptr && words.size() == 1)
+    if (const HelpTopic* topic = find_help_topic(words[0])) {
+        if (words.size() > 1) throw Error{Exit::usage, "unexpected argument '{}'", words[1]};
         return print(topic->text());
-    if (std::ranges::find(cli.commands(), words[0], &Command::name) == cli.commands().end()) {
-        std::vector<std::string> names;
-        for (const Command& command : cli.commands()) names.push_back(command.name());
-        for (const HelpTopic& topic : help_topics()) names.emplace_back(topic.name);
-        throw Error{Exit::usage, "no help for '{}'{}", words[0], did_you_mean(words[0], names)};
     }
+    std::vector<std::string> topics;
+    for (const HelpTopic& topic : help_topics()) topics.emplace_back(topic.name);
+    const bool is_command = std::ranges::find(cli.commands(), words[0], &Command::name) != cli.commands().end();
+    if (const std::string near = did_you_mean(words[0], topics); !is_command && !near.empty())
+        throw Error{Exit::usage, "unknown help topic '{}'{}", words[0], near};
     Command& command = cli.find(words[0]);
     const bool deeper = words.size() > 1 && !command.subcommands().empty();
     if (words.size() > (deeper ? 2 : 1)) throw Error{Exit::usage, "unexpected argument '{}'", words.back()};

@@ -27,8 +27,8 @@ std::string printable(std::string_view text, std::string_view allowed = {});
 /// Whether the user asked for JSON, so that errors are printed as JSON as well.
 void set_json_errors(bool wanted);
 
-/// Prints {"error": {"exit_status": ..., "message": ...}} on standard output if JSON errors are wanted. What cannot be
-/// written is lost: the message is on standard error, too.
+/// Prints {"schema": "tpx.error/1", "error": {"exit_status": ..., "message": ...}} on standard output if JSON errors
+/// are wanted. Write errors are ignored; the message is also on standard error.
 void print_json_error(Exit exit, std::string_view message);
 
 /// What a stretch of text means, for those who see colours.

@@ -88,7 +88,7 @@ formats::Conversion converted(CheckpointChange& change, const std::filesystem::p
     }
 }
 
-// Adds `note`, if it is not empty and not there.
+// Adds `note` unless it is empty or already present.
 void add_note(CheckpointChange& change, std::string note) {
     std::vector<std::string>& notes = change.conversion.notes;
     if (!note.empty() && std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));

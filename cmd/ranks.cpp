@@ -59,7 +59,6 @@ void Patience::end_job(const std::string& what) const {
     const std::string message = fmt::format("{}{} (--patience){}", rank, what, text_);
     fmt::print(stderr, "tpx: {}\n", printable(message, ""));
     std::fflush(stderr);
-    print_json_error(exit_, message);
     log_error(message);
     mpi::end_job(exit_);
 }

@@ -19,14 +19,17 @@
 namespace tpx::cli {
 namespace {
 
-/// The dtype that --dtype names, in tpx's words, PyTorch's or NVIDIA's; only those that values can be cast to.
+/// Parses --dtype: names of tpx, of PyTorch, or fp64, fp32 and fp16. Throws Error (usage) for other names, and for
+/// types that values cannot be cast to.
 std::optional<DType> given_dtype(const std::string& text) {
     if (text.empty()) return std::nullopt;
     std::optional<DType> dtype = dtype_by_name(text);
     if (!dtype) dtype = dtype_by_torch(text);
     if (!dtype && text.starts_with("fp")) dtype = dtype_by_name("f" + text.substr(2));
     if (!dtype || !can_cast(*dtype, DType::f32))
-        throw Error{Exit::usage, "--dtype: '{}' is none of f64, f32, f16, bf16, float64, float32, float16, bfloat16",
+        throw Error{Exit::usage,
+                    "--dtype: '{}' is none of f64, f32, f16 and bf16 (also fp64, fp32, fp16, float64, float32, "
+                    "float16, bfloat16)",
                     text};
     return dtype;
 }

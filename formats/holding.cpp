@@ -19,9 +19,11 @@
 namespace tpx::formats {
 namespace {
 
+bool is_state(std::string_view role) { return role != "weight" && role != "extra"; }
+
 /// Expands a ShardMap by piece: what each rank holds of stored tensors, as pieces of canonical tensors. The shards of
 /// tensor, pipeline, expert and FSDP parallelism are boxes of stored tensors; ZeRO splits the canonical tensors in
-/// them, unless it is known how the framework splits its state.
+/// them, unless `state` of run() gives the exact pieces.
 class Expansion {
 public:
     Expansion(const Reading& reading, std::span<const Tensor> tensors, std::span<const std::vector<NumberedPart>> parts,
@@ -32,7 +34,7 @@ public:
           map_{layout, cutting_of(format),
                layout.pp > 1 ? stages_of_layers(layout, layers(reading, tensors)) : std::vector<int>{}} {}
 
-    /// `state`: the pieces of stored tensors of optimizer state, if they are known.
+    /// `state`: the exact pieces of optimizer state, of stored tensors, if they are known.
     std::vector<Piece> run(std::span<const std::string> roles, const std::optional<std::vector<Piece>>& state) {
         std::vector<Piece> whole_shards = state.value_or(std::vector<Piece>{});
         for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
@@ -55,8 +57,6 @@ public:
     }
 
 private:
-    static bool is_state(std::string_view role) { return role != "weight" && role != "extra"; }
-
     static Piece piece(std::uint32_t tensor, const Box& box, int rank) {
         return {.tensor = tensor, .box = box, .strides = row_major(sizes(box)), .rank = rank};
     }
@@ -163,21 +163,24 @@ std::vector<std::size_t> numbers_of_draft(const Conversion& conversion) {
     return found;
 }
 
-/// What of stored tensors each rank has of optimizer state, if the layout's ZeRO is Megatron's distributed optimizer.
-std::optional<std::vector<Piece>> known_state(Format format, const Content& content, const Config& args,
-                                              std::string& note) {
-    if (content.layout.zero == 0) return std::nullopt;
+/// The optimizer state of each rank as pieces of stored tensors, for Megatron's distributed optimizer (zero=1). Nothing
+/// for other layouts, with a warning in `note` if ZeRO splits optimizer state.
+std::optional<std::vector<Piece>> distributed_optimizer_pieces(Format format, const Content& content,
+                                                               const Config& args, std::span<const std::string> roles,
+                                                               std::string& note) {
+    if (content.layout.zero == 0 || std::ranges::none_of(roles, is_state)) return std::nullopt;
     std::string why;
     if (is_megatron(format) && content.layout.zero == 1) {
         try {
             return buffer_shares(content, args);
         } catch (const Error& error) {
-            why = fmt::format(" ({})", error.what());
+            why = fmt::format(" (reason: {})", error.what());
         }
     }
     note = fmt::format(
-        "optimizer state that ZeRO splits is counted as if each tensor were split evenly along its first axis{}; "
-        "frameworks that split flat buffers of several tensors keep and move other bytes of it",
+        "byte counts of optimizer state under ZeRO are approximate: each tensor is assumed to be split evenly along "
+        "its "
+        "first axis, but some frameworks split flat buffers instead{}",
         why);
     return std::nullopt;
 }
@@ -211,7 +214,7 @@ RankHoldings held_pieces(const Source& source, const Conversion& conversion, con
     if (format == Format::universal) check_universal(source.reading, from);
     RankHoldings held;
     const Content content{.tensors = catalogue.tensors, .layout = from, .reading = &source.reading};
-    const auto state = known_state(format, content, source.reading.config, held.note);
+    const auto state = distributed_optimizer_pieces(format, content, source.reading.config, roles, held.note);
     Expansion expansion{source.reading, catalogue.tensors, conversion.source_parts, from, format};
     held.pieces = expansion.run(roles, state);
     return held;
@@ -237,7 +240,7 @@ RankHoldings needed_pieces(const Source& source, const Conversion& conversion, c
     const Content content{.tensors = draft.tensors, .layout = target.layout, .reading = &stored};
     Config args = conversion.content.args;
     args.insert(source.reading.config.begin(), source.reading.config.end());
-    const auto state = known_state(target.format, content, args, needed.note);
+    const auto state = distributed_optimizer_pieces(target.format, content, args, roles, needed.note);
     Expansion expansion{stored, draft.tensors, conversion.target_parts, target.layout, target.format};
     needed.pieces = expansion.run(roles, state);
     return needed;

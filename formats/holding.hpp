@@ -12,18 +12,18 @@ namespace tpx::formats {
 /// What ranks hold in memory, replicas included, as pieces of canonical tensors.
 struct RankHoldings {
     std::vector<Piece> pieces;
-    std::string note;  ///< how state that ZeRO splits was counted, where that is not how the job splits it; or empty
+    std::string note;  ///< a warning if the split of optimizer state is an approximation; else empty
 };
 
 /// What each rank of layout `from` holds of `source`. DeepSpeed's ranks hold the partitions that they wrote, and copies
-/// of all else; Megatron's ranks hold parts of flat buffers, see buffer_shares(). Throws Error (usage) where `from`
-/// cannot be what the source's files were cut by, or where nothing says how its tensors are split.
+/// of all else; Megatron's ranks hold parts of flat buffers, see buffer_shares(). Throws Error (usage) if the
+/// source's files do not match `from`, or if it is unknown how its tensors are split.
 RankHoldings held_pieces(const Source& source, const Conversion& conversion, const Layout& from);
 
-/// The same without a layout: each piece is held by the rank that wrote it.
+/// The pieces as written: each is held by the rank that wrote it.
 std::vector<Piece> written_pieces(const Conversion& conversion);
 
-/// What each rank of the target's layout needs.
+/// What each rank of `target.layout` must hold after the change.
 RankHoldings needed_pieces(const Source& source, const Conversion& conversion, const Target& target);
 
 /// The role of each tensor of the conversion's draft: "weight", "master", ..., "extra" for what is no parameter.

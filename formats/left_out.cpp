@@ -128,8 +128,8 @@ void note_split_files(const Target& target, Conversion& out) {
     });
     if (split)
         out.notes.push_back(fmt::format(
-            "each file contains one rank's parts of tensors ({}), which PyTorch's HuggingFaceStorageReader loads; "
-            "transformers and vLLM load the files that --to tp=1 writes",
+            "the output is split by rank ({}): PyTorch's HuggingFaceStorageReader can load it, transformers and vLLM "
+            "cannot; for those, use --to tp=1",
             to_string(target.layout)));
 }
 

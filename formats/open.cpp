@@ -36,7 +36,7 @@ constexpr const char* readable_formats =
     "this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and single "
     "torch.save files";
 
-/// What to say of a path that holds no checkpoint: where one is, if that is near.
+/// The error for a path that is not a checkpoint; lists checkpoints nearby, if any.
 Error not_a_checkpoint(const std::filesystem::path& path) {
     constexpr std::size_t most = 4;
     std::vector<Recognised> near;
@@ -48,12 +48,8 @@ Error not_a_checkpoint(const std::filesystem::path& path) {
             path.string(), readable_formats);
     std::string paths;
     for (std::size_t k = 0; k < near.size(); ++k)
-        paths += fmt::format("{}{} ({})",
-                             k == 0                 ? ""
-                             : k + 1 == near.size() ? " or "
-                                                    : ", ",
-                             near[k].path.string(), near[k].description);
-    return failure("{}: not a checkpoint; did you mean {}?", path.string(), paths);
+        paths += fmt::format("{}{} ({})", k == 0 ? "" : ", ", near[k].path.string(), near[k].description);
+    return failure("{}: not a checkpoint, but found nearby: {}", path.string(), paths);
 }
 
 }  // namespace

@@ -198,15 +198,17 @@ Recognised recognise(const fs::path& path) {
 }
 
 std::vector<Recognised> checkpoints_near(const fs::path& directory, std::size_t most) {
+    constexpr std::size_t most_entries = 200;  // a shared file system may have millions
     std::vector<Recognised> found;
     const auto look_at = [&](const fs::path& path) {
+        if (found.size() >= most) return;
         try {
-            if (found.size() >= most || !path_is_directory(path)) return;
+            if (!path_is_directory(path) || find_unfinished(path)) return;
             Recognised there = recognise_directory(path, true);
             if (!there.format) return;
-            there.path = path;
+            there.path = path.filename() == ".." ? real_path(path) : path;
             found.push_back(std::move(there));
-        } catch (const Error&) {  // not readable, or not whole: not what was meant
+        } catch (const Error&) {  // unreadable or incomplete
         }
     };
     std::vector<std::string> names;
@@ -215,12 +217,12 @@ std::vector<Recognised> checkpoints_near(const fs::path& directory, std::size_t 
     } catch (const Error&) {
         return found;
     }
-    for (const std::string& name : names) look_at(directory / name);
+    for (std::size_t k = 0; k < std::min(names.size(), most_entries); ++k) look_at(directory / names[k]);
     // A repository in the cache of the Hugging Face Hub: snapshots/HASH.
     if (found.empty() && std::ranges::find(names, "snapshots") != names.end())
         return checkpoints_near(directory / "snapshots", most);
     if (found.empty()) {
-        for (const char* parent : {"..", "../.."}) look_at(real_path(directory / parent));
+        for (const char* parent : {"..", "../.."}) look_at(directory / parent);
     }
     return found;
 }

@@ -21,8 +21,8 @@ struct Recognised {
 /// what identifies it is malformed, or when it is part of an output that tpx did not finish.
 Recognised recognise(const std::filesystem::path& path);
 
-/// Where checkpoints are in the folders of `directory`, or around it, for people who meant one of them: at most `most`
-/// paths. What cannot be read is passed over.
+/// At most `most` checkpoints in the subfolders of `directory`, or in its snapshots/, as the Hugging Face Hub has it.
+/// If there are none: the parent or grandparent, if it is a checkpoint. Passes over folders that cannot be read.
 std::vector<Recognised> checkpoints_near(const std::filesystem::path& directory, std::size_t most);
 
 }  // namespace tpx::formats

@@ -20,13 +20,14 @@ namespace {
 
 using namespace megatron;
 
-/// A range of a buffer's vector, and which of the ranks that share the buffer has it.
+/// A range of a buffer's vector, and the index (from 0) of the rank that owns it, among those that share the buffer.
 struct BufferShare {
     Interval range;
-    int share = 0;
+    int owner = 0;
 };
 
-/// The ranges of `places`, ascending, when `ranks` ranks have equal parts of each padded bucket.
+/// Splits each bucket, padded to a multiple of padding_multiple(ranks), into `ranks` equal ranges; ascending, without
+/// the padding.
 std::vector<BufferShare> shares_of(const BufferLayout& places, int ranks) {
     const Index multiple = padding_multiple(ranks);
     std::vector<BufferShare> shares;
@@ -46,26 +47,30 @@ public:
 
     std::vector<Piece> run() {
         const Layout& layout = content_.layout;
-        const bool split = two_optimizers(args_, layout);
-        if (!split && integer(args_, "num_experts").value_or(0) > 0 && expert_tp(layout) != layout.tp)
-            throw failure("experts with tp={} are in one buffer with other parameters, which have tp={}",
-                          expert_tp(layout), layout.tp);
+        const bool separate_experts = two_optimizers(args_, layout);
+        if (!separate_experts && integer(args_, "num_experts").value_or(0) > 0 && expert_tp(layout) != layout.tp)
+            throw failure(
+                "experts (etp={}) and other parameters (tp={}) share a buffer; this is not supported without "
+                "ep > 1",
+                expert_tp(layout), layout.tp);
+        if (const auto instances = integer(args_, "num_distributed_optimizer_instances").value_or(1); instances > 1)
+            throw failure("num_distributed_optimizer_instances={} is not supported", instances);
         RankParts parts{content_, args_};
         for (const RankDirectory& directory : model_parts(layout)) {
             const std::vector<RankParameter> parameters = parts.of(directory);
             for (const RankParameter& parameter : parameters) {
                 if (!parameter.dtypes.contains("weight"))
-                    throw failure("tensor '{}': it has no weight", parameter.name);
+                    throw failure("'{}' has optimizer state but no weight", parameter.name);
             }
-            add_directory(directory, parameters, split, false);
-            if (split) add_directory(directory, parameters, split, true);
+            add_directory(directory, parameters, separate_experts, false);
+            if (separate_experts) add_directory(directory, parameters, separate_experts, true);
         }
         return std::move(pieces_);
     }
 
 private:
-    void add_directory(const RankDirectory& directory, const std::vector<RankParameter>& parameters, bool split,
-                       bool experts) {
+    void add_directory(const RankDirectory& directory, const std::vector<RankParameter>& parameters,
+                       bool separate_experts, bool experts) {
         const Grid grid = experts ? expert_grid(content_.layout) : dense_grid(content_.layout);
         const Owner owner{
             .stage = directory.pp, .block = experts ? directory.ep : 0, .part = experts ? directory.etp : directory.tp};
@@ -73,7 +78,7 @@ private:
         std::vector<std::int32_t> ranks(static_cast<std::size_t>(grid.replicas()));
         for (const std::int32_t rank : grid.ranks_of(owner, Sharing::none))
             ranks[static_cast<std::size_t>(grid.replica(rank))] = rank;
-        for (const Buffer& buffer : buffers_of(parameters, split, experts)) {
+        for (const Buffer& buffer : buffers_of(parameters, separate_experts, experts)) {
             const BufferLayout places = places_of(buffer, args_, content_.layout, directory.pp, experts);
             const auto shares = shares_of(places, static_cast<int>(ranks.size()));
             for (std::size_t k = 0; k < buffer.size(); ++k) add_parameter(*buffer[k], places.begin[k], shares, ranks);
@@ -88,7 +93,7 @@ private:
         }
     }
 
-    /// Splits a part whose first element is at `first` of the buffer's vector.
+    /// Splits `part`, which starts at element `first` of the buffer's vector, among `shares`.
     void add_part(const RankPart& part, Index first, std::span<const BufferShare> shares,
                   std::span<const std::int32_t> ranks) {
         Index end = first + 1;
@@ -99,7 +104,7 @@ private:
                 pieces_.push_back({.tensor = part.tensor,
                                    .box = cut.box,
                                    .strides = row_major(sizes(cut.box)),
-                                   .rank = ranks[static_cast<std::size_t>(share->share)]});
+                                   .rank = ranks[static_cast<std::size_t>(share->owner)]});
         }
     }
 

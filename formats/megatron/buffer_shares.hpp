@@ -12,7 +12,7 @@ namespace tpx::formats {
 /// What each rank of `content.layout` holds of the state of Megatron's distributed optimizer (masters and moments), as
 /// pieces of `content.tensors`: the parameters of a rank are laid out in flat buffers, see lay_out(), and each of the
 /// ranks that hold the same parameters has an equal part of each padded bucket. `args` are those of the job. Throws
-/// Error where they or the rules do not tell the order of the parameters.
+/// Error if the order of the parameters cannot be derived from `args` and the rules.
 std::vector<Piece> buffer_shares(const Content& content, const Config& args);
 
 }  // namespace tpx::formats

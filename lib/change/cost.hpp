@@ -24,7 +24,7 @@ struct ResourceBound {
     double rate = 0;  ///< bytes per second on that host; memory: one core for each device; device link: all devices
                       ///< together. 0: unknown, and no default is assumed
     bool assumed = false;  ///< the rate is one of `default_rates`: nobody gave it
-    bool counts = true;    ///< the time of the change includes it: host memory does not for state in devices
+    bool counts = true;    ///< toward the time: host memory only if state is in hosts, devices only if in devices
 };
 
 /// The time of a change in which all stages overlap. It is an estimate if rates are assumed. The work that hosts with

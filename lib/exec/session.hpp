@@ -11,7 +11,7 @@
 
 namespace tpx::mpi {
 
-/// Receives what a job says about its failure, and the status that it ends with.
+/// Is called with the exit status and the error message of a failed job.
 using Report = std::function<void(Exit, std::string_view)>;
 
 /// Runs `body` with a communicator over all ranks that were started together, or over this process alone, in which case

@@ -139,15 +139,16 @@ void add_pair(std::string_view key, std::string_view value, Pairs& given) {
     if (!given.emplace(key, value).second) throw usage_error("layout: '{}' is given twice", key);
 }
 
-/// Adds what "tp4pp2" and "tp4-pp2" stand for: "tp=4" and "pp=2".
+/// Parses the short form "tp4pp2" or "tp4-pp2" into pairs.
 void add_short(std::string_view word, Pairs& given) {
     const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (word.empty()) throw usage_error("layout: a value is missing before ','");
     std::string_view rest = word;
     do {
         const auto* number = std::ranges::find_if(rest, is_digit);
         const auto* next = std::find_if_not(number, rest.end(), is_digit);
         if (number == rest.begin() || number == rest.end())
-            throw usage_error("layout: '{}': must be KEY=VALUE, as in tp=4,pp=2", word);
+            throw usage_error("layout: '{}': must be KEY=VALUE, such as tp=4,pp=2 or tp4pp2", word);
         add_pair({rest.begin(), number}, {number, next}, given);
         if (rest.end() - next > 1 && *next == '-') ++next;
         rest = {next, rest.end()};
@@ -174,7 +175,7 @@ Layout parse_layout(std::string_view text) {
         } else {
             const bool list = text.substr(equals + 1).starts_with('[');
             stop = list ? std::min(text.find(']') + 1, text.size()) : comma;
-            if (stop == 0) stop = text.size();  // a list without its end
+            if (stop == 0) stop = text.size();  // unterminated list
             add_pair(text.substr(0, equals), text.substr(equals + 1, stop - equals - 1), given);
         }
         text.remove_prefix(stop);

@@ -126,7 +126,7 @@ def place_in_module(words, layer):
     return outer, layer if layer is not None else 0, order, words[-1] != "weight"
 
 
-def buffer_of(fixture, layout, stage, part, ep, experts, states):
+def buffer_of(fixture, layout, stage, part, experts, states):
     """(begin, stored elements, bytes of state an element) of the parameters of a buffer of Megatron's distributed
     optimizer, last parameter first, and the size of each bucket."""
     model, split = fixture["model"], layout.ep > 1
@@ -180,7 +180,7 @@ def buffer_of(fixture, layout, stage, part, ep, experts, states):
 
 
 def bytes_in_buffers(fixture, layout):
-    """The bytes of optimizer state of each rank, of which each has an equal part of every padded bucket."""
+    """Bytes of optimizer state of each rank; each rank owns an equal part of every padded bucket."""
     states = {}
     for words, state, _, size, layer in tensors_of(fixture):
         if state:
@@ -188,8 +188,8 @@ def bytes_in_buffers(fixture, layout):
     ranks = [0] * (layout.stage_size * layout.pp)
     for rank in range(len(ranks)) if states else []:
         for experts in (False, True) if layout.ep > 1 else (False,):
-            part, _, share, shares, ep = layout.place(rank, experts)
-            placed, buckets = buffer_of(fixture, layout, rank // layout.stage_size, part, ep, experts, states)
+            part, _, share, shares, _ = layout.place(rank, experts)
+            placed, buckets = buffer_of(fixture, layout, rank // layout.stage_size, part, experts, states)
             for start, end in buckets:
                 unit = math.lcm(shares, 128)
                 length = -(-(end - start) // unit) * unit // shares

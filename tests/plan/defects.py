@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""defects.py TPX SCRATCH: what `tpx plan` once had wrong, each defect by its own function; prints one line per defect."""
+"""defects.py TPX SCRATCH: regression tests of `tpx plan`, one function and one line of output for each former defect."""
 import json
 import os
 import subprocess

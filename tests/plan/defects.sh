@@ -1,5 +1,5 @@
 #!/bin/sh
-# defects.sh TPX: defects that plans once had stay mended. Exit 77: no Python with h5py and numpy.
+# defects.sh TPX: former defects of tpx plan do not return. Exit 77: no Python with h5py and numpy.
 set -eu
 tpx=$(realpath "$1")
 cd "$(dirname "$0")/../.."

@@ -98,8 +98,8 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
         if (!megatron && kind.pad > 0) kind.pad = 1;
     const bool same_rows = !megatron || add_padding(described, *plan->from, plan->to);
     const PlanReport model = planned_model(*plan, described);
-    // The ranks of Megatron's distributed optimizer hold parts of flat buffers, which a model's description lacks, and
-    // so other devices can be the best ones. tests/plan/count.py counts the bytes of each rank.
+    // The ranks of Megatron's distributed optimizer hold parts of flat buffers. A model description has none, so that
+    // the best placement can differ. tests/plan/count.py counts the bytes of each rank.
     const bool buffers =
         (formats::is_megatron(plan->checkpoint->opened.source.checkpoint.format) && plan->from->zero > 0) ||
         (megatron && plan->to.zero > 0);

@@ -11,9 +11,9 @@
 using namespace tpx;
 using namespace tpx::formats;
 
-// The memory model knows the size of a model, not its tensors: position embeddings, norms and an output layer of its
-// own are what it cannot place.
-TEST_CASE("the memory model gives the fullest GPU within 7 % the state that its rank holds in a plan") {
+// The memory model knows only the size of a model, so it cannot place position embeddings, norms or an untied output
+// layer.
+TEST_CASE("the memory model predicts the largest state of a GPU within 7 % of the plan's") {
     constexpr const char* roles = "weight:bf16,master:f32,exp_avg:f32,exp_avg_sq:f32";
     for (const char* name : {"gpt3-1.3b", "gpt3-6.7b", "gpt3-175b", "llama3-8b", "llama3-70b", "llama3-405b"}) {
         const ModelState model = read_model(name, test::families(), {}, roles);

@@ -57,9 +57,11 @@ TEST_CASE("what cannot be is refused with key and numbers") {
     CHECK(layout_refusal("dp=6,fsdp=4") == "layout: dp=6 is not fsdp=4 times hsdp=1");
     CHECK(layout_refusal("ep=3,dp=4") == "layout: ep*etp = 3 does not divide tp*cp*dp = 4");
     CHECK(layout_refusal("pp=2,stages=[1,2,3]") == "layout: stages lists 3 model chunks, pp*vpp = 2");
-    CHECK(layout_refusal("tp") == "layout: 'tp': must be KEY=VALUE, as in tp=4,pp=2");
-    for (const char* text : {"4", ",tp=4", "tp=4,,pp=2", "tp4pp", "4tp", "tp4-"})
+    CHECK(layout_refusal("tp") == "layout: 'tp': must be KEY=VALUE, such as tp=4,pp=2 or tp4pp2");
+    for (const char* text : {"4", "tp4pp", "4tp", "tp4-"})
         CHECK(layout_refusal(text).find("must be KEY=VALUE") != std::string::npos);
+    for (const char* text : {",tp=4", "tp=4,,pp=2", ","})
+        CHECK(layout_refusal(text) == "layout: a value is missing before ','");
     CHECK(to_string(parse_layout("tp4pp2")) == "tp=4,pp=2");
     CHECK(to_string(parse_layout("tp4-pp2,fsdp_dim1,fsdp=8")) == "tp=4,pp=2,fsdp=8,fsdp_dim=1");
     CHECK(layout_refusal("tp4tp2") == "layout: 'tp' is given twice");
