@@ -75,7 +75,9 @@ Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs:
     origin.folder = mirror.folder();
     origin.files = mirror.files();
     Migration job = migration_of_mirror(run.options, run.team, mirror, origin, purpose);
-    if (only == nullptr) check_stores(run.comm, job, mirror, run.team);
+    if (only != nullptr) return job;
+    const ContentCheck check = check_stores(run.comm, job, mirror, run.team);
+    mpi::all_or_none(run.comm, [&] { check(nullptr); });
     return job;
 }
 

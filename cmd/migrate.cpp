@@ -13,7 +13,9 @@
 #include "lib/exec/draft_files.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <future>
 #include <optional>
 
 // tpx migrate STORES OUT: from one plain folder on each host to another. --store is in migrate_managed.cpp.
@@ -54,9 +56,32 @@ void commit(const mpi::Comm& comm, const mpi::Comm& host, const Draft& draft, Pa
     });
 }
 
-/// Moves the state. The mirror must be gone, because its files contain no payload.
+/// A ContentCheck on another thread, so that it reads while bytes travel.
+class RunningCheck {
+public:
+    explicit RunningCheck(const ContentCheck& check)
+        : done_{std::async(std::launch::async | std::launch::deferred, [this, check] { check(&cancelled_); })} {}
+    ~RunningCheck() { cancelled_ = true; }
+    RunningCheck(const RunningCheck&) = delete;
+    RunningCheck& operator=(const RunningCheck&) = delete;
+
+    /// Waits for the check. Throws Error if a signal asks to stop.
+    void wait(const std::atomic<int>& signal) {
+        while (done_.wait_for(std::chrono::milliseconds{10}) == std::future_status::timeout)
+            if (const int number = signal) throw Error{exit_of(number), "stopped on request"};
+    }
+
+    /// Throws what the check threw.
+    void finish() { done_.get(); }
+
+private:
+    std::atomic<bool> cancelled_{false};
+    std::future<void> done_;
+};
+
+/// Moves the state, and calls `check` meanwhile. The mirror must be gone, because its files contain no payload.
 MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job,
-                 const ReadRecord& record, ExecOptions exec, Patience& patience) {
+                 const ReadRecord& record, const ContentCheck& check, ExecOptions exec, Patience& patience) {
     const StopSignals signals;
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     const std::uint64_t request =
@@ -80,8 +105,14 @@ MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Tea
     exec.cancelled = &signals.signal();
     exec.journal = JournalPlace{partial->path(), request, partial->attempt()};
     const HostRun run{comm, host, team, job, *part};
+    RunningCheck running{check};
+    const Made made = keeping(*partial, [&] {
+        Made files = make_files(run, partial->path(), record, exec);
+        mpi::all_or_none(comm, [&] { running.wait(signals.signal()); });
+        return files;
+    });
+    mpi::all_or_none(comm, [&] { running.finish(); });  // if it fails, nothing is kept
     return keeping(*partial, [&] {
-        const Made made = make_files(run, partial->path(), record, exec);
         patience.set_end("; outputs that exist are complete", exit_after_commit);
         commit(comm, host, part->draft, *partial);
         return sum_of(run, made);
@@ -102,15 +133,16 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     origin.folder = mirror->folder();
     origin.files = mirror->files();
     const Migration job = migration_of_mirror(options, team, *mirror, origin, Purpose::folders);
-    check_stores(comm, job, *mirror, team);
+    const ContentCheck check = check_stores(comm, job, *mirror, team);
     const ExecOptions limits = limits_of(comm, options, job);
     const std::string source = options.plan.stores;
     if (options.dry_run) {
+        mpi::all_or_none(comm, [&] { check(nullptr); });
         report(job, {source, options.output}, nullptr, out);
         return Exit::success;
     }
     mirror.reset();
-    MigrateDone done = move(comm, options, team, job, record, limits, patience);
+    MigrateDone done = move(comm, options, team, job, record, check, limits, patience);
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report(job, {source, options.output}, &done, out);
     return Exit::success;

@@ -12,7 +12,9 @@
 #include "lib/exec/wire/exchange.hpp"
 #include "lib/exec/wire/mirror.hpp"
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -86,9 +88,13 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
 Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
                               Purpose purpose);
 
-/// Throws an mpi::AgreedError unless it is certain that the plain folders of all hosts contain parts of one checkpoint,
-/// as `tpx plan --stores` also requires. Collective.
-void check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mirror, const Team& team);
+/// What remains to be done to make certain that the folders of all hosts contain parts of one checkpoint: it may read
+/// all of the own folder, and throws Error, also soon after `cancelled`, if not null, is true.
+using ContentCheck = std::function<void(const std::atomic<bool>* cancelled)>;
+
+/// Checks that the plain folders of all hosts contain parts of one checkpoint, as `tpx plan --stores` also requires.
+/// Throws an mpi::AgreedError; returns what this rank must still do. Collective.
+ContentCheck check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mirror, const Team& team);
 
 /// A digest of the source files, the plan and `salt`, the same on all ranks and whatever their number; `record`
 /// contains the files that this host reads. Throws an mpi::AgreedError if the ranks have made different plans.

@@ -138,13 +138,13 @@ Migration migration_of_mirror(const MigrateRequest& options, const Team& team, M
     return job;
 }
 
-void check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mirror, const Team& team) {
+ContentCheck check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mirror, const Team& team) {
     const formats::Checkpoint& checkpoint = job.opened.source.checkpoint;
     std::set<fs::path> payload;
     for (const Piece& piece : checkpoint.catalogue.pieces) payload.insert(checkpoint.catalogue.path(piece.file));
     std::set<int> stores;
     for (const StoredFile& file : mirror.files()) stores.insert(file.hosts.begin(), file.hosts.end());
-    if (stores.size() < 2) return;
+    if (stores.size() < 2) return [](const std::atomic<bool>*) {};
     mpi::all_or_none(comm, [&] {
         for (std::size_t k = 0; k < mirror.files().size(); ++k) {
             const StoredFile& file = mirror.files()[k];
@@ -159,12 +159,16 @@ void check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mir
             }
         }
     });
+    fs::path store = formats::store_of(job.origin.named, team.hosts[team.host]);
+    const fs::path inside = checkpoint.catalogue.directory.lexically_relative(mirror.folder());
+    const bool concerned = stores.contains(static_cast<int>(team.host)) && team.is_first(comm.rank());
+    if (checkpoint.iteration || !concerned) store.clear();
     mpi::all_or_none(comm, [&] {
-        if (checkpoint.iteration || !stores.contains(static_cast<int>(team.host))) return;
-        if (team.rank_of_host[team.host] != comm.rank()) return;
-        formats::check_store_digests(formats::store_of(job.origin.named, team.hosts[team.host]),
-                                     checkpoint.catalogue.directory.lexically_relative(mirror.folder()));
+        if (!store.empty()) formats::require_store_digests(store, inside);
     });
+    return [store, inside](const std::atomic<bool>* cancelled) {
+        if (!store.empty()) formats::check_store_digests(store, inside, cancelled);
+    };
 }
 
 }  // namespace tpx::cli

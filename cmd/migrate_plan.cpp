@@ -178,6 +178,7 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
     if (target.to.empty()) target.to = known_layout(source);
     if (target.to == "auto") target.to = choose_layout(options, hosts, job);
     job.target = given_target(target, options.plan, source);
+    job.target.split_by_holders = purpose != Purpose::shared;
     add_data(job, options);
     check_whole(source.checkpoint.catalogue);
     job.conversion = convert(source, job.target);

@@ -5,11 +5,15 @@
 #include "cmd/output_mode.hpp"
 #include "cmd/ranks.hpp"
 #include "lib/core/path.hpp"
+#include "lib/exec/arrivals.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <future>
 
 namespace tpx::cli {
 namespace {
@@ -26,15 +30,42 @@ Exchanged exchange_in(const HostRun& run, const fs::path& inbox, const ExecOptio
                     exec);
 }
 
-Report write_files(const HostRun& run, const fs::path& folder, const fs::path& inbox, const ExecOptions& exec) {
+Report write_files(const HostRun& run, const fs::path& folder, const ExecOptions& exec) {
     mpi::barrier(run.host);  // the inbox is complete
-    const Report report =
-        execute(run.host, run.part.moves, {run.job.conversion.source_tensors, run.part.sources}, run.part.files,
-                {run.job.conversion.target_tensors, run.part.targets}, run.part.draft, folder, exec);
+    return execute(run.host, run.part.moves, {run.job.conversion.source_tensors, run.part.sources}, run.part.files,
+                   {run.job.conversion.target_tensors, run.part.targets}, run.part.draft, folder, exec);
+}
+
+void remove_inbox(const HostRun& run, const fs::path& inbox) {
     mpi::all_or_none(run.host, [&] {
         if (run.host.rank() == 0 && ::unlink(inbox.c_str()) != 0) throw system_failure(inbox, errno);
     });
-    return report;
+}
+
+/// The same as exchange_in() and then write_files(), but writes what arrives while other bytes travel. For the only
+/// rank of a host: writing does not communicate then, so that another thread may do it.
+Made exchange_and_write(const HostRun& run, const fs::path& folder, const fs::path& inbox, ExecOptions exec) {
+    const bool forwards = std::ranges::any_of(run.job.change.relocation.transfers, &Transfer::forwards);
+    Arrivals arrivals{static_cast<std::uint32_t>(run.part.files.size() - 1), inbox, !forwards};
+    exec.arrivals = &arrivals;
+    Made made;
+    ExecOptions writing = exec;
+    writing.memory -= exchange_memory(exec.memory);
+    // Where no thread can be started, this writes when all has arrived.
+    constexpr auto policy = std::launch::async | std::launch::deferred;
+    std::future<Report> report = std::async(policy, [&] { return write_files(run, folder, writing); });
+    try {
+        made.exchanged = exchange_in(run, inbox, exec);
+    } catch (...) {
+        arrivals.stop();
+        throw;
+    }
+    together(run.all, [&] {
+        while (report.wait_for(std::chrono::milliseconds{1}) == std::future_status::timeout) mpi::call_hook(true);
+        made.report = report.get();
+        remove_inbox(run, inbox);
+    });
+    return made;
 }
 
 }  // namespace
@@ -44,9 +75,17 @@ Made make_files(const HostRun& run, const fs::path& folder, const ReadRecord& re
         folder /
         fmt::format("tpx.inbox{}", run.job.purpose == Purpose::shared ? fmt::format(".{}", run.team.host) : "");
     run.part.files.back().path = inbox;
+    if (run.team.is_first(run.all.rank())) run.part.inbox.create(inbox);
     Made made;
-    made.exchanged = exchange_in(run, inbox, exec);
-    together(run.all, [&] { made.report = write_files(run, folder, inbox, exec); });
+    if (run.host.size() == 1 && exec.memory >= 3 * exchange_memory(exec.memory)) {
+        made = exchange_and_write(run, folder, inbox, exec);
+    } else {
+        made.exchanged = exchange_in(run, inbox, exec);
+        together(run.all, [&] {
+            made.report = write_files(run, folder, exec);
+            remove_inbox(run, inbox);
+        });
+    }
     together(run.all, [&] { check_unchanged(run.host, record); });
     return made;
 }

@@ -33,6 +33,7 @@
 #include "lib/layout/shard_map.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace tpx::formats {
@@ -44,13 +45,16 @@ bool needs_weights(const Source& source, const Target& target) {
     return is_deepspeed(source.checkpoint.format) && (kept || target.format == Format::hdf5);
 }
 
-/// Gives each box to the least loaded of its holders, in a fixed order.
+/// Gives each box to the least loaded of its holders, in a fixed order. If the target is split by holders, `file` of a
+/// piece is the number of its holders among those that its rank writes for.
 std::vector<Piece> assign(const Expressed& expressed, const Target& target, int layer_count) {
     const std::vector<int> stages =
         target.layout.pp > 1 ? stages_of_layers(target.layout, layer_count) : std::vector<int>{};
     const ShardMap map{target.layout, cutting_of(target.format), stages};
     const Sharing sharing = stored_sharing(target.layout);
     std::vector<std::uint64_t> load(target.layout.ranks(), 0);
+    const bool split = target.split_by_holders && (target.format == Format::dcp || target.format == Format::torch_dist);
+    std::vector<std::map<std::vector<int>, std::uint32_t>> files(target.layout.ranks());
     std::vector<Piece> pieces;
     for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
         const Tensor& tensor = expressed.tensors[t];
@@ -60,6 +64,7 @@ std::vector<Piece> assign(const Expressed& expressed, const Target& target, int 
             load[owner] += static_cast<std::uint64_t>(volume(shard.box) * itemsize(tensor.dtype));
             Piece piece{.tensor = t, .box = shard.box, .rank = owner};
             piece.strides = row_major(sizes(shard.box));
+            if (split) piece.file = files[owner].try_emplace(ranks, files[owner].size()).first->second;
             pieces.push_back(piece);
         }
     }

@@ -48,6 +48,9 @@ struct Target {
     std::optional<DType> dtype;  ///< of weights; unset: as stored
     Config config;               ///< settings that neither checkpoint holds, such as make_vocab_size_divisible_by
     std::optional<std::uint64_t> shard_size;
+    /// DCP and torch_dist: a rank writes a file for each set of ranks that hold the same pieces, so that no rank must
+    /// read a file that is mostly of others.
+    bool split_by_holders = false;
 };
 
 /// A canonical tensor inside a stored one, by its number among the canonical tensors.

@@ -44,12 +44,21 @@ bool same(const fs::path& a, const fs::path& b) {
     return true;
 }
 
-std::string digest_of(const fs::path& path) {
+RecordedDigests recorded(const fs::path& store, const fs::path& folder) {
+    if (auto record = read_digests(store / folder)) return *std::move(record);
+    throw failure(
+        "{}: is missing, and the checkpoint does not record its iteration: nothing shows that the "
+        "stores hold the same one; run tpx verify --write on the checkpoint before it is distributed",
+        (store / folder / digests_file_name).lexically_normal().string());
+}
+
+std::string digest_of(const fs::path& path, const std::atomic<bool>* cancelled) {
     const auto size = static_cast<Index>(size_of_file(path));
     const Fd fd = open_file(path, O_RDONLY);
     Digest digest;
     constexpr Index step = Index{4} << 20;
     for (Index begin = 0; begin < size; begin += step) {
+        if (cancelled != nullptr && *cancelled) throw failure("{}: stopped on request", path.string());
         const Index end = std::min(size, begin + step);
         const std::string bytes =
             read_part(fd, static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end - begin), path);
@@ -127,19 +136,16 @@ private:
 
 }  // namespace
 
-void check_store_digests(const fs::path& store, const fs::path& folder) {
-    const std::optional<RecordedDigests> record = read_digests(store / folder);
-    if (!record)
-        throw failure(
-            "{}: is missing, and the checkpoint does not record its iteration: nothing shows that the "
-            "stores hold the same one; run tpx verify --write on the checkpoint before it is distributed",
-            (store / folder / digests_file_name).lexically_normal().string());
+void require_store_digests(const fs::path& store, const fs::path& folder) { recorded(store, folder); }
+
+void check_store_digests(const fs::path& store, const fs::path& folder, const std::atomic<bool>* cancelled) {
+    const RecordedDigests record = recorded(store, folder);
     std::map<fs::path, std::string> digests;
-    for (const auto& file : record->files) digests[(folder / file.path).lexically_normal()] = file.digest;
+    for (const auto& file : record.files) digests[(folder / file.path).lexically_normal()] = file.digest;
     for (const fs::path& file : list_files_below(store)) {
         if (file.filename().string().ends_with(digests_file_name)) continue;
         const auto known = digests.find(file);
-        if (known == digests.end() || known->second != digest_of(store / file))
+        if (known == digests.end() || known->second != digest_of(store / file, cancelled))
             throw failure("{}: is not what {} records", (store / file).string(), digests_file_name);
     }
 }

@@ -5,6 +5,7 @@
 #include "lib/change/hosts.hpp"
 #include "lib/core/read_record.hpp"
 
+#include <atomic>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -23,8 +24,12 @@ std::size_t check_one_checkpoint(const std::string& pattern, std::span<const Hos
                                  const std::filesystem::path& root, const Checkpoint& checkpoint,
                                  const ReadRecord& record);
 
-/// Checks that the tpx.digests.json in `folder` of the store has the digests of all its files. Throws Error when it is
-/// missing or a file is not what it records.
-void check_store_digests(const std::filesystem::path& store, const std::filesystem::path& folder);
+/// Throws Error when `folder` of the store has no tpx.digests.json.
+void require_store_digests(const std::filesystem::path& store, const std::filesystem::path& folder);
+
+/// Checks that the tpx.digests.json in `folder` of the store has the digests of all its files, which it reads. Throws
+/// Error when it is missing, when a file is not what it records, or soon after `cancelled`, if not null, is true.
+void check_store_digests(const std::filesystem::path& store, const std::filesystem::path& folder,
+                         const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace tpx::formats

@@ -35,7 +35,7 @@ std::vector<Piece> stored_pieces(const Content& content) {
     return pieces;
 }
 
-/// Lays archives and objects back to back into one file for each rank.
+/// Lays archives and objects back to back into one file for each rank, or for each `file` of its pieces.
 class FileLayout {
 public:
     FileLayout(const Content& content, const std::filesystem::path& folder) : content_{content}, folder_{folder} {
@@ -47,7 +47,7 @@ public:
 
     void place_objects(const NewObjects& objects) {
         if (objects.kept.empty() && objects.made.empty()) return;
-        open_file_of(0);
+        open_file_of(0, 0);
         for (const Object& object : objects.kept) {
             draft_.copies.push_back(
                 {content_.source->catalogue.path(object.file), object.offset, object.length, file_, end_});
@@ -63,7 +63,7 @@ public:
     /// Entries whose bytes are known: objects, and tensors without axes.
     void place_entries(const std::vector<AdamEntry>& entries) {
         if (entries.empty()) return;
-        if (rank_ != 0) open_file_of(0);
+        if (rank_ != 0) open_file_of(0, 0);
         for (const AdamEntry& entry : entries) {
             if (entry.tensor) {
                 scalars_.push_back({static_cast<std::uint32_t>(scalar_tensors_.size()), file_, end_, {}, {}, 0});
@@ -80,11 +80,13 @@ public:
     void place_pieces() {
         std::vector<std::uint32_t> order(draft_.pieces.size());
         std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-            return draft_.pieces[a].rank < draft_.pieces[b].rank;
-        });
+        const auto file_of = [&](std::uint32_t index) {
+            return std::pair{draft_.pieces[index].rank, draft_.pieces[index].file};
+        };
+        std::ranges::stable_sort(order, {}, file_of);
         for (std::uint32_t index : order) {
-            if (draft_.pieces[index].rank != rank_) open_file_of(draft_.pieces[index].rank);
+            const auto [rank, number] = file_of(index);
+            if (rank != rank_ || number != number_) open_file_of(rank, number);
             place(index);
         }
         close_file();
@@ -110,11 +112,12 @@ public:
     }
 
 private:
-    void open_file_of(std::int32_t rank) {
+    void open_file_of(std::int32_t rank, std::uint32_t number) {
         close_file();
         rank_ = rank;
+        number_ = number;
         file_ = std::uint32_t(draft_.files.size());
-        draft_.files.push_back({folder_ / fmt::format("__{}_0.distcp", rank), 0});
+        draft_.files.push_back({folder_ / fmt::format("__{}_{}.distcp", rank, number), 0});
     }
 
     void close_file() {
@@ -170,10 +173,11 @@ private:
     std::vector<Piece> scalars_;
     std::vector<std::uint64_t> scalar_lengths_;
     std::map<std::pair<DType, Shape>, torch::TensorFrame> frames_;
-    std::int32_t rank_ = -1;  // of the file that is open
-    std::uint32_t file_ = 0;  // that is open
-    std::uint64_t end_ = 0;   // of what has been placed into it
-    std::string bytes_;       // that end there and are not in the draft yet
+    std::int32_t rank_ = -1;    // of the file that is open
+    std::uint32_t number_ = 0;  // of the file among those of its rank
+    std::uint32_t file_ = 0;    // that is open
+    std::uint64_t end_ = 0;     // of what has been placed into it
+    std::string bytes_;         // that end there and are not in the draft yet
 };
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "lib/core/path.hpp"
 #include "lib/core/unfinished.hpp"
 #include "lib/core/write_file.hpp"
-#include "lib/exec/open_files.hpp"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,13 +26,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t sync_threads = 16;
 
-void sync_path(const fs::path& path, int flags) {
-    Fd fd = open_file(path, flags);
-    int result = 0;
-    do {
-        result = ::fsync(fd.get());
-    } while (result != 0 && errno == EINTR);
-    if (result != 0) throw system_failure(path, errno);
+void sync_directory(const fs::path& path) {
+    Fd fd = open_file(path, O_RDONLY | O_DIRECTORY);
+    sync_file(fd, path);
     close_file(std::move(fd), path);
 }
 
@@ -63,12 +58,12 @@ void DraftFiles::check_room() const {
     if (needed > room) throw failure("{}: {} bytes are needed, {} are free", directory_.string(), needed, room);
 }
 
-void DraftFiles::create() const {
-    make([&](std::size_t file) { return open_file(paths_[file], O_WRONLY | O_CREAT | O_EXCL); });
+void DraftFiles::create(TargetFiles& files) const {
+    make([&](std::size_t file) { return open_file(paths_[file], O_WRONLY | O_CREAT | O_EXCL); }, files);
 }
 
-void DraftFiles::create_or_adopt(bool keep) const {
-    make([&](std::size_t file) { return adopt(file, keep); });
+void DraftFiles::create_or_adopt(bool keep, TargetFiles& files) const {
+    make([&](std::size_t file) { return adopt(file, keep); }, files);
 }
 
 Fd DraftFiles::adopt(std::size_t file, bool keep) const {
@@ -90,7 +85,7 @@ Fd DraftFiles::adopt(std::size_t file, bool keep) const {
     return fd;
 }
 
-void DraftFiles::make(const std::function<Fd(std::size_t)>& open) const {
+void DraftFiles::make(const std::function<Fd(std::size_t)>& open, TargetFiles& files) const {
     make_directories(directory_);
     if (comm_.rank() == 0) check_room();
     fs::path made;
@@ -102,12 +97,11 @@ void DraftFiles::make(const std::function<Fd(std::size_t)>& open) const {
         Fd fd = open(k);
         if (::ftruncate(fd.get(), static_cast<off_t>(draft_.files[k].size)) != 0)
             throw system_failure(paths_[k], errno);
-        close_file(std::move(fd), paths_[k]);
+        files.adopt(static_cast<std::uint32_t>(k), std::move(fd));
     }
 }
 
-std::uint64_t DraftFiles::write_known(std::span<std::byte> buffer) const {
-    OpenFiles files{paths_, O_WRONLY};
+std::uint64_t DraftFiles::write_known(std::span<std::byte> buffer, TargetFiles& files) const {
     std::uint64_t bytes = 0;
     for (const Draft::Fixed& fixed : draft_.fixed) {
         if (!mine(fixed.file)) continue;
@@ -125,12 +119,10 @@ std::uint64_t DraftFiles::write_known(std::span<std::byte> buffer) const {
         }
         bytes += copy.length;
     }
-    files.close();
     return bytes;
 }
 
-void DraftFiles::write_slots(const PayloadCrcs& crcs) const {
-    OpenFiles files{paths_, O_WRONLY};
+void DraftFiles::write_slots(const PayloadCrcs& crcs, TargetFiles& files) const {
     for (std::size_t k = 0; k < draft_.crc_slots.size(); ++k) {
         const Draft::CrcSlot& slot = draft_.crc_slots[k];
         if (!mine(slot.file)) continue;
@@ -140,7 +132,6 @@ void DraftFiles::write_slots(const PayloadCrcs& crcs) const {
             static_cast<std::uint8_t>(value >> 16), static_cast<std::uint8_t>(value >> 24)};
         files.write(slot.file, slot.offset, std::as_bytes(std::span{bytes}));
     }
-    files.close();
 }
 
 void DraftFiles::give_names() const {
@@ -158,12 +149,13 @@ void DraftFiles::give_names() const {
     mpi::all_or_none(comm_, [&] { sync_directories(); });
 }
 
-void DraftFiles::sync(const std::vector<bool>& written) const {
-    std::vector<std::size_t> files;
-    for (std::size_t k = 0; k < paths_.size(); ++k)
-        if (mine(k) || written[k]) files.push_back(k);
+void DraftFiles::sync(const std::vector<bool>& written, TargetFiles& files) const {
+    std::vector<std::uint32_t> numbers;
+    for (std::uint32_t k = 0; k < paths_.size(); ++k)
+        if (mine(k) || written[k]) numbers.push_back(k);
     // A file system brings many files to disk together sooner than one after the other.
-    in_threads(files.size(), sync_threads, [&](std::size_t k) { sync_path(paths_[files[k]], O_WRONLY); });
+    in_threads(numbers.size(), sync_threads, [&](std::size_t k) { files.sync(numbers[k]); });
+    files.close();
     sync_directories();
 }
 
@@ -174,7 +166,7 @@ void DraftFiles::sync_directories() const {
         for (fs::path path = draft_.files[k].path.parent_path(); !path.empty(); path = path.parent_path())
             directories.insert(directory_ / path);
     }
-    for (const fs::path& directory : directories) sync_path(directory, O_RDONLY | O_DIRECTORY);
+    for (const fs::path& directory : directories) sync_directory(directory);
 }
 
 bool has_all_files(const Draft& draft, const fs::path& folder) {

@@ -5,6 +5,7 @@
 #include "lib/core/file.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/payload_crcs.hpp"
+#include "lib/exec/target_files.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -22,23 +23,23 @@ public:
     /// By the draft's numbers.
     std::span<const std::filesystem::path> paths() const { return paths_; }
 
-    /// Makes directories and this rank's files, in their final sizes and full of zeros. Throws Error when the file
-    /// system has too little room for all.
-    void create() const;
+    /// Makes directories and this rank's files, in their final sizes and full of zeros, and leaves them open in
+    /// `files`. Throws Error when the file system has too little room for all.
+    void create(TargetFiles& files) const;
 
     /// The same where an earlier run may have made some of the files: these get their unfinished names back if they
     /// have final ones, and with `keep` their content stays unless their sizes are wrong.
-    void create_or_adopt(bool keep) const;
+    void create_or_adopt(bool keep, TargetFiles& files) const;
 
     /// Writes the fixed bytes and the copies of this rank's files; `buffer` is free to use. Returns the bytes written.
-    std::uint64_t write_known(std::span<std::byte> buffer) const;
+    std::uint64_t write_known(std::span<std::byte> buffer, TargetFiles& files) const;
 
     /// Writes the checksums of this rank's files.
-    void write_slots(const PayloadCrcs& crcs) const;
+    void write_slots(const PayloadCrcs& crcs, TargetFiles& files) const;
 
     /// Brings to disk this rank's files, the directories that hold them, and the files in `written` (by the draft's
     /// numbers) whosever they are.
-    void sync(const std::vector<bool>& written) const;
+    void sync(const std::vector<bool>& written, TargetFiles& files) const;
 
     /// Gives the files of all ranks their final names, those that hold no payload last: readers look for these first.
     /// Everything must be on disk. Collective; throws an mpi::AgreedError.
@@ -48,7 +49,7 @@ private:
     bool mine(std::size_t file) const {
         return file % static_cast<std::size_t>(comm_.size()) == std::size_t(comm_.rank());
     }
-    void make(const std::function<Fd(std::size_t)>& open) const;
+    void make(const std::function<Fd(std::size_t)>& open, TargetFiles& files) const;
     Fd adopt(std::size_t file, bool keep) const;
     void check_room() const;
     void sync_directories() const;

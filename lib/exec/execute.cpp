@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/execute.hpp"
 
+#include "lib/core/fingerprint.hpp"
+#include "lib/exec/arrivals.hpp"
 #include "lib/exec/draft_files.hpp"
 #include "lib/exec/kernel.hpp"
 #include "lib/exec/mover.hpp"
@@ -16,6 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 namespace tpx {
@@ -94,14 +97,14 @@ private:
     const Movers& movers_;
 };
 
-void create_files(const mpi::Comm& comm, const DraftFiles& files, const ExecOptions& options, bool keep,
-                  Timeline& timeline) {
+void create_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles& targets, const ExecOptions& options,
+                  bool keep, Timeline& timeline) {
     const Timed timed{timeline, Stage::create};
     const bool is_new = !options.journal || options.journal->attempt == 0;
-    mpi::all_or_none(comm, [&] { is_new ? files.create() : files.create_or_adopt(keep); });
+    mpi::all_or_none(comm, [&] { is_new ? files.create(targets) : files.create_or_adopt(keep, targets); });
     mpi::all_or_none(comm, [&] {
         std::vector<std::byte> buffer(std::size_t{1} << 20);
-        files.write_known(buffer);
+        files.write_known(buffer, targets);
     });
 }
 
@@ -145,18 +148,32 @@ ByteRanges begin_journal(const mpi::Comm& comm, const ExecOptions& options, cons
     return written;
 }
 
-void complete_files(const mpi::Comm& comm, const DraftFiles& files, PayloadCrcs& crcs, const Movers& movers,
-                    Timeline& timeline) {
+/// Whether all ranks run on one machine: then each of them brings to disk what any of them has written to a file.
+/// Collective.
+bool is_one_machine(const mpi::Comm& comm) {
+    if (comm.size() == 1) return true;
+    Fingerprint boot;
+    std::string id;
+    std::ifstream{"/proc/sys/kernel/random/boot_id"} >> id;
+    boot.add(id);
+    std::array<std::uint64_t, 2> known{boot.value(), ~boot.value()};
+    mpi::all_max(comm, known);
+    return !id.empty() && known[0] == ~known[1];
+}
+
+void complete_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles& targets, PayloadCrcs& crcs,
+                    const Movers& movers, Timeline& timeline) {
     const Timed timed{timeline, Stage::sync};
-    crcs.combine(comm);
+    crcs.combine(comm);  // all ranks have written what they move
+    const bool one_machine = is_one_machine(comm);
     mpi::all_or_none(comm, [&] {
-        for (const auto& mover : movers) mover->close();
-        files.write_slots(crcs);
+        files.write_slots(crcs, targets);
         std::vector<bool> written(files.paths().size());
         for (std::size_t file = 0; file < written.size(); ++file) {
-            for (const auto& mover : movers) written[file] = written[file] || mover->has_written(file);
+            for (const auto& mover : movers)
+                written[file] = written[file] || (!one_machine && mover->has_written(file));
         }
-        files.sync(written);
+        files.sync(written, targets);
     });
 }
 
@@ -174,6 +191,7 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
                const ExecOptions& options) {
     const auto begin = Clock::now();
     const DraftFiles files{comm, draft, directory};
+    TargetFiles targets{files.paths()};
     const WrittenCrc written{draft};
     PayloadCrcs crcs{draft};
     const std::size_t spans = most_spans(comm, options);
@@ -190,11 +208,11 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
         check_sources(comm, moves, source, source_files);
         fitted = fit(options, source_files);
         for (int k = 0; k < fitted.options.threads; ++k)
-            movers.push_back(std::make_unique<Mover>(job, fitted.memory, spans));
+            movers.push_back(std::make_unique<Mover>(job, targets, fitted.memory, spans));
     });
     TileLimits limits{fitted.memory, tile_size(options), decoded(source_files)};
     const auto before = earlier_runs(comm, options, Tiler{moves, source, target, limits}.bytes());
-    create_files(comm, files, options, before.has_value(), own);
+    create_files(comm, files, targets, options, before.has_value(), own);
     // Smaller tiles than those of an earlier run are parts of them.
     if (before) limits.most = std::min(limits.most, before->header.most);
     const Tiler tiler{moves, source, target, limits};
@@ -202,7 +220,10 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
                                limits.preferred};
     const ByteRanges kept = begin_journal(comm, silent(fitted.options), before,
                                           {tiler, files.paths(), written, crcs, fitted.memory}, header, job);
-    const auto carry = [&](int thread, Tile& tile) { movers[static_cast<std::size_t>(thread)]->carry(tile); };
+    const auto carry = [&](int thread, Tile& tile) {
+        movers[static_cast<std::size_t>(thread)]->carry(tile);
+        if (options.arrivals != nullptr) options.arrivals->discard(tile);
+    };
     if (options.progress)
         fitted.options.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view) {
             options.progress(kept.count() + done, total, slowest_stage(movers));
@@ -212,7 +233,7 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
     Overflows overflows;
     for (const auto& mover : movers) overflows.join(mover->overflows());
     overflows.refuse(comm, source, source_files);
-    complete_files(comm, files, crcs, movers, own);
+    complete_files(comm, files, targets, crcs, movers, own);
     Report report = report_of(comm, movers, own, options.takes_part);
     report.bytes_kept = kept.count();
     check_all_written(report, tiler.bytes());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/file_writer.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,22 +14,14 @@ constexpr std::uint64_t most_direct = std::uint64_t{1} << 30;
 
 }  // namespace
 
-FileWriter::FileWriter(std::span<const std::filesystem::path> paths)
-    : buffered_{paths, O_WRONLY}, direct_{paths, O_WRONLY | O_DIRECT}, written_(paths.size()) {}
-
 void FileWriter::write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
     written_[file] = true;
     const bool congruent = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment == offset % alignment;
-    if (!direct_works_ || !congruent || bytes.size() < least_direct) return buffered_.write(file, offset, bytes);
+    if (!direct_works_ || !congruent || bytes.size() < least_direct) return files_.write(file, offset, bytes);
     const std::uint64_t head = (alignment - offset % alignment) % alignment;
-    buffered_.write(file, offset, bytes.first(head));
+    files_.write(file, offset, bytes.first(head));
     const std::uint64_t done = head + write_directly(file, offset + head, bytes.subspan(head));
-    buffered_.write(file, offset + done, bytes.subspan(done));
-}
-
-void FileWriter::close() {
-    buffered_.close();
-    direct_.close();
+    files_.write(file, offset + done, bytes.subspan(done));
 }
 
 // Writes whole blocks from the beginning of `bytes`; returns how many bytes. What it cannot write, buffered writing
@@ -38,7 +29,7 @@ void FileWriter::close() {
 std::uint64_t FileWriter::write_directly(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
     const std::uint64_t size = bytes.size() / alignment * alignment;
     std::uint64_t done = 0;
-    const Fd* fd = direct_.get_if_possible(file);  // null where the file system has no direct files
+    const std::shared_ptr<Fd> fd = files_.direct(file);
     while (fd != nullptr && done < size) {
         const ssize_t put = ::pwrite(fd->get(), bytes.data() + done, std::min(size - done, most_direct),
                                      static_cast<off_t>(offset + done));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/exec/open_files.hpp"
+#include "lib/exec/target_files.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -17,14 +16,11 @@ public:
     /// Bytes go past the page cache where their address is congruent to their offset modulo this.
     static constexpr std::uint64_t alignment = 4096;
 
-    /// `paths` must outlive this.
-    explicit FileWriter(std::span<const std::filesystem::path> paths);
+    /// Writes parts of `count` files, which must outlive this.
+    FileWriter(TargetFiles& files, std::size_t count) : files_{files}, written_(count) {}
 
     /// Writes all of `bytes`. Throws Error "PATH: No space left on device" and the like.
     void write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
-
-    /// Closes the files. Throws Error when one cannot be closed, as its bytes may be lost then.
-    void close();
 
     /// Whether anything was written to `file`.
     bool has_written(std::size_t file) const { return written_[file]; }
@@ -32,8 +28,7 @@ public:
 private:
     std::uint64_t write_directly(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
 
-    OpenFiles buffered_;
-    OpenFiles direct_;
+    TargetFiles& files_;
     bool direct_works_ = true;
     std::vector<bool> written_;
 };

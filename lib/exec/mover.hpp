@@ -42,20 +42,19 @@ struct MoveJob {
     const std::atomic<int>* cancelled = nullptr;
 };
 
-/// What one thread of a rank has to itself: its memory, its open files, and what it did.
+/// What one thread of a rank has to itself: its memory, the source files that it has open, and what it did.
 class Mover {
 public:
-    Mover(const MoveJob& job, std::uint64_t memory, std::size_t most_spans)
+    Mover(const MoveJob& job, TargetFiles& targets, std::uint64_t memory, std::size_t most_spans)
         : timeline{most_spans},
           job_{job},
           arena_{memory},
           sources_{job.source_files, job.read_digests},
-          targets_{job.target_files} {}
+          targets_{targets, job.target_files.size()} {}
 
     /// Reads, casts and writes the bytes of a tile.
     void carry(Tile& tile);
 
-    void close() { targets_.close(); }
     const Overflows& overflows() const { return overflows_; }
     bool has_written(std::size_t file) const { return targets_.has_written(file); }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t largest_message = std::size_t{1} << 24;
 
 std::function<void(bool)>& hook() {
-    static std::function<void(bool)> look;
+    static thread_local std::function<void(bool)> look;  // it calls MPI, which other threads must not
     return look;
 }
 

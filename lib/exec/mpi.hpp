@@ -132,7 +132,7 @@ void agree(const Comm& comm, const Error* mine);
 /// The same for what was caught, null for nothing; that may be an AgreedError of a part of the ranks.
 void agree_on(const Comm& comm, const std::exception_ptr& error);
 
-/// While it exists, `look` is called about every millisecond in which this rank waits for others, or for its own work
+/// While it exists, `look` is called about every millisecond in which this thread waits for others, or for its own work
 /// in all_or_none(), which `working` says. One at a time.
 class WaitHook {
 public:
@@ -142,7 +142,7 @@ public:
     WaitHook& operator=(const WaitHook&) = delete;
 };
 
-/// Calls the hook that exists now, if any.
+/// Calls the hook of this thread, if it has one.
 void call_hook(bool working);
 
 /// Runs `body`, on another thread if there is a hook to call meanwhile. Lets its exceptions through.

@@ -16,24 +16,29 @@ namespace {
 // or three of these each, and the rest of the process needs some.
 constexpr std::size_t few_open = 64, most_open = 4096, share_of_limit = 16;
 
-std::size_t allowed() {
+std::size_t limit_of_process() {
     struct rlimit limit {};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return few_open;
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return few_open * share_of_limit;
     if (limit.rlim_cur < limit.rlim_max) {
         const struct rlimit raised { std::min<rlim_t>(limit.rlim_max, most_open* share_of_limit), limit.rlim_max };
         if (raised.rlim_cur > limit.rlim_cur && ::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
     }
-    return std::clamp<std::size_t>(limit.rlim_cur / share_of_limit,
-                                   std::min<std::size_t>(few_open, limit.rlim_cur / 8 + 1), most_open);
+    return limit.rlim_cur;
 }
 
 }  // namespace
+
+std::size_t allowed_open_files(std::size_t shares) {
+    static const std::size_t limit = limit_of_process();
+    return std::clamp<std::size_t>(limit / shares, std::min<std::size_t>(few_open, limit / 8 + 1),
+                                   most_open * share_of_limit / shares);
+}
 
 OpenFiles::OpenFiles(std::span<const std::filesystem::path> paths, int flags)
     : paths_{paths}, flags_{flags}, fds_(paths.size()) {}
 
 void OpenFiles::make_room() {
-    static const std::size_t most = allowed();
+    static const std::size_t most = allowed_open_files(share_of_limit);
     if (open_.size() < most) return;
     const std::uint32_t oldest = open_.front();
     open_.pop_front();

@@ -3,6 +3,7 @@
 
 #include "lib/core/file.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -10,6 +11,9 @@
 #include <vector>
 
 namespace tpx {
+
+/// How many files one of `shares` users in this process may keep open; some even where the limit is low.
+std::size_t allowed_open_files(std::size_t shares);
 
 /// Files that are opened when they are needed; of many, only some are open at a time. For one thread.
 class OpenFiles {

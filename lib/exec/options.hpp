@@ -12,6 +12,7 @@
 #include <string_view>
 
 namespace tpx {
+class Arrivals;
 class MoveDigests;
 class Pace;
 class ReadDigests;
@@ -45,6 +46,10 @@ struct ExecOptions {
 
     /// If not null, limits the rates at which execute() and exchange() read and write.
     Pace* pace = nullptr;
+
+    /// If not null, bytes of a source file that arrive during execute(), which reads them when they are there, and of
+    /// exchange(), which receives them. Only for one rank.
+    Arrivals* arrivals = nullptr;
 
     /// Where execute() records what it has written, and finds what earlier runs have.
     std::optional<JournalPlace> journal;

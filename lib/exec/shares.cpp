@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/shares.hpp"
 
+#include "lib/exec/arrivals.hpp"
+
+#include <deque>
+
 namespace tpx {
 
 Watch::Watch(const mpi::Comm& comm, const ExecOptions& options, std::uint64_t total, std::uint64_t least_part)
@@ -47,7 +51,57 @@ TileShares shares_of(const mpi::Comm& comm, const ExecOptions& options, std::uin
     return {comm, options, total, least_part, std::move(work.work), std::move(work.done)};
 }
 
-void give_tiles(const Tiler& tiler, const Share& share, std::uint64_t batch, TileShares& shares) {
+/// Gives tiles to the threads of this rank: those at once whose bytes are there, the others as their bytes arrive.
+class TileQueue {
+public:
+    TileQueue(TileShares& shares, Arrivals* arrivals) : shares_{shares}, arrivals_{arrivals} {}
+
+    /// Returns false when no more tiles are wanted.
+    bool give(Tile&& tile) {
+        if (arrivals_ == nullptr) return shares_.give(std::move(tile));
+        waiting_.push_back(std::move(tile));
+        while (waiting_.size() > most_waiting)
+            if (!wait()) return false;
+        return give_arrived();
+    }
+
+    /// Gives all that wait.
+    void finish() {
+        while (!waiting_.empty())
+            if (!wait()) return;
+    }
+
+private:
+    static constexpr std::size_t most_waiting = 4096;
+
+    bool wait() {
+        using namespace std::chrono_literals;
+        const std::uint64_t seen = arrivals_->count();
+        if (!give_arrived()) return false;
+        if (waiting_.empty()) return true;
+        arrivals_->wait(seen, 2ms);
+        return shares_.goes_on();
+    }
+
+    bool give_arrived() {
+        for (auto tile = waiting_.begin(); tile != waiting_.end();) {
+            if (!arrivals_->contain(*tile)) {
+                ++tile;
+                continue;
+            }
+            if (!shares_.give(std::move(*tile))) return false;
+            tile = waiting_.erase(tile);
+        }
+        return true;
+    }
+
+    TileShares& shares_;
+    Arrivals* arrivals_;
+    std::deque<Tile> waiting_;
+};
+
+void give_tiles(const Tiler& tiler, const Share& share, std::uint64_t batch, Arrivals* arrivals, TileShares& shares) {
+    TileQueue queue{shares, arrivals};
     Tile together;
     std::uint64_t part = 0;
     const auto fits = [&](const Tile& tile) {
@@ -55,12 +109,13 @@ void give_tiles(const Tiler& tiler, const Share& share, std::uint64_t batch, Til
                (part == share.part() && together.range().end == tile.begin && together.memory + tile.memory <= batch);
     };
     tiler.for_each(share, [&](Tile&& tile) {
-        if (!fits(tile) && !shares.give(std::exchange(together, Tile{}))) return false;
+        if (!fits(tile) && !queue.give(std::exchange(together, Tile{}))) return false;
         together.append(tile);
         part = share.part();
         return true;
     });
-    if (!together.parts.empty()) shares.give(std::move(together));
+    if (!together.parts.empty()) queue.give(std::move(together));
+    queue.finish();
     shares.finish();
 }
 
@@ -70,12 +125,12 @@ void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler,
           std::uint64_t batch, TileWork work) {
     TileShares shares = shares_of(comm, options, tiler.bytes(), batch, std::move(work));
     if (!options.takes_part) return shares.finish();
-    give_tiles(tiler, ClaimedShare{done, [&] { return shares.claim(); }}, batch, shares);
+    give_tiles(tiler, ClaimedShare{done, [&] { return shares.claim(); }}, batch, options.arrivals, shares);
 }
 
 void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, const Share& share, TileWork work) {
     TileShares shares = shares_of(comm, options, tiler.bytes(), 1, std::move(work));
-    give_tiles(tiler, share, 0, shares);
+    give_tiles(tiler, share, 0, nullptr, shares);
 }
 
 }  // namespace tpx

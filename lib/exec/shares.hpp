@@ -73,6 +73,9 @@ public:
         return false;
     }
 
+    /// Looks after all ranks. Returns false when no more jobs are wanted.
+    bool goes_on() { return look(false); }
+
     /// The next part of the job for this rank; an empty one when all bytes are dealt, or when all shall end.
     ByteRange claim() {
         ++asked_;

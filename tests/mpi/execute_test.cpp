@@ -3,11 +3,14 @@
 
 #include "lib/core/file.hpp"
 #include "lib/core/unfinished.hpp"
+#include "lib/exec/arrivals.hpp"
 #include "lib/exec/draft_files.hpp"
 #include "tests/mpi/random_job.hpp"
 #include "tests/mpi/scratch.hpp"
 
 #include <doctest/doctest.h>
+
+#include <thread>
 
 using namespace tpx;
 using test::RandomJob;
@@ -106,6 +109,53 @@ TEST_CASE("files hold what moving one element at a time gives") {
             bytes += std::uint64_t(volume(piece.box) * itemsize(job.target.tensors[piece.tensor].dtype));
         CHECK(report.bytes_written == bytes);
     }
+}
+
+TEST_CASE("source bytes that arrive during a run are read when they are there") {
+    const mpi::Comm alone;
+    for (std::uint64_t seed = 20; seed < 28; ++seed) {
+        CAPTURE(seed);
+        test::Random random{seed};
+        const RandomJob job = test::random_job(random, true);
+        const test::Scratch scratch{alone};
+        const auto sources = write_source(job, scratch);
+        const std::string& content = job.content[0];
+        const std::string empty(content.size(), '\x5a');
+        scratch.write(job.source.files[0].path, empty);
+        Arrivals arrivals{0, sources[0].path, false};
+        std::jthread filling{[&] {
+            std::vector<std::size_t> begins;
+            for (std::size_t begin = 0; begin < content.size(); begin += 1 + content.size() / 50)
+                begins.push_back(begin);
+            std::ranges::shuffle(begins, random);
+            std::fstream stream{sources[0].path, std::ios::in | std::ios::out | std::ios::binary};
+            for (std::size_t begin : begins) {
+                const std::string part = content.substr(begin, 1 + content.size() / 50);
+                stream.seekp(static_cast<std::streamoff>(begin)).write(part.data(), std::ssize(part)).flush();
+                arrivals.add({begin, begin + part.size()});
+                std::this_thread::sleep_for(std::chrono::microseconds{200});
+            }
+        }};
+        ExecOptions options;
+        options.memory = std::uint64_t{1} << 20;
+        options.arrivals = &arrivals;
+        execute_job(alone, job, scratch, sources, options);
+        DraftFiles{alone, job.draft, scratch / "new"}.give_names();
+        CHECK(difference(job, scratch) == "");
+    }
+}
+
+TEST_CASE("a run ends when bytes that it needs do not arrive") {
+    const mpi::Comm alone;
+    test::Random random{1};
+    const RandomJob job = test::random_job(random, false);
+    const test::Scratch scratch{alone};
+    const auto sources = write_source(job, scratch);
+    Arrivals arrivals{job.source.pieces[job.moves[0].source].file, sources[0].path, false};
+    arrivals.stop();
+    ExecOptions options;
+    options.arrivals = &arrivals;
+    CHECK_THROWS_AS(execute_job(alone, job, scratch, sources, options), Error);
 }
 
 TEST_CASE("a source file that ends too soon is named with its tensor, on all ranks") {

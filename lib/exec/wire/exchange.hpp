@@ -21,7 +21,7 @@ struct ExchangeJob {
     std::uint32_t host = 0;               ///< of this rank
     const Inbox& inbox;
     Packer& packer;
-    std::filesystem::path path;  ///< of the inbox's file, which is made
+    std::filesystem::path path;  ///< of the inbox's file, see Inbox::create()
 };
 
 /// What an exchange moved, of this rank.
@@ -30,10 +30,12 @@ struct Exchanged {
     std::uint64_t received = 0;
 };
 
+/// What an exchange takes for buffers, its packer's among them, of `memory` bytes that there are: 16 to 40 MiB.
+std::uint64_t exchange_memory(std::uint64_t memory);
+
 /// Carries out all transfers from or to the host: sends what it holds or has received, and writes what comes to the
-/// inbox. All hosts follow one order, that of the transfers, so that nobody waits in a circle; buffers and the packer's
-/// take 16 MiB. For one rank of each host at the same time. An error is this rank's alone and must end the job;
-/// `options` give the signal that stops it.
+/// inbox. All hosts follow one order of all chunks, so that nobody waits in a circle. For one rank of each host at the
+/// same time. An error is this rank's alone and must end the job; `options` give the signal that stops it.
 Exchanged exchange(const mpi::Comm& comm, const ExchangeJob& job, const ExecOptions& options);
 
 }  // namespace tpx

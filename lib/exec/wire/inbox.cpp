@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/wire/inbox.hpp"
 
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
 namespace tpx {
 
 Inbox::Inbox(const Parcels& parcels, std::span<const Transfer> transfers, std::uint32_t host) {
@@ -10,6 +19,11 @@ Inbox::Inbox(const Parcels& parcels, std::span<const Transfer> transfers, std::u
         begin = size_;
         size_ += parcels.parcels[parcel].bytes;
     }
+}
+
+void Inbox::create(const std::filesystem::path& path) const {
+    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (::ftruncate(fd.get(), static_cast<off_t>(size_)) != 0) throw system_failure(path, errno);
 }
 
 std::vector<Piece> Inbox::pieces(std::span<const PieceCell> cells, std::uint32_t file) const {

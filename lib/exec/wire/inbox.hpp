@@ -7,6 +7,7 @@
 #include "lib/core/catalogue.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <vector>
@@ -19,6 +20,9 @@ public:
     Inbox(const Parcels& parcels, std::span<const Transfer> transfers, std::uint32_t host);
 
     std::uint64_t size() const { return size_; }
+
+    /// Makes the file for all that comes, with holes until it has come. Throws Error.
+    void create(const std::filesystem::path& path) const;
 
     /// Where byte `byte` of a parcel lies. Precondition: transfers bring the parcel.
     std::uint64_t place(std::uint32_t parcel, std::uint64_t byte) const { return begins_.at(parcel) + byte; }

@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t block_size = std::uint64_t{64} << 10;
+constexpr std::uint64_t block_size = std::uint64_t{64} << 10;  // of what is hashed
+constexpr std::uint64_t kept_size = 4096;                      // of what is kept: most reads are far shorter
 constexpr std::uint64_t compared_whole = std::uint64_t{16} << 20;
 constexpr std::uint64_t samples = 16;
 
@@ -132,9 +133,9 @@ void Mirror::make_files() {
 
 bool Mirror::fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const {
     while (!into.empty()) {
-        const auto block = blocks_.find({file, offset / block_size});
+        const auto block = blocks_.find({file, offset / kept_size});
         if (block == blocks_.end()) return false;
-        const std::uint64_t skip = offset % block_size;
+        const std::uint64_t skip = offset % kept_size;
         if (skip >= block->second.size()) return false;
         const std::size_t count = std::min<std::size_t>(into.size(), block->second.size() - skip);
         std::memcpy(into.data(), block->second.data() + skip, count);
@@ -142,6 +143,24 @@ bool Mirror::fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<
         offset += count;
     }
     return true;
+}
+
+void Mirror::fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin, std::uint64_t end) {
+    const std::uint64_t last = (end + kept_size - 1) / kept_size;
+    const auto is_kept = [&](std::uint64_t block) { return blocks_.contains({file, block}); };
+    std::uint64_t first = begin / kept_size;
+    while (first < last && is_kept(first)) ++first;
+    std::uint64_t behind = last;
+    while (behind > first && is_kept(behind - 1)) --behind;
+    if (first == behind) return;
+    const std::uint64_t offset = first * kept_size;
+    std::vector<std::byte> bytes(std::min(behind * kept_size, files_[file].size) - offset);
+    desk.fetch(servers_[file], file, offset, bytes);
+    for (std::uint64_t block = first; block < behind; ++block) {
+        const auto part = std::span{bytes}.subspan((block - first) * kept_size);
+        const auto kept = part.first(std::min<std::size_t>(part.size(), kept_size));
+        blocks_.insert_or_assign({file, block}, std::vector(kept.begin(), kept.end()));
+    }
 }
 
 void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
@@ -161,12 +180,7 @@ void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
             return true;
         }
         const std::lock_guard lock{mutex};
-        for (std::uint64_t block = offset / block_size; block * block_size < offset + into.size(); ++block) {
-            if (blocks_.contains({file, block})) continue;
-            std::vector<std::byte> bytes(std::min(block_size, size - block * block_size));
-            desk.fetch(servers_[file], file, block * block_size, bytes);
-            blocks_.emplace(std::pair{file, block}, std::move(bytes));
-        }
+        fetch_blocks(desk, file, offset, offset + into.size());
         return fill_from_blocks(file, offset, into);
     };
     const ReadHook hook{fill};

@@ -15,6 +15,8 @@
 
 namespace tpx {
 
+class FetchDesk;
+
 /// A file of node-local stores.
 struct StoredFile {
     std::filesystem::path path;  ///< relative to the store
@@ -59,6 +61,7 @@ private:
     void make_files();
     void fetch_for(const std::function<void()>& body, bool keep);
     void serve(const std::filesystem::path& store) const;
+    void fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin, std::uint64_t end);
     void take_over_blocks();
     bool fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
 

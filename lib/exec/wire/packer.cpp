@@ -11,9 +11,6 @@
 namespace tpx {
 namespace {
 
-// Address space for what one box is read into; pages count when they are used.
-constexpr std::uint64_t arena_size = std::uint64_t{8} << 20;
-
 Box moved(Box box, const Box& origin) {
     for (int k = 0; k < box.size(); ++k) {
         box[k].begin += origin[k].begin;
@@ -30,7 +27,7 @@ Strides in_bytes(Strides strides, int itemsize) {
 }  // namespace
 
 Packer::Packer(std::span<const PieceCell> cells, const Side& held, std::span<const SourceFile> files)
-    : cells_{cells}, held_{held}, pieces_of_tensors_(held.tensors.size()), files_{files}, arena_{arena_size} {
+    : cells_{cells}, held_{held}, pieces_of_tensors_(held.tensors.size()), files_{files}, arena_{memory} {
     for (std::uint32_t k = 0; k < held.pieces.size(); ++k) pieces_of_tensors_[held.pieces[k].tensor].push_back(k);
 }
 
@@ -75,7 +72,7 @@ void Packer::read_part(const Piece& piece, const Box& part, const Box& box, std:
     const int size = itemsize(held_.tensors[piece.tensor].dtype);
     Image image = image_of(piece, size, part);
     choose_packing(image);
-    if (image.memory() > arena_size / 2) image.pack = true;
+    if (image.memory() > memory / 2) image.pack = true;
     arena_.clear();
     Window window{std::span{&image, 1}};
     window.place_for_reading(arena_);

@@ -17,6 +17,9 @@ namespace tpx {
 /// Reads parts of parcels from the files of one host, in the order of their cells. For one thread.
 class Packer {
 public:
+    /// Address space for what one box is read into; pages count when they are used.
+    static constexpr std::uint64_t memory = std::uint64_t{8} << 20;
+
     /// `cells` are those of cells_of(), `held` the pieces in `files`. All must outlive this.
     Packer(std::span<const PieceCell> cells, const Side& held, std::span<const SourceFile> files);
 

@@ -26,7 +26,8 @@ TEST_CASE("long and short writes, aligned or not, put the same bytes in the file
     const std::span<std::byte> bytes{memory.get(), size};
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
 
-    FileWriter writer{paths};
+    TargetFiles files{paths};
+    FileWriter writer{files, paths.size()};
     CHECK_FALSE(writer.has_written(0));
     for (std::size_t begin = 0; begin < size;) {
         const std::size_t part = std::min<std::size_t>(size - begin, random() % 2 ? 1 + random() % 5000 : 1500000);
