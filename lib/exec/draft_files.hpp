@@ -20,6 +20,8 @@ class DraftFiles {
 public:
     DraftFiles(const mpi::Comm& comm, const Draft& draft, const std::filesystem::path& directory);
 
+    const std::filesystem::path& directory() const { return directory_; }
+
     /// By the draft's numbers.
     std::span<const std::filesystem::path> paths() const { return paths_; }
 

@@ -14,7 +14,9 @@
 #include "lib/exec/source_files.hpp"
 #include "lib/exec/tiles.hpp"
 
+#include <sys/stat.h>
 #include <array>
+
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -148,30 +150,33 @@ ByteRanges begin_journal(const mpi::Comm& comm, const ExecOptions& options, cons
     return written;
 }
 
-/// Whether all ranks run on one machine: then each of them brings to disk what any of them has written to a file.
-/// Collective.
-bool is_one_machine(const mpi::Comm& comm) {
+/// Whether all ranks run on one machine and have `folder` on one mounted file system: then each of them brings to disk
+/// what any of them has written to a file. In containers of one machine a folder can be two mounts, each with a page
+/// cache of its own. Collective.
+bool share_page_cache(const mpi::Comm& comm, const std::filesystem::path& folder) {
     if (comm.size() == 1) return true;
     Fingerprint boot;
     std::string id;
     std::ifstream{"/proc/sys/kernel/random/boot_id"} >> id;
     boot.add(id);
+    struct stat status {};
+    if (::stat(folder.c_str(), &status) != 0) id.clear();
+    boot.add(id.empty() ? static_cast<std::uint64_t>(comm.rank()) : status.st_dev);
     std::array<std::uint64_t, 2> known{boot.value(), ~boot.value()};
     mpi::all_max(comm, known);
-    return !id.empty() && known[0] == ~known[1];
+    return known[0] == ~known[1];
 }
 
 void complete_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles& targets, PayloadCrcs& crcs,
                     const Movers& movers, Timeline& timeline) {
     const Timed timed{timeline, Stage::sync};
     crcs.combine(comm);  // all ranks have written what they move
-    const bool one_machine = is_one_machine(comm);
+    const bool one_cache = share_page_cache(comm, files.directory());
     mpi::all_or_none(comm, [&] {
         files.write_slots(crcs, targets);
         std::vector<bool> written(files.paths().size());
         for (std::size_t file = 0; file < written.size(); ++file) {
-            for (const auto& mover : movers)
-                written[file] = written[file] || (!one_machine && mover->has_written(file));
+            for (const auto& mover : movers) written[file] = written[file] || (!one_cache && mover->has_written(file));
         }
         files.sync(written, targets);
     });
