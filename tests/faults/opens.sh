@@ -3,6 +3,8 @@
 # most, and the ranks of one machine bring each file to disk once. Skipped (77) without mpirun.
 set -u
 tpx=$1 shim=$2 source=$3/llama-hf
+# shellcheck source=scripts/mpi-env.sh
+. "$(dirname "$0")/../../scripts/mpi-env.sh"
 command -v mpirun >/dev/null || { echo "skipped: no mpirun here"; exit 77; }
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 folder=$(cd "$folder" && pwd -P)
