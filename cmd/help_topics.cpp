@@ -30,12 +30,10 @@ std::string layouts() {
            "A TOML file with these keys is a layout, too. See tpx-layout(5) for details.\n";
 }
 
-std::string_view limits(formats::FormatEntry::Written written) {
+std::string limits(formats::FormatEntry::Written written) {
     using enum formats::FormatEntry::Written;
-    return written == no               ? " (read only)"
-           : written == from_deepspeed ? " (written only from DeepSpeed)"
-           : written == from_keras     ? " (written only from Keras)"
-                                       : "";
+    if (written == from_any) return "";
+    return written == no ? " (read only)" : fmt::format(" (written {})", formats::text(written));
 }
 
 std::string formats_text() {

@@ -22,7 +22,7 @@ struct Recognised {
 Recognised recognise(const std::filesystem::path& path);
 
 /// At most `most` checkpoints in the subfolders of `directory`, or in its snapshots/, as the Hugging Face Hub has it.
-/// If there are none: the parent or grandparent, if it is a checkpoint. Passes over folders that cannot be read.
+/// If there are none, the parent or grandparent if that is a checkpoint. Skips folders that cannot be read.
 std::vector<Recognised> checkpoints_near(const std::filesystem::path& directory, std::size_t most);
 
 }  // namespace tpx::formats

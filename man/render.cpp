@@ -76,7 +76,7 @@ std::string words_of(const Option& option) {
     return text;
 }
 
-// "hf stands for safetensors, mcore stands for torch_dist."
+// The aliases of an option: "hf stands for safetensors, mcore stands for torch_dist."
 std::string aliases(const Option& option) {
     std::string out;
     for (const auto& words : option.aliases())

@@ -96,8 +96,7 @@ private:
     /// Splits `part`, which starts at element `first` of the buffer's vector, among `shares`.
     void add_part(const RankPart& part, Index first, std::span<const BufferShare> shares,
                   std::span<const std::int32_t> ranks) {
-        Index end = first + 1;
-        for (int axis = 0; axis < part.box.size(); ++axis) end += (part.box[axis].size() - 1) * part.strides[axis];
+        const Index end = flat_range(part.box, part.strides, first).end;
         auto share = std::ranges::upper_bound(shares, first, {}, [](const BufferShare& s) { return s.range.end; });
         for (; share != shares.end() && share->range.begin < end; ++share) {
             for (const FlatBox& cut : cut_flat(part.box, part.strides, first, share->range))

@@ -66,6 +66,12 @@ private:
 
 }  // namespace
 
+Interval flat_range(const Box& box, const Strides& strides, Index begin) {
+    Index end = begin + 1;
+    for (int axis = 0; axis < box.size(); ++axis) end += (box[axis].size() - 1) * strides[axis];
+    return {begin, end};
+}
+
 std::vector<FlatBox> cut_flat(const Box& box, const Strides& strides, Index begin, Interval range) {
     std::vector<FlatBox> out;
     if (!empty(box) && !range.empty()) Cutter{box, strides, range, out}.cut(box, begin, 0);

@@ -13,6 +13,10 @@ struct FlatBox {
     Index begin = 0;
 };
 
+/// The flat positions from the first to the last element of `box`, which lie at `begin` and the multiples of `strides`
+/// behind it.
+Interval flat_range(const Box& box, const Strides& strides, Index begin);
+
 /// What of `box`, whose elements lie at `begin` and the multiples of `strides` behind it, is at flat positions in
 /// `range`: at most two boxes an axis and one, disjoint. Axes may follow each other in any order, but none may reach
 /// into the next element of a slower one; strides of axes of one element do not count.

@@ -182,8 +182,7 @@ private:
         // Other ranks of the group may hold copies, cut elsewhere: one is enough.
         if (!placed_.insert({tensor, part.box}).second) return;
         const Index first = begin + part.begin;
-        Index end = first + 1;
-        for (int axis = 0; axis < part.box.size(); ++axis) end += (part.box[axis].size() - 1) * part.strides[axis];
+        const Index end = flat_range(part.box, part.strides, first).end;
         auto chunk =
             std::ranges::upper_bound(vector.chunks, first, {}, [](const VectorChunk& c) { return c.range.end; });
         for (; chunk != vector.chunks.end() && chunk->range.begin < end; ++chunk) {

@@ -18,10 +18,10 @@ struct Fit {
     double cost = 0;  ///< minus the logarithm of the posterior's density at the parameters, up to a constant
 };
 
-/// Fits parameters to `runs` in log space by Levenberg-Marquardt. Maxima of Posterior are searched from the prior's
-/// mean and from `starts` - 1 draws of it, always the same ones; if there are few runs and `starts` is above 1, also
-/// from the fit to all runs but one, for each of them. The result is the average of those that differ in which runs are
-/// wrong, weighted by the mass around them.
+/// Fits parameters to `runs` in log space by Levenberg-Marquardt. The search for maxima of Posterior starts from the
+/// prior's mean and from `starts` - 1 fixed draws of it; with few runs and `starts` above 1, also from the fits that
+/// leave out one run each. The result is the average of the maxima that differ in which runs are wrong, weighted by the
+/// mass around them.
 Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts = 6);
 
 /// predicted / measured - 1 of each run, by a fit to all the others.

@@ -157,8 +157,8 @@ public:
         return std::span{buffers_[slot]}.first(chunk.end - chunk.begin);
     }
 
-    /// The slots whose messages have ended since the last call. Asks for the oldest message of each rank first: a
-    /// question about one that has not ended takes MPI as long as all that it does.
+    /// The slots whose messages have ended since the last call. Of each rank only the oldest message is tested until it
+    /// has ended: every test of an unfinished message makes MPI go through all of its work.
     std::vector<std::size_t> ended() {
         std::vector<std::size_t> slots;
         std::vector<int> waiting;

@@ -131,7 +131,7 @@ TEST_CASE("what ran under FSDP fits, for 95 % of the rows") {
     CHECK(count.right >= 0.95 * count.all);
 }
 
-TEST_CASE("S5: without calibration each plan that ran out of memory is refused, and 15 % of those that ran at most") {
+TEST_CASE("S5: without calibration, plans that ran out of memory are refused, and at most 15 % of those that ran") {
     const Table table = parse_table(read_file("testdata/profile/bigscience/memory.csv"), "memory.csv");
     int failed = 0, caught = 0, ran = 0, refused = 0;
     for (const Table::Row& row : table.rows) {
