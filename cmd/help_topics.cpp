@@ -15,12 +15,12 @@ namespace {
 
 std::string layouts() {
     return "A layout defines how many ranks a job has and how tensors are split over them,\n"
-           "such as tp=4,pp=2,dp=8 (or tp4pp2dp8). Omitted keys default to 1 or are inferred.\n\n"
+           "such as tp=4,pp=2,dp=8 (or tp4pp2dp8). Omitted keys are 1 or are inferred.\n\n"
            "  tp=N          tensor parallelism\n"
            "  pp=N          pipeline stages; uneven with first=N, last=N or stages=[N,...]\n"
            "  vpp=N         model chunks of each stage\n"
            "  dp=N          data parallelism: replicas, unless fsdp or zero splits them\n"
-           "  fsdp=N        ranks over which FSDP splits one replica; hsdp=N: number of replicas\n"
+           "  fsdp=N        ranks over which FSDP splits one replica; hsdp=N: replicas\n"
            "  zero=N        ZeRO stage, 0 to 3: 1 and 2 split optimizer state, 3 weights too\n"
            "  ep=N, etp=N   expert parallelism, and tensor parallelism inside an expert\n"
            "  cp=N          context parallelism: multiplies the ranks, splits no parameter\n"
@@ -37,15 +37,15 @@ std::string limits(formats::FormatEntry::Written written) {
 }
 
 std::string formats_text() {
-    std::string text = "tpx recognizes the format of CKPT by its files; --format chooses the format of OUT:\n\n";
+    std::string text = "tpx recognizes the format of CKPT by its files; --format chooses that of OUT:\n\n";
     for (const formats::FormatEntry& entry : formats::format_map()) {
         std::string title{entry.title.substr(0, entry.title.find_first_of(";,:"))};
         std::erase(title, '`');
         text += fmt::format("  {:<13} {}{}\n", name(entry.format), title, limits(entry.written));
     }
     return text +
-           "\nAliases: hf is safetensors, mcore is torch_dist, titan and torchtitan are dcp, pt is\n"
-           "torch, h5 is hdf5. Tensors get the names that the format's framework uses;\n"
+           "\nAliases: hf is safetensors, mcore is torch_dist, titan and torchtitan are dcp,\n"
+           "pt is torch, h5 is hdf5. Tensors get the names that the format's framework uses;\n"
            "--dialect chooses other names.\n"
            "See tpx-formats(7) for details.\n";
 }
