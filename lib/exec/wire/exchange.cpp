@@ -23,7 +23,7 @@
 namespace tpx {
 namespace {
 
-constexpr std::uint64_t chunk_size = std::uint64_t{1} << 20;
+constexpr std::uint64_t chunk_size = std::uint64_t{1} << 19;
 
 /// A part of a transfer that is one message.
 struct Chunk {
@@ -70,7 +70,7 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t segment_size = std::uint64_t{4} << 20;
+    static constexpr std::uint64_t segment_size = std::uint64_t{1} << 19;
 
     static std::uint64_t segments(std::uint64_t bytes) { return (bytes + segment_size - 1) / segment_size; }
 
