@@ -89,6 +89,7 @@ struct Checkpoint {
     Config config;            ///< config.json's scalars, or the scalars of Megatron's args; empty when there are none
     std::string config_json;  ///< the text of config.json; empty when there is none
     std::optional<std::int64_t> iteration;
+    std::string save_id;  ///< a UUID that the writer chose for this save, such as PyTorch in .metadata; else empty
 
     /// Files that are no tensors and that a checkpoint of the same format keeps (config.json, tokenizer files),
     /// relative.
@@ -141,7 +142,8 @@ struct Content {
     Config args;                              ///< Megatron: entries of args to set, as the layout demands
     const Reading* reading = nullptr;         ///< what the tensors are, for Megatron's files and for `adam`
     std::optional<Adam> adam;                 ///< of optimizer state that came from another framework
-    std::vector<View> views;                  ///< torch: tensors beside `tensors` that need no bytes of their own
+    bool split_by_holders = false;  ///< see Target; objects, which all ranks read, have a file of their own then
+    std::vector<View> views;        ///< torch: tensors beside `tensors` that need no bytes of their own
 };
 
 /// The bytes of a new checkpoint around its payloads.

@@ -295,6 +295,7 @@ Conversion convert(Source& source, const Target& given) {
                    .ranks = target.layout.ranks(),
                    .layout = target.layout,
                    .shard_size = target.shard_size,
+                   .split_by_holders = target.split_by_holders,
                    .views = std::move(views)};
     if (!dialect && target.format == Format::dcp && respells_states(source, target, dialect) && !has_moments(source))
         out.notes.push_back("dropped param_groups settings, which are converted only for optimizers like Adam");

@@ -48,8 +48,8 @@ struct Target {
     std::optional<DType> dtype;  ///< of weights; unset: as stored
     Config config;               ///< settings that neither checkpoint holds, such as make_vocab_size_divisible_by
     std::optional<std::uint64_t> shard_size;
-    /// DCP and torch_dist: a rank writes a file for each set of ranks that hold the same pieces, so that no rank must
-    /// read a file that is mostly of others.
+    /// DCP and torch_dist: a rank writes a file for each set of ranks that hold the same pieces, and rank 0 one for
+    /// objects, so that no rank must read a file that is mostly of others.
     bool split_by_holders = false;
 };
 

@@ -47,7 +47,8 @@ bool same(const fs::path& a, const fs::path& b) {
 RecordedDigests recorded(const fs::path& store, const fs::path& folder) {
     if (auto record = read_digests(store / folder)) return *std::move(record);
     throw failure(
-        "{}: is missing, and the checkpoint does not record its iteration: nothing shows that the "
+        "{}: is missing, and the checkpoint records neither its iteration nor an ID of its save: nothing shows that "
+        "the "
         "stores hold the same one; run tpx verify --write on the checkpoint before it is distributed",
         (store / folder / digests_file_name).lexically_normal().string());
 }
@@ -89,7 +90,7 @@ public:
         for (const Store& store : stores_) compare(store);
         if (stores_.size() > 1) {
             for (const Store& store : stores_) require_metadata(store);
-            if (!checkpoint_.iteration) {
+            if (!names_its_save(checkpoint_)) {
                 const fs::path folder = checkpoint_.catalogue.directory.lexically_relative(root_);
                 for (const Store& store : stores_) check_store_digests(store.folder, folder);
             }
@@ -135,6 +136,8 @@ private:
 };
 
 }  // namespace
+
+bool names_its_save(const Checkpoint& checkpoint) { return checkpoint.iteration || !checkpoint.save_id.empty(); }
 
 void require_store_digests(const fs::path& store, const fs::path& folder) { recorded(store, folder); }
 

@@ -47,7 +47,7 @@ public:
 
     void place_objects(const NewObjects& objects) {
         if (objects.kept.empty() && objects.made.empty()) return;
-        open_file_of(0, 0);
+        open_file_of(0, number_for_objects());
         for (const Object& object : objects.kept) {
             draft_.copies.push_back(
                 {content_.source->catalogue.path(object.file), object.offset, object.length, file_, end_});
@@ -63,7 +63,7 @@ public:
     /// Entries whose bytes are known: objects, and tensors without axes.
     void place_entries(const std::vector<AdamEntry>& entries) {
         if (entries.empty()) return;
-        if (rank_ != 0) open_file_of(0, 0);
+        if (rank_ != 0) open_file_of(0, number_for_objects());
         for (const AdamEntry& entry : entries) {
             if (entry.tensor) {
                 scalars_.push_back({static_cast<std::uint32_t>(scalar_tensors_.size()), file_, end_, {}, {}, 0});
@@ -112,6 +112,14 @@ public:
     }
 
 private:
+    /// The number of the file of rank 0 that contains objects: its only one or, if files have holders, one more.
+    std::uint32_t number_for_objects() const {
+        std::uint32_t number = 0;
+        for (const Piece& piece : draft_.pieces)
+            if (content_.split_by_holders && piece.rank == 0) number = std::max(number, piece.file + 1);
+        return number;
+    }
+
     void open_file_of(std::int32_t rank, std::uint32_t number) {
         close_file();
         rank_ = rank;

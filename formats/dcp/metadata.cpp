@@ -60,6 +60,7 @@ public:
         most_pieces_ = storage.entries().size();
         catalogue_.pieces.reserve(most_pieces_);
         read_state(root.attribute_at("state_dict_metadata"));
+        read_save_id(root);
         sort_pieces();
         read_storage(storage);
         check_stored();
@@ -74,6 +75,13 @@ private:
             in_context([&, n = name] { return fmt::format("tensor '{}'", n); },
                        [&, n = name, i = item] { read_item(n, i); });
         }
+    }
+
+    void read_save_id(Value root) {
+        const auto meta = root.attribute("storage_meta");
+        if (!meta || !meta->is(Kind::object)) return;
+        const auto id = meta->attribute("save_id");
+        if (id && id->is(Kind::string)) checkpoint_.save_id = id->as_string();
     }
 
     void read_item(std::string_view name, Value item) {

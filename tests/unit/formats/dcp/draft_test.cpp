@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 namespace tpx::formats {
 namespace {
 
@@ -52,6 +54,20 @@ TEST_CASE("equal contents give equal bytes") {
     const Draft second = draft_dcp(content);
     REQUIRE(first.fixed.size() == second.fixed.size());
     for (std::size_t i = 0; i < first.fixed.size(); ++i) CHECK(first.fixed[i].bytes == second.fixed[i].bytes);
+}
+
+TEST_CASE("objects, which every rank reads, have a file of their own where files have holders") {
+    const Checkpoint source = open_dcp("testdata/dcp/fsdp2-tp2");
+    REQUIRE(!source.catalogue.objects.empty());
+    Content content = test::cut_content(source.catalogue.tensors, 4, 0);
+    content.source = &source;
+    for (const bool split : {false, true}) {
+        content.split_by_holders = split;
+        const Draft draft = draft_dcp(content);
+        const std::uint32_t file = draft.copies.front().file;
+        for (const Draft::Copy& copy : draft.copies) CHECK(copy.file == file);
+        CHECK(std::ranges::none_of(draft.pieces, [&](const Piece& piece) { return piece.file == file; }) == split);
+    }
 }
 
 TEST_CASE("the bytes of a draft tile its files") {

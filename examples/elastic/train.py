@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""train.py MODE STEPS SAVED LOSSES: trains one rank of a small Llama for STEPS steps with PyTorch on the CPU, from the state in
+$TPX_STATE, and saves its part of the new state in SAVED, a folder of this host alone. `tpx migrate --json` prints the environment
+of each rank. Rank 0 appends a line to LOSSES for each step.
+
+MODE ddp: every rank has the whole model. The gradients of the virtual nodes are added as integers, in which the order does not
+matter, so that the losses have the same bits on any number of ranks. MODE sharded: FSDP2, and tensor parallelism if TPX_TP > 1.
+
+`train.py init SAVED` saves the state before the first step."""
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from elastic_sampler import DataPosition
+
+WORDS, WIDTH, HIDDEN, LAYERS, HEAD, LENGTH = 64, 64, 128, 2, 16, 32
+ONE = 2.0**40  # what gradients are multiplied by to become integers
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (w(x).unflatten(-1, (-1, HEAD)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        return self.wo(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w1, self.w3 = nn.Linear(WIDTH, HIDDEN, bias=False), nn.Linear(WIDTH, HIDDEN, bias=False)
+        self.w2 = nn.Linear(HIDDEN, WIDTH, bias=False)
+
+    def forward(self, x):
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.feed_forward = Attention(), FeedForward()
+        self.attention_norm, self.ffn_norm = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
+
+    def forward(self, x):
+        x = x + self.attention(self.attention_norm(x))
+        return x + self.feed_forward(self.ffn_norm(x))
+
+
+class Llama(nn.Module):
+    """The parameters have the names that torchtitan gives them, so that tpx knows how tensor parallelism splits them."""
+
+    def __init__(self):
+        super().__init__()
+        self.tok_embeddings = nn.Embedding(WORDS, WIDTH)
+        self.layers = nn.ModuleDict({str(k): Layer() for k in range(LAYERS)})
+        self.norm, self.output = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
+
+    def forward(self, words):
+        x = self.tok_embeddings(words)
+        for layer in self.layers.values():
+            x = layer(x)
+        return self.output(self.norm(x))
+
+
+def parallelize(model, tp, dp):
+    mesh = init_device_mesh("cpu", (dp, tp), mesh_dim_names=("dp", "tp"))
+    if tp > 1:
+        split = {f"attention.w{name}": ColwiseParallel() for name in "qkv"} | {"attention.wo": RowwiseParallel()}
+        split |= {"feed_forward.w1": ColwiseParallel(), "feed_forward.w3": ColwiseParallel(), "feed_forward.w2": RowwiseParallel()}
+        for layer in model.layers.values():
+            parallelize_module(layer, mesh["tp"], split)
+        parallelize_module(model, mesh["tp"], {"tok_embeddings": RowwiseParallel(input_layouts=Replicate()),
+                                               "output": ColwiseParallel(output_layouts=Replicate())})  # fmt: skip
+    for layer in model.layers.values():
+        fully_shard(layer, mesh=mesh["dp"])
+    fully_shard(model, mesh=mesh["dp"])
+
+
+def sequence(sample):
+    """A sequence of the data set: each word follows from the one before it by a rule that the model learns."""
+    words = [sample % WORDS]
+    for _ in range(LENGTH):
+        words.append((5 * words[-1] + 3 + (sample >> 6) % 3) % WORDS)
+    return torch.tensor(words)
+
+
+def loss_of(model, samples):
+    words = torch.stack([sequence(sample) for sample in samples])
+    return F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
+
+
+def step_ddp(model, nodes, count):
+    """Gradients and loss of a global batch, of which `nodes` are the virtual nodes of this rank, out of `count`."""
+    parameters = list(model.parameters())
+    sums = [torch.zeros(p.shape, dtype=torch.int64) for p in [*parameters, torch.zeros(())]]
+    for _, samples in nodes:
+        model.zero_grad()
+        loss = loss_of(model, samples)
+        loss.backward()
+        for total, value in zip(sums, [*(p.grad for p in parameters), loss.detach()]):
+            total += (value.double() / count * ONE).round().long()
+    for total in sums:
+        dist.all_reduce(total)
+    for parameter, total in zip(parameters, sums):
+        parameter.grad = (total / ONE).float()
+    return sums[-1].item() / ONE
+
+
+def step_sharded(model, nodes, count, dp, tp):
+    mean = torch.zeros(())
+    for number, (_, samples) in enumerate(nodes):
+        model.set_requires_gradient_sync(number + 1 == len(nodes))
+        loss = loss_of(model, samples) / count
+        (loss * dp).backward()  # FSDP averages over the dp ranks
+        mean += loss.detach()
+    dist.all_reduce(mean)
+    return mean.item() / tp
+
+
+def state_of(model, optimizer):
+    weights, state = get_state_dict(model, optimizer)
+    return {"model": weights, "optimizer": state}
+
+
+def save(model, optimizer, folder, position):
+    """Each rank writes to its own host. What rank 0 alone writes, .metadata, goes to all hosts, as does the data position."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dcp.save(state_of(model, optimizer), checkpoint_id=folder)
+    metadata = [(folder / ".metadata").read_bytes() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(metadata)
+    if os.environ["LOCAL_RANK"] == "0":
+        (folder / ".metadata").write_bytes(metadata[0])
+        (folder / "tpx.data.json").write_text(json.dumps(position))
+
+
+def make():
+    torch.manual_seed(1)
+    return Llama()
+
+
+def optimizer_of(model):
+    return torch.optim.AdamW(model.parameters(), lr=3e-3, foreach=False)
+
+
+def train(mode, steps, saved, losses):
+    rank, tp = int(os.environ["RANK"]), int(os.environ["TPX_TP"])
+    dp = int(os.environ["WORLD_SIZE"]) // tp
+    model = make()
+    if mode == "sharded":
+        parallelize(model, tp, dp)
+    optimizer = optimizer_of(model)
+    state = state_of(model, optimizer)
+    dcp.load(state, checkpoint_id=os.environ["TPX_STATE"])
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    position = DataPosition.read(os.environ["TPX_STATE"] + "/tpx.data.json")
+    count = position.document["virtual_nodes"]
+    for step in range(steps):
+        optimizer.zero_grad()
+        nodes = list(position.batch(step, rank))
+        loss = step_ddp(model, nodes, count) if mode == "ddp" else step_sharded(model, nodes, count, dp, tp)
+        optimizer.step()
+        if rank == 0:
+            with losses.open("a") as log:
+                print(position.consumed // position.global_batch + step, float(loss).hex(), file=log)
+    save(model, optimizer, saved, position.advanced(steps))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    if sys.argv[1] == "init":
+        dcp.save(state_of(model := make(), optimizer_of(model)), checkpoint_id=sys.argv[2])
+        sys.exit()
+    dist.init_process_group("gloo")
+    train(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))
+    dist.destroy_process_group()
