@@ -2,6 +2,7 @@
 #include "lib/model/choice.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/model/techniques.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -83,6 +84,8 @@ std::vector<ExecutionPlan> possible_plans(const Job& job, int gpus, int per_host
             }
         }
     }
+    if (!job.excluded.empty())
+        std::erase_if(plans, [&](const ExecutionPlan& plan) { return uses_any(plan, job.excluded); });
     return plans;
 }
 
