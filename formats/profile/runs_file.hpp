@@ -4,6 +4,7 @@
 #include "formats/profile/columns.hpp"
 #include "lib/model/run.hpp"
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct RunDefaults {
 struct RunRows {
     std::vector<Run> runs;
     std::vector<std::string> failed;
+    std::size_t expert_parallel = 0;  ///< runs with expert parallelism, which the throughput model leaves out
 };
 
 /// The runs in `table`, by `columns` and, for what it does not mention, the columns of standard names. Throws Error
