@@ -69,7 +69,8 @@ def megatron_srun(folder):
     second = srun(0, megatron_start(MIXTRAL))
     second += srun(63, [iteration(80, 500000, 256, 8010.4, 100.0), iteration(100, 500000, 256, 6344.5, 127.1),
                         iteration(120, 500000, 256, 6347.1, 127.1)])
-    second += [srun(63, [iteration(140, 500000, 256, 6346.0, 127.1)])[0][:95]]
+    line = srun(63, [iteration(140, 500000, 256, 6346.0, 127.1)])[0]
+    second += [line[:line.index("6346.0") + 2]]
     write(folder, "megatron-srun.log", first + second, end="")
 
 

@@ -69,8 +69,11 @@ private:
 
     static void read_step(std::string_view text, LogRun& run) {
         if (const auto used = number_after(text, "MaxMemAllocated=")) run.add_memory(*used * gibibyte);
-        if (const auto rate = number_after(text, "CurrSamplesPerSec="))
-            return run.add_step(StepReport::samples_per_second, number_after(text, "global_step="), *rate);
+        if (const auto rate = number_after(text, "CurrSamplesPerSec=")) {
+            auto number = number_after(text, "global_step=");
+            if (!number) number = number_before(text, ", RunningAvgSamplesPerSec=");  // of 2022: "0/20, Running..."
+            return run.add_step(StepReport::samples_per_second, number, *rate);
+        }
         if (const auto seconds = number_after(text, " iter time (s):"))
             return run.add_step(StepReport::seconds, number_after(text, "steps:"), *seconds);
         if (!contains(text, "time (ms) |")) return;

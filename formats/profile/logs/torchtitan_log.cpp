@@ -77,7 +77,8 @@ private:
             if (const std::string_view name = between(text, "Model ", " size: "); !name.empty()) run.set(model, name);
             if (const auto count = number_after(text, " size: ")) run.set(parameters, *count);
         }
-        if (const std::string_view name = between(text, "UDA capacity: ", " with "); !name.empty()) run.set(gpu, name);
+        if (!contains(text, "GiB memory")) return;
+        if (const std::string_view name = between(text, " capacity: ", " with "); !name.empty()) run.set(gpu, name);
     }
 
     static void read_batch(std::string_view text, LogRun& run) {

@@ -94,6 +94,9 @@ void TrainingLogReader::end_line() {
 }
 
 std::vector<LogRun> TrainingLogReader::finish() {
+    // Of a line that is cut off, as of a job that still runs, the last number may lack digits.
+    while (!line_.empty() && (is_digit(line_.back()) || contains(".,eE+-", line_.substr(line_.size() - 1))))
+        line_.pop_back();
     end_line();
     std::vector<LogRun> distinct;
     for (LogRun& run : runs_) {

@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 using namespace tpx;
 using namespace tpx::formats;
 
@@ -123,6 +125,14 @@ TEST_CASE("logs of DeepSpeed have samples per second, or the parts of a step") {
     CHECK(run_in("deepspeed-pipe.log") ==
           "parameters=406286336 gpus=8 dp=4 pp=2 micro_batch=2 zero=1 batch=64 seconds=0.833 rate=76.8307 steps=90 "
           "dropped_steps=10");
+    // Versions of 2022 have no names for epoch and step.
+    std::string old;
+    for (const int step : {10, 20, 30, 40})
+        old += fmt::format(
+            "[2022-08-29 06:58:56,176] [INFO] [timer.py:198:stop] 0/{}, RunningAvgSamplesPerSec=9.5, "
+            "CurrSamplesPerSec=10.0, MemAllocated=0.36GB, MaxMemAllocated=15.06GB\n",
+            step);
+    CHECK(cells(runs_of(old)) == "rate=10 memory=16170551869 steps=4 dropped_steps=0");
     // Without the samples of a step it is a rate, and the model says how many they are.
     const std::string line = "CurrSamplesPerSec=40.0, MemAllocated=0.1GB\n";
     const RunsTable runs = runs_of(line + line + line);
@@ -180,6 +190,24 @@ TEST_CASE("a log without steady steps says so") {
     CHECK_THROWS_WITH_AS(runs_of(" iteration 1/ 9 | elapsed time per iteration (ms): 5.0 |\n"),
                          "log: reports the time of 1 step only; at least 3 are needed, because the first 2 are warm-up",
                          Error);
+}
+
+TEST_CASE("a number at the end of a line that is cut off is not read") {
+    std::string text;
+    for (int i = 1; i <= 4; ++i)
+        text += fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): 500.0 |\n", i);
+    CHECK(cells(runs_of(text + " iteration 5/ 9 | elapsed time per iteration (ms): 5")) ==
+          "seconds=0.5 steps=2 dropped_steps=2");
+    CHECK(cells(runs_of(text + " iteration 5/ 9 | elapsed time per iteration (ms): 5\n")) ==
+          "seconds=0.5 steps=3 dropped_steps=2");
+}
+
+TEST_CASE("a lower step number is a restart, which warms up again, also where no line says so") {
+    std::string text;
+    for (const int step : {1, 2, 3, 4, 5, 6, -4, -5, 6, 7, 8})
+        text += fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): {} |\n", std::abs(step),
+                            step < 3 ? 900 : 100);
+    CHECK(cells(runs_of(text)) == "seconds=0.1 steps=7 dropped_steps=4");
 }
 
 TEST_CASE("the batch size of a ramp is the last one, and only its steps count") {
