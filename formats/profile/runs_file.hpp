@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/profile/columns.hpp"
+#include "formats/profile/placement.hpp"
 #include "lib/model/run.hpp"
 
 #include <cstddef>
@@ -33,11 +34,5 @@ RunRows read_run_rows(const Table& table, const ColumnMap& columns, const RunDef
 
 /// The same, without the rows that did not run.
 std::vector<Run> read_runs(const Table& table, const ColumnMap& columns, const RunDefaults& defaults);
-
-/// GPUs on each host: "8", "8+8+4", "4x8" for four hosts of eight. Throws Error (usage) for anything else.
-std::vector<int> parse_placement(std::string_view text);
-
-/// "8+8+4", or "4x8" where all hosts have equally many.
-std::string placement_text(const std::vector<int>& gpus);
 
 }  // namespace tpx::formats
