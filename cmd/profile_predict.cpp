@@ -177,19 +177,20 @@ void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
     if (!options.html.empty()) write_file(options.html, curve_html(job, curve));
     if (out.json()) {
         ordered_json points = ordered_json::array();
-        for (const CurvePoint& point : curve)
+        for (const CurvePoint& point : curve) {
             points.push_back({{"gpus", point.gpus},
                               {"plan", point.best ? ordered_json(to_string(point.best->plan)) : nullptr},
                               {"throughput", point.throughput},
                               {"slope", point.slope}});
+            if (!point.best) points.back()["reason"] = plan_or_reason(point);
+        }
         return out.object(
             "tpx.profile.curve/1",
             {{"batch", job.batch}, {"per_host", per_host}, {"excluded", job.excluded}, {"points", points}});
     }
     out.result("{:>5} {:>12} {:>12}  {}\n", "GPUs", "samples/s", "one more", "plan");
     for (const CurvePoint& point : curve)
-        out.result("{:>5} {:>12.4g} {:>12.4g}  {}\n", point.gpus, point.throughput, point.slope,
-                   point.best ? to_string(point.best->plan) : "none fits");
+        out.result("{:>5} {:>12.4g} {:>12.4g}  {}\n", point.gpus, point.throughput, point.slope, plan_or_reason(point));
 }
 
 }  // namespace

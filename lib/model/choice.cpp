@@ -120,6 +120,7 @@ std::vector<CurvePoint> sensitivity_curve(const Job& job, int first, int last, i
         CurvePoint point;
         point.gpus = gpus;
         const std::vector<Judged> plans = best_plans(job, packed(job, gpus, per_host));
+        point.is_possible = !plans.empty() || !possible_plans(job, gpus, std::min(gpus, per_host)).empty();
         if (!plans.empty()) {
             point.best = plans.front();
             most = std::max(most, plans.front().throughput(job.batch));

@@ -55,7 +55,8 @@ std::vector<Judged> best_plans(const Job& job, const Allocation& allocation);
 /// One point of a sensitivity curve.
 struct CurvePoint {
     int gpus = 0;
-    std::optional<Judged> best;  ///< with exactly so many GPUs; nothing: no plan fits
+    std::optional<Judged> best;  ///< with exactly so many GPUs; nothing: no plan is possible or fits
+    bool is_possible = false;    ///< a plan is possible, whether it fits into memory or not
     double throughput = 0;       ///< samples per second with at most so many
     double slope = 0;            ///< by how much that grows with the next GPU
 };
