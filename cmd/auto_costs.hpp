@@ -4,12 +4,20 @@
 #include "cmd/auto_layouts.hpp"
 #include "cmd/planning.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 
 namespace tpx::cli {
 
 /// What a plan says that layouts are compared by.
 ReachableLayout::Costs costs_of(const PlanReport& report);
+
+/// "4 with tp, 2 with pp": layouts that were left out.
+std::string excluded_text(std::span<const std::pair<std::string_view, std::size_t>> excluded);
 
 /// Bytes that come into hosts.
 std::uint64_t between_hosts(const Bytes& bytes);

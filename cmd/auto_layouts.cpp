@@ -44,13 +44,15 @@ public:
         : options_{options}, subject_{std::move(subject)}, stored_{stored} {
         result_.from = subject_.from;
         result_.ranks = subject_.ranks;
+        most_ = static_cast<std::size_t>(positive(options.top, "--top", most_compared));
         find_memory();
     }
 
     ComparedLayouts run() {
         keep_freed_memory();
-        const auto [layouts, split] = possible_layouts(subject_);
+        const auto [layouts, split, excluded] = possible_layouts(subject_);
         result_.split = split;
+        result_.excluded = excluded;
         if (subject_.model) {
             add_bounds(layouts);
         } else {
@@ -97,6 +99,7 @@ private:
     const PlanOptions& options_;
     AutoSubject subject_;
     const StoredOnHosts* stored_;  // null: the old ranks have the state
+    std::size_t most_ = most_compared;
     std::vector<Seat> seats_;
     std::optional<LayoutCosts> costs_;
     std::vector<Row> rows_;
@@ -114,11 +117,18 @@ void Comparing::find_memory() {
 }
 
 Error Comparing::nothing(std::size_t layouts) const {
+    const std::string others =
+        result_.excluded.empty() ? "" : fmt::format("; excluded: {}", excluded_text(result_.excluded));
     if (result_.too_large > 0)
-        return Error{Exit::no, "none of {} layouts fits: a rank has to hold at least {}, a device holds {}",
-                     result_.too_large, format_bytes(static_cast<double>(result_.smallest_too_large)),
-                     format_bytes(result_.device_memory)};
+        return Error{Exit::no,
+                     "none of {} layouts fits: a rank has to hold at least {}, a device holds {}{}",
+                     result_.too_large,
+                     format_bytes(static_cast<double>(result_.smallest_too_large)),
+                     format_bytes(result_.device_memory),
+                     others};
     if (layouts > 0 && refusal_) return *refusal_;
+    if (layouts == 0 && !result_.excluded.empty())
+        return Error{Exit::no, "every layout is excluded: {}", excluded_text(result_.excluded)};
     return Error{Exit::no, "no layout of {} layers and {} experts fills the ranks", subject_.layers, subject_.experts};
 }
 
@@ -233,7 +243,7 @@ void Comparing::count_cheapest() {
     for (;;) {
         std::ranges::sort(rows_, {}, [](const Row& row) { return row.order(); });
         std::vector<Row*> open;
-        for (Row& row : std::span{rows_}.first(std::min(rows_.size(), most_compared))) {
+        for (Row& row : std::span{rows_}.first(std::min(rows_.size(), most_))) {
             if (!row.is_exact) open.push_back(&row);
         }
         if (open.empty()) return;
@@ -248,15 +258,15 @@ bool Comparing::lacks_costs(std::size_t count) const {
 
 void Comparing::find_cheapest() {
     count_cheapest();
-    while (lacks_costs(std::min(rows_.size(), most_compared))) {
-        add_costs(std::min(rows_.size(), most_compared));
+    while (lacks_costs(std::min(rows_.size(), most_))) {
+        add_costs(std::min(rows_.size(), most_));
         count_cheapest();
     }
 }
 
 void Comparing::find_fastest() {
     std::ranges::sort(rows_, {}, [](const Row& row) { return std::tuple{row.step, row.crossing}; });
-    while (lacks_costs(std::min(rows_.size(), most_compared))) add_costs(std::min(rows_.size(), most_compared));
+    while (lacks_costs(std::min(rows_.size(), most_))) add_costs(std::min(rows_.size(), most_));
 }
 
 // Counts the bytes of all rows but those that are beaten whatever these are.

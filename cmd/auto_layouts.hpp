@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tpx::cli {
@@ -34,7 +36,8 @@ struct ComparedLayouts {
     int ranks = 1;
     std::vector<ReachableLayout> layouts;  ///< best first; those with costs come before all others
     std::size_t split = 0;                 ///< layouts that were left out: no host holds a TP group
-    std::size_t too_large = 0;             ///< layouts that were left out: devices cannot hold the state of a rank
+    std::vector<std::pair<std::string_view, std::size_t>> excluded;  ///< left out for a technique, by techniques
+    std::size_t too_large = 0;  ///< layouts that were left out: devices cannot hold the state of a rank
     std::uint64_t smallest_too_large =
         0;                             ///< bytes of the fullest rank of that of them where these are fewest; 0: unknown
     double device_memory = 0;          ///< of the largest device
@@ -42,7 +45,7 @@ struct ComparedLayouts {
     std::vector<std::string> assumed;  ///< for step times that no fit says
 };
 
-/// How many layouts are compared in all details.
+/// How many layouts are compared in all details without --top.
 inline constexpr std::size_t most_compared = 20;
 
 /// Compares the layouts that `options` allow. By bytes between hosts, or by step time where a fit is given; with

@@ -5,6 +5,7 @@
 #include "cmd/plan_hosts.hpp"
 #include "cmd/planning.hpp"
 #include "cmd/positive.hpp"
+#include "cmd/shared_options.hpp"
 #include "formats/canonical_pieces.hpp"
 #include "formats/profile/throughput_file.hpp"
 #include "lib/change/cut_blocks.hpp"
@@ -81,12 +82,22 @@ void add_hosts(AutoSubject& subject, const PlanOptions& options) {
     if (subject.ranks > subject.from.ranks()) subject.hosts = given_hosts(options, subject.ranks);
 }
 
+// Counts layouts that use several of `excluded` for the first of them.
+void leave_out(PossibleLayouts& found, std::span<const std::string_view> excluded) {
+    for (const std::string_view technique : excluded) {
+        const std::size_t count =
+            std::erase_if(found.layouts, [&](const Layout& layout) { return uses(layout, technique); });
+        if (count > 0) found.excluded.emplace_back(technique, count);
+    }
+}
+
 }  // namespace
 
 AutoSubject auto_subject(const PlanOptions& options) {
     const double sequence = positive(options.sequence, "--sequence", 4096);
     AutoSubject subject;
     subject.batch = positive(options.batch, "--batch", 512);
+    subject.excluded = excluded_techniques(options, layout_techniques);
     if (options.model.empty())
         add_checkpoint(subject, options, sequence, open_checkpoint(options.checkpoint, options));
     else
@@ -100,6 +111,7 @@ AutoSubject auto_subject(const PlanOptions& options, const Opened& opened, std::
     const double sequence = positive(options.sequence, "--sequence", 4096);
     AutoSubject subject;
     subject.batch = positive(options.batch, "--batch", 512);
+    subject.excluded = excluded_techniques(options, layout_techniques);
     add_checkpoint(subject, options, sequence, opened);
     add_fit(subject, options);
     subject.hosts.assign(hosts.begin(), hosts.end());
@@ -113,7 +125,9 @@ PossibleLayouts possible_layouts(const AutoSubject& subject) {
     limits.most_tp = subject.from.tp;
     for (const Host& host : subject.hosts) limits.most_tp = std::max(limits.most_tp, host.gpus);
     if (!subject.cut_by_family) limits.most_tp = limits.layers = 1;
+    limits.like = without_techniques(limits.like, subject.excluded);
     PossibleLayouts found{.layouts = candidates(limits)};
+    leave_out(found, subject.excluded);
     found.split = std::erase_if(found.layouts, [&](const Layout& layout) {
         const int group = tp_span(layout);
         return !split_groups(cut_blocks(subject.hosts, subject.ranks, group), group).empty();

@@ -11,6 +11,8 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tpx::cli {
@@ -27,7 +29,8 @@ struct AutoSubject {
     double batch = 0;
     std::optional<Parameters> fitted;
     std::vector<Host> hosts;
-    int ranks = 1;  ///< that the new layout has
+    int ranks = 1;                           ///< that the new layout has
+    std::vector<std::string_view> excluded;  ///< of layout_techniques: layouts that use any of them are left out
 };
 
 /// The model or checkpoint of `options` with the hosts. The checkpoint's metadata is read and its pieces are located,
@@ -40,10 +43,11 @@ AutoSubject auto_subject(const PlanOptions& options, const Opened& opened, std::
 struct PossibleLayouts {
     std::vector<Layout> layouts;
     std::size_t split = 0;  ///< layouts that were left out: some TP group would be on several hosts
+    std::vector<std::pair<std::string_view, std::size_t>> excluded;  ///< left out for a technique, by techniques
 };
 
-/// Every layout that fills the ranks and keeps TP groups on one host; whether it fits the tensors was not looked at.
-/// Throws Error (usage) when the hosts have too few devices.
+/// Every layout without excluded techniques that fills the ranks and keeps TP groups on one host; whether it fits the
+/// tensors was not looked at. Throws Error (usage) when the hosts have too few devices.
 PossibleLayouts possible_layouts(const AutoSubject& subject);
 
 }  // namespace tpx::cli

@@ -130,7 +130,7 @@ Option& Command::flag(std::string_view names, bool* target, std::string_view sum
     return option(names, target, "", summary);
 }
 
-Option& Command::positional(std::string_view name, std::string* target, std::string_view summary) {
+Option& Command::positional(std::string_view name, Target target, std::string_view summary) {
     return option(name, target, "", summary);
 }
 

@@ -24,6 +24,11 @@ struct TargetOptions {
     std::string dialect;
 };
 
+/// Which plans or layouts a command may choose, by the techniques that they use; both empty: any.
+struct TechniqueOptions {
+    std::vector<std::string> without, only;
+};
+
 struct InspectOptions : ReadOptions {
     std::string checkpoint;
     std::string where;
@@ -31,7 +36,7 @@ struct InspectOptions : ReadOptions {
     bool state = false;
 };
 
-struct PlanOptions : ReadOptions, TargetOptions {
+struct PlanOptions : ReadOptions, TargetOptions, TechniqueOptions {
     std::string checkpoint;
     std::string model;
     std::string roles;
@@ -68,6 +73,7 @@ struct PlanOptions : ReadOptions, TargetOptions {
     std::string sample;
     bool full = false;
     bool pareto = false;
+    std::string top;
 };
 
 /// What a process may use, and how long it waits for others.

@@ -148,7 +148,8 @@ Candidates complete_argument(const Command& command, std::span<const std::string
     }
     std::size_t position = 0;
     for (const Option& option : command.options())
-        if (option.positional() && position++ == context.positionals) return beginning(typed, values(option, typed));
+        if (option.positional() && (position++ == context.positionals || option.repeats()))
+            return beginning(typed, values(option, typed));
     return context.options_ended ? Candidates{} : beginning(typed, option_names(command, context));
 }
 

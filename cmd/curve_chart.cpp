@@ -59,6 +59,12 @@ std::string style() {
 
 }  // namespace
 
+std::string plan_or_reason(const CurvePoint& point) {
+    if (point.best) return to_string(point.best->plan);
+    if (point.is_possible) return "no plan fits into memory";
+    return fmt::format("no plan uses exactly {} GPU{}", point.gpus, point.gpus == 1 ? "" : "s");
+}
+
 std::string curve_svg(const Job& job, std::span<const CurvePoint> curve) {
     Scales at{static_cast<double>(curve.front().gpus), static_cast<double>(curve.back().gpus),
               1.05 * std::max(curve.back().throughput, 1e-9)};
@@ -84,7 +90,7 @@ std::string curve_html(const Job& job, std::span<const CurvePoint> curve) {
     nlohmann::ordered_json data{{"model", job.model.name}, {"batch", job.batch}, {"svg", curve_svg(job, curve)}};
     for (const CurvePoint& point : curve)
         data["points"].push_back({{"gpus", point.gpus},
-                                  {"plan", point.best ? to_string(point.best->plan) : ""},
+                                  {"plan", plan_or_reason(point)},
                                   {"seconds", point.best ? point.best->time.total() : 0},
                                   {"throughput", point.throughput},
                                   {"slope", point.slope}});

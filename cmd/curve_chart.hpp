@@ -8,6 +8,9 @@
 
 namespace tpx::cli {
 
+/// The plan of `point`, or why there is none: "no plan uses exactly 7 GPUs", "no plan fits into memory".
+std::string plan_or_reason(const CurvePoint& point);
+
 /// A drawing, SVG that stands alone, of the throughput over the GPUs: the most that can be had as a line of steps, and
 /// a dot where exactly so many GPUs do it.
 std::string curve_svg(const Job& job, std::span<const CurvePoint> curve);

@@ -21,7 +21,8 @@ std::string usage_line(const Command& command) {
     for (const Option& option : command.options())
         if (option.positional()) {
             const bool must = option.is_required() && option.unless().empty();
-            line += must ? " " + option.name() : " [" + option.name() + "]";
+            const std::string name = option.name() + (option.repeats() ? "..." : "");
+            line += must ? " " + name : " [" + name + "]";
         }
     return line + "\n";
 }

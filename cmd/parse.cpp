@@ -13,6 +13,8 @@
 namespace tpx::cli {
 namespace {
 
+constexpr int most_arguments = 1 << 20;
+
 using Given = std::map<const Option*, std::vector<std::string>>;
 
 // Which values the words give to which option; what CLI11 cannot place stays in `app.remaining()`.
@@ -24,7 +26,9 @@ Given split(const Command& command, CLI::App& app, std::span<const std::string> 
     for (const Option& option : command.options()) {
         const std::string names =
             option.short_name().empty() ? option.name() : option.short_name() + "," + option.name();
-        if (option.positional() || option.takes_value())
+        if (option.positional() && option.repeats())
+            app.add_option(names, given[&option])->expected(1, most_arguments)->take_all();
+        else if (option.positional() || option.takes_value())
             app.add_option(names, given[&option])->expected(1)->allow_extra_args(false)->take_all();
         else
             switches[&option] = app.add_flag(names)->disable_flag_override();

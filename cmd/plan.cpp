@@ -41,8 +41,10 @@ void run_plan(const PlanOptions& options, Output& out) {
     if (!options.via.empty()) return plan_sequence(options, out);
     if (options.to == "auto") return plan_auto(options, out);
     if (options.pareto || !options.devices.empty() || !options.batch.empty() || !options.sequence.empty() ||
-        !options.throughput.empty())
-        throw Error{Exit::usage, "--pareto, --devices, --throughput, --batch and --sequence are for --to auto"};
+        !options.throughput.empty() || !options.top.empty() || !options.without.empty() || !options.only.empty())
+        throw Error{
+            Exit::usage,
+            "--pareto, --devices, --throughput, --top, --without, --only, --batch and --sequence are for --to auto"};
     const PlanReport report = make_plan_report(options);
     if (report.checkpoint) {
         for (const std::string& note : report.checkpoint->conversion.notes) out.note("{}", note);

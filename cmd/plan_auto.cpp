@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/plan_auto.hpp"
 
+#include "cmd/auto_costs.hpp"
 #include "cmd/auto_layouts.hpp"
 #include "cmd/auto_stores.hpp"
 #include "cmd/plan_report.hpp"
 #include "cmd/planning.hpp"
+#include "cmd/positive.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 
@@ -39,6 +41,7 @@ nlohmann::ordered_json auto_json(const ComparedLayouts& found, const PlanOptions
     json["left_out"] = {{"layouts", found.too_large}, {"device_memory", found.device_memory}};
     json["left_out"]["is_memory_known"] = found.is_memory_known;
     json["left_out"]["split_tp_groups"] = found.split;
+    for (const auto& [technique, count] : found.excluded) json["left_out"]["excluded"][std::string{technique}] = count;
     json["candidates"] = std::move(first);
     json["others"] = std::move(others);
     return json;
@@ -55,6 +58,11 @@ void print_notes(const ComparedLayouts& found, const PlanOptions& options, Outpu
         return fmt::format("{} layout{} left out", count, count == 1 ? " is" : "s are");
     };
     const std::string memory = format_bytes(found.device_memory);
+    if (!found.excluded.empty()) {
+        std::size_t all = 0;
+        for (const auto& [technique, count] : found.excluded) all += count;
+        out.note("{}: {}", left_out(all), excluded_text(found.excluded));
+    }
     if (found.split > 0) out.note("{}: a TP group would be split over hosts", left_out(found.split));
     if (found.too_large > 0 && found.is_memory_known)
         out.note("{}: devices, of up to {}, cannot hold the state of their ranks", left_out(found.too_large), memory);
@@ -70,12 +78,12 @@ void print_notes(const ComparedLayouts& found, const PlanOptions& options, Outpu
         out.note("step times are predicted by the fit in {}", options.throughput);
 }
 
-void print(const ComparedLayouts& found, Output& out) {
+void print(const ComparedLayouts& found, std::size_t most, Output& out) {
     out.result("{:>13} {:>12} {:>10} {:>9} {:>9}  {}\n", "between hosts", "busiest host", "same host", "time", "step",
                "layout");
     std::size_t lines = 0;
     for (const ReachableLayout& row : found.layouts) {
-        if (!row.costs || lines == most_compared) break;
+        if (!row.costs || lines == most) break;
         out.result("{:>13} {:>12} {:>10} {:>9} {:>9}  {}\n", format_size(row.crossing),
                    format_size(row.costs->busiest_host), format_size(row.costs->total.same_host),
                    layout_time(*row.costs), format_seconds(row.step), to_string(row.layout));
@@ -88,6 +96,7 @@ void print(const ComparedLayouts& found, Output& out) {
 
 void plan_auto(const PlanOptions& options, Output& out) {
     if (options.list) throw Error{Exit::usage, "--list: one layout must be given with --to"};
+    const auto most = static_cast<std::size_t>(positive(options.top, "--top", most_compared));
     const bool in_stores = !options.stores.empty() && options.checkpoint.empty();
     const ComparedLayouts found = in_stores ? compare_layouts_in_stores(options) : compare_layouts(options);
     print_notes(found, options, out);
@@ -97,7 +106,7 @@ void plan_auto(const PlanOptions& options, Output& out) {
         write_plan_files(options, make_plan_report(best));
     }
     if (out.json()) return out.object("tpx.plan-auto/2", auto_json(found, options));
-    print(found, out);
+    print(found, most, out);
 }
 
 }  // namespace tpx::cli

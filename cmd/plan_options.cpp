@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/shared_options.hpp"
+#include "lib/layout/candidates.hpp"
 
 #include <memory>
 
@@ -135,6 +136,8 @@ void add_plan_auto(Command& command, PlanOptions& options) {
         .details(
             "See tpx-throughput(5). Without it, step times are rough estimates, from parameters that were not fitted "
             "to any measurement, and layouts are sorted by bytes moved.");
+    command.option("--top", &options.top, "N", "List the N best layouts").standard("20");
+    add_technique_options(command, options, layout_techniques, "layouts");
     command.option("--batch", &options.batch, "N", "Samples per step").standard("512");
     command.option("--sequence", &options.sequence, "N", "Tokens per sample").standard("4096");
 }

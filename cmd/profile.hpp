@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cmd/cli.hpp"
+#include "cmd/commands.hpp"
 
 #include <string>
 #include <vector>
@@ -11,14 +12,16 @@ namespace tpx::cli {
 struct ProfileFitOptions {
     std::string runs, model, columns, output;
     std::string suggest, hold_out;
-    std::string plan, placement;
-    bool from_log = false;
     bool drop_outliers = false;
 };
 
-struct ProfilePredictOptions {
+struct ProfileReadOptions {
+    std::vector<std::string> logs;
+    std::string model, gpu, gpus, plan, placement, per_host, batch, sequence, output;
+};
+
+struct ProfilePredictOptions : TechniqueOptions {
     std::string model, plan, placement, batch, cpus, best, curve, per_host, html, svg;
-    std::vector<std::string> without, only;
 };
 
 struct ProfileHeteroOptions {
@@ -31,6 +34,7 @@ struct ProfileHardwareOptions {
     std::vector<std::string> skip;
 };
 
+void run_profile_read(const ProfileReadOptions& options, Output& out);
 void run_profile_fit(const ProfileFitOptions& options, Output& out);
 void run_profile_predict(const ProfilePredictOptions& options, Output& out);
 void run_profile_hetero(const ProfileHeteroOptions& options, Output& out);

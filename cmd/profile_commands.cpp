@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/profile.hpp"
 
+#include "cmd/shared_options.hpp"
 #include "lib/core/error.hpp"
 #include "lib/model/techniques.hpp"
 
@@ -47,27 +48,50 @@ void add_hardware(Command& profile) {
     command.run([options](Output& out) { run_profile_hardware(*options, out); });
 }
 
+void add_read(Command& profile) {
+    auto options = std::make_shared<ProfileReadOptions>();
+    Command& command = profile.subcommand("read", "Make a table of runs of training logs");
+    command.purpose(
+        "Reads step times, memory, execution plans and batch sizes from logs of Megatron-LM, Megatron Bridge, NeMo, "
+        "torchtitan, DeepSpeed, PyTorch Lightning and Hugging Face's Trainer. Prints the CSV table of runs that tpx "
+        "profile fit reads: a row per log, or several if settings changed when the job restarted.");
+    command.positional("LOG", &options->logs, "Training logs; - is standard input").required().file();
+    command.group("What the logs do not record");
+    command.option("--model", &options->model, "MODEL", "Name of the trained model");
+    command.option("--gpu", &options->gpu, "NAME", "GPU type, such as H100");
+    command.option("--gpus", &options->gpus, "N", "Number of GPUs; those that other degrees leave are data-parallel");
+    command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1")
+        .details("These options apply to all logs and take the place of what the logs record.");
+    command.option("--on", &options->placement, "PLACE", "GPUs on each host, such as 8+8 or 4x8");
+    command.option("--per-host", &options->per_host, "N", "GPUs per host");
+    command.option("--batch", &options->batch, "N", "Samples per step");
+    command.option("--sequence", &options->sequence, "N", "Tokens per sample");
+    command.exclusive({"--on", "--per-host"});
+    command.exclusive({"--gpus", "--with"});
+    command.group("Output options");
+    command.option("-o,--output", &options->output, "FILE", "Write the table to FILE").file();
+    command.common_options();
+    command.example("tpx profile read *.log --gpu H100 --per-host 8 -o runs.csv", "one row per run");
+    command.example("tpx profile fit runs.csv --model llama.toml -o llama.model.toml", "then fit a model to the runs");
+    command.run([options](Output& out) { run_profile_read(*options, out); });
+}
+
 void add_fit(Command& profile) {
     auto options = std::make_shared<ProfileFitOptions>();
     Command& command = profile.subcommand("fit", "Fit a throughput model to measured runs");
     command.purpose(
         "Fits the throughput model of tpx-throughput(5) to measured step times of one training job under several "
         "execution plans, and reports how well the model predicts held-out runs.");
-    command.positional("RUNS", &options->runs, "Measured runs, CSV or JSON; with --from-log, a log").required().file();
+    command.positional("RUNS", &options->runs, "Measured runs, CSV or JSON; tpx profile read makes them of logs")
+        .required()
+        .file();
     command.group("Input options");
     command.option("--model", &options->model, "MODEL", "Dimensions of the trained model, TOML; see tpx-throughput(5)")
-        .required({"--from-log"})
+        .required()
         .file();
     command.option("--columns", &options->columns, "FILE", "Names of the columns in RUNS, TOML")
         .standard("the names of tpx-throughput(5)")
         .file();
-    command.flag("--from-log", &options->from_log, "Print the run in a training log as CSV; fit nothing")
-        .details(
-            "RUNS is a log of Megatron-LM, NeMo, torchtitan, DeepSpeed, Hugging Face's Trainer or PyTorch Lightning. "
-            "The output is a CSV header and one row.");
-    command.option("--with", &options->plan, "PLAN", "With --from-log: execution plan, such as dp=8,zero=1")
-        .details("Required if the log does not record it.");
-    command.option("--on", &options->placement, "PLACE", "With --from-log: GPUs on each host, such as 8+8 or 4x8");
     command.flag("--drop-outliers", &options->drop_outliers, "Ignore runs that contradict the others");
     command.group("Output options");
     command.option("-o,--output", &options->output, "FILE", "Write the fitted model to FILE").file();
@@ -93,11 +117,8 @@ void add_predict(Command& profile) {
     command.group("What to predict");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1");
     command.option("--best", &options->best, "N", "List the N fastest plans that fit in memory");
-    command.option("--without", &options->without, "LIST", "With --best: leave out plans that use any of LIST")
-        .any_of({techniques.begin(), techniques.end()});
-    command.option("--only", &options->only, "LIST", "With --best: plans of data parallelism and LIST only")
-        .any_of({techniques.begin(), techniques.end()});
     command.option("--curve", &options->curve, "RANGE", "Best throughput for each number of GPUs, such as gpus=1..64");
+    add_technique_options(command, *options, techniques, "plans", "With --best or --curve: ");
     command.option("--on", &options->placement, "PLACE", "GPUs on each host, such as 8+8 or 4x8")
         .details("With --with, the default is one host.");
     command.option("--per-host", &options->per_host, "N", "With --curve: GPUs per host").standard("8");
@@ -108,7 +129,6 @@ void add_predict(Command& profile) {
     command.option("--html", &options->html, "FILE", "Write an HTML page to FILE").file();
     command.option("--svg", &options->svg, "FILE", "Write the curve as SVG to FILE").file();
     command.exclusive({"--with", "--best", "--curve"});
-    command.exclusive({"--without", "--only"});
     command.common_options();
     command.example("tpx profile predict gpt2.model.toml --best 5 --on 2x8", "the fastest plans on 2 hosts of 8 GPUs");
     command.example("tpx profile predict gpt2.model.toml --best 5 --on 8 --without zero,offload", "without ZeRO");
@@ -157,6 +177,7 @@ int whole_number(std::string_view text, std::string_view option, int standard, i
 void add_profile(Cli& cli) {
     Command& profile = cli.command("profile", "Measure hardware; fit and use a throughput model");
     add_hardware(profile);
+    add_read(profile);
     add_fit(profile);
     add_predict(profile);
     add_hetero(profile);

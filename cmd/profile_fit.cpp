@@ -4,7 +4,6 @@
 #include "cmd/profile.hpp"
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
-#include "formats/profile/training_log.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -13,14 +12,11 @@
 #include "lib/model/hold_out.hpp"
 #include "lib/model/suggest.hpp"
 
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
-#include <span>
 
 namespace tpx::cli {
 namespace {
@@ -44,43 +40,6 @@ struct Findings {
 
 std::string read_text(const std::string& path) { return read_file(path, std::uint64_t{64} << 20); }
 
-// What --with and --on say takes the place of what the log says.
-void replace_columns(formats::Table& table, std::span<const std::string_view> columns, std::string_view column,
-                     const std::string& value) {
-    if (value.empty()) return;
-    formats::Table kept{table.file, {}, {{1, {}}}};
-    for (std::size_t i = 0; i < table.columns.size(); ++i) {
-        if (std::ranges::count(columns, table.columns[i]) > 0) continue;
-        kept.columns.push_back(table.columns[i]);
-        kept.rows[0].cells.push_back(table.rows[0].cells[i]);
-    }
-    kept.columns.emplace_back(column);
-    kept.rows[0].cells.push_back(value);
-    table = std::move(kept);
-}
-
-void print_log_as_csv(const ProfileFitOptions& options, Output& out) {
-    static constexpr std::array<std::string_view, 11> plan{
-        "accumulation", "dp", "tp", "pp", "cp", "vpp", "micro_batches", "recompute", "zero", "offload", "sequence"};
-    static constexpr std::array<std::string_view, 1> placement{"gpus"};
-    formats::Table table = formats::parse_training_log(read_text(options.runs), options.runs);
-    if (!options.plan.empty()) (void)parse_execution_plan(options.plan);
-    if (!options.placement.empty()) (void)formats::parse_placement(options.placement);
-    replace_columns(table, plan, "plan", options.plan);
-    replace_columns(table, placement, "placement", options.placement);
-    std::vector<std::string>& cells = table.rows[0].cells;
-    if (out.json()) {
-        ordered_json json;
-        for (std::size_t i = 0; i < cells.size(); ++i)
-            json[table.columns[i]] =
-                ordered_json::accept(cells[i]) ? ordered_json::parse(cells[i]) : ordered_json(cells[i]);
-        return out.object("tpx.profile.run/1", json);
-    }
-    for (std::string& cell : cells)
-        if (cell.find(',') != cell.npos) cell = '"' + cell + '"';
-    out.result("{}\n{}\n", fmt::join(table.columns, ","), fmt::join(cells, ","));
-}
-
 std::vector<Run> runs_of(const ProfileFitOptions& options, const formats::ThroughputModel& model, Output& out) {
     const formats::Table table = formats::parse_table(read_text(options.runs), options.runs);
     const formats::ColumnMap columns = options.columns.empty()
@@ -92,6 +51,9 @@ std::vector<Run> runs_of(const ProfileFitOptions& options, const formats::Throug
     if (!rows.failed.empty())
         out.note("{} without a time, such as {}, did not run and {} left out", counted(rows.failed.size(), "row"),
                  rows.failed[0], rows.failed.size() == 1 ? "is" : "are");
+    if (rows.expert_parallel > 0)
+        out.note("{} with expert parallelism: the model has no term for its communication",
+                 counted(rows.expert_parallel, "run"));
     return rows.runs;
 }
 
@@ -270,7 +232,6 @@ void print_hold_out(const Findings& found, int count, Output& out) {
 
 void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     if (!is_first_rank()) return;
-    if (options.from_log) return print_log_as_csv(options, out);
     Findings found;
     const ReadRecord record;
     found.model = formats::read_throughput_model(options.model);

@@ -3,6 +3,7 @@
 #include "cmd/output.hpp"
 #include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
+#include "cmd/shared_options.hpp"
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/throughput_file.hpp"
 #include "lib/core/counted.hpp"
@@ -120,17 +121,6 @@ void predict_plan(const Subject& subject, const Judged& judged, const Allocation
         out.result("margin   {} a GPU, because no run has measured memory\n", format_bytes(judged.memory.margin));
 }
 
-// The techniques that --without or --only keeps plans from using.
-std::vector<std::string_view> excluded(const ProfilePredictOptions& options) {
-    std::vector<std::string_view> result;
-    for (const std::string_view technique : techniques) {
-        const bool is_left_out = std::ranges::count(options.without, technique) > 0;
-        if (is_left_out || (!options.only.empty() && std::ranges::count(options.only, technique) == 0))
-            result.push_back(technique);
-    }
-    return result;
-}
-
 // Removes plans that use any of `techniques`. Returns what was removed, in words; empty if nothing was.
 std::string leave_out(std::vector<Judged>& plans, std::span<const std::string_view> excluded) {
     std::vector<std::string> reasons;
@@ -139,9 +129,8 @@ std::string leave_out(std::vector<Judged>& plans, std::span<const std::string_vi
             std::ranges::count_if(plans, [&](const Judged& judged) { return uses(judged.plan, technique); });
         if (users > 0) reasons.push_back(fmt::format("{} with {}", users, technique));
     }
-    const std::size_t removed = std::erase_if(plans, [&](const Judged& judged) {
-        return std::ranges::any_of(excluded, [&](std::string_view technique) { return uses(judged.plan, technique); });
-    });
+    const std::size_t removed =
+        std::erase_if(plans, [&](const Judged& judged) { return uses_any(judged.plan, excluded); });
     return removed > 0 ? fmt::format("{} left out: {}", counted(removed, "plan"), fmt::join(reasons, ", ")) : "";
 }
 
@@ -153,7 +142,7 @@ void predict_best(const Subject& subject, const Allocation& allocation, const Pr
     if (ranked.empty())
         throw Error{Exit::no, "no plan for {} fits into the memory of its GPUs and divides {} layers and {:g} samples",
                     formats::placement_text(allocation.gpus), job.model.layers, job.batch};
-    const std::string reasons = leave_out(ranked, excluded(options));
+    const std::string reasons = leave_out(ranked, excluded_techniques(options, techniques));
     if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded; {}", reasons};
     if (!reasons.empty()) out.note("{}", reasons);
     const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(count)));
@@ -172,7 +161,7 @@ void predict_best(const Subject& subject, const Allocation& allocation, const Pr
     out.note("{} plans fit", ranked.size());
 }
 
-void predict_curve(const ProfilePredictOptions& options, const Job& job, Output& out) {
+void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
     std::string_view range = options.curve;
     if (range.starts_with("gpus=")) range.remove_prefix(5);
     const std::size_t dots = range.find("..");
@@ -180,22 +169,28 @@ void predict_curve(const ProfilePredictOptions& options, const Job& job, Output&
     const int first = whole_number(range.substr(0, dots), "--curve", 0, 1, 4096);
     const int last = whole_number(range.substr(dots + 2), "--curve", 0, 1, 4096);
     const int per_host = whole_number(options.per_host, "--per-host", 8, 1, 1024);
+    job.excluded = excluded_techniques(options, techniques);
+    if (!job.excluded.empty())
+        out.note("plans with {} are left out", one_of({job.excluded.begin(), job.excluded.end()}));
     const std::vector<CurvePoint> curve = sensitivity_curve(job, first, last, per_host);
     if (!options.svg.empty()) write_file(options.svg, curve_svg(job, curve));
     if (!options.html.empty()) write_file(options.html, curve_html(job, curve));
     if (out.json()) {
         ordered_json points = ordered_json::array();
-        for (const CurvePoint& point : curve)
+        for (const CurvePoint& point : curve) {
             points.push_back({{"gpus", point.gpus},
                               {"plan", point.best ? ordered_json(to_string(point.best->plan)) : nullptr},
                               {"throughput", point.throughput},
                               {"slope", point.slope}});
-        return out.object("tpx.profile.curve/1", {{"batch", job.batch}, {"per_host", per_host}, {"points", points}});
+            if (!point.best) points.back()["reason"] = plan_or_reason(point);
+        }
+        return out.object(
+            "tpx.profile.curve/1",
+            {{"batch", job.batch}, {"per_host", per_host}, {"excluded", job.excluded}, {"points", points}});
     }
     out.result("{:>5} {:>12} {:>12}  {}\n", "GPUs", "samples/s", "one more", "plan");
     for (const CurvePoint& point : curve)
-        out.result("{:>5} {:>12.4g} {:>12.4g}  {}\n", point.gpus, point.throughput, point.slope,
-                   point.best ? to_string(point.best->plan) : "none fits");
+        out.result("{:>5} {:>12.4g} {:>12.4g}  {}\n", point.gpus, point.throughput, point.slope, plan_or_reason(point));
 }
 
 }  // namespace
@@ -208,7 +203,8 @@ void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     const Subject subject = subject_of(options, model, out);
     const Job& job = subject.job;
     for (const auto& [option, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})
-        if (!list->empty() && options.best.empty()) throw Error{Exit::usage, "{} goes with --best", option};
+        if (!list->empty() && options.best.empty() && options.curve.empty())
+            throw Error{Exit::usage, "{} goes with --best or --curve", option};
     if (!options.curve.empty()) return predict_curve(options, job, out);
     for (const auto& [option, value] :
          {std::pair{"--svg", &options.svg}, {"--html", &options.html}, {"--per-host", &options.per_host}})

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace tpx::cli {
@@ -85,6 +87,31 @@ void add_log_option(Command& command, LimitOptions& options) {
             "tpx migrate --within logs leaving. Each event has the time in UTC, the host and the process ID. Notes are "
             "logged even with --quiet. The event end is missing if the run was killed or ended by --patience. The file "
             "grows with each run.");
+}
+
+void add_technique_options(Command& command, TechniqueOptions& options, std::span<const std::string_view> known,
+                           std::string_view subject, std::string_view when) {
+    const auto summary = [&](std::string_view text) {
+        std::string words = fmt::format("{}{}", when, fmt::format(fmt::runtime(text), subject));
+        if (when.empty()) words[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(words[0])));
+        return words;
+    };
+    command.option("--without", &options.without, "LIST", summary("leave out {} that use any of LIST"))
+        .any_of({known.begin(), known.end()});
+    command.option("--only", &options.only, "LIST", summary("{} of data parallelism and LIST only"))
+        .any_of({known.begin(), known.end()});
+    command.exclusive({"--without", "--only"});
+}
+
+std::vector<std::string_view> excluded_techniques(const TechniqueOptions& options,
+                                                  std::span<const std::string_view> known) {
+    std::vector<std::string_view> result;
+    for (const std::string_view technique : known) {
+        const bool is_left_out = std::ranges::count(options.without, technique) > 0;
+        if (is_left_out || (!options.only.empty() && std::ranges::count(options.only, technique) == 0))
+            result.push_back(technique);
+    }
+    return result;
 }
 
 void add_hardware_option(Command& command, std::string& file, std::string_view summary, std::string_view without) {

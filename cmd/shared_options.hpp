@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,15 @@ void add_limit_options(Command& command, LimitOptions& options, std::string_view
 
 /// Adds --log, the file to which a job appends its events.
 void add_log_option(Command& command, LimitOptions& options);
+
+/// Adds --without and --only, which restrict what a command may choose: `subject` is "plans" or "layouts", and `when`
+/// begins the summaries ("With --best: ") or is empty. `known` are the words that both take.
+void add_technique_options(Command& command, TechniqueOptions& options, std::span<const std::string_view> known,
+                           std::string_view subject, std::string_view when = "");
+
+/// The techniques, of `known`, that the options exclude.
+std::vector<std::string_view> excluded_techniques(const TechniqueOptions& options,
+                                                  std::span<const std::string_view> known);
 
 /// Adds --hardware, the file of transfer rates; `without` is a sentence for the manual page about rates without it.
 void add_hardware_option(Command& command, std::string& file, std::string_view summary, std::string_view without = "");

@@ -5,6 +5,7 @@
 #include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
 #include "cmd/progress.hpp"
+#include "cmd/shared_options.hpp"
 #include "formats/trace/cluster_file.hpp"
 #include "lib/cluster/generate.hpp"
 #include "lib/cluster/policies.hpp"
@@ -13,6 +14,7 @@
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/write_file.hpp"
+#include "lib/model/techniques.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -82,6 +84,16 @@ void filter_jobs(const SimulateOptions& options, std::vector<TraceJob>& jobs) {
                   sample ? "--sample " + options.sample : "", window && sample ? "" : "s", all, last);
 }
 
+// Keeps policies from choosing plans that --without or --only excludes. Plans that the trace gives to jobs stay.
+void exclude_techniques(const SimulateOptions& options, formats::SpeedBook& speeds, Output& out) {
+    const std::vector<std::string_view> excluded = excluded_techniques(options, techniques);
+    if (excluded.empty()) return;
+    if (speeds.exclude(excluded) == 0)
+        throw Error{Exit::usage, "{}: --speeds has no models whose plans policies choose",
+                    options.without.empty() ? "--only" : "--without"};
+    out.note("policies choose no plans with {}", one_of({excluded.begin(), excluded.end()}));
+}
+
 double gpu_hours(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
     double hours = 0;
     for (const TraceJob& job : jobs) hours += job.work / full_rate(job, cluster) * job.gpus / 3600e6;
@@ -132,6 +144,7 @@ Setup setup_of(const SimulateOptions& options, Output& out) {
             for (TraceJob& job : setup.trace.jobs) set_limits(job, *elasticity);
     } else {
         if (!options.speeds.empty()) setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
+        exclude_techniques(options, setup.speeds, out);
         for (const std::string& file : setup.speeds.assumed)
             out.note("{}: has no [parameters]; they are assumed, not fitted", file);
         setup.trace = formats::read_trace(options.trace, setup.cluster, setup.speeds, elasticity_of(options));

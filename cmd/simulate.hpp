@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cmd/cli.hpp"
+#include "cmd/commands.hpp"
 #include "formats/trace/trace_file.hpp"
 #include "lib/cluster/filter.hpp"
 #include "lib/cluster/generate.hpp"
@@ -19,7 +20,7 @@
 
 namespace tpx::cli {
 
-struct SimulateOptions {
+struct SimulateOptions : TechniqueOptions {
     std::string trace, generate, cluster, policies, speeds;
     std::string quantum, reconfig, models, hardware, restart, delays;
     std::string window, load, sample, seed, elastic;

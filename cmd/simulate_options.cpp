@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/shared_options.hpp"
 #include "cmd/simulate.hpp"
+#include "lib/model/techniques.hpp"
 
 #include <memory>
 
@@ -111,6 +112,7 @@ void add_simulate(Cli& cli) {
         .standard("fifo-backfill");
     command.option("--speeds", &options->speeds, "FILE", "Measured job throughput per number of GPUs; see tpx-trace(5)")
         .file();
+    add_technique_options(command, *options, techniques, "plans", "With --speeds: ");
     add_costs(command, *options);
     add_filters(command, *options);
     add_failures(command, *options);

@@ -9,7 +9,7 @@
   document.getElementById("drawing").append(document.importNode(drawing, true));
   for (const point of data.points) {
     const row = document.createElement("tr");
-    const cells = [point.gpus, point.plan || "none fits", number(point.seconds), number(point.throughput), number(point.slope)];
+    const cells = [point.gpus, point.plan, number(point.seconds), number(point.throughput), number(point.slope)];
     for (const text of cells) row.insertCell().textContent = text;
     document.getElementById("points").append(row);
   }

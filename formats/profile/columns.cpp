@@ -61,10 +61,11 @@ ColumnSource source_of(const toml::node& node, std::string_view file) {
 
 const std::vector<std::string>& run_quantities() {
     static const std::vector<std::string> quantities{
-        "plan",        "dp",           "tp",        "pp",    "cp",      "vpp",     "micro_batches",
-        "micro_batch", "accumulation", "recompute", "zero",  "fsdp",    "offload", "sequence",
-        "gpus",        "per_host",     "placement", "batch", "seconds", "rate",    "tokens_per_second",
-        "memory",      "cpus",         "label"};
+        "plan",        "dp",           "tp",        "pp",           "cp",         "vpp",     "micro_batches",
+        "micro_batch", "accumulation", "recompute", "zero",         "fsdp",       "offload", "sequence",
+        "gpus",        "per_host",     "placement", "batch",        "seconds",    "rate",    "tokens_per_second",
+        "memory",      "cpus",         "label",     "model",        "parameters", "gpu",     "sequence_length",
+        "ep",          "etp",          "steps",     "dropped_steps"};
     return quantities;
 }
 

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 namespace tpx::formats {
 namespace {
@@ -214,6 +215,33 @@ double gpu_bytes(std::string text, const std::string& unit) {
     return bytes;
 }
 
+// A model is fitted for one number of tokens in a sample.
+void check_sequence(const RowReader& row, double sequence) {
+    const auto tokens = row.read("sequence_length", positive);
+    if (!tokens || sequence <= 0 || *tokens == sequence) return;
+    row.in_cell("sequence_length", [&] {
+        throw failure("samples of {:g} tokens, but the model's have {:g} (sequence)", *tokens, sequence);
+    });
+}
+
+// Throws Error if rows are about several models or GPU types, whose runs say nothing about one another.
+class SameSubject {
+public:
+    void check(const RowReader& row, std::string_view place) {
+        for (const char* quantity : {"model", "gpu"}) {
+            const auto value = row.text(quantity);
+            if (!value) continue;
+            const auto [known, is_new] = values_.try_emplace(quantity, *value);
+            if (!is_new && known->second != *value)
+                throw failure("{}: column '{}': '{}', but '{}' in a row before; select one with [where] in --columns",
+                              place, quantity, *value, known->second);
+        }
+    }
+
+private:
+    std::map<std::string, std::string> values_;
+};
+
 // `time` is the quantity that has the time.
 Run run_of(const RowReader& row, const std::string& time, const RunDefaults& defaults, std::string label) {
     Run run;
@@ -234,6 +262,7 @@ Run run_of(const RowReader& row, const std::string& time, const RunDefaults& def
         if (const auto samples = row.read("micro_batch", positive)) set_micro_batches(run.plan, *samples, run.batch);
         if (run.plan.dp > run.batch) throw failure("{} replicas share {} samples", run.plan.dp, run.batch);
     });
+    check_sequence(row, defaults.sequence);
     run.seconds = seconds_of(row, time, run.batch, defaults.sequence);
     run.memory = row.read("memory", [&](const std::string& text) { return gpu_bytes(text, row.unit("memory")); });
     return run;
@@ -264,6 +293,7 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
     const ColumnMap columns = given.strict ? given : with_standard_columns(given, table);
     check_columns(table, columns);
     RunRows found;
+    SameSubject subject;
     for (const Table::Row& row : table.rows) {
         const bool counts = std::ranges::all_of(
             columns.where, [&](const auto& rule) { return row.cells[table.find(rule.first)] == rule.second; });
@@ -271,42 +301,20 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
         const RowReader reader{table, columns, row};
         const std::string place = fmt::format("{}:{}", table.file, row.line);
         const auto label = reader.text("label");
-        if (const auto time = time_quantity(reader))
-            found.runs.push_back(
-                run_of(reader, *time, defaults, label ? fmt::format("{} ({})", place, *label) : place));
-        else
+        const auto time = time_quantity(reader);
+        if (!time) {
             found.failed.push_back(place);
+            continue;
+        }
+        subject.check(reader, place);
+        if (reader.read("ep", positive).value_or(1) > 1) ++found.expert_parallel;
+        found.runs.push_back(run_of(reader, *time, defaults, label ? fmt::format("{} ({})", place, *label) : place));
     }
     return found;
 }
 
 std::vector<Run> read_runs(const Table& table, const ColumnMap& columns, const RunDefaults& defaults) {
     return read_run_rows(table, columns, defaults).runs;
-}
-
-std::vector<int> parse_placement(std::string_view text) {
-    const auto number = [&](std::string_view digits, int most) {
-        int value = 0;
-        const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-        if (code != std::errc{} || end != digits.data() + digits.size() || value < 1 || value > most)
-            throw Error{Exit::usage, "'{}' is no placement; 8, 8+8+4 and 4x8 are", text};
-        return value;
-    };
-    if (const std::size_t cross = text.find('x'); cross != text.npos)
-        return std::vector<int>(number(text.substr(0, cross), 1 << 14), number(text.substr(cross + 1), 1 << 10));
-    std::vector<int> gpus;
-    for (std::size_t at = 0; at <= text.size();) {
-        const std::size_t end = std::min(text.find('+', at), text.size());
-        gpus.push_back(number(text.substr(at, end - at), 1 << 14));
-        at = end + 1;
-    }
-    return gpus;
-}
-
-std::string placement_text(const std::vector<int>& gpus) {
-    const bool same = std::ranges::all_of(gpus, [&](int each) { return each == gpus.front(); });
-    if (gpus.size() > 1 && same) return fmt::format("{}x{}", gpus.size(), gpus.front());
-    return fmt::format("{}", fmt::join(gpus, "+"));
 }
 
 }  // namespace tpx::formats

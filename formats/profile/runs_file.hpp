@@ -2,8 +2,10 @@
 #pragma once
 
 #include "formats/profile/columns.hpp"
+#include "formats/profile/placement.hpp"
 #include "lib/model/run.hpp"
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -21,6 +23,7 @@ struct RunDefaults {
 struct RunRows {
     std::vector<Run> runs;
     std::vector<std::string> failed;
+    std::size_t expert_parallel = 0;  ///< runs with expert parallelism, which the throughput model leaves out
 };
 
 /// The runs in `table`, by `columns` and, for what it does not mention, the columns of standard names. Throws Error
@@ -31,11 +34,5 @@ RunRows read_run_rows(const Table& table, const ColumnMap& columns, const RunDef
 
 /// The same, without the rows that did not run.
 std::vector<Run> read_runs(const Table& table, const ColumnMap& columns, const RunDefaults& defaults);
-
-/// GPUs on each host: "8", "8+8+4", "4x8" for four hosts of eight. Throws Error (usage) for anything else.
-std::vector<int> parse_placement(std::string_view text);
-
-/// "8+8+4", or "4x8" where all hosts have equally many.
-std::string placement_text(const std::vector<int>& gpus);
 
 }  // namespace tpx::formats

@@ -139,6 +139,10 @@ Table parse_json(std::string_view text, std::string_view file, std::vector<std::
             for (const nlohmann::json& object : nlohmann::json::parse(text)) add_object(table, object);
             return table;
         }
+        if (const auto whole = nlohmann::json::parse(text, nullptr, false); whole.contains("runs")) {
+            for (const nlohmann::json& object : whole["runs"]) add_object(table, object);
+            return table;
+        }
         while (!text.empty()) {
             const std::size_t end = std::min(text.find('\n'), text.size());
             const std::string_view line = text.substr(0, end);

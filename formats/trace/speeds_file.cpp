@@ -158,6 +158,12 @@ const SpeedBook::Entry* SpeedBook::find(const std::string& job, const std::strin
     return found == models_.end() ? nullptr : &found->second;
 }
 
+std::size_t SpeedBook::exclude(std::span<const std::string_view> excluded) {
+    for (const auto& [model, plans] : plans_) plans->exclude(excluded);
+    for (const auto& [model, plans] : predicted_) plans->exclude({excluded.begin(), excluded.end()});
+    return plans_.size() + predicted_.size();
+}
+
 SpeedBook parse_speeds(std::string_view text, std::string_view file, const Cluster& cluster) {
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first != text.npos && text[first] == '{') {

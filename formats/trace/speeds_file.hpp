@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,10 @@ public:
     /// The rates of the job called `job`, else of `model`; null where there are none.
     const Entry* find(const std::string& job, const std::string& model) const;
     bool empty() const { return jobs_.empty() && models_.empty() && plans_.empty() && predicted_.empty(); }
+
+    /// From now on policies choose no plan that uses any of `excluded`. Returns how many models have plans to choose
+    /// from.
+    std::size_t exclude(std::span<const std::string_view> excluded);
 
     std::map<std::string, Entry> jobs_, models_;
     std::map<std::string, std::shared_ptr<PlanTable>> plans_;       ///< step times by plan and placement, of models

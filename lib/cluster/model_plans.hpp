@@ -17,6 +17,9 @@ class ModelPlans {
 public:
     explicit ModelPlans(Job job) : job_{std::move(job)} {}
 
+    /// From now on best() chooses no plan that uses any of `excluded`; see lib/model/techniques.hpp.
+    void exclude(std::vector<std::string_view> excluded) { job_.excluded = std::move(excluded); }
+
     const ExecutionPlan& plan(int number) const { return plans_[number].plan; }
     /// As to_string() writes it.
     const std::string& name(int number) const { return plans_[number].name; }

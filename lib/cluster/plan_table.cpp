@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/plan_table.hpp"
 
+#include "lib/model/techniques.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -14,6 +16,19 @@ double fastest(const std::map<HostShape, double>& times) {
     double best = 0;
     for (const auto& [shape, seconds] : times) best = std::max(best, 1 / seconds);
     return best;
+}
+
+// What a plan is by its name in Rubick's artifact; of degrees that a name leaves out, any number will do here.
+ExecutionPlan execution_plan(const std::string& name) {
+    ExecutionPlan plan;
+    if (name.size() == 3 && std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c); })) {
+        plan.pp = name[0] - '0';
+        plan.tp = name[1] - '0';
+    }
+    if (name == "gc") plan.recompute = Recompute::full;
+    if (name == "zero-dp") plan.zero = 1;
+    if (name == "zero-offload") plan.zero = 2, plan.offload = true;
+    return plan;
 }
 
 }  // namespace
@@ -35,12 +50,16 @@ bool PlanTable::add(const std::string& plan, HostShape shape, double seconds) {
     if (index == any) {
         const bool digits =
             plan.size() == 3 && std::ranges::all_of(plan, [](unsigned char c) { return std::isdigit(c); });
-        plans_.push_back({plan, digits ? plan.substr(0, 2) : plan, !digits, {}});
+        plans_.push_back({plan, digits ? plan.substr(0, 2) : plan, !digits, {}, false});
         index = plans() - 1;
     }
     std::ranges::sort(shape, std::greater{});
     if (!(seconds > 0)) return true;
     return plans_[index].seconds[std::accumulate(shape.begin(), shape.end(), 0)].try_emplace(shape, seconds).second;
+}
+
+void PlanTable::exclude(std::span<const std::string_view> excluded) {
+    for (Plan& plan : plans_) plan.is_excluded = uses_any(execution_plan(plan.name), excluded);
 }
 
 double PlanTable::compute(const Plan& plan, const HostShape& shape) const {
@@ -87,6 +106,7 @@ int PlanSpeed::best_plan(const Grant& grant, const Cluster& cluster, bool own_ki
     with.plan = 0;
     double most = rate(with, cluster);
     for (with.plan = 1; with.plan <= table_->plans(); ++with.plan) {
+        if (table_->is_excluded(with.plan - 1)) continue;
         if (own_kind && (own_ == any || !table_->same_kind(own_, with.plan - 1))) continue;
         const double rate_with = rate(with, cluster);
         if (rate_with > most) most = rate_with, best = with.plan;

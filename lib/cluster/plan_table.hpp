@@ -5,7 +5,9 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx {
@@ -22,6 +24,10 @@ public:
     /// Seconds that are not positive: the plan does not fit there. False, and nothing is added, where the plan has
     /// seconds there already.
     bool add(const std::string& plan, HostShape shape, double seconds);
+
+    /// From now on plans that use any of `techniques` are excluded; see lib/model/techniques.hpp.
+    void exclude(std::span<const std::string_view> excluded);
+    bool is_excluded(int plan) const { return plans_[plan].is_excluded; }
 
     int plans() const { return static_cast<int>(plans_.size()); }
     const std::string& name(int plan) const { return plans_[plan].name; }
@@ -42,6 +48,7 @@ private:
         std::string kind;
         bool data_parallel;
         std::map<int, std::map<HostShape, double>> seconds;  // by number of GPUs
+        bool is_excluded = false;
     };
 
     double compute(const Plan& plan, const HostShape& shape) const;

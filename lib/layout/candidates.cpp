@@ -44,6 +44,24 @@ void add_expert_ways(std::vector<Layout>& found, Layout layout, int experts) {
 
 }  // namespace
 
+bool uses(const Layout& layout, std::string_view technique) {
+    if (technique == "tp") return layout.tp > 1;
+    if (technique == "pp") return layout.pp > 1;
+    if (technique == "zero") return layout.zero > 0 || layout.fsdp > 1;
+    if (technique == "ep") return layout.ep > 1;
+    if (technique == "cp") return layout.cp > 1;
+    return layout.vpp > 1;
+}
+
+Layout without_techniques(Layout layout, std::span<const std::string_view> excluded) {
+    for (const std::string_view technique : excluded) {
+        if (technique == "zero") layout.zero = 0, layout.fsdp = 1;
+        if (technique == "cp") layout.cp = 1;
+        if (technique == "vpp") layout.vpp = 1;
+    }
+    return layout;
+}
+
 std::vector<Layout> candidates(const CandidateLimits& limits) {
     std::vector<Layout> found;
     if (limits.ranks % limits.like.cp != 0) return found;

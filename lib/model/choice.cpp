@@ -2,6 +2,7 @@
 #include "lib/model/choice.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/model/techniques.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -83,6 +84,8 @@ std::vector<ExecutionPlan> possible_plans(const Job& job, int gpus, int per_host
             }
         }
     }
+    if (!job.excluded.empty())
+        std::erase_if(plans, [&](const ExecutionPlan& plan) { return uses_any(plan, job.excluded); });
     return plans;
 }
 
@@ -117,6 +120,7 @@ std::vector<CurvePoint> sensitivity_curve(const Job& job, int first, int last, i
         CurvePoint point;
         point.gpus = gpus;
         const std::vector<Judged> plans = best_plans(job, packed(job, gpus, per_host));
+        point.is_possible = !plans.empty() || !possible_plans(job, gpus, std::min(gpus, per_host)).empty();
         if (!plans.empty()) {
             point.best = plans.front();
             most = std::max(most, plans.front().throughput(job.batch));

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx {
@@ -18,7 +19,8 @@ struct Job {
     std::optional<double> gpu_memory;   ///< bytes of a GPU; not given: enough
     std::optional<double> host_memory;  ///< bytes of a host; not given: enough
     double gpus_per_nic = 1;
-    double cpus = 4;  ///< threads for each GPU
+    double cpus = 4;                         ///< threads for each GPU
+    std::vector<std::string_view> excluded;  ///< of `techniques`: plans that use any of them are not possible
 };
 
 /// A plan, what it takes, and whether it fits.
@@ -42,8 +44,9 @@ std::string obstacle(const Job& job, const ExecutionPlan& plan);
 /// Whether there is no obstacle().
 bool possible(const Job& job, const ExecutionPlan& plan);
 
-/// All possible plans for `gpus` GPUs, tensor groups of at most `per_host`, with full, selective and no recomputation,
-/// every ZeRO stage, and powers of two (and all samples) as numbers of micro-batches and passes.
+/// All possible plans without excluded techniques for `gpus` GPUs, tensor groups of at most `per_host`, with full,
+/// selective and no recomputation, every ZeRO stage, and powers of two (and all samples) as numbers of micro-batches
+/// and passes.
 std::vector<ExecutionPlan> possible_plans(const Job& job, int gpus, int per_host);
 
 /// The plans that fit on `allocation`, fastest first; of equal ones the one with the shorter text.
@@ -52,7 +55,8 @@ std::vector<Judged> best_plans(const Job& job, const Allocation& allocation);
 /// One point of a sensitivity curve.
 struct CurvePoint {
     int gpus = 0;
-    std::optional<Judged> best;  ///< with exactly so many GPUs; nothing: no plan fits
+    std::optional<Judged> best;  ///< with exactly so many GPUs; nothing: no plan is possible or fits
+    bool is_possible = false;    ///< a plan is possible, whether it fits into memory or not
     double throughput = 0;       ///< samples per second with at most so many
     double slope = 0;            ///< by how much that grows with the next GPU
 };

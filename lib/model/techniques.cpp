@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/model/techniques.hpp"
 
+#include <algorithm>
+
 namespace tpx {
 
 bool uses(const ExecutionPlan& plan, std::string_view technique) {
@@ -11,6 +13,10 @@ bool uses(const ExecutionPlan& plan, std::string_view technique) {
     if (technique == "recompute") return plan.recompute != Recompute::none;
     if (technique == "offload") return plan.offload;
     return plan.accumulation > 1;
+}
+
+bool uses_any(const ExecutionPlan& plan, std::span<const std::string_view> excluded) {
+    return std::ranges::any_of(excluded, [&](std::string_view technique) { return uses(plan, technique); });
 }
 
 }  // namespace tpx

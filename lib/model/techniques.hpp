@@ -4,6 +4,7 @@
 #include "lib/model/execution_plan.hpp"
 
 #include <array>
+#include <span>
 #include <string_view>
 
 namespace tpx {
@@ -14,5 +15,6 @@ inline constexpr std::array<std::string_view, 7> techniques{"tp", "pp", "zero", 
 
 /// Whether `plan` uses `technique`, one of `techniques`.
 bool uses(const ExecutionPlan& plan, std::string_view technique);
+bool uses_any(const ExecutionPlan& plan, std::span<const std::string_view> excluded);
 
 }  // namespace tpx

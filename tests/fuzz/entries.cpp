@@ -7,8 +7,8 @@
 #include "formats/profile/gpu_profile_file.hpp"
 #include "formats/profile/hardware_file.hpp"
 #include "formats/profile/runs_file.hpp"
+#include "formats/profile/runs_table.hpp"
 #include "formats/profile/throughput_file.hpp"
-#include "formats/profile/training_log.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/state/state.hpp"
 #include "formats/torch/archive.hpp"
@@ -199,7 +199,12 @@ void throughput_model(std::string_view bytes) {
     formats::belief_before(formats::parse_throughput_model(bytes, "m.toml"));
 }
 void gpu_profile(std::string_view bytes) { formats::parse_gpu_profile(bytes, "p.txt"); }
-void training_log(std::string_view bytes) { formats::parse_training_log(bytes, "job.log"); }
+void training_log(std::string_view bytes) {
+    const formats::TrainingLog log = formats::parse_training_log(bytes, "job.log");
+    const formats::RunsTable runs = formats::runs_table({&log, 1}, {});
+    if (formats::parse_table(formats::csv_text(runs.table), "runs.csv").rows.size() != runs.table.rows.size())
+        throw std::logic_error{"a table of runs changes when it is written and read"};
+}
 
 /// May extend any of the built-in families.
 void family(std::string_view bytes) {

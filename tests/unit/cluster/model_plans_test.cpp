@@ -5,11 +5,16 @@
 #include "formats/trace/cluster_file.hpp"
 #include "formats/trace/trace_file.hpp"
 #include "lib/cluster/speed.hpp"
+#include "lib/model/techniques.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <random>
+#include <string_view>
+#include <utility>
 
 namespace tpx {
 namespace {
@@ -90,6 +95,34 @@ TEST_CASE("a job that takes some time as it asks to run takes that time") {
     const formats::Trace trace = predicted("arrival,gpus,duration,model,plan\n0,8,3600,gpt2,tp=8\n");
     REQUIRE(trace.jobs.size() == 1);
     CHECK(trace.jobs[0].work / full_rate(trace.jobs[0], cluster) == doctest::Approx(3600e6));
+}
+
+TEST_CASE("no policy chooses an excluded plan, and jobs keep their own") {
+    const Job job = job_called("t5");
+    ModelPlans plans{job};
+    plans.exclude({"zero", "recompute", "offload"});
+    for (const HostShape& shape : {HostShape{8}, HostShape{8, 8}, HostShape{4, 2}}) {
+        const int best = plans.best(shape);
+        if (best == any) continue;
+        CHECK_FALSE(uses_any(plans.plan(best), std::array<std::string_view, 3>{"zero", "recompute", "offload"}));
+    }
+    CHECK(plans.best({8}) != any);
+    CHECK(plans.best_like(parse_execution_plan("dp=8,zero=1"), {8}) != any);
+
+    const auto table = std::make_shared<PlanTable>();
+    table->add("zero-dp", {4}, 1);
+    table->add("gc", {4}, 2);
+    table->add("141", {4}, 3);
+    table->add("ga", {4}, 4);
+    const PlanSpeed speed{table, table->find("ga"), 4, 0.25};
+    const Cluster cluster = formats::read_cluster("1x4");
+    const Grant four{{{0, 4}}};
+    for (const auto& [excluded, chosen] : {std::pair{"none", "zero-dp"}, {"zero", "gc"}, {"recompute", "zero-dp"}}) {
+        table->exclude(std::array<std::string_view, 1>{excluded});
+        CHECK(speed.plan_name(speed.best_plan(four, cluster, false)) == chosen);
+    }
+    table->exclude(std::array<std::string_view, 3>{"zero", "recompute", "tp"});
+    CHECK(speed.best_plan(four, cluster, false) == 0);
 }
 
 }  // namespace

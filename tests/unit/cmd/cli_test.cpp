@@ -111,3 +111,16 @@ TEST_CASE("near names are suggested, far ones are not") {
     CHECK(nearest("", names).empty());
     CHECK(nearest(std::string(100'000, 'f'), names).empty());
 }
+
+TEST_CASE("a positional argument whose target is a list takes all arguments") {
+    Command command{"sample", "Read logs"};
+    std::vector<std::string> logs;
+    std::string to;
+    command.positional("LOG", &logs, "Logs").required();
+    command.option("--to", &to, "PLACE", "Where to");
+    command.parse(std::vector<std::string>{"a", "--to", "b", "c", "-", "--", "--d"});
+    CHECK(logs == std::vector<std::string>{"a", "c", "-", "--d"});
+    CHECK(to == "b");
+    CHECK_THROWS_AS(command.parse(std::vector<std::string>{"--to", "b"}), Error);
+    CHECK_THROWS_AS(command.parse(std::vector<std::string>{"a", "--wrong"}), Error);
+}

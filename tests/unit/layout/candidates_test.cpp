@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
 using namespace tpx;
 
@@ -43,4 +45,16 @@ TEST_CASE("what is alike stays") {
     CHECK(
         std::ranges::all_of(found, [](const Layout& layout) { return layout.fsdp == layout.dp && layout.zero == 1; }));
     CHECK(candidates({.ranks = 9, .layers = 4, .like = parse_layout("cp=2")}).empty());
+}
+
+TEST_CASE("techniques that candidates take over can be dropped") {
+    const Layout like = parse_layout("tp=2,pp=2,dp=4,cp=2,zero=1,vpp=2");
+    for (const char* technique : {"tp", "pp", "zero", "cp", "vpp"}) CHECK(uses(like, technique));
+    CHECK_FALSE(uses(like, "ep"));
+    CHECK(uses(parse_layout("fsdp=4"), "zero"));
+    const std::array<std::string_view, 3> all{"zero", "cp", "vpp"};
+    const Layout plain = without_techniques(like, all);
+    for (const std::string_view technique : all) CHECK_FALSE(uses(plain, technique));
+    CHECK(plain.tp == 2);
+    CHECK(without_techniques(parse_layout("fsdp=4"), all).fsdp == 1);
 }

@@ -2,6 +2,7 @@
 #include "lib/model/choice.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/model/techniques.hpp"
 
 #include <doctest/doctest.h>
 
@@ -42,6 +43,24 @@ TEST_CASE("all plans that are enumerated are possible, different, and of the rig
     }
     for (const int gpus : {3, 6, 7, 24})  // neither heads, layers nor samples can be cut so
         CHECK(possible_plans(job, gpus, 8).empty());
+}
+
+TEST_CASE("plans that use an excluded technique are not possible, and all others stay") {
+    Job job = seven_billion_job();
+    const std::vector<ExecutionPlan> all = possible_plans(job, 8, 8);
+    for (const std::string_view technique : techniques) {
+        CAPTURE(technique);
+        job.excluded = {technique};
+        const auto users = std::ranges::count_if(all, [&](const ExecutionPlan& plan) { return uses(plan, technique); });
+        const std::vector<ExecutionPlan> left = possible_plans(job, 8, 8);
+        CHECK(users > 0);
+        CHECK(left.size() == all.size() - static_cast<std::size_t>(users));
+        CHECK(std::ranges::none_of(left, [&](const ExecutionPlan& plan) { return uses(plan, technique); }));
+    }
+    job.excluded.assign(techniques.begin(), techniques.end());
+    CHECK(possible_plans(job, 8, 8) == std::vector{parse_execution_plan("dp=8")});
+    for (const CurvePoint& point : sensitivity_curve(job, 1, 8, 8))
+        CHECK((!point.best || point.best->plan.dp == point.gpus));
 }
 
 TEST_CASE("the best plan is no slower than any that fits") {

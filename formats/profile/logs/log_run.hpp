@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/profile/logs/log_fields.hpp"
+#include "formats/profile/logs/log_steps.hpp"
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+
+/// What a log reports about steps, the most exact first.
+enum class StepReport { seconds, samples_per_second, tokens_per_gpu, parts, bar, rounded };
+inline constexpr std::size_t step_reports = 6;
+
+/// How long steps took.
+struct StepTimes {
+    StepReport report = StepReport::seconds;
+    double median = 0;  ///< seconds, samples per second, or tokens per second of one GPU, as `report` says
+    std::size_t used = 0;
+    std::size_t dropped = 0;
+};
+
+/// One run of a training job, as the readers of the frameworks fill it line by line.
+class LogRun {
+public:
+    void set(LogField field, std::string_view text);
+    void set(LogField field, double number);
+    /// Sets `field` unless it is set already.
+    void set_first(LogField field, std::string_view text);
+    void forget(LogField field) { values_.erase(field); }
+    bool has(LogField field) const { return values_.contains(field); }
+    std::string text(LogField field) const;
+    /// `otherwise` where the field is unknown or not a number.
+    double number(LogField field, double otherwise = 0) const;
+    const std::map<LogField, std::string>& values() const { return values_; }
+
+    /// From now on lines are of `stream`, what a launcher puts before the lines of one rank. Only the first stream that
+    /// reports steps counts.
+    void set_stream(std::string_view stream) { stream_ = stream; }
+    /// Adds a report about step `number`, or about the next step. A number that is lower than the last one means that
+    /// the job restarted; the same number replaces the last report, as a bar that is drawn again does.
+    void add_step(StepReport report, std::optional<double> number, double value);
+    /// Sets the mean time of all steps, which counts only without any report; `steps` is 0 if unknown.
+    void set_mean_seconds(double seconds, double steps);
+    /// Memory in use on a GPU; the most counts.
+    void add_memory(double bytes);
+    void set_out_of_memory() { out_of_memory_ = true; }
+    /// Forgets the steps so far, because they are not like those that follow.
+    void forget_steps() { attempts_.assign(1, {}); }
+
+    bool has_steps() const;
+    double memory() const { return memory_; }
+    bool is_out_of_memory() const { return out_of_memory_; }
+    /// The steady steps of the most exact report; nothing if none of them is steady.
+    std::optional<StepTimes> step_times() const;
+    /// How many steps are reported, warm-up included.
+    std::size_t reported_steps() const;
+
+    /// Whether no setting that says how steps are carried out differs.
+    bool has_settings_of(const LogRun& other) const;
+    /// Adds the steps and memory of a run with the same settings, and what else it knows.
+    void merge(const LogRun& other);
+
+private:
+    using Attempt = std::array<std::vector<LoggedStep>, step_reports>;
+
+    std::map<LogField, std::string> values_;
+    std::vector<Attempt> attempts_ = std::vector<Attempt>(1);  // each has a warm-up of its own
+    std::optional<StepTimes> mean_;
+    double memory_ = 0;
+    bool out_of_memory_ = false;
+    std::string stream_;
+    std::optional<std::string> stream_of_steps_;
+};
+
+}  // namespace tpx::formats

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+
+/// GPUs on each host: "8", "8+8+4", "4x8" for four hosts of eight. Throws Error (usage) for anything else.
+std::vector<int> parse_placement(std::string_view text);
+
+/// "8+8+4", or "4x8" where all hosts have equally many.
+std::string placement_text(const std::vector<int>& gpus);
+
+}  // namespace tpx::formats
