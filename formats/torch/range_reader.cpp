@@ -8,10 +8,6 @@
 namespace tpx::torch {
 namespace {
 
-// An archive of one tensor has less than 1 KiB before its payload and less than 1 KiB behind it.
-constexpr std::uint64_t ahead = 1024;
-constexpr std::uint64_t read_whole = 4 * ahead;
-
 std::string read_part(const FileRange& range, std::uint64_t position, std::uint64_t size) {
     std::string bytes(size, '\0');
     read_at(*range.fd, range.offset + position, std::as_writable_bytes(std::span{bytes}), range.path);
@@ -21,8 +17,9 @@ std::string read_part(const FileRange& range, std::uint64_t position, std::uint6
 }  // namespace
 
 RangeReader::RangeReader(FileRange range) : range_{std::move(range)} {
-    head_ = read_part(range_, 0, range_.length <= read_whole ? range_.length : ahead);
-    if (range_.length > read_whole) tail_ = read_part(range_, range_.length - ahead, ahead);
+    const bool is_short = range_.length <= 4 * range_.ends;
+    head_ = read_part(range_, 0, is_short ? range_.length : range_.ends);
+    if (!is_short) tail_ = read_part(range_, range_.length - range_.ends, range_.ends);
 }
 
 void RangeReader::read(std::uint64_t position, std::span<std::byte> into) const {

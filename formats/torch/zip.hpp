@@ -20,9 +20,10 @@ struct FileRange {
     std::filesystem::path path;  ///< for messages
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
+    std::uint64_t ends = 4096;  ///< bytes at its begin and end that are read in one go
 };
 
-/// Reads parts of a range; its first and its last few KiB are read once, the whole of a short one in one go. Throws
+/// Reads parts of a range; its ends are read once, a range of at most four times their size in one go. Throws
 /// Error for parts that are not all inside.
 class RangeReader {
 public:
