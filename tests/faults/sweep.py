@@ -47,9 +47,9 @@ from place import Call, Place
 
 ERRORS = ["EIO", "ENOSPC", "EACCES", "EINTR", "short"]
 SHORT = {"read", "write"}  # categories that may move fewer bytes
-QUOTA = {"write", "mkdir", "truncate", "open"}  # categories that may exceed a quota
-ONWARD = {"write": "ENOSPC", "mkdir": "ENOSPC", "truncate": "ENOSPC", "read": "EIO", "open": "EACCES", "sync": "EIO",
-          "rename": "EIO", "unlink": "EACCES", "close": "EIO"}
+QUOTA = {"write", "clone", "mkdir", "truncate", "open"}  # categories that may exceed a quota
+ONWARD = {"write": "ENOSPC", "mkdir": "ENOSPC", "truncate": "ENOSPC", "clone": "ENOSPC", "read": "EIO",
+          "open": "EACCES", "sync": "EIO", "rename": "EIO", "unlink": "EACCES", "close": "EIO"}
 MANY = 10  # calls of one kind on files of one name that --thin lets fail in every way
 
 
