@@ -12,6 +12,8 @@
 #include "lib/core/path.hpp"
 #include "lib/exec/draft_files.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -56,11 +58,17 @@ void commit(const mpi::Comm& comm, const mpi::Comm& host, const Draft& draft, Pa
     });
 }
 
+/// Lets all other threads that want the processors have them before this one.
+void give_way() { ::setpriority(PRIO_PROCESS, 0, 19); }  // of Linux's threads, only the calling one
+
 /// A ContentCheck on another thread, so that it reads while bytes travel.
 class RunningCheck {
 public:
     explicit RunningCheck(const ContentCheck& check)
-        : done_{std::async(std::launch::async | std::launch::deferred, [this, check] { check(&cancelled_); })} {}
+        : done_{std::async(std::launch::async | std::launch::deferred, [this, check] {
+              give_way();
+              check(&cancelled_);
+          })} {}
     ~RunningCheck() { cancelled_ = true; }
     RunningCheck(const RunningCheck&) = delete;
     RunningCheck& operator=(const RunningCheck&) = delete;

@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file_answers.hpp"
 #include "lib/core/path.hpp"
+#include "lib/exec/broadcast_compressed.hpp"
 
 #include <optional>
 #include <string>
@@ -46,7 +47,7 @@ void read_once(const mpi::Comm& comm, const std::filesystem::path& path, const s
         const std::size_t blank = fault.find(' ');
         throw mpi::AgreedError{Error{static_cast<Exit>(std::stoi(fault)), "{}", fault.substr(blank + 1)}};
     }
-    mpi::broadcast(comm, packed);
+    broadcast_compressed(comm, packed);
     mpi::all_or_none(comm, [&] {
         if (comm.rank() == 0) return;
         const FileAnswers answers{folder, packed};

@@ -9,7 +9,7 @@ namespace tpx::torch {
 namespace {
 
 // An archive of one tensor has less than 1 KiB before its payload and less than 1 KiB behind it.
-constexpr std::uint64_t ahead = 4096;
+constexpr std::uint64_t ahead = 1024;
 constexpr std::uint64_t read_whole = 4 * ahead;
 
 std::string read_part(const FileRange& range, std::uint64_t position, std::uint64_t size) {

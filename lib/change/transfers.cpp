@@ -11,29 +11,32 @@
 namespace tpx {
 namespace {
 
+// A parcel in its bundle.
+struct Member {
+    std::uint32_t parcel = 0;
+    std::uint64_t end = 0;  // of its bytes in the bundle
+};
+
 // Parcels that the same hosts hold, read and lack, laid end to end.
 struct Bundle {
     // Sets of hosts; see Fan.
     std::uint32_t holders;
     std::uint32_t readers;
     std::uint32_t missing;
-    std::vector<std::uint32_t> parcels;
-    std::vector<std::uint64_t> ends;  // of the parcels' bytes in the bundle
-
-    std::uint64_t bytes() const { return ends.back(); }
+    std::uint64_t bytes = 0;
+    std::span<Member> members = {};
 
     // Calls `visit` for the bytes from `begin` up to `end`, parcel by parcel; both are moved back to an end of an
     // element.
     template <class Visit>
     void for_each_range(const Parcels& all, std::uint64_t begin, std::uint64_t end, Visit&& visit) const {
-        auto i = static_cast<std::size_t>(std::ranges::upper_bound(ends, begin) - ends.begin());
-        for (; begin < end; ++i) {
-            const std::uint64_t first = i == 0 ? 0 : ends[i - 1];
-            const Parcel& parcel = all.parcels[parcels[i]];
-            const ParcelRange range{parcels[i], parcel.align(begin - first),
-                                    parcel.align(std::min(end, ends[i]) - first)};
+        for (auto member = std::ranges::upper_bound(members, begin, {}, &Member::end); begin < end; ++member) {
+            const Parcel& parcel = all.parcels[member->parcel];
+            const std::uint64_t first = member->end - parcel.bytes;
+            const ParcelRange range{member->parcel, parcel.align(begin - first),
+                                    parcel.align(std::min(end, member->end) - first)};
             if (range.begin < range.end) visit(range);
-            begin = ends[i];
+            begin = member->end;
         }
     }
 };
@@ -64,6 +67,7 @@ public:
 
 private:
     void bundle();
+    std::vector<std::uint32_t> number_bundles();
     std::uint32_t bundle_of(const Parcel& parcel);
     void demand(const Bundle& bundle);
     void single(const Bundle& bundle, std::span<const SenderShare> shares);
@@ -77,6 +81,7 @@ private:
     std::vector<std::uint32_t> group_of_;  // switch group of each host
     RankSets sets_;                        // of hosts
     std::vector<Bundle> bundles_;
+    std::vector<Member> members_;                                    // of the bundles, one after the other
     std::map<std::array<std::uint32_t, 3>, std::uint32_t> numbers_;  // of bundles, by their sets
     std::vector<Fan> fans_;  // of bundles that several hosts lack, in their order
     std::vector<Demand> demands_;
@@ -84,28 +89,45 @@ private:
 };
 
 void Choosing::bundle() {
+    const std::vector<std::uint32_t> numbers = number_bundles();
+    std::vector<std::size_t> begins(bundles_.size() + 1, 0);
+    for (std::uint32_t number : numbers) ++begins[number + 1];
+    for (std::size_t b = 0; b < bundles_.size(); ++b) begins[b + 1] += begins[b];
+    members_.resize(numbers.size());
+    std::vector<std::size_t> next = begins;
+    for (std::uint32_t p = 0; p < numbers.size(); ++p) {
+        Bundle& bundle = bundles_[numbers[p]];
+        bundle.bytes += parcels_.parcels[p].bytes;
+        members_[next[numbers[p]]++] = {p, bundle.bytes};
+    }
+    for (std::size_t b = 0; b < bundles_.size(); ++b)
+        bundles_[b].members = std::span{members_}.subspan(begins[b], begins[b + 1] - begins[b]);
+    std::erase_if(bundles_, [&](const Bundle& bundle) {
+        return sets_[bundle.missing].empty() || (sets_[bundle.holders].empty() && sets_[bundle.readers].empty());
+    });
+}
+
+// The number of each parcel's bundle. What no host holds is read.
+std::vector<std::uint32_t> Choosing::number_bundles() {
+    std::vector<std::uint32_t> numbers;
+    numbers.reserve(parcels_.parcels.size());
     std::unordered_map<std::uint64_t, std::uint32_t> known;  // by holders and needers
     std::uint64_t last = 0;
-    std::uint32_t number = 0;
     for (std::uint32_t p = 0; p < parcels_.parcels.size(); ++p) {
         const Parcel& parcel = parcels_.parcels[p];
         const std::uint64_t key =
             std::uint64_t{whereabouts_.holding.set[parcel.holders]} << 32 | whereabouts_.needing.set[parcel.needers];
-        if (p == 0 || key != last) {  // parcels of several roles follow each other
+        if (p > 0 && key == last) {  // parcels of several roles follow each other
+            numbers.push_back(numbers.back());
+        } else {
             const auto [found, is_new] = known.try_emplace(key);
             if (is_new) found->second = bundle_of(parcel);
-            number = found->second;
+            numbers.push_back(found->second);
             last = key;
         }
-        Bundle& bundle = bundles_[number];
-        const auto missing = sets_[bundle.missing];
-        if (whereabouts_.holding[parcel.holders].empty()) read(p, missing);
-        bundle.ends.push_back((bundle.ends.empty() ? 0 : bundle.bytes()) + parcel.bytes);
-        bundle.parcels.push_back(p);
+        if (whereabouts_.holding[parcel.holders].empty()) read(p, sets_[bundles_[numbers.back()].missing]);
     }
-    std::erase_if(bundles_, [&](const Bundle& bundle) {
-        return sets_[bundle.missing].empty() || (sets_[bundle.holders].empty() && sets_[bundle.readers].empty());
-    });
+    return numbers;
 }
 
 // The bundle to which `parcel` belongs.
@@ -123,7 +145,7 @@ std::uint32_t Choosing::bundle_of(const Parcel& parcel) {
     std::ranges::set_difference(needing, holding, std::back_inserter(missing));
     const std::array<std::uint32_t, 3> sets{sets_.add(holders), sets_.add(readers), sets_.add(missing)};
     const auto [number, is_new] = numbers_.try_emplace(sets, static_cast<std::uint32_t>(bundles_.size()));
-    if (is_new) bundles_.push_back({sets[0], sets[1], sets[2], {}, {}});
+    if (is_new) bundles_.push_back({sets[0], sets[1], sets[2]});
     return number->second;
 }
 
@@ -147,13 +169,13 @@ void Choosing::demand(const Bundle& bundle) {
             std::erase_if(holders, is_far);
             std::erase_if(readers, is_far);
         }
-        demands_.push_back({sets_.add(readers), sets_.add(holders), sets_.add({}), bundle.bytes()});
+        demands_.push_back({sets_.add(readers), sets_.add(holders), sets_.add({}), bundle.bytes});
         return;
     }
-    fans_.push_back(make_fan(bundle.bytes(), holders, readers, missing, group_of_));
+    fans_.push_back(make_fan(bundle.bytes, holders, readers, missing, group_of_));
     for_each_demand(fans_.back(), [&](const Senders& senders, std::uint64_t copies, auto&) {
-        demands_.push_back({sets_.add(senders.readers), sets_.add(senders.holders), sets_.add(senders.relays),
-                            copies * bundle.bytes()});
+        demands_.push_back(
+            {sets_.add(senders.readers), sets_.add(senders.holders), sets_.add(senders.relays), copies * bundle.bytes});
     });
 }
 

@@ -6,6 +6,7 @@
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/temporary_folder.hpp"
+#include "lib/exec/broadcast_compressed.hpp"
 #include "lib/exec/wire/fetching.hpp"
 
 #include <fcntl.h>
@@ -28,6 +29,8 @@ constexpr std::uint64_t block_size = std::uint64_t{64} << 10;  // of what is has
 constexpr std::uint64_t kept_size = 4096;                      // of what is kept: most reads are far shorter
 constexpr std::uint64_t compared_whole = std::uint64_t{16} << 20;
 constexpr std::uint64_t samples = 16;
+
+using Place = std::array<std::uint64_t, 3>;  // file, begin and end of what was read in it
 
 std::uint64_t hash_of(const fs::path& path, std::uint64_t size) {
     const Fd fd = open_file(path, O_RDONLY);
@@ -181,6 +184,7 @@ void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
         }
         const std::lock_guard lock{mutex};
         fetch_blocks(desk, file, offset, offset + into.size());
+        read_[file].add({offset, offset + into.size()});
         return fill_from_blocks(file, offset, into);
     };
     const ReadHook hook{fill};
@@ -189,7 +193,7 @@ void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
 
 void Mirror::read(const std::function<void()>& body) {
     fetch_for(body, true);
-    take_over_blocks();
+    share_what_was_read();
     mpi::all_or_none(comm_, [&] {
         if (comm_.rank() == 0) return;
         const ReadHook hook{[&](const Fd& fd, std::uint64_t offset, std::span<std::byte> into) {
@@ -197,7 +201,7 @@ void Mirror::read(const std::function<void()>& body) {
             if (::fstat(fd.get(), &status) != 0) return false;
             const auto number = numbers_.find({status.st_dev, status.st_ino});
             if (number == numbers_.end() || offset + into.size() > files_[number->second].size) return false;
-            if (!fill_from_blocks(number->second, offset, into))
+            if (!fill_from_ranges(number->second, offset, into))
                 throw failure("internal error: {} is read at {} by rank {} only; please report this",
                               files_[number->second].path.string(), offset, comm_.rank());
             return true;
@@ -208,28 +212,46 @@ void Mirror::read(const std::function<void()>& body) {
 
 void Mirror::read_on_first(const std::function<void()>& body) { fetch_for(body, false); }
 
-void Mirror::take_over_blocks() {
+// Exactly what was read: blocks around many short reads are several times as many bytes, and most of them payload.
+void Mirror::share_what_was_read() {
     std::string places, bytes;
-    for (const auto& [place, block] : blocks_) {
-        const std::array<std::uint64_t, 3> numbers{place.first, place.second, block.size()};
-        places.append(reinterpret_cast<const char*>(numbers.data()), sizeof numbers);
-        bytes.append(reinterpret_cast<const char*>(block.data()), block.size());
+    for (const auto& [file, all] : read_) {
+        for (const ByteRange& range : all.ranges()) {
+            const Place place{file, range.begin, range.end};
+            places.append(reinterpret_cast<const char*>(place.data()), sizeof place);
+            const std::size_t at = bytes.size();
+            bytes.resize(at + range.end - range.begin);
+            fill_from_blocks(file, range.begin, std::as_writable_bytes(std::span{bytes}.subspan(at)));
+        }
     }
-    mpi::broadcast(comm_, places);
-    mpi::broadcast(comm_, bytes);
+    broadcast_compressed(comm_, places);
+    broadcast_compressed(comm_, bytes);
     if (comm_.rank() == 0) return;
-    const auto* at = reinterpret_cast<const std::byte*>(bytes.data());
-    for (std::size_t k = 0; k < places.size(); k += 3 * sizeof(std::uint64_t)) {
-        std::array<std::uint64_t, 3> numbers{};
-        std::memcpy(numbers.data(), places.data() + k, sizeof numbers);
-        blocks_[{numbers[0], numbers[1]}].assign(at, at + numbers[2]);
-        at += numbers[2];
+    std::size_t at = 0;
+    for (std::size_t k = 0; k < places.size(); k += sizeof(Place)) {
+        Place place{};
+        std::memcpy(place.data(), places.data() + k, sizeof place);
+        const auto [file, begin, end] = place;
+        ranges_.emplace(std::pair{file, begin}, bytes.substr(at, end - begin));
+        at += end - begin;
     }
 }
 
+bool Mirror::fill_from_ranges(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const {
+    if (into.empty()) return true;
+    auto range = ranges_.upper_bound({file, offset});
+    if (range == ranges_.begin()) return false;
+    --range;
+    const auto& [place, bytes] = *range;
+    if (place.first != file || offset + into.size() > place.second + bytes.size()) return false;
+    std::memcpy(into.data(), bytes.data() + (offset - place.second), into.size());
+    return true;
+}
+
 bool Mirror::was_read(std::size_t file) const {
-    const auto block = blocks_.lower_bound({file, 0});
-    return block != blocks_.end() && block->first.first == file;
+    if (comm_.rank() == 0) return read_.contains(file);
+    const auto range = ranges_.lower_bound({file, 0});
+    return range != ranges_.end() && range->first.first == file;
 }
 
 }  // namespace tpx

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/exec/byte_ranges.hpp"
 #include "lib/exec/mpi.hpp"
 
 #include <cstddef>
@@ -44,7 +45,8 @@ public:
     const std::vector<StoredFile>& files() const { return files_; }
 
     /// Runs `body` on every rank: on rank 0, while the other ranks send it what it reads in the folder, then on the
-    /// others, which must read nothing else. `body` must not communicate. Throws an mpi::AgreedError. Collective.
+    /// others, which receive exactly these bytes and must read no others. `body` must not communicate. Throws an
+    /// mpi::AgreedError. Collective.
     void read(const std::function<void()>& body);
 
     /// Runs `body` on rank 0 only, and keeps nothing of what it reads. Collective.
@@ -62,8 +64,9 @@ private:
     void fetch_for(const std::function<void()>& body, bool keep);
     void serve(const std::filesystem::path& store) const;
     void fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin, std::uint64_t end);
-    void take_over_blocks();
     bool fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
+    void share_what_was_read();
+    bool fill_from_ranges(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
 
     const mpi::Comm& comm_;
     std::filesystem::path store_;
@@ -72,6 +75,8 @@ private:
     std::vector<int> servers_;                                                        // by file, the rank that reads it
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> numbers_;          // of files, by device and inode
     std::map<std::pair<std::size_t, std::uint64_t>, std::vector<std::byte>> blocks_;  // by file and number in it
+    std::map<std::size_t, ByteRanges> read_;                                          // by file, on rank 0
+    std::map<std::pair<std::size_t, std::uint64_t>, std::string> ranges_;             // by file and offset, elsewhere
 };
 
 }  // namespace tpx

@@ -7,7 +7,7 @@
 namespace tpx {
 namespace {
 
-constexpr std::uint64_t segment_size = std::uint64_t{4} << 20;
+constexpr std::uint64_t segment_size = std::uint64_t{1} << 19;
 
 std::uint64_t segments_of(std::uint64_t bytes) { return (bytes + segment_size - 1) / segment_size; }
 

@@ -14,7 +14,7 @@
 namespace tpx {
 
 /// The most bytes of a message.
-inline constexpr std::uint64_t chunk_size = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t chunk_size = std::uint64_t{1} << 19;
 
 /// A part of a transfer that is one message.
 struct Chunk {

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/broadcast_compressed.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <zlib.h>
+
+#include <string_view>
+
+namespace tpx {
+namespace {
+
+std::string compressed(std::string_view bytes) {
+    uLong size = compressBound(bytes.size());
+    std::string packed(size, '\0');
+    if (compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
+                  bytes.size(), Z_BEST_SPEED) != Z_OK)
+        throw failure("zlib has no memory");
+    packed.resize(size);
+    return packed;
+}
+
+std::string uncompressed(std::string_view packed, std::size_t bytes) {
+    std::string all(bytes, '\0');
+    uLong size = bytes;
+    if (uncompress(reinterpret_cast<Bytef*>(all.data()), &size, reinterpret_cast<const Bytef*>(packed.data()),
+                   packed.size()) != Z_OK)
+        throw failure("zlib has no memory");
+    return all;
+}
+
+}  // namespace
+
+void broadcast_compressed(const mpi::Comm& comm, std::string& bytes) {
+    if (comm.size() == 1) return;
+    std::string size, packed;
+    mpi::all_or_none(comm, [&] {
+        if (comm.rank() != 0) return;
+        size = std::to_string(bytes.size());
+        packed = compressed(bytes);
+    });
+    mpi::broadcast(comm, size);
+    mpi::broadcast(comm, packed);
+    mpi::all_or_none(comm, [&] {
+        if (comm.rank() != 0) bytes = uncompressed(packed, std::stoull(size));
+    });
+}
+
+}  // namespace tpx
