@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import llama
@@ -32,7 +33,7 @@ CHANGES = {
 CHAINS = [
     [("safetensors", "tp=1")],
     [("dcp", "tp=1"), ("dcp", "fsdp=4"), ("dcp", "fsdp=2"), ("safetensors", "tp=1")],
-    [("torch_dist", "tp=1"), ("torch_dist", "pp=4"), ("torch_dist", "tp=4"), ("torch_dist", "tp=2")],
+    [("torch_dist", "tp=1"), ("torch_dist", "pp=4"), ("torch_dist", "tp=4")],
 ]
 MEMORIES = ["64MiB", "256MiB", "1GiB"]
 
@@ -86,6 +87,7 @@ def memories(options, kind, weights, scratch):
 
 def used(folder):
     subprocess.run(["sync", "-f", folder], check=True)
+    time.sleep(1)  # XFS frees the room of removed files a little later
     state = os.statvfs(folder)
     return (state.f_blocks - state.f_bfree) * state.f_frsize
 
@@ -122,7 +124,7 @@ def mounted(kind, scratch, total):
     at.mkdir(exist_ok=True)
     with open(disk, "wb") as file:
         file.truncate(4 * total + (2 << 30))
-    subprocess.run([f"mkfs.{kind}", "-q", disk], check=True)
+    output([f"mkfs.{kind}", "-q", disk])
     subprocess.run(["mount", "-o", "loop", disk, at], check=True)
     return at
 
