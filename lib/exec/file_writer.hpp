@@ -30,9 +30,9 @@ public:
     };
     enum class Shared { yes, not_with_this, not_here };
 
-    /// Makes the blocks of `run` those of `file` from `offset` on, too, instead of writing their bytes; all of them are
-    /// whole blocks. What cannot be shared must be written: with no file here, or not with this one. Throws Error
-    /// "PATH: No space left on device" and the like.
+    /// Makes `file` share the blocks of `run` from `offset` on, instead of writing their bytes. Precondition: all three
+    /// numbers are multiples of the block size. If the result is not `yes`, the bytes must be written: this source file
+    /// cannot share its blocks, or no file can here. Throws Error "PATH: No space left on device" and the like.
     Shared share(std::uint32_t file, std::uint64_t offset, const Run& run);
 
     /// Whether anything was written to `file`.

@@ -32,7 +32,9 @@ std::optional<EqualRun> equal_run(const Piece& source, const Piece& target, int 
 void cut_to_blocks(std::vector<EqualRun>& runs, std::uint64_t block);
 
 /// Lets target files share blocks with source files (FICLONERANGE), so that bytes are not written a second time. The
-/// files stay independent: whoever changes one of them later writes new blocks. For one thread.
+/// files stay independent: whoever changes one of them later writes new blocks. Where that is impossible, bytes are
+/// written from memory, where they are anyway for digests and checksums; copy_file_range(2) would read them again. For
+/// one thread.
 class Reflinks {
 public:
     /// `count` is the number of source files; nothing is shared with `busy`, which another thread writes.
@@ -41,7 +43,7 @@ public:
     /// Forgets all runs; `block` is the block size of the target's file system, 0 if nothing can be shared.
     void begin(std::uint64_t block);
 
-    /// Whether runs that begin() was followed by may be shared.
+    /// Whether blocks can be shared with this source file, as far as is known.
     bool may_share(std::uint32_t source_file) const { return block_ > 0 && works_ && !refused_[source_file]; }
 
     /// Adds a run to those of the tile. Then settle() must be called before share().
