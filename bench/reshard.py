@@ -1,26 +1,40 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""reshard.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--ranks N] [--formats F,F] [--cold] [--write]
+"""reshard.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--ranks N] [--formats F,F] [--cold] [--reflinks]
+           [--write]
 
 Times `mpirun tpx reshard` in turn with `cp -r` of the same checkpoint, each file of both synced, and with two `dd
 oflag=direct` that write as many zeros together, and prints both ratios: 1 is as fast as the other. The source lies in
 the page cache, with --cold it does not. Then the peak memory of a rank beside what --memory allows. --write puts both
 tables in RESULTS.md; --cold puts its own there.
+
+With --reflinks, changes on XFS and btrfs instead, in files of --scratch that are mounted (as root): how much of the
+output shares its blocks with the source, what room it takes, and how long that takes beside `cp -r --reflink=never`.
 """
 import argparse
+import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import llama
-from timing import cool, in_turn, machine, remove, run, size, spread, warm
+from timing import cool, in_turn, machine, output, remove, run, size, spread, warm
 
 HERE = Path(__file__).resolve().parent
 CHANGES = {
     "torch_dist": [("tp=1", "tp=4"), ("tp=4", "tp=2"), ("tp=1", "pp=4")],
     "dcp": [("tp=1", "tp=4"), ("tp=4", "tp=2"), ("tp=1", "fsdp=4"), ("fsdp=1", "fsdp=512"), ("fsdp=512", "fsdp=1")],
 }
+# Changes one after the other, each chain of the weights.
+CHAINS = [
+    [("safetensors", "tp=1")],
+    [("dcp", "tp=1"), ("dcp", "fsdp=4"), ("dcp", "fsdp=2"), ("safetensors", "tp=1")],
+    [("torch_dist", "tp=1"), ("torch_dist", "pp=4"), ("torch_dist", "tp=4")],
+]
 MEMORIES = ["64MiB", "256MiB", "1GiB"]
 
 
@@ -71,6 +85,83 @@ def memories(options, kind, weights, scratch):
         yield f"| {kind} | tp=1 → tp=4 | {memory} | {got:.0f} MiB |"
 
 
+def used(folder):
+    subprocess.run(["sync", "-f", folder], check=True)
+    time.sleep(1)  # XFS frees the room of removed files a little later
+    state = os.statvfs(folder)
+    return (state.f_blocks - state.f_bfree) * state.f_frsize
+
+
+def sharing(options, kind, at):
+    """A row for each change of CHAINS on the file system that is mounted at `at`."""
+    launch = ["mpirun", "-n", str(options.ranks), options.tpx]
+    weights, source, out = at / "weights", at / "source", at / "out"
+    llama.write(weights, options.layers)
+    for chain in CHAINS:
+        remove(source)
+        before = ("safetensors", "tp=1")
+        for after in chain:
+            have = source if source.exists() else weights
+            command = reshard(launch, have, out, after[1], after[0])
+            room = used(at)
+            report = json.loads(output([word for word in command if word != "--quiet"] + ["--json"]))
+            written, room = report["bytes_written"], used(at) - room
+            copy = ["sh", "-c", f'cp -r --reflink=never "{have}" "{out}" && find "{out}" -type f -exec sync {{}} +']
+            functions = [lambda: run(command), lambda: run(copy)]
+            ours, copied = in_turn(functions, have, out, options.repeats, cool if options.cold else warm)
+            ratio = statistics.median(copied) / statistics.median(ours)
+            yield (f"| {kind} | {' '.join(before)} → {' '.join(after)} | {report['bytes_shared'] / written:.1%} | "
+                   f"{room / written:.1%} | {spread(copied)} | {spread(ours)} | **{ratio:.2f}** |")  # fmt: skip
+            run(command)
+            remove(source)
+            out.rename(source)
+            before = after
+
+
+def mounted(kind, scratch, total):
+    """Makes a file system of this kind; gives its folder."""
+    disk, at = scratch / "disk", scratch / "at"
+    at.mkdir(exist_ok=True)
+    with open(disk, "wb") as file:
+        file.truncate(4 * total + (2 << 30))
+    output([f"mkfs.{kind}", "-q", disk])
+    subprocess.run(["mount", "-o", "loop", disk, at], check=True)
+    return at
+
+
+def reflinks(options, scratch, say):
+    total = 2 * sum(shape[0] * (shape[1] if len(shape) == 2 else 1) for _, shape in llama.shapes(options.layers))
+    say(f"`bench/reshard.py --reflinks` on {machine(scratch)}, in a file: {total / 2**30:.2f} GiB, {options.ranks} ranks, "
+        f"{'cold' if options.cold else 'warm'}, seconds as median (least–most) of {options.repeats}, mpirun's start "
+        "included.\n")  # fmt: skip
+    say("| file system | change | shared blocks | room taken | `cp -r` + sync | tpx reshard | cp / tpx |")
+    say("|---|---|---|---|---|---|---|")
+    for kind in ["xfs", "btrfs"]:
+        at = mounted(kind, scratch, total)
+        try:
+            for row in sharing(options, kind, at):
+                say(row)
+        finally:
+            subprocess.run(["umount", at], check=True)
+            (scratch / "disk").unlink()
+
+
+def beside_cp(options, scratch, say):
+    total = llama.write(scratch / "weights", options.layers)
+    cache = "cold" if options.cold else "warm"
+    say(f"`bench/reshard.py` on {machine(scratch)}: {total / 2**30:.2f} GiB, {options.ranks} ranks, {cache}, seconds as "
+        f"median (least–most) of {options.repeats}, mpirun's start included.\n")  # fmt: skip
+    say("| format | change | `cp -r` + sync | two `dd` | tpx reshard | GB/s | cp / tpx | dd / tpx |")
+    say("|---|---|---|---|---|---|---|---|")
+    for kind in options.formats.split(","):
+        for row in times(options, kind, scratch / "weights", scratch):
+            say(row)
+    say("\n| format | change | `--memory` | peak of a rank |\n|---|---|---|---|")
+    for kind in options.formats.split(","):
+        for row in memories(options, kind, scratch / "weights", scratch):
+            say(row)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpx", default=str(HERE.parent / "build/release/cmd/tpx"))
@@ -80,6 +171,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--formats", default="torch_dist,dcp")
     parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--reflinks", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
 
@@ -91,23 +183,12 @@ def main():
 
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
-        total = llama.write(scratch / "weights", options.layers)
-        cache = "cold" if options.cold else "warm"
-        say(f"`bench/reshard.py` on {machine(scratch)}: {total / 2**30:.2f} GiB, {options.ranks} ranks, {cache}, seconds as "
-            f"median (least–most) of {options.repeats}, mpirun's start included.\n")  # fmt: skip
-        say("| format | change | `cp -r` + sync | two `dd` | tpx reshard | GB/s | cp / tpx | dd / tpx |")
-        say("|---|---|---|---|---|---|---|---|")
-        for kind in options.formats.split(","):
-            for row in times(options, kind, scratch / "weights", scratch):
-                say(row)
-        say("\n| format | change | `--memory` | peak of a rank |\n|---|---|---|---|")
-        for kind in options.formats.split(","):
-            for row in memories(options, kind, scratch / "weights", scratch):
-                say(row)
+        (reflinks if options.reflinks else beside_cp)(options, scratch, say)
     if options.write:
         from results import put
 
-        put("reshard beside cp, cold" if options.cold else "reshard beside cp", "\n".join(lines))
+        name = "reshard that shares blocks" if options.reflinks else "reshard beside cp"
+        put(f"{name}, cold" if options.cold else name, "\n".join(lines))
 
 
 if __name__ == "__main__":

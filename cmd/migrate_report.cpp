@@ -74,6 +74,7 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
     if (done == nullptr) return json;
     json["bytes_read"] = done->report.bytes_read;
     json["bytes_written"] = done->report.bytes_written;
+    json["bytes_shared"] = done->report.bytes_shared;
     json["bytes_kept"] = done->report.bytes_kept;
     json["seconds"] = done->seconds;
     return json;

@@ -92,20 +92,24 @@ Made make_files(const HostRun& run, const fs::path& folder, const ReadRecord& re
 
 MigrateDone sum_of(const HostRun& run, const Made& made) {
     const std::size_t hosts = run.team.hosts.size();
-    std::vector<std::uint64_t> sums(3 + 2 * hosts);
+    constexpr std::size_t before = 4;
+    std::vector<std::uint64_t> sums(before + 2 * hosts);
     if (run.team.is_first(run.all.rank())) {
-        sums = {made.report.bytes_read, made.report.bytes_written, made.report.bytes_kept};
-        sums.resize(3 + 2 * hosts);
-        sums[3 + run.team.host] = made.exchanged.sent;
-        sums[3 + hosts + run.team.host] = made.exchanged.received;
+        const Report& report = made.report;
+        sums = {report.bytes_read, report.bytes_written, report.bytes_shared, report.bytes_kept};
+        sums.resize(before + 2 * hosts);
+        sums[before + run.team.host] = made.exchanged.sent;
+        sums[before + hosts + run.team.host] = made.exchanged.received;
     }
     mpi::all_sum(run.all, sums);
     MigrateDone done;
     done.report.bytes_read = sums[0];
     done.report.bytes_written = sums[1];
-    done.report.bytes_kept = sums[2];
-    const auto received = sums.begin() + 3 + static_cast<std::ptrdiff_t>(hosts);
-    done.sent.assign(sums.begin() + 3, received);
+    done.report.bytes_shared = sums[2];
+    done.report.bytes_kept = sums[3];
+    const auto sent = sums.begin() + before;
+    const auto received = sent + static_cast<std::ptrdiff_t>(hosts);
+    done.sent.assign(sent, received);
     done.received.assign(received, sums.end());
     return done;
 }

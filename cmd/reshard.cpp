@@ -258,7 +258,8 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
     try {
         fill(comm, options, job, record, limits, partial, signals, patience, trace, out, done);
         if (!job.rates.empty())
-            done.least = storage_bound(comm, job.rates, done.report.bytes_read, done.report.bytes_written);
+            done.least = storage_bound(comm, job.rates, done.report.bytes_read,
+                                       done.report.bytes_written - done.report.bytes_shared);
         const Phase phase{trace, "commit"};
         // From here on, the output may be in place.
         patience.set_end(fmt::format("; if {} exists, it is complete", options.output), exit_after_commit);

@@ -42,6 +42,7 @@ Json reshard_json(const ReshardJob& job, const ReshardOptions& options, const st
     json["durable"] = done->durable;
     json["bytes_read"] = done->report.bytes_read;
     json["bytes_written"] = done->report.bytes_written;
+    json["bytes_shared"] = done->report.bytes_shared;
     json["bytes_kept"] = done->report.bytes_kept;
     json["seconds"] = done->seconds;
     if (done->verified) json["verified"] = to_json(*done->verified);
@@ -86,6 +87,8 @@ void print_done(const ReshardDone& done, Output& out) {
     out.result("read {} and wrote {} in {}, {}\n", format_size(report.bytes_read), format_size(report.bytes_written),
                format_seconds(done.seconds),
                format_rate(static_cast<double>(report.bytes_written) / std::max(done.seconds, 1e-9)));
+    if (report.bytes_shared > 0)
+        out.result("shares {} of disk blocks with the source (reflinks)\n", format_size(report.bytes_shared));
     if (done.verified) out.result("{}\n", to_text(*done.verified));
     if (const ResourceBound* bound = bound_of(done))
         out.result("at least {}: {} at {}{}; that is {:.0f} % of the time taken\n", format_seconds(bound->seconds),

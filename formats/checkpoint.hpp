@@ -130,7 +130,8 @@ struct View {
     std::uint64_t begin = 0;   ///< its first element among those of the other one
 };
 
-/// What a new checkpoint shall hold. Pieces say box and rank; where they go in which file is the draft's business.
+/// What a new checkpoint shall hold. Pieces say box and rank; where they go in which file is the draft's business. The
+/// offset of a large piece says at which byte of a block of the file system it is best placed (file_blocks.hpp).
 struct Content {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;

@@ -24,6 +24,7 @@
 #include "formats/model_config.hpp"
 #include "formats/quantized.hpp"
 #include "formats/roles.hpp"
+#include "formats/source_places.hpp"
 #include "formats/target_names.hpp"
 #include "formats/target_states.hpp"
 #include "formats/unknown_tensors.hpp"
@@ -304,12 +305,20 @@ Conversion convert(Source& source, const Target& given) {
     else if (is_torch(target.format) && (is_deepspeed(source.checkpoint.format) || source.checkpoint.common))
         out.content.adam = adam_of(source);
     check_names(target.format, out.content.tensors);
+    const auto join = [&] {
+        locate_all(source.checkpoint);
+        dialect ? join_by_parts(source, out) : join_by_name(source, out);
+        out.source_pieces = canonical_pieces(from.tensors, from.pieces, out.source_parts);
+    };
+    if (aligns_payloads(target.format)) {
+        out.draft.tensors = out.content.tensors;  // as the draft will have them
+        join();
+        set_places(from, out);
+    }
     out.draft = make_draft(source, target, {dialect, choice.config_json}, config, out);
+    if (!aligns_payloads(target.format)) join();
     out.content.source = nullptr;  // the source may move from here on
-    locate_all(source.checkpoint);
-    dialect ? join_by_parts(source, out) : join_by_name(source, out);
     if (dialect) out.dropped_copies = dropped_copies(source.checkpoint, source.reading);
-    out.source_pieces = canonical_pieces(from.tensors, from.pieces, out.source_parts);
     out.target_pieces = canonical_pieces(out.draft.tensors, out.draft.pieces, out.target_parts);
     note_left_out(source, target, out);
     note_split_files(target, out);

@@ -5,6 +5,7 @@
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/flatten.hpp"
 #include "formats/dcp/write_metadata.hpp"
+#include "formats/file_blocks.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "lib/core/error.hpp"
 
@@ -35,7 +36,8 @@ std::vector<Piece> stored_pieces(const Content& content) {
     return pieces;
 }
 
-/// Lays archives and objects back to back into one file for each rank, or for each `file` of its pieces.
+/// Lays archives and objects into one file for each rank, or for each `file` of its pieces: back to back, but for gaps
+/// before archives of large payloads, which bring them to their places in a block.
 class FileLayout {
 public:
     FileLayout(const Content& content, const std::filesystem::path& folder) : content_{content}, folder_{folder} {
@@ -144,6 +146,7 @@ private:
     void place(std::uint32_t index) {
         Piece& piece = draft_.pieces[index];
         const torch::TensorFrame& frame = frame_of(piece);
+        if (frame.payload >= least_aligned) leave_gap(gap_to(end_ + frame.prefix.size(), piece.offset));
         for (std::uint64_t crc : frame.crcs) draft_.crc_slots.push_back({index, file_, end_ + crc});
         piece.file = file_;
         piece.offset = end_;
@@ -154,6 +157,11 @@ private:
         flush();
         end_ += frame.payload;
         put(frame.suffix);
+    }
+
+    void leave_gap(std::uint64_t bytes) {
+        if (bytes > 0) flush();
+        end_ += bytes;
     }
 
     void put(const std::string& bytes) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/file_blocks.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/error.hpp"
@@ -7,6 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
 #include <unordered_map>
 
 namespace tpx::formats {
@@ -36,8 +40,7 @@ public:
         : content_{content}, limit_{content.shard_size.value_or(usual_shard_size)} {
         draft_.tensors = content.tensors;
         draft_.pieces = content.pieces;
-        for (Piece& piece : draft_.pieces)
-            piece.file = 0, piece.offset = 0, piece.strides = row_major(sizes(piece.box));
+        for (Piece& piece : draft_.pieces) piece.file = 0, piece.strides = row_major(sizes(piece.box));
         std::vector<bool> held(content.tensors.size());
         for (const Piece& piece : content.pieces) held[piece.tensor] = true;
         for (std::size_t k = 0; k < held.size(); ++k) {
@@ -178,6 +181,20 @@ private:
         return json + "}";
     }
 
+    /// At which byte of a block the data of `part` is best placed: where most bytes of its large pieces come to lie as
+    /// they should. Nothing if there are none, or if headers could not end there, which fill words of 8 bytes.
+    std::optional<std::uint64_t> place_of_data(std::span<const Entry> entries,
+                                               const std::unordered_map<std::string_view, std::uint32_t>& piece_of) {
+        std::map<std::uint64_t, std::uint64_t> votes;
+        for (const Entry& entry : entries) {
+            const std::uint64_t wanted = content_.pieces[piece_of.at(entry.name)].offset;
+            const std::uint64_t place = gap_to(entry.begin, wanted);
+            if (entry.end - entry.begin >= least_aligned && place % 8 == 0) votes[place] += entry.end - entry.begin;
+        }
+        const auto best = std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; });
+        return best == votes.end() ? std::nullopt : std::optional{best->first};
+    }
+
     /// Adds the file of `part` to the draft: its header, and where its pieces go.
     void place(const Part& part, const Metadata& metadata) {
         std::vector<Entry> entries;
@@ -192,7 +209,9 @@ private:
         }
         const std::uint64_t buffer = arrange(entries);
         const auto file = static_cast<std::uint32_t>(draft_.files.size());
-        std::string header = in_context([&] { return part.path; }, [&] { return write_header(metadata, entries); });
+        std::string header =
+            in_context([&] { return part.path; },
+                       [&] { return write_header(metadata, entries, place_of_data(entries, piece_of)); });
         for (const Entry& entry : entries) {
             Piece& piece = draft_.pieces[piece_of.at(entry.name)];
             piece.file = file;

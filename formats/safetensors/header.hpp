@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,8 +60,10 @@ std::string json_string(const std::string& text);
 /// the buffer, back to back from 0. Returns the buffer's size.
 std::uint64_t arrange(std::span<Entry> entries);
 
-/// The bytes before the buffer, as the reference library writes them for arranged entries. Throws Error when they are
-/// longer than a header may be.
-std::string write_header(const Metadata& metadata, std::span<const Entry> entries);
+/// The bytes before the buffer, as the reference library writes them for arranged entries. With `place`, spaces are
+/// added so that the buffer starts at that byte of a block (file_blocks.hpp), a multiple of 8, if a header may be that
+/// long. Throws Error when they are longer than a header may be.
+std::string write_header(const Metadata& metadata, std::span<const Entry> entries,
+                         std::optional<std::uint64_t> place = {});
 
 }  // namespace tpx::formats::safetensors

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/file_blocks.hpp"
 #include "formats/safetensors/header.hpp"
 #include "lib/core/error.hpp"
 
@@ -43,7 +44,8 @@ std::uint64_t arrange(std::span<Entry> entries) {
     return end;
 }
 
-std::string write_header(const Metadata& metadata, std::span<const Entry> entries) {
+std::string write_header(const Metadata& metadata, std::span<const Entry> entries, std::optional<std::uint64_t> place) {
+    constexpr std::uint64_t before = 8;  // the length
     std::string json = "{";
     for (const auto& [key, value] : metadata)
         json +=
@@ -56,10 +58,12 @@ std::string write_header(const Metadata& metadata, std::span<const Entry> entrie
     }
     json += '}';
     json.resize((json.size() + 7) / 8 * 8, ' ');
+    const std::uint64_t longer = place ? json.size() + gap_to(before + json.size(), *place) : 0;
+    if (longer <= longest_header) json.resize(std::max<std::uint64_t>(json.size(), longer), ' ');
     if (json.size() > longest_header)
         throw failure("a header of {} bytes, at most {} are allowed: choose a smaller shard size", json.size(),
                       longest_header);
-    std::string bytes(8, '\0');
+    std::string bytes(before, '\0');
     for (int k = 0; k < 8; ++k) bytes[k] = static_cast<char>(json.size() >> 8 * k & 0xff);
     return bytes + json;
 }

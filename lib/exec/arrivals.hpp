@@ -20,6 +20,9 @@ public:
     /// may be discarded.
     Arrivals(std::uint32_t file, const std::filesystem::path& path, bool once);
 
+    /// The number of the file among the source files.
+    std::uint32_t file() const { return file_; }
+
     /// Records that the file contains the bytes of `range`.
     void add(ByteRange range);
 

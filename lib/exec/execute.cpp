@@ -54,19 +54,21 @@ void check_sources(const mpi::Comm& comm, const Moves& moves, const Side& source
 }
 
 Report report_of(const mpi::Comm& comm, const Movers& movers, const Timeline& own, bool takes_part) {
-    std::array<std::uint64_t, stage_count + 3> sums{};
+    std::array<std::uint64_t, stage_count + 4> sums{};
     for (std::size_t k = 0; k < stage_count; ++k) sums[k] = own.nanoseconds(static_cast<Stage>(k));
     for (const auto& mover : movers) {
         for (std::size_t k = 0; k < stage_count; ++k) sums[k] += mover->timeline.nanoseconds(static_cast<Stage>(k));
         sums[stage_count] += mover->bytes_read;
         sums[stage_count + 1] += mover->bytes_done;
+        sums[stage_count + 2] += mover->bytes_shared;
     }
-    sums[stage_count + 2] = takes_part ? movers.size() : 0;
+    sums[stage_count + 3] = takes_part ? movers.size() : 0;
     mpi::all_sum(comm, sums);
     Report report;
-    report.threads = static_cast<int>(sums[stage_count + 2]);
+    report.threads = static_cast<int>(sums[stage_count + 3]);
     report.bytes_read = sums[stage_count];
     report.bytes_written = sums[stage_count + 1];
+    report.bytes_shared = sums[stage_count + 2];
     // Files are created and synced by one thread of each rank.
     for (std::size_t k = 0; k < stage_count; ++k) {
         const auto stage = static_cast<Stage>(k);
@@ -206,6 +208,7 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
         moves, source, target, source_files, files.paths(), written, crcs, options.read_digests, options.move_digests};
     job.pace = options.pace;
     job.cancelled = options.cancelled;
+    if (options.arrivals != nullptr) job.arriving = options.arrivals->file();
     const SpanKeeper keeper{options.trace, job, own, movers};
     Fitted fitted;
     mpi::all_or_none(comm, [&] {
@@ -218,6 +221,7 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
     TileLimits limits{fitted.memory, tile_size(options), decoded(source_files)};
     const auto before = earlier_runs(comm, options, Tiler{moves, source, target, limits}.bytes());
     create_files(comm, files, targets, options, before.has_value(), own);
+    job.block_size = block_size_of(directory);
     // Smaller tiles than those of an earlier run are parts of them.
     if (before) limits.most = std::min(limits.most, before->header.most);
     const Tiler tiler{moves, source, target, limits};

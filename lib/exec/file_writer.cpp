@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/file_writer.hpp"
 
+#include "lib/core/path.hpp"
+
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace tpx {
 namespace {
@@ -22,6 +27,19 @@ void FileWriter::write(std::uint32_t file, std::uint64_t offset, std::span<const
     files_.write(file, offset, bytes.first(head));
     const std::uint64_t done = head + write_directly(file, offset + head, bytes.subspan(head));
     files_.write(file, offset + done, bytes.subspan(done));
+}
+
+FileWriter::Shared FileWriter::share(std::uint32_t file, std::uint64_t offset, const Run& run) {
+    const std::shared_ptr<Fd> fd = files_.buffered(file);
+    file_clone_range range{run.fd->get(), run.offset, run.length, offset};
+    written_[file] = true;
+    int result = 0;
+    do {
+        result = ::ioctl(fd->get(), FICLONERANGE, &range);
+    } while (result != 0 && errno == EINTR);
+    if (result == 0) return Shared::yes;
+    if (errno == EIO || errno == ENOSPC || errno == EDQUOT) throw system_failure(files_.path(file), errno);
+    return errno == EOPNOTSUPP || errno == ENOTTY ? Shared::not_here : Shared::not_with_this;
 }
 
 // Writes whole blocks from the beginning of `bytes`; returns how many bytes. What it cannot write, buffered writing

@@ -22,6 +22,19 @@ public:
     /// Writes all of `bytes`. Throws Error "PATH: No space left on device" and the like.
     void write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
 
+    /// Bytes of another file.
+    struct Run {
+        const Fd* fd;
+        std::uint64_t offset;
+        std::uint64_t length;
+    };
+    enum class Shared { yes, not_with_this, not_here };
+
+    /// Makes `file` share the blocks of `run` from `offset` on, instead of writing their bytes. Precondition: all three
+    /// numbers are multiples of the block size. If the result is not `yes`, the bytes must be written: this source file
+    /// cannot share its blocks, or no file can here. Throws Error "PATH: No space left on device" and the like.
+    Shared share(std::uint32_t file, std::uint64_t offset, const Run& run);
+
     /// Whether anything was written to `file`.
     bool has_written(std::size_t file) const { return written_[file]; }
 

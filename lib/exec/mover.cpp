@@ -27,7 +27,9 @@ void add_timeline(Trace& trace, const MoveJob& job, int thread, const Timeline& 
 
 void Mover::carry(Tile& tile) {
     const std::uint64_t overflows_before = overflows_.count();
+    const std::uint64_t shared_before = bytes_shared;
     arena_.clear();
+    reflinks_.begin(job_.block_size);
     crc_ = 0;
     Window sources{tile.sources};
     Window targets{tile.targets};
@@ -42,10 +44,11 @@ void Mover::carry(Tile& tile) {
     {
         const Timed timed{timeline, Stage::copy};
         for (const TilePart& part : tile.parts) copy(part, tile, sources, targets);
+        reflinks_.settle();
     }
     targets.write([this](auto file, auto offset, auto bytes) { write(file, offset, bytes); });
     bytes_done += tile.bytes;
-    if (job_.pace != nullptr) job_.pace->pay(read, tile.bytes, job_.cancelled);
+    if (job_.pace != nullptr) job_.pace->pay(read, tile.bytes - (bytes_shared - shared_before), job_.cancelled);
     // A run that continues this one must come upon the overflow again.
     if (job_.journal && overflows_.count() == overflows_before) job_.journal->add({tile.range(), crc_});
 }
@@ -62,10 +65,19 @@ void Mover::copy(const TilePart& part, const Tile& tile, const Window& sources, 
     if (cast_elements(sizes(part.box), values, from.strides(), was, at + place_in(to, part.box), to.strides(),
                       tensor.dtype))
         overflows_.add(piece, part.box, values, from.strides(), was, tensor.dtype);
+    if (was == tensor.dtype) note_equal(move, part.box);
     if (job_.move_digests == nullptr || !job_.move_digests->includes(move.target)) return;
     Digest sum;
     digester_.add(sum, tensor.shape, part.box, to, at, tensor.dtype, tensor.dtype);
     job_.move_digests->add(move.target, sum);
+}
+
+void Mover::note_equal(const Move& move, const Box& box) {
+    const Piece& source = job_.source.pieces[move.source];
+    const Piece& target = job_.target.pieces[move.target];
+    const int size = itemsize(job_.source.tensors[source.tensor].dtype);
+    if (!reflinks_.may_share(source.file) || !sources_.is_stored(source.file)) return;
+    if (const auto run = equal_run(source, target, size, box)) reflinks_.add(*run);
 }
 
 void Mover::write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -76,7 +88,23 @@ void Mover::write(std::uint32_t file, std::uint64_t offset, std::span<const std:
     }
     Timed timed{timeline, Stage::write, file};
     timed.span.bytes = bytes.size();
-    targets_.write(file, offset, bytes);
+    write_or_share(file, offset, bytes);
+}
+
+// What was read is in `bytes`, whose checksum is known; where the source's blocks become the target's, the bytes need
+// not be written.
+void Mover::write_or_share(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
+    std::uint64_t done = 0;
+    const auto write_up_to = [&](std::uint64_t end) {
+        if (end > done) targets_.write(file, offset + done, bytes.subspan(done, end - done));
+    };
+    for (const EqualRun& run : reflinks_.within(file, offset, offset + bytes.size())) {
+        if (!reflinks_.share(run)) continue;
+        write_up_to(run.target - offset);
+        done = run.end() - offset;
+        bytes_shared += run.length;
+    }
+    write_up_to(bytes.size());
 }
 
 std::uint64_t bytes_done(const Movers& movers) {

@@ -8,6 +8,7 @@
 #include "lib/exec/move_digests.hpp"
 #include "lib/exec/overflows.hpp"
 #include "lib/exec/payload_crcs.hpp"
+#include "lib/exec/reflinks.hpp"
 #include "lib/exec/source_files.hpp"
 #include "lib/exec/tiles.hpp"
 #include "lib/exec/timeline.hpp"
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +42,8 @@ struct MoveJob {
     std::unique_ptr<Journal> journal = {};
     Pace* pace = nullptr;  ///< null: no limit
     const std::atomic<int>* cancelled = nullptr;
+    std::optional<std::uint32_t> arriving = {};  ///< the source file whose bytes arrive meanwhile
+    std::uint64_t block_size = 0;                ///< of the target's file system; 0: unknown
 };
 
 /// What one thread of a rank has to itself: its memory, the source files that it has open, and what it did.
@@ -50,7 +54,8 @@ public:
           job_{job},
           arena_{memory},
           sources_{job.source_files, job.read_digests},
-          targets_{targets, job.target_files.size()} {}
+          targets_{targets, job.target_files.size()},
+          reflinks_{sources_, targets_, job.source_files.size(), job.arriving} {}
 
     /// Reads, casts and writes the bytes of a tile.
     void carry(Tile& tile);
@@ -60,16 +65,20 @@ public:
 
     Timeline timeline;
     std::uint64_t bytes_read = 0;
+    std::uint64_t bytes_shared = 0;  // with source files
     std::atomic<std::uint64_t> bytes_done{0};
 
 private:
     void copy(const TilePart& part, const Tile& tile, const Window& sources, const Window& targets);
+    void note_equal(const Move& move, const Box& box);
     void write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
+    void write_or_share(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
 
     const MoveJob& job_;
     Arena arena_;
     SourceFiles sources_;
     FileWriter targets_;
+    Reflinks reflinks_;
     Overflows overflows_;
     BoxDigester digester_;
     std::uint64_t crc_ = 0;  // of what the tile has written

@@ -28,6 +28,12 @@ public:
         read_decoded(file, offset, into);
     }
 
+    /// Whether the bytes of a file are read as they are stored.
+    bool is_stored(std::uint32_t file) const { return !files_[file].coding; }
+
+    /// A file that is read as it is stored, open; valid until the next call. Throws Error when it cannot be opened.
+    const Fd& stored(std::uint32_t file) { return open_.get(file); }
+
 private:
     void read_stored(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into);
     void read_decoded(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into);

@@ -25,6 +25,7 @@ JOBS = [
     reshard("dcp", "llama-rope/dcp-fsdp2", "--to fsdp=3"),
     reshard("torch_dist", "llama-small/megatron-tp2pp2", "--to tp=1"),
     reshard("safetensors", "llama-rope/hf", "--to fsdp=2 --format safetensors"),
+    reshard("shared-blocks", "llama-rope/hf", "--to tp=1 --format safetensors"),
     reshard("megatron", OPT, "--to tp=1,dp=2"),
     reshard("deepspeed", "deepspeed/zero2-roundrobin-dp4", "--to dp=2"),
     reshard("deepspeed-zero3", "deepspeed/zero3-subgroups-dp2", "--to dp=1,zero=3"),

@@ -8,13 +8,16 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { most_directories = 64 };
@@ -198,6 +201,32 @@ ssize_t write(int fd, const void* from, size_t size) {
     }
 PWRITE(pwrite)
 PWRITE(pwrite64)
+
+/* File systems in memory cannot share blocks; there, they are copied. */
+static int copy_blocks(int fd, const struct file_clone_range* range) {
+    char bytes[4096];
+    for (__u64 done = 0; done < range->src_length;) {
+        const __u64 left = range->src_length - done;
+        const long got = syscall(SYS_pread64, (int)range->src_fd, bytes, left < sizeof bytes ? left : sizeof bytes,
+                                 range->src_offset + done);
+        if (got <= 0 || syscall(SYS_pwrite64, fd, bytes, got, range->dest_offset + done) != got) return -1;
+        done += (__u64)got;
+    }
+    return 0;
+}
+
+int ioctl(int fd, unsigned long request, ...) {
+    REAL(int, ioctl, int, unsigned long, void*);
+    va_list rest;
+    va_start(rest, request);
+    void* argument = va_arg(rest, void*);
+    va_end(rest);
+    const char* path = path_of(fd);
+    if (request != FICLONERANGE || path == NULL) return real(fd, request, argument);
+    if (refuse("clone", path)) return -1;
+    const int result = real(fd, request, argument);
+    return result != 0 && (errno == EOPNOTSUPP || errno == ENOTTY) ? copy_blocks(fd, argument) : result;
+}
 
 int close(int fd) {
     REAL(int, close, int);

@@ -8,131 +8,19 @@
 #include "lib/exec/byte_ranges.hpp"
 #include "lib/exec/pace.hpp"
 #include "lib/exec/signals.hpp"
+#include "lib/exec/wire/turns.hpp"
 
 #include <fcntl.h>
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <optional>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace tpx {
 namespace {
-
-constexpr std::uint64_t chunk_size = std::uint64_t{1} << 19;
-
-/// A part of a transfer that is one message.
-struct Chunk {
-    std::uint32_t transfer = 0;
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-};
-
-/// Bytes of a transfer that have one turn.
-struct Segment {
-    std::uint64_t step = 0;
-    std::uint32_t turn = 0;  // in the step
-    Chunk bytes;
-};
-
-/// The order of all transfers. What goes from one host to another is cut into segments, and in each step every such
-/// pair sends as large a share of its segments as any other one. So the parts of a tile, which come from several hosts,
-/// arrive together, and the tile is written while other bytes still travel. In a turn of a step, each host sends to at
-/// most one host and receives from at most one.
-class Turns {
-public:
-    Turns(const ExchangeJob& job) : job_{job} {
-        const auto pair = [](const Transfer& transfer) { return std::pair{transfer.from, transfer.to}; };
-        for (const Transfer& transfer : job.transfers) {
-            std::uint64_t& bytes = bytes_[pair(transfer)];
-            before_.push_back(bytes);
-            bytes += transfer.end - transfer.begin;
-            in_turns_ = in_turns_ && !transfer.forwards;
-        }
-        for (const auto& [hosts, bytes] : bytes_) steps_ = std::max(steps_, segments(bytes));
-    }
-
-    /// The segments of the transfers whose `side` is the host of the job, in their order.
-    std::vector<Segment> of_host(std::uint32_t Transfer::*side) const {
-        std::vector<Segment> own;
-        for (std::uint32_t k = 0; k < job_.transfers.size(); ++k)
-            if (job_.transfers[k].*side == job_.host) cut(k, own);
-        // What is forwarded must have come before, as it has in the order of the transfers.
-        if (in_turns_)
-            std::ranges::stable_sort(own, {}, [](const Segment& segment) {
-                return std::tuple{segment.step, segment.turn, segment.bytes.transfer};
-            });
-        return own;
-    }
-
-private:
-    static constexpr std::uint64_t segment_size = std::uint64_t{1} << 19;
-
-    static std::uint64_t segments(std::uint64_t bytes) { return (bytes + segment_size - 1) / segment_size; }
-
-    void cut(std::uint32_t number, std::vector<Segment>& segments_of_host) const {
-        const Transfer& transfer = job_.transfers[number];
-        const auto hosts = static_cast<std::uint32_t>(job_.rank_of_host.size());
-        const std::uint32_t turn = (transfer.to + hosts - transfer.from) % hosts;
-        const std::uint64_t count = segments(bytes_.at({transfer.from, transfer.to}));
-        for (std::uint64_t begin = transfer.begin; begin < transfer.end;) {
-            const std::uint64_t segment = (before_[number] + begin - transfer.begin) / segment_size;
-            const std::uint64_t end = std::min(transfer.end, end_of(number, segment));
-            if (end > begin) segments_of_host.push_back({segment * steps_ / count, turn, {number, begin, end}});
-            begin = end;
-        }
-    }
-
-    /// Where a segment of a pair ends in a transfer, after an element.
-    std::uint64_t end_of(std::uint32_t number, std::uint64_t segment) const {
-        const Transfer& transfer = job_.transfers[number];
-        const Parcel& parcel = job_.parcels.parcels[transfer.parcel];
-        const std::uint64_t end = transfer.begin + (segment + 1) * segment_size - before_[number];
-        return parcel.align(end + parcel.element - 1);
-    }
-
-    const ExchangeJob& job_;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes_;  // by hosts, from and to
-    std::vector<std::uint64_t> before_;  // by transfer: bytes of the same hosts in earlier transfers
-    std::uint64_t steps_ = 1;
-    bool in_turns_ = true;
-};
-
-/// The chunks of some segments, one after the other.
-class Course {
-public:
-    Course(const Parcels& parcels, std::span<const Transfer> transfers, std::vector<Segment> segments)
-        : parcels_{parcels}, transfers_{transfers}, segments_{std::move(segments)} {}
-
-    /// The next chunk; nothing when all were taken.
-    std::optional<Chunk> next() const {
-        if (segment_ == segments_.size()) return std::nullopt;
-        Chunk chunk = segments_[segment_].bytes;
-        const Parcel& parcel = parcels_.parcels[transfers_[chunk.transfer].parcel];
-        // A message ends where an element does; elements are far smaller.
-        chunk.begin += done_;
-        chunk.end = std::min(chunk.end, parcel.align(chunk.begin + chunk_size));
-        return chunk;
-    }
-
-    void take(const Chunk& chunk) {
-        done_ += chunk.end - chunk.begin;
-        if (chunk.end < segments_[segment_].bytes.end) return;
-        ++segment_;
-        done_ = 0;
-    }
-
-private:
-    const Parcels& parcels_;
-    std::span<const Transfer> transfers_;
-    std::vector<Segment> segments_;
-    std::size_t segment_ = 0;
-    std::uint64_t done_ = 0;  // of the segment
-};
 
 /// Messages under way in one direction, each with its buffer.
 class Slots {

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/catalogue.hpp"
+#include "lib/exec/file_writer.hpp"
+#include "lib/exec/source_files.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// Bytes of a source file that become bytes of a target file unchanged and in the same order.
+struct EqualRun {
+    std::uint32_t source_file = 0;
+    std::uint32_t target_file = 0;
+    std::uint64_t source = 0;  ///< offset in the source file
+    std::uint64_t target = 0;  ///< offset in the target file
+    std::uint64_t length = 0;
+
+    std::uint64_t end() const { return target + length; }
+};
+
+/// The bytes of `box`, which lies in both pieces, if they are one run in both files and have the same order there.
+std::optional<EqualRun> equal_run(const Piece& source, const Piece& target, int itemsize, const Box& box);
+
+/// Joins runs that continue each other in both files, and cuts them to whole blocks of `block` bytes. Drops those that
+/// have different places in their blocks, and those too short to be worth a system call. The rest is sorted by target.
+void cut_to_blocks(std::vector<EqualRun>& runs, std::uint64_t block);
+
+/// Lets target files share blocks with source files (FICLONERANGE), so that bytes are not written a second time. The
+/// files stay independent: whoever changes one of them later writes new blocks. Where that is impossible, bytes are
+/// written from memory, where they are anyway for digests and checksums; copy_file_range(2) would read them again. For
+/// one thread.
+class Reflinks {
+public:
+    /// `count` is the number of source files; nothing is shared with `busy`, which another thread writes.
+    Reflinks(SourceFiles& sources, FileWriter& targets, std::size_t count, std::optional<std::uint32_t> busy);
+
+    /// Forgets all runs; `block` is the block size of the target's file system, 0 if nothing can be shared.
+    void begin(std::uint64_t block);
+
+    /// Whether blocks can be shared with this source file, as far as is known.
+    bool may_share(std::uint32_t source_file) const { return block_ > 0 && works_ && !refused_[source_file]; }
+
+    /// Adds a run to those of the tile. Then settle() must be called before share().
+    void add(const EqualRun& run) { runs_.push_back(run); }
+    void settle() { cut_to_blocks(runs_, block_); }
+
+    /// The runs of whole blocks that lie in the bytes [begin, end) of a target file.
+    std::span<const EqualRun> within(std::uint32_t file, std::uint64_t begin, std::uint64_t end) const;
+
+    /// Shares the blocks of a run. Returns false if the file systems cannot do that. Throws Error "PATH: cause" when
+    /// the disk fails or is full.
+    bool share(const EqualRun& run);
+
+private:
+    SourceFiles& sources_;
+    FileWriter& targets_;
+    std::vector<bool> refused_;  // by source file
+    bool works_ = true;
+    std::uint64_t block_ = 0;
+    std::vector<EqualRun> runs_;
+};
+
+/// The block size of the file system of `folder`, 0 if it is unknown.
+std::uint64_t block_size_of(const std::filesystem::path& folder);
+
+}  // namespace tpx

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/exec/wire/exchange.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace tpx {
+
+/// The most bytes of a message.
+inline constexpr std::uint64_t chunk_size = std::uint64_t{1} << 19;
+
+/// A part of a transfer that is one message.
+struct Chunk {
+    std::uint32_t transfer = 0;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+};
+
+/// Bytes of a transfer that have one turn.
+struct Segment {
+    std::uint64_t step = 0;
+    std::uint32_t turn = 0;  ///< in the step
+    Chunk bytes;
+};
+
+/// The order of all transfers. What goes from one host to another is cut into segments, and in each step every such
+/// pair sends as large a share of its segments as any other one. So the parts of a tile, which come from several hosts,
+/// arrive together, and the tile is written while other bytes still travel. In a turn of a step, each host sends to at
+/// most one host and receives from at most one.
+class Turns {
+public:
+    /// `job` must outlive this.
+    explicit Turns(const ExchangeJob& job);
+
+    /// The segments of the transfers whose `side` is the host of the job, in their order.
+    std::vector<Segment> of_host(std::uint32_t Transfer::*side) const;
+
+private:
+    void cut(std::uint32_t number, std::vector<Segment>& segments_of_host) const;
+    std::uint64_t end_of(std::uint32_t number, std::uint64_t segment) const;
+
+    const ExchangeJob& job_;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes_;  // by hosts, from and to
+    std::vector<std::uint64_t> before_;  // by transfer: bytes of the same hosts in earlier transfers
+    std::uint64_t steps_ = 1;
+    bool in_turns_ = true;
+};
+
+/// The chunks of some segments, one after the other.
+class Course {
+public:
+    Course(const Parcels& parcels, std::span<const Transfer> transfers, std::vector<Segment> segments)
+        : parcels_{parcels}, transfers_{transfers}, segments_{std::move(segments)} {}
+
+    /// The next chunk; nothing when all were taken.
+    std::optional<Chunk> next() const;
+
+    /// Goes on to the chunk after `chunk`, which next() has returned.
+    void take(const Chunk& chunk);
+
+private:
+    const Parcels& parcels_;
+    std::span<const Transfer> transfers_;
+    std::vector<Segment> segments_;
+    std::size_t segment_ = 0;
+    std::uint64_t done_ = 0;  // of the segment
+};
+
+}  // namespace tpx
