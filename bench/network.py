@@ -3,7 +3,9 @@
 """network.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--write]
 
 `tpx migrate` between the stores of emulated hosts, 4 with 1 Gbit/s and 8 with 200 Mbit/s: the bytes that the interfaces
-carry beside those that are planned, and the seconds beside a bound, the longer of what the busiest NIC and the disk need.
+carry beside those that are planned, and the seconds beside a bound, the longer of what the busiest NIC and the disk need. On 4
+hosts, also the seconds of two other ways, both with tpx: `reload`, one host stores the whole state and sends each host its part,
+as shared storage behind one NIC does; `central`, one host gathers the state before it does so.
 TCP carries 1448 bytes in a frame of 1514, so that 95.6 % of a NIC's rate is the most. All hosts share one disk, which
 writes their files at the rate of two `dd oflag=direct`. Needs root, for network namespaces (tests/net/hosts.sh).
 """
@@ -23,6 +25,7 @@ from timing import machine, remove, run, size
 
 ROOT = Path(__file__).resolve().parents[1]
 CLUSTERS = [(4, 1000), (8, 200)]  # hosts, Mbit/s
+OTHER_WAYS = 4  # hosts with which they are timed
 CHANGES = [("fsdp={0}", "tp={0}"), ("tp={0}", "fsdp={0}"), ("fsdp={0}", "pp={0}")]
 
 
@@ -72,6 +75,17 @@ def disk_rate(total, scratch):
     return total / statistics.median(seconds)
 
 
+def other_ways(tpx, hosts, rate, folder, to):
+    """Seconds of the ways `reload` and `central`."""
+    if hosts != OTHER_WAYS:
+        return "", ""
+    gather = migrate(tpx, hosts, rate, folder, "stores", "gathered", "tp=1", hosts, 1)["seconds"]
+    scatter = migrate(tpx, hosts, rate, folder, "gathered", "scattered", to, 1, hosts)["seconds"]
+    for name in ("gathered", "scattered"):
+        remove(folder / name)
+    return f"{scatter:.1f} s", f"{gather + scatter:.1f} s"
+
+
 def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
     for before, after in CHANGES:
         layout, to = before.format(hosts), after.format(hosts)
@@ -92,8 +106,9 @@ def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
             written = size(folder / "new") / disk
             seconds = statistics.median(one["seconds"] for one in runs)
             planned = done["bytes_between_hosts"]
+            reload, central = other_ways(tpx, hosts, rate, folder, to)
             yield (f"| {hosts} × {rate} Mbit/s | {layout} → {to} | {planned / 1e6:.1f} MB | {done['carried'] / planned:.3f} | "
-                   f"{nic:.2f} s | {written:.2f} s | {seconds:.2f} s | **{max(nic, written) / seconds:.2f}** |")  # fmt: skip
+                   f"{nic:.2f} s | {written:.2f} s | {seconds:.2f} s | **{max(nic, written) / seconds:.2f}** | {reload} | {central} |")  # fmt: skip
 
 
 def main():
@@ -109,8 +124,8 @@ def main():
         scratch = Path(folder)
         total = llama.write(scratch / "weights", options.layers)
         lines = [f"`bench/network.py` on {machine(scratch)}: {total / 2**30:.2f} GiB in stores of hosts, medians of {options.repeats} runs", "",
-                 "| hosts | change | planned between hosts | carried / planned | busiest NIC, at least | disk, at least | tpx migrate | bound / tpx |",
-                 "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+                 "| hosts | change | planned between hosts | carried / planned | busiest NIC, at least | disk, at least | tpx migrate | bound / tpx | reload | central |",
+                 "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
         disk = disk_rate(total, scratch)
         for hosts, rate in CLUSTERS:
             for row in rows(tpx, scratch / "weights", hosts, rate, options.repeats, scratch, disk):

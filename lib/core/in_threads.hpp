@@ -11,20 +11,23 @@
 
 namespace tpx {
 
-/// Calls `work` with 0 up to `count` - 1, each once, from up to `most` threads, this one among them. Rethrows the first
-/// exception when all threads are done; work that was not begun by then is left out.
+/// Calls `work` with 0 up to `count` - 1, in this order, from up to `most` threads, this one among them. After an
+/// exception no more work begins. When all threads are done, rethrows the exception of the lowest number, so that it is
+/// the same in every run.
 template <class Work>
 void in_threads(std::size_t count, std::size_t most, const Work& work) {
     std::atomic<std::size_t> next{0};
     std::mutex mutex;
     std::exception_ptr error;
+    std::size_t failed = count;
     const auto run = [&] {
         for (std::size_t i = next++; i < count; i = next++) {
             try {
                 work(i);
             } catch (...) {
                 const std::lock_guard lock{mutex};
-                if (!error) error = std::current_exception();
+                if (i < failed) error = std::current_exception();
+                failed = std::min(failed, i);
                 next = count;
             }
         }
