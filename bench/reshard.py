@@ -8,8 +8,8 @@ oflag=direct` that write as many zeros together, and prints both ratios: 1 is as
 the page cache, with --cold it does not. Then the peak memory of a rank beside what --memory allows. --write puts both
 tables in RESULTS.md; --cold puts its own there.
 
-With --reflinks, changes on XFS and btrfs instead, in files of --scratch that are mounted (as root): how much of the
-output shares its blocks with the source, what room it takes, and how long that takes beside `cp -r --reflink=never`.
+--reflinks measures XFS and btrfs in files of --scratch that are mounted, which requires root: the part of the output that
+shares its blocks with the source, the space that it takes, and the time beside `cp -r --reflink=never`.
 """
 import argparse
 import json

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <future>
 #include <optional>
+#include <thread>
 
 // tpx migrate STORES OUT: from one plain folder on each host to another. --store is in migrate_managed.cpp.
 namespace tpx::cli {
@@ -59,16 +60,17 @@ void commit(const mpi::Comm& comm, const mpi::Comm& host, const Draft& draft, Pa
 }
 
 /// Lets all other threads that want the processors have them before this one.
-void give_way() { ::setpriority(PRIO_PROCESS, 0, 19); }  // of Linux's threads, only the calling one
+void lower_priority() { ::setpriority(PRIO_PROCESS, 0, 19); }  // of Linux's threads, only the calling one
 
 /// A ContentCheck on another thread, so that it reads while bytes travel.
 class RunningCheck {
 public:
     explicit RunningCheck(const ContentCheck& check)
-        : done_{std::async(std::launch::async | std::launch::deferred, [this, check] {
-              give_way();
-              check(&cancelled_);
-          })} {}
+        : done_{std::async(std::launch::async | std::launch::deferred,
+                           [this, check, caller = std::this_thread::get_id()] {
+                               if (std::this_thread::get_id() != caller) lower_priority();
+                               check(&cancelled_);
+                           })} {}
     ~RunningCheck() { cancelled_ = true; }
     RunningCheck(const RunningCheck&) = delete;
     RunningCheck& operator=(const RunningCheck&) = delete;

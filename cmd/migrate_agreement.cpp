@@ -162,7 +162,7 @@ ContentCheck check_stores(const mpi::Comm& comm, const Migration& job, const Mir
     fs::path store = formats::store_of(job.origin.named, team.hosts[team.host]);
     const fs::path inside = checkpoint.catalogue.directory.lexically_relative(mirror.folder());
     const bool concerned = stores.contains(static_cast<int>(team.host)) && team.is_first(comm.rank());
-    if (formats::names_its_save(checkpoint) || !concerned) store.clear();
+    if (formats::identifies_save(checkpoint) || !concerned) store.clear();
     mpi::all_or_none(comm, [&] {
         if (!store.empty()) formats::require_store_digests(store, inside);
     });

@@ -57,7 +57,7 @@ void add_plan_hosts(Command& command, PlanOptions& options) {
             "A host holds the files that its store, the folder PATTERN, contains. Without CKPT, the checkpoint is the "
             "union of the stores. Each store must contain all metadata files, and a file in several places must be "
             "identical everywhere: files up to 16 MiB are compared completely, larger files by size and 16 samples of "
-            "64 KiB. If the checkpoint records neither its iteration nor an ID of its save, as PyTorch does in .metadata, "
+            "64 KiB. If the checkpoint records neither an iteration (Megatron) nor a save ID (PyTorch's .metadata), "
             "each store must contain the tpx.digests.json of the whole checkpoint (see tpx verify --write), and all "
             "files are checked against it.");
 }

@@ -88,7 +88,7 @@ void print_done(const ReshardDone& done, Output& out) {
                format_seconds(done.seconds),
                format_rate(static_cast<double>(report.bytes_written) / std::max(done.seconds, 1e-9)));
     if (report.bytes_shared > 0)
-        out.result("shares {} of disk blocks with the source (reflinks)\n", format_size(report.bytes_shared));
+        out.result("{} of it shared with disk blocks of the source (reflinks)\n", format_size(report.bytes_shared));
     if (done.verified) out.result("{}\n", to_text(*done.verified));
     if (const ResourceBound* bound = bound_of(done))
         out.result("at least {}: {} at {}{}; that is {:.0f} % of the time taken\n", format_seconds(bound->seconds),

@@ -131,7 +131,7 @@ struct View {
 };
 
 /// What a new checkpoint shall hold. Pieces say box and rank; where they go in which file is the draft's business. The
-/// offset of a large piece says at which byte of a block of the file system it is best placed (file_blocks.hpp).
+/// offset of a large piece is its best position in a block of the file system (file_blocks.hpp).
 struct Content {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;

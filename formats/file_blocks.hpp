@@ -10,10 +10,10 @@ namespace tpx::formats {
 /// Bytes of a block of most file systems.
 inline constexpr std::uint64_t block_size = 4096;
 
-/// Smaller payloads lie where they come to lie: what aligns them would make files noticeably longer.
+/// The smallest payload that is aligned, in bytes: gaps before smaller ones would make files noticeably longer.
 inline constexpr std::uint64_t least_aligned = std::uint64_t{256} << 10;
 
-/// How many bytes lie between byte `at` of a file and the next one that is byte `place` of a block.
+/// The bytes from offset `at` to the next offset whose position in its block is `place`.
 constexpr std::uint64_t gap_to(std::uint64_t at, std::uint64_t place) {
     return (place + block_size - at % block_size) % block_size;
 }

@@ -47,9 +47,8 @@ bool same(const fs::path& a, const fs::path& b) {
 RecordedDigests recorded(const fs::path& store, const fs::path& folder) {
     if (auto record = read_digests(store / folder)) return *std::move(record);
     throw failure(
-        "{}: is missing, and the checkpoint records neither its iteration nor an ID of its save: nothing shows that "
-        "the "
-        "stores hold the same one; run tpx verify --write on the checkpoint before it is distributed",
+        "{}: is missing, and the checkpoint records neither an iteration nor a save ID, so that the stores may hold "
+        "different saves; run tpx verify --write on the checkpoint before it is distributed",
         (store / folder / digests_file_name).lexically_normal().string());
 }
 
@@ -90,7 +89,7 @@ public:
         for (const Store& store : stores_) compare(store);
         if (stores_.size() > 1) {
             for (const Store& store : stores_) require_metadata(store);
-            if (!names_its_save(checkpoint_)) {
+            if (!identifies_save(checkpoint_)) {
                 const fs::path folder = checkpoint_.catalogue.directory.lexically_relative(root_);
                 for (const Store& store : stores_) check_store_digests(store.folder, folder);
             }
@@ -137,7 +136,7 @@ private:
 
 }  // namespace
 
-bool names_its_save(const Checkpoint& checkpoint) { return checkpoint.iteration || !checkpoint.save_id.empty(); }
+bool identifies_save(const Checkpoint& checkpoint) { return checkpoint.iteration || !checkpoint.save_id.empty(); }
 
 void require_store_digests(const fs::path& store, const fs::path& folder) { recorded(store, folder); }
 

@@ -17,14 +17,14 @@ namespace tpx::formats {
 /// - a file that two stores have, or a store and `root`, is not the same in both. Files of up to 16 MiB are compared
 ///   whole, longer ones by size and 16 samples of 64 KiB, the first and the last among them;
 /// - a store lacks a metadata file: nothing would show that its shards belong to the others';
-/// - not names_its_save(), and not every store has the same tpx.digests.json with the digests of all its files.
+/// - not identifies_save(), and not every store has the same tpx.digests.json with the digests of all its files.
 /// Returns how many files were compared by samples.
 std::size_t check_one_checkpoint(const std::string& pattern, std::span<const Host> hosts,
                                  const std::filesystem::path& root, const Checkpoint& checkpoint,
                                  const ReadRecord& record);
 
-/// Whether equal metadata show that files are of one save: it contains the iteration or an ID of the save.
-bool names_its_save(const Checkpoint& checkpoint);
+/// Whether the metadata identify one save, by its iteration or a save ID, so that equal metadata belong to equal saves.
+bool identifies_save(const Checkpoint& checkpoint);
 
 /// Throws Error when `folder` of the store has no tpx.digests.json.
 void require_store_digests(const std::filesystem::path& store, const std::filesystem::path& folder);

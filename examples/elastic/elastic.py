@@ -116,7 +116,7 @@ def picture(path, losses, reference, phases, steps):
                      f'<text x="{x + 4:.1f}" y="16">{event}</text><text x="{x + 4:.1f}" y="30">{layout}</text>')  # fmt: skip
     lines.append(f'<polyline points="{points(reference)}" fill="none" stroke="#bbb" stroke-width="6"/>')
     lines.append(f'<polyline points="{points(losses)}" fill="none" stroke="#06c" stroke-width="1.5"/>')
-    lines.append(f'<text x="40" y="{height - 10}">loss of {len(losses)} steps: blue, the job that changes; gray, the job that does not</text></svg>')
+    lines.append(f'<text x="40" y="{height - 10}">loss of {len(losses)} steps: blue, the elastic job; gray, the fixed job</text></svg>')
     path.write_text("\n".join(lines) + "\n")
 
 

@@ -59,7 +59,7 @@ void locate_archives(Checkpoint& checkpoint, std::span<const std::uint32_t> piec
         const Piece& right = catalogue.pieces[b];
         return std::tie(left.file, left.offset) < std::tie(right.file, right.offset);
     });
-    constexpr std::uint64_t ends_of_one_tensor = 1024;  // it has less before its payload, and less behind it
+    constexpr std::uint64_t ends_of_one_tensor = 1024;  // on each side of its payload are fewer
     torch::FileRange range{.ends = ends_of_one_tensor};
     torch::StoredTensor stored;
     Fd fd;

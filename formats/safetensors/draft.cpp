@@ -181,8 +181,8 @@ private:
         return json + "}";
     }
 
-    /// At which byte of a block the data of `part` is best placed: where most bytes of its large pieces come to lie as
-    /// they should. Nothing if there are none, or if headers could not end there, which fill words of 8 bytes.
+    /// The position in a block at which the data should start: the one that aligns most bytes of large pieces. Nothing
+    /// if there are none; a position that is not a multiple of 8, where no header ends, is not counted.
     std::optional<std::uint64_t> place_of_data(std::span<const Entry> entries,
                                                const std::unordered_map<std::string_view, std::uint32_t>& piece_of) {
         std::map<std::uint64_t, std::uint64_t> votes;

@@ -20,11 +20,11 @@ struct FileRange {
     std::filesystem::path path;  ///< for messages
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
-    std::uint64_t ends = 4096;  ///< bytes at its begin and end that are read in one go
+    std::uint64_t ends = 4096;  ///< bytes that are read ahead at each end
 };
 
-/// Reads parts of a range; its ends are read once, a range of at most four times their size in one go. Throws
-/// Error for parts that are not all inside.
+/// Reads parts of a range. Its first and last `ends` bytes are read once, a range of at most four times as many as a
+/// whole. Throws Error for parts that are not all inside.
 class RangeReader {
 public:
     explicit RangeReader(FileRange range);

@@ -13,9 +13,9 @@ namespace {
 std::string compressed(std::string_view bytes) {
     uLong size = compressBound(bytes.size());
     std::string packed(size, '\0');
-    if (compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
-                  bytes.size(), Z_BEST_SPEED) != Z_OK)
-        throw failure("zlib has no memory");
+    const int result = compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+                                 reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), Z_BEST_SPEED);
+    if (result != Z_OK) throw failure("cannot compress metadata: {}", zError(result));
     packed.resize(size);
     return packed;
 }
@@ -23,9 +23,9 @@ std::string compressed(std::string_view bytes) {
 std::string uncompressed(std::string_view packed, std::size_t bytes) {
     std::string all(bytes, '\0');
     uLong size = bytes;
-    if (uncompress(reinterpret_cast<Bytef*>(all.data()), &size, reinterpret_cast<const Bytef*>(packed.data()),
-                   packed.size()) != Z_OK)
-        throw failure("zlib has no memory");
+    const int result = uncompress(reinterpret_cast<Bytef*>(all.data()), &size,
+                                  reinterpret_cast<const Bytef*>(packed.data()), packed.size());
+    if (result != Z_OK) throw failure("cannot decompress metadata: {}", zError(result));
     return all;
 }
 

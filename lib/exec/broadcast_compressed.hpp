@@ -7,8 +7,8 @@
 
 namespace tpx {
 
-/// Gives every rank the bytes of rank 0, which travel compressed: for metadata of checkpoints, which repeats itself so
-/// much that few of its bytes remain. Throws Error on each rank that has no memory for them.
+/// Broadcasts bytes from rank 0, compressed with zlib; metadata of checkpoints is highly repetitive. Throws an
+/// mpi::AgreedError if a rank has too little memory. Collective.
 void broadcast_compressed(const mpi::Comm& comm, std::string& bytes);
 
 }  // namespace tpx

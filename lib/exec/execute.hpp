@@ -18,7 +18,7 @@ namespace tpx {
 struct Report {
     std::uint64_t bytes_read = 0;     ///< of the source's payloads
     std::uint64_t bytes_written = 0;  ///< of the target's payloads
-    std::uint64_t bytes_shared = 0;   ///< of those, whose blocks on disk are the source's, so that they took no write
+    std::uint64_t bytes_shared = 0;   ///< the part of them that shares disk blocks with the source and was not written
     std::uint64_t bytes_kept = 0;     ///< of the target's payloads that earlier runs had written
 
     int threads = 0;  ///< that read, copied and wrote, of all ranks

@@ -91,8 +91,7 @@ void Mover::write(std::uint32_t file, std::uint64_t offset, std::span<const std:
     write_or_share(file, offset, bytes);
 }
 
-// What was read is in `bytes`, whose checksum is known; where the source's blocks become the target's, the bytes need
-// not be written.
+// Shares the runs that it can, and writes the rest. The checksum of `bytes` is already known.
 void Mover::write_or_share(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
     std::uint64_t done = 0;
     const auto write_up_to = [&](std::uint64_t end) {

@@ -24,17 +24,17 @@ struct EqualRun {
     std::uint64_t end() const { return target + length; }
 };
 
-/// The bytes of `box`, which lies in both pieces, if they are one run in both files and have the same order there.
+/// The source and target bytes of `box`, which lies in both pieces, if they are contiguous in both files and in the
+/// same order; otherwise nothing.
 std::optional<EqualRun> equal_run(const Piece& source, const Piece& target, int itemsize, const Box& box);
 
 /// Joins runs that continue each other in both files, and cuts them to whole blocks of `block` bytes. Drops those that
 /// have different places in their blocks, and those too short to be worth a system call. The rest is sorted by target.
 void cut_to_blocks(std::vector<EqualRun>& runs, std::uint64_t block);
 
-/// Lets target files share blocks with source files (FICLONERANGE), so that bytes are not written a second time. The
-/// files stay independent: whoever changes one of them later writes new blocks. Where that is impossible, bytes are
-/// written from memory, where they are anyway for digests and checksums; copy_file_range(2) would read them again. For
-/// one thread.
+/// Shares blocks of source files with target files (FICLONERANGE) instead of writing them. Later changes to one of the
+/// files do not affect the other one. Bytes that cannot be shared are written from memory, where they are for digests
+/// and checksums; copy_file_range(2) would read them a second time. Not thread-safe.
 class Reflinks {
 public:
     /// `count` is the number of source files; nothing is shared with `busy`, which another thread writes.

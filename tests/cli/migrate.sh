@@ -121,11 +121,11 @@ refused 1 'differs between the stores' --to tp=2
 cp "stores/host0/${first#stores/host1/}" "$first"
 distribute "$testdata/llama-rope/dcp-fsdp2" 2
 rm stores/host*/tpx.digests.json
-# The ID of the save in .metadata shows that the files belong together; without it, only digests do.
+# The save ID in .metadata shows that the files belong together; without it, only digests do.
 migrate 2 2 2 --to tp=2 --dry-run
-[ "$status" -eq 0 ] || fail "refused although .metadata has an ID of the save"
+[ "$status" -eq 0 ] || fail "rejected although .metadata has a save ID"
 sed -i s/save_id/xxxx_id/ stores/host*/.metadata
-refused 1 'neither its iteration nor an ID of its save' --to tp=2
+refused 1 'neither an iteration nor a save ID' --to tp=2
 rm -r stores && mkdir stores
 refused 1 'has any file' --to tp=2
 mpirun -n 1 "$tpx" migrate stores 'new/{host}' --hosts 1x2 --emulate --to tp=2 >out 2>err

@@ -120,7 +120,7 @@ check() {
     grep -q '^reused' out.txt || fail "the next run reuses nothing"
     diff -r at/new at/whole >out.txt || fail "a run that was killed ends with another output"
 
-    # What is done to the source afterwards is no concern of the output.
+    # Later changes to the source do not change the output.
     for file in at/old/*; do [ -f "$file" ] && dd if=/dev/zero of="$file" bs=1M count=8 seek=1 conv=notrunc 2>err; done
     sync -f at
     diff -r at/new at/whole >out.txt || fail "the output changes with its source"

@@ -8,7 +8,7 @@
 #include "lib/exec/byte_ranges.hpp"
 #include "lib/exec/pace.hpp"
 #include "lib/exec/signals.hpp"
-#include "lib/exec/wire/turns.hpp"
+#include "lib/exec/wire/transfer_schedule.hpp"
 
 #include <fcntl.h>
 
@@ -38,7 +38,7 @@ public:
     bool any() const { return !order_.empty(); }
 
     /// Prepares a free slot for a chunk from or to `rank`.
-    std::span<std::byte> begin(std::size_t slot, const Chunk& chunk, int rank) {
+    std::span<std::byte> begin(std::size_t slot, const TransferChunk& chunk, int rank) {
         chunks_[slot] = chunk;
         ranks_[slot] = rank;
         order_.push_back(slot);
@@ -62,13 +62,13 @@ public:
     std::span<const std::byte> bytes(std::size_t slot) const {
         return std::span{buffers_[slot]}.first(chunks_[slot].end - chunks_[slot].begin);
     }
-    const Chunk& chunk(std::size_t slot) const { return chunks_[slot]; }
+    const TransferChunk& chunk(std::size_t slot) const { return chunks_[slot]; }
     mpi::Request& request(std::size_t slot) { return requests_[slot]; }
 
 private:
     std::vector<mpi::Request> requests_;
     std::vector<std::vector<std::byte>> buffers_;
-    std::vector<Chunk> chunks_;
+    std::vector<TransferChunk> chunks_;
     std::vector<int> ranks_;
     std::vector<std::size_t> order_;  // slots in use, the oldest message first
 };
@@ -83,8 +83,8 @@ public:
         : comm_{comm},
           job_{job},
           options_{options},
-          sends_{job.parcels, job.transfers, Turns{job}.of_host(&Transfer::from)},
-          receives_{job.parcels, job.transfers, Turns{job}.of_host(&Transfer::to)},
+          sends_{job.parcels, job.transfers, TransferSchedule{job}.of_host(&Transfer::from)},
+          receives_{job.parcels, job.transfers, TransferSchedule{job}.of_host(&Transfer::to)},
           outgoing_{slots_each_way(options)},
           incoming_{slots_each_way(options)},
           inbox_{open_file(job.path, O_RDWR)} {}
@@ -127,7 +127,7 @@ private:
         const int rank = rank_of(job_.transfers[chunk->transfer].from);
         const auto bytes = incoming_.begin(*slot, *chunk, rank);
         incoming_.request(*slot) = mpi::start_receive(comm_, rank, mpi::Tag::chunk, bytes);
-        receives_.take(*chunk);
+        receives_.advance(*chunk);
         return true;
     }
 
@@ -146,11 +146,11 @@ private:
         outgoing_.request(*slot) = mpi::start_send(comm_, rank, mpi::Tag::chunk, bytes);
         done_.sent += bytes.size();
         if (options_.pace != nullptr) options_.pace->count_read(bytes.size());
-        sends_.take(*chunk);
+        sends_.advance(*chunk);
         return true;
     }
 
-    void keep(const Chunk& chunk, std::span<const std::byte> bytes) {
+    void keep(const TransferChunk& chunk, std::span<const std::byte> bytes) {
         write_at(inbox_, range_of(chunk).begin, bytes, job_.path);
         received_.add(range_of(chunk));
         if (options_.arrivals != nullptr) options_.arrivals->add(range_of(chunk));
@@ -165,7 +165,7 @@ private:
     int rank_of(std::uint32_t host) const { return job_.rank_of_host[host]; }
 
     /// Where the bytes of a chunk lie in the inbox of this host, which receives or has received them.
-    ByteRange range_of(const Chunk& chunk) const {
+    ByteRange range_of(const TransferChunk& chunk) const {
         const std::uint32_t parcel = job_.transfers[chunk.transfer].parcel;
         return {job_.inbox.place(parcel, chunk.begin), job_.inbox.place(parcel, chunk.end)};
     }
@@ -178,8 +178,8 @@ private:
     const mpi::Comm& comm_;
     const ExchangeJob& job_;
     const ExecOptions& options_;
-    Course sends_;
-    Course receives_;
+    ChunkCursor sends_;
+    ChunkCursor receives_;
     Slots outgoing_;
     Slots incoming_;
     Fd inbox_;

@@ -30,7 +30,12 @@ constexpr std::uint64_t kept_size = 4096;                      // of what is kep
 constexpr std::uint64_t compared_whole = std::uint64_t{16} << 20;
 constexpr std::uint64_t samples = 16;
 
-using Place = std::array<std::uint64_t, 3>;  // file, begin and end of what was read in it
+/// What was read of a file.
+struct ReadRange {
+    std::uint64_t file = 0;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+};
 
 std::uint64_t hash_of(const fs::path& path, std::uint64_t size) {
     const Fd fd = open_file(path, O_RDONLY);
@@ -184,7 +189,7 @@ void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
         }
         const std::lock_guard lock{mutex};
         fetch_blocks(desk, file, offset, offset + into.size());
-        read_[file].add({offset, offset + into.size()});
+        if (!into.empty()) read_[file].add({offset, offset + into.size()});
         return fill_from_blocks(file, offset, into);
     };
     const ReadHook hook{fill};
@@ -217,23 +222,24 @@ void Mirror::share_what_was_read() {
     std::string places, bytes;
     for (const auto& [file, all] : read_) {
         for (const ByteRange& range : all.ranges()) {
-            const Place place{file, range.begin, range.end};
-            places.append(reinterpret_cast<const char*>(place.data()), sizeof place);
+            const ReadRange read{file, range.begin, range.end};
+            places.append(reinterpret_cast<const char*>(&read), sizeof read);
             const std::size_t at = bytes.size();
             bytes.resize(at + range.end - range.begin);
-            fill_from_blocks(file, range.begin, std::as_writable_bytes(std::span{bytes}.subspan(at)));
+            if (!fill_from_blocks(file, range.begin, std::as_writable_bytes(std::span{bytes}.subspan(at))))
+                throw failure("internal error: {} was read at {}, but not kept; please report this",
+                              files_[file].path.string(), range.begin);
         }
     }
     broadcast_compressed(comm_, places);
     broadcast_compressed(comm_, bytes);
     if (comm_.rank() == 0) return;
     std::size_t at = 0;
-    for (std::size_t k = 0; k < places.size(); k += sizeof(Place)) {
-        Place place{};
-        std::memcpy(place.data(), places.data() + k, sizeof place);
-        const auto [file, begin, end] = place;
-        ranges_.emplace(std::pair{file, begin}, bytes.substr(at, end - begin));
-        at += end - begin;
+    for (std::size_t k = 0; k < places.size(); k += sizeof(ReadRange)) {
+        ReadRange read;
+        std::memcpy(&read, places.data() + k, sizeof read);
+        ranges_.emplace(std::pair{read.file, read.begin}, bytes.substr(at, read.end - read.begin));
+        at += read.end - read.begin;
     }
 }
 

@@ -17,33 +17,33 @@ namespace tpx {
 inline constexpr std::uint64_t chunk_size = std::uint64_t{1} << 19;
 
 /// A part of a transfer that is one message.
-struct Chunk {
+struct TransferChunk {
     std::uint32_t transfer = 0;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
 };
 
 /// Bytes of a transfer that have one turn.
-struct Segment {
+struct TransferSegment {
     std::uint64_t step = 0;
     std::uint32_t turn = 0;  ///< in the step
-    Chunk bytes;
+    TransferChunk bytes;
 };
 
 /// The order of all transfers. What goes from one host to another is cut into segments, and in each step every such
 /// pair sends as large a share of its segments as any other one. So the parts of a tile, which come from several hosts,
 /// arrive together, and the tile is written while other bytes still travel. In a turn of a step, each host sends to at
 /// most one host and receives from at most one.
-class Turns {
+class TransferSchedule {
 public:
     /// `job` must outlive this.
-    explicit Turns(const ExchangeJob& job);
+    explicit TransferSchedule(const ExchangeJob& job);
 
     /// The segments of the transfers whose `side` is the host of the job, in their order.
-    std::vector<Segment> of_host(std::uint32_t Transfer::*side) const;
+    std::vector<TransferSegment> of_host(std::uint32_t Transfer::*side) const;
 
 private:
-    void cut(std::uint32_t number, std::vector<Segment>& segments_of_host) const;
+    void cut(std::uint32_t number, std::vector<TransferSegment>& segments_of_host) const;
     std::uint64_t end_of(std::uint32_t number, std::uint64_t segment) const;
 
     const ExchangeJob& job_;
@@ -54,21 +54,21 @@ private:
 };
 
 /// The chunks of some segments, one after the other.
-class Course {
+class ChunkCursor {
 public:
-    Course(const Parcels& parcels, std::span<const Transfer> transfers, std::vector<Segment> segments)
+    ChunkCursor(const Parcels& parcels, std::span<const Transfer> transfers, std::vector<TransferSegment> segments)
         : parcels_{parcels}, transfers_{transfers}, segments_{std::move(segments)} {}
 
     /// The next chunk; nothing when all were taken.
-    std::optional<Chunk> next() const;
+    std::optional<TransferChunk> next() const;
 
     /// Goes on to the chunk after `chunk`, which next() has returned.
-    void take(const Chunk& chunk);
+    void advance(const TransferChunk& chunk);
 
 private:
     const Parcels& parcels_;
     std::span<const Transfer> transfers_;
-    std::vector<Segment> segments_;
+    std::vector<TransferSegment> segments_;
     std::size_t segment_ = 0;
     std::uint64_t done_ = 0;  // of the segment
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/exec/wire/turns.hpp"
+#include "lib/exec/wire/transfer_schedule.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -13,7 +13,7 @@ std::uint64_t segments_of(std::uint64_t bytes) { return (bytes + segment_size - 
 
 }  // namespace
 
-Turns::Turns(const ExchangeJob& job) : job_{job} {
+TransferSchedule::TransferSchedule(const ExchangeJob& job) : job_{job} {
     const auto pair = [](const Transfer& transfer) { return std::pair{transfer.from, transfer.to}; };
     for (const Transfer& transfer : job.transfers) {
         std::uint64_t& bytes = bytes_[pair(transfer)];
@@ -24,19 +24,19 @@ Turns::Turns(const ExchangeJob& job) : job_{job} {
     for (const auto& [hosts, bytes] : bytes_) steps_ = std::max(steps_, segments_of(bytes));
 }
 
-std::vector<Segment> Turns::of_host(std::uint32_t Transfer::*side) const {
-    std::vector<Segment> own;
+std::vector<TransferSegment> TransferSchedule::of_host(std::uint32_t Transfer::*side) const {
+    std::vector<TransferSegment> own;
     for (std::uint32_t k = 0; k < job_.transfers.size(); ++k)
         if (job_.transfers[k].*side == job_.host) cut(k, own);
     // What is forwarded must have come before, as it has in the order of the transfers.
     if (in_turns_)
-        std::ranges::stable_sort(own, {}, [](const Segment& segment) {
+        std::ranges::stable_sort(own, {}, [](const TransferSegment& segment) {
             return std::tuple{segment.step, segment.turn, segment.bytes.transfer};
         });
     return own;
 }
 
-void Turns::cut(std::uint32_t number, std::vector<Segment>& segments_of_host) const {
+void TransferSchedule::cut(std::uint32_t number, std::vector<TransferSegment>& segments_of_host) const {
     const Transfer& transfer = job_.transfers[number];
     const auto hosts = static_cast<std::uint32_t>(job_.rank_of_host.size());
     const std::uint32_t turn = (transfer.to + hosts - transfer.from) % hosts;
@@ -50,16 +50,16 @@ void Turns::cut(std::uint32_t number, std::vector<Segment>& segments_of_host) co
 }
 
 // Where a segment of a pair ends in a transfer, after an element.
-std::uint64_t Turns::end_of(std::uint32_t number, std::uint64_t segment) const {
+std::uint64_t TransferSchedule::end_of(std::uint32_t number, std::uint64_t segment) const {
     const Transfer& transfer = job_.transfers[number];
     const Parcel& parcel = job_.parcels.parcels[transfer.parcel];
     const std::uint64_t end = transfer.begin + (segment + 1) * segment_size - before_[number];
     return parcel.align(end + parcel.element - 1);
 }
 
-std::optional<Chunk> Course::next() const {
+std::optional<TransferChunk> ChunkCursor::next() const {
     if (segment_ == segments_.size()) return std::nullopt;
-    Chunk chunk = segments_[segment_].bytes;
+    TransferChunk chunk = segments_[segment_].bytes;
     const Parcel& parcel = parcels_.parcels[transfers_[chunk.transfer].parcel];
     // A message ends where an element does; elements are far smaller.
     chunk.begin += done_;
@@ -67,7 +67,7 @@ std::optional<Chunk> Course::next() const {
     return chunk;
 }
 
-void Course::take(const Chunk& chunk) {
+void ChunkCursor::advance(const TransferChunk& chunk) {
     done_ += chunk.end - chunk.begin;
     if (chunk.end < segments_[segment_].bytes.end) return;
     ++segment_;
