@@ -1,7 +1,7 @@
 #!/bin/sh
 # examples.sh TPX TESTDATA MAN: runs every example of the manual pages ("$ command" lines of MAN/*.1.in), of the help of every
 # command and of README's recipes as it stands, in a folder where ckpt, iter_0001000, legacy, dcp, zero, hf, llama, base and lora are real
-# checkpoints, model one of an unknown family, and runs.csv, gpt2.toml and columns.toml real runs. All must succeed.
+# checkpoints, model one of an unknown family, runs.csv, gpt2.toml and columns.toml real runs, and *.log training logs. All must succeed.
 set -u
 tpx=$1 testdata=$2 man=$3
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -12,6 +12,24 @@ export PATH TERM LC_ALL
 unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID
 
 failed=0 count=0
+
+# make_logs: makes nine logs of Megatron-LM with the step times that gpt2.toml predicts.
+make_logs() {
+    for plan in dp=2,ga=8 dp=4,ga=4 dp=8,ga=2 dp=16,ga=1 dp=4,ga=4,recompute=full pp=2,dp=4,mb=4 pp=4,dp=2,mb=8 tp=5,dp=1,ga=16 tp=2,dp=8; do
+        seconds=$(tpx profile predict gpt2.toml --with "$plan" --json -q | sed 's/.*"seconds":\([0-9.e-]*\),.*/\1/')
+        {
+            for degree in dp:data tp:tensor_model pp:pipeline_model; do
+                value=$(echo ",$plan," | sed -n "s/.*,${degree%:*}=\([0-9]*\),.*/\1/p")
+                echo "  ${degree#*:}_parallel_size .......... ${value:-1}"
+            done
+            echo '  micro_batch_size ................ 1'
+            case $plan in *full) echo '  recompute_granularity ........... full' ;; esac
+            for step in 1 2 3 4 5; do
+                echo " iteration $step/ 9 | elapsed time per iteration (ms): $(echo "$seconds" | awk '{ print $1 * 1000 }') | global batch size:    16 |"
+            done
+        } >"$plan.log"
+    done
+}
 
 # fill_folder: makes a fresh scratch folder with all that the examples use, and enters it.
 fill_folder() {
@@ -24,6 +42,7 @@ fill_folder() {
     cp -R "$testdata/simulate/." . && cp -R "$testdata/profile/rubick" rubick || exit
     cp -R hf model && sed -i 's/self_attn/attention/g' model/*.safetensors* && sed -i 's/"llama"/"unknown"/' model/config.json || exit
     mkdir a && cp -R ckpt a/host0 && cp -R ckpt a/host1 || exit
+    make_logs
     for gpu in v100 p100 k80; do cp "$testdata/profile/virtualflow/$gpu-resnet.txt" "$gpu.txt" || exit; done
 }
 
@@ -58,7 +77,7 @@ s/^\$ //p
 done
 
 fill_folder
-for command in inspect plan reshard migrate verify simulate profile 'profile hardware' 'profile fit' 'profile predict' 'profile hetero' 'rules suggest' 'rules check'; do
+for command in inspect plan reshard migrate verify simulate profile 'profile hardware' 'profile read' 'profile fit' 'profile predict' 'profile hetero' 'rules suggest' 'rules check'; do
     # shellcheck disable=SC2086 # two words for a command of profile
     tpx $command --help | awk '/^Examples?:/ { on = 1; next } /^$/ { on = 0 } on && /^  [^ ]/ { sub(/^  /, ""); print }' >"$scratch/commands"
     # What other examples made is there: a fitted model, a hardware file.
