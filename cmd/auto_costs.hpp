@@ -16,7 +16,7 @@ namespace tpx::cli {
 /// What a plan says that layouts are compared by.
 ReachableLayout::Costs costs_of(const PlanReport& report);
 
-/// "4 with tp, 2 with pp": layouts that were left out.
+/// "4 with tp, 2 with pp": excluded layouts by technique.
 std::string excluded_text(std::span<const std::pair<std::string_view, std::size_t>> excluded);
 
 /// Bytes that come into hosts.

@@ -35,7 +35,7 @@ void keep_freed_memory() {
 }
 
 // The most memory of a device that is sold in 2026, in bytes (AMD Instinct MI400). Where nobody said what devices have,
-// a layout that needs more is left out, as it surely does not fit.
+// a layout that needs more is excluded, because it surely does not fit.
 constexpr double largest_device = 432e9;
 
 class Comparing {
@@ -50,9 +50,10 @@ public:
 
     ComparedLayouts run() {
         keep_freed_memory();
-        const auto [layouts, split, excluded] = possible_layouts(subject_);
+        const auto [layouts, split, excluded, excluded_by_technique] = possible_layouts(subject_);
         result_.split = split;
         result_.excluded = excluded;
+        result_.excluded_by_technique = excluded_by_technique;
         if (subject_.model) {
             add_bounds(layouts);
         } else {
@@ -118,17 +119,17 @@ void Comparing::find_memory() {
 
 Error Comparing::nothing(std::size_t layouts) const {
     const std::string others =
-        result_.excluded.empty() ? "" : fmt::format("; excluded: {}", excluded_text(result_.excluded));
+        result_.excluded == 0 ? "" : fmt::format("; excluded: {}", excluded_text(result_.excluded_by_technique));
     if (result_.too_large > 0)
         return Error{Exit::no,
-                     "none of {} layouts fits: a rank has to hold at least {}, a device holds {}{}",
+                     "none of {} layouts fits: the smallest needs {} per rank, but a device has {}{}",
                      result_.too_large,
                      format_bytes(static_cast<double>(result_.smallest_too_large)),
                      format_bytes(result_.device_memory),
                      others};
     if (layouts > 0 && refusal_) return *refusal_;
-    if (layouts == 0 && !result_.excluded.empty())
-        return Error{Exit::no, "every layout is excluded: {}", excluded_text(result_.excluded)};
+    if (layouts == 0 && result_.excluded > 0)
+        return Error{Exit::no, "every layout is excluded: {}", excluded_text(result_.excluded_by_technique)};
     return Error{Exit::no, "no layout of {} layers and {} experts fills the ranks", subject_.layers, subject_.experts};
 }
 

@@ -35,9 +35,11 @@ struct ComparedLayouts {
     Layout from;
     int ranks = 1;
     std::vector<ReachableLayout> layouts;  ///< best first; those with costs come before all others
-    std::size_t split = 0;                 ///< layouts that were left out: no host holds a TP group
-    std::vector<std::pair<std::string_view, std::size_t>> excluded;  ///< left out for a technique, by techniques
-    std::size_t too_large = 0;  ///< layouts that were left out: devices cannot hold the state of a rank
+    std::size_t split = 0;                 ///< number of excluded layouts with a TP group on several hosts
+    std::size_t excluded = 0;              ///< number of layouts with excluded techniques
+    std::vector<std::pair<std::string_view, std::size_t>>
+        excluded_by_technique;  ///< number of excluded layouts, by technique
+    std::size_t too_large = 0;  ///< number of excluded layouts with more state per rank than a device holds
     std::uint64_t smallest_too_large =
         0;                             ///< bytes of the fullest rank of that of them where these are fewest; 0: unknown
     double device_memory = 0;          ///< of the largest device

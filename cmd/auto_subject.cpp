@@ -82,13 +82,16 @@ void add_hosts(AutoSubject& subject, const PlanOptions& options) {
     if (subject.ranks > subject.from.ranks()) subject.hosts = given_hosts(options, subject.ranks);
 }
 
-// Counts layouts that use several of `excluded` for the first of them.
-void leave_out(PossibleLayouts& found, std::span<const std::string_view> excluded) {
+// Removes layouts that use any of `excluded`; a layout counts for each of its techniques.
+void exclude_techniques(PossibleLayouts& found, std::span<const std::string_view> excluded) {
     for (const std::string_view technique : excluded) {
-        const std::size_t count =
-            std::erase_if(found.layouts, [&](const Layout& layout) { return uses(layout, technique); });
-        if (count > 0) found.excluded.emplace_back(technique, count);
+        const auto users =
+            std::ranges::count_if(found.layouts, [&](const Layout& layout) { return uses(layout, technique); });
+        if (users > 0) found.excluded_by_technique.emplace_back(technique, users);
     }
+    found.excluded = std::erase_if(found.layouts, [&](const Layout& layout) {
+        return std::ranges::any_of(excluded, [&](std::string_view technique) { return uses(layout, technique); });
+    });
 }
 
 }  // namespace
@@ -127,7 +130,7 @@ PossibleLayouts possible_layouts(const AutoSubject& subject) {
     if (!subject.cut_by_family) limits.most_tp = limits.layers = 1;
     limits.like = without_techniques(limits.like, subject.excluded);
     PossibleLayouts found{.layouts = candidates(limits)};
-    leave_out(found, subject.excluded);
+    exclude_techniques(found, subject.excluded);
     found.split = std::erase_if(found.layouts, [&](const Layout& layout) {
         const int group = tp_span(layout);
         return !split_groups(cut_blocks(subject.hosts, subject.ranks, group), group).empty();

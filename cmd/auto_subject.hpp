@@ -30,7 +30,7 @@ struct AutoSubject {
     std::optional<Parameters> fitted;
     std::vector<Host> hosts;
     int ranks = 1;                           ///< that the new layout has
-    std::vector<std::string_view> excluded;  ///< of layout_techniques: layouts that use any of them are left out
+    std::vector<std::string_view> excluded;  ///< techniques, of layout_techniques, that layouts must not use
 };
 
 /// The model or checkpoint of `options` with the hosts. The checkpoint's metadata is read and its pieces are located,
@@ -42,8 +42,10 @@ AutoSubject auto_subject(const PlanOptions& options, const Opened& opened, std::
 
 struct PossibleLayouts {
     std::vector<Layout> layouts;
-    std::size_t split = 0;  ///< layouts that were left out: some TP group would be on several hosts
-    std::vector<std::pair<std::string_view, std::size_t>> excluded;  ///< left out for a technique, by techniques
+    std::size_t split = 0;     ///< number of excluded layouts with a TP group on several hosts
+    std::size_t excluded = 0;  ///< number of layouts with excluded techniques
+    /// Number of excluded layouts, by technique; a layout counts for each of its techniques.
+    std::vector<std::pair<std::string_view, std::size_t>> excluded_by_technique;
 };
 
 /// Every layout without excluded techniques that fills the ranks and keeps TP groups on one host; whether it fits the

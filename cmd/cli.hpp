@@ -97,7 +97,8 @@ public:
     Option& option(std::string_view names, Target target, std::string_view value, std::string_view summary);
     /// Adds an option without a value.
     Option& flag(std::string_view names, bool* target, std::string_view summary);
-    /// An argument by its place. One whose target is a list takes all arguments from there on, and is the last one.
+    /// Adds a positional argument. If the target is a list, it takes all remaining positional arguments and must be the
+    /// last.
     Option& positional(std::string_view name, Target target, std::string_view summary);
     /// Starts a group of options with this heading in --help; options added from here on belong to it.
     void group(std::string_view heading) { group_ = heading; }

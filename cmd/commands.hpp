@@ -24,7 +24,7 @@ struct TargetOptions {
     std::string dialect;
 };
 
-/// Which plans or layouts a command may choose, by the techniques that they use; both empty: any.
+/// Techniques that plans or layouts must not use, or may use; both empty: all.
 struct TechniqueOptions {
     std::vector<std::string> without, only;
 };

@@ -7,6 +7,7 @@
 #include "cmd/plan_report.hpp"
 #include "cmd/planning.hpp"
 #include "cmd/positive.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 
@@ -41,7 +42,8 @@ nlohmann::ordered_json auto_json(const ComparedLayouts& found, const PlanOptions
     json["left_out"] = {{"layouts", found.too_large}, {"device_memory", found.device_memory}};
     json["left_out"]["is_memory_known"] = found.is_memory_known;
     json["left_out"]["split_tp_groups"] = found.split;
-    for (const auto& [technique, count] : found.excluded) json["left_out"]["excluded"][std::string{technique}] = count;
+    for (const auto& [technique, count] : found.excluded_by_technique)
+        json["left_out"]["excluded"][std::string{technique}] = count;
     json["candidates"] = std::move(first);
     json["others"] = std::move(others);
     return json;
@@ -54,22 +56,16 @@ std::string layout_time(const ReachableLayout::Costs& costs) {
 }
 
 void print_notes(const ComparedLayouts& found, const PlanOptions& options, Output& out) {
-    const auto left_out = [](std::size_t count) {
-        return fmt::format("{} layout{} left out", count, count == 1 ? " is" : "s are");
-    };
+    const auto excluded = [](std::size_t count) { return counted(count, "layout") + " excluded"; };
     const std::string memory = format_bytes(found.device_memory);
-    if (!found.excluded.empty()) {
-        std::size_t all = 0;
-        for (const auto& [technique, count] : found.excluded) all += count;
-        out.note("{}: {}", left_out(all), excluded_text(found.excluded));
-    }
-    if (found.split > 0) out.note("{}: a TP group would be split over hosts", left_out(found.split));
+    if (found.excluded > 0) out.note("{}: {}", excluded(found.excluded), excluded_text(found.excluded_by_technique));
+    if (found.split > 0) out.note("{}: a TP group would be split over hosts", excluded(found.split));
     if (found.too_large > 0 && found.is_memory_known)
-        out.note("{}: devices, of up to {}, cannot hold the state of their ranks", left_out(found.too_large), memory);
+        out.note("{}: devices, of up to {}, cannot hold the state of their ranks", excluded(found.too_large), memory);
     if (!found.is_memory_known)
         out.note(
             "device memory is unknown: only layouts that need more than {} per device, as much as any device on sale "
-            "has, are left out ({}); set --gpu-memory",
+            "has, are excluded ({}); set --gpu-memory",
             memory, found.too_large);
     if (options.throughput.empty())
         out.note("step times are estimates that are not fitted to measured steps: {}; --throughput gives a fit",

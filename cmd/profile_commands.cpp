@@ -50,18 +50,18 @@ void add_hardware(Command& profile) {
 
 void add_read(Command& profile) {
     auto options = std::make_shared<ProfileReadOptions>();
-    Command& command = profile.subcommand("read", "Make a table of runs of training logs");
+    Command& command = profile.subcommand("read", "Convert training logs to a table of runs");
     command.purpose(
         "Reads step times, memory, execution plans and batch sizes from logs of Megatron-LM, Megatron Bridge, NeMo, "
         "torchtitan, DeepSpeed, PyTorch Lightning and Hugging Face's Trainer. Prints the CSV table of runs that tpx "
         "profile fit reads: a row per log, or several if settings changed when the job restarted.");
     command.positional("LOG", &options->logs, "Training logs; - is standard input").required().file();
-    command.group("What the logs do not record");
+    command.group("Settings missing from the logs");
     command.option("--model", &options->model, "MODEL", "Name of the trained model");
     command.option("--gpu", &options->gpu, "NAME", "GPU type, such as H100");
-    command.option("--gpus", &options->gpus, "N", "Number of GPUs; those that other degrees leave are data-parallel");
+    command.option("--gpus", &options->gpus, "N", "Number of GPUs; sets dp = N / (tp * pp * cp)");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1")
-        .details("These options apply to all logs and take the place of what the logs record.");
+        .details("These options apply to all logs and override what the logs record.");
     command.option("--on", &options->placement, "PLACE", "GPUs on each host, such as 8+8 or 4x8");
     command.option("--per-host", &options->per_host, "N", "GPUs per host");
     command.option("--batch", &options->batch, "N", "Samples per step");
@@ -82,7 +82,7 @@ void add_fit(Command& profile) {
     command.purpose(
         "Fits the throughput model of tpx-throughput(5) to measured step times of one training job under several "
         "execution plans, and reports how well the model predicts held-out runs.");
-    command.positional("RUNS", &options->runs, "Measured runs, CSV or JSON; tpx profile read makes them of logs")
+    command.positional("RUNS", &options->runs, "Measured runs, CSV or JSON, such as the output of tpx profile read")
         .required()
         .file();
     command.group("Input options");

@@ -52,7 +52,7 @@ std::vector<Run> runs_of(const ProfileFitOptions& options, const formats::Throug
         out.note("{} without a time, such as {}, did not run and {} left out", counted(rows.failed.size(), "row"),
                  rows.failed[0], rows.failed.size() == 1 ? "is" : "are");
     if (rows.expert_parallel > 0)
-        out.note("{} with expert parallelism: the model has no term for its communication",
+        out.note("{} with expert parallelism; the throughput model ignores its communication",
                  counted(rows.expert_parallel, "run"));
     return rows.runs;
 }

@@ -121,17 +121,16 @@ void predict_plan(const Subject& subject, const Judged& judged, const Allocation
         out.result("margin   {} a GPU, because no run has measured memory\n", format_bytes(judged.memory.margin));
 }
 
-// Removes plans that use any of `techniques`. Returns what was removed, in words; empty if nothing was.
-std::string leave_out(std::vector<Judged>& plans, std::span<const std::string_view> excluded) {
+// Removes plans that use any of `excluded`. Returns their numbers by technique: "2 with tp, 3 with zero".
+std::string exclude_techniques(std::vector<Judged>& plans, std::span<const std::string_view> excluded) {
     std::vector<std::string> reasons;
     for (const std::string_view technique : excluded) {
         const auto users =
             std::ranges::count_if(plans, [&](const Judged& judged) { return uses(judged.plan, technique); });
         if (users > 0) reasons.push_back(fmt::format("{} with {}", users, technique));
     }
-    const std::size_t removed =
-        std::erase_if(plans, [&](const Judged& judged) { return uses_any(judged.plan, excluded); });
-    return removed > 0 ? fmt::format("{} left out: {}", counted(removed, "plan"), fmt::join(reasons, ", ")) : "";
+    std::erase_if(plans, [&](const Judged& judged) { return uses_any(judged.plan, excluded); });
+    return fmt::format("{}", fmt::join(reasons, ", "));
 }
 
 void predict_best(const Subject& subject, const Allocation& allocation, const ProfilePredictOptions& options,
@@ -142,9 +141,10 @@ void predict_best(const Subject& subject, const Allocation& allocation, const Pr
     if (ranked.empty())
         throw Error{Exit::no, "no plan for {} fits into the memory of its GPUs and divides {} layers and {:g} samples",
                     formats::placement_text(allocation.gpus), job.model.layers, job.batch};
-    const std::string reasons = leave_out(ranked, excluded_techniques(options, techniques));
-    if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded; {}", reasons};
-    if (!reasons.empty()) out.note("{}", reasons);
+    const std::size_t all = ranked.size();
+    const std::string reasons = exclude_techniques(ranked, excluded_techniques(options, techniques));
+    if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded: {}", reasons};
+    if (!reasons.empty()) out.note("{} excluded: {}", counted(all - ranked.size(), "plan"), reasons);
     const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(count)));
     if (out.json()) {
         ordered_json plans = ordered_json::array();
@@ -171,7 +171,7 @@ void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
     const int per_host = whole_number(options.per_host, "--per-host", 8, 1, 1024);
     job.excluded = excluded_techniques(options, techniques);
     if (!job.excluded.empty())
-        out.note("plans with {} are left out", one_of({job.excluded.begin(), job.excluded.end()}));
+        out.note("plans with {} are excluded", one_of({job.excluded.begin(), job.excluded.end()}));
     const std::vector<CurvePoint> curve = sensitivity_curve(job, first, last, per_host);
     if (!options.svg.empty()) write_file(options.svg, curve_svg(job, curve));
     if (!options.html.empty()) write_file(options.html, curve_html(job, curve));

@@ -3,6 +3,7 @@
 #include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
 #include "formats/profile/logs/training_log.hpp"
+#include "formats/profile/placement.hpp"
 #include "formats/profile/runs_file.hpp"
 #include "formats/profile/runs_table.hpp"
 #include "lib/core/counted.hpp"
@@ -16,21 +17,35 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <vector>
 
 namespace tpx::cli {
 namespace {
 
 using nlohmann::ordered_json;
 
-formats::GivenRunSettings given_settings(const ProfileReadOptions& options) {
-    formats::GivenRunSettings given{options.model, options.gpu, options.plan, options.placement};
-    if (!options.plan.empty()) (void)parse_execution_plan(options.plan);
-    if (!options.placement.empty()) (void)formats::parse_placement(options.placement);
-    given.gpus = whole_number(options.gpus, "--gpus", 0, 1, 1 << 17);
-    given.per_host = whole_number(options.per_host, "--per-host", 0, 1, 1024);
-    given.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
-    given.sequence_length = whole_number(options.sequence, "--sequence", 0, 1, 1 << 30);
-    return given;
+// Throws Error (usage) if --on contradicts --gpus or --with.
+void check_gpus(const ProfileReadOptions& options, int gpus) {
+    const bool has_plan = !options.plan.empty();
+    if (has_plan) gpus = parse_execution_plan(options.plan).gpus();
+    if (options.placement.empty()) return;
+    const std::vector<int> hosts = formats::parse_placement(options.placement);
+    const int placed = std::reduce(hosts.begin(), hosts.end());
+    if (gpus != 0 && gpus != placed)
+        throw Error{
+            Exit::usage, "--on {} has {}, but {}", options.placement, counted(placed, "GPU"),
+            has_plan ? fmt::format("--with {} uses {}", options.plan, gpus) : fmt::format("--gpus is {}", gpus)};
+}
+
+formats::RunOverrides run_overrides(const ProfileReadOptions& options) {
+    formats::RunOverrides overrides{options.model, options.gpu, options.plan, options.placement};
+    overrides.gpus = whole_number(options.gpus, "--gpus", 0, 1, 1 << 17);
+    check_gpus(options, overrides.gpus);
+    overrides.per_host = whole_number(options.per_host, "--per-host", 0, 1, 1024);
+    overrides.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
+    overrides.sequence_length = whole_number(options.sequence, "--sequence", 0, 1, 1 << 30);
+    return overrides;
 }
 
 ordered_json runs_json(const formats::RunsTable& runs) {
@@ -54,31 +69,33 @@ ordered_json runs_json(const formats::RunsTable& runs) {
 
 void print_notes(const formats::RunsTable& runs, Output& out) {
     const std::size_t rows = runs.table.rows.size();
-    out.note("{}: used {}, dropped {} of warm-up", counted(rows, "run"), counted(runs.used, "step"),
-             counted(runs.dropped, "step"));
+    out.note("{}: {} used, {} dropped", counted(rows, "run"), counted(runs.used, "step"),
+             counted(runs.dropped, "warm-up step"));
     if (!runs.short_runs.empty())
-        out.note("left out, because fewer than 3 steps are timed: {}", fmt::join(runs.short_runs, "; "));
+        out.note("skipped, no step times after warm-up: {}", fmt::join(runs.short_runs, "; "));
     if (!runs.also_out_of_memory.empty())
-        out.note("ran out of memory in another attempt or later: {}", fmt::join(runs.also_out_of_memory, "; "));
+        out.note("also ran out of memory, after the steps used or in another attempt: {}",
+                 fmt::join(runs.also_out_of_memory, "; "));
     if (runs.missing.empty()) return;
     std::vector<std::string> names, options;
     for (const formats::MissingSetting& each : runs.missing) {
         names.push_back(each.rows == rows ? each.name : fmt::format("{} ({} of {} runs)", each.name, each.rows, rows));
         options.push_back(each.option);
     }
-    out.note("not in the log{}: {}; set {}", rows == 1 ? "" : "s", fmt::join(names, ", "), fmt::join(options, ", "));
+    out.note("missing from the log{}: {}; pass {}", rows == 1 ? "" : "s", fmt::join(names, ", "),
+             fmt::join(options, ", "));
 }
 
 }  // namespace
 
 void run_profile_read(const ProfileReadOptions& options, Output& out) {
     if (!is_first_rank()) return;
-    const formats::GivenRunSettings given = given_settings(options);
+    const formats::RunOverrides overrides = run_overrides(options);
     const ReadRecord record;
     std::vector<formats::TrainingLog> logs;
     for (const std::string& path : options.logs) logs.push_back(formats::read_training_log(path));
     check_outputs_apart({{"--output", options.output}}, record);
-    const formats::RunsTable runs = formats::runs_table(logs, given);
+    const formats::RunsTable runs = formats::runs_table(logs, overrides);
     print_notes(runs, out);
     const std::string csv = formats::csv_text(runs.table);
     if (!options.output.empty()) write_file(options.output, csv);

@@ -96,9 +96,11 @@ void add_technique_options(Command& command, TechniqueOptions& options, std::spa
         if (when.empty()) words[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(words[0])));
         return words;
     };
-    command.option("--without", &options.without, "LIST", summary("leave out {} that use any of LIST"))
+    command.option("--without", &options.without, "LIST", summary("exclude {} that use any of LIST"))
         .any_of({known.begin(), known.end()});
-    command.option("--only", &options.only, "LIST", summary("{} of data parallelism and LIST only"))
+    command
+        .option("--only", &options.only, "LIST",
+                summary("allow only {} that use nothing but data parallelism and LIST"))
         .any_of({known.begin(), known.end()});
     command.exclusive({"--without", "--only"});
 }
@@ -107,8 +109,8 @@ std::vector<std::string_view> excluded_techniques(const TechniqueOptions& option
                                                   std::span<const std::string_view> known) {
     std::vector<std::string_view> result;
     for (const std::string_view technique : known) {
-        const bool is_left_out = std::ranges::count(options.without, technique) > 0;
-        if (is_left_out || (!options.only.empty() && std::ranges::count(options.only, technique) == 0))
+        const bool is_excluded = std::ranges::count(options.without, technique) > 0;
+        if (is_excluded || (!options.only.empty() && std::ranges::count(options.only, technique) == 0))
             result.push_back(technique);
     }
     return result;

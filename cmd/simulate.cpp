@@ -84,14 +84,18 @@ void filter_jobs(const SimulateOptions& options, std::vector<TraceJob>& jobs) {
                   sample ? "--sample " + options.sample : "", window && sample ? "" : "s", all, last);
 }
 
-// Keeps policies from choosing plans that --without or --only excludes. Plans that the trace gives to jobs stay.
+// Excludes plans from the policies' choice. A job may always use the plan that the trace gives.
 void exclude_techniques(const SimulateOptions& options, formats::SpeedBook& speeds, Output& out) {
     const std::vector<std::string_view> excluded = excluded_techniques(options, techniques);
     if (excluded.empty()) return;
+    const std::string_view option = options.without.empty() ? "--only" : "--without";
+    if (!options.generate.empty())
+        throw Error{Exit::usage, "{}: random jobs have one plan each; use a TRACE with --speeds", option};
     if (speeds.exclude(excluded) == 0)
-        throw Error{Exit::usage, "{}: --speeds has no models whose plans policies choose",
-                    options.without.empty() ? "--only" : "--without"};
-    out.note("policies choose no plans with {}", one_of({excluded.begin(), excluded.end()}));
+        throw Error{Exit::usage,
+                    "{}: no model with several plans; pass --speeds with step times per plan, see tpx-trace(5)",
+                    option};
+    out.note("policies do not choose plans with {}", one_of({excluded.begin(), excluded.end()}));
 }
 
 double gpu_hours(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
@@ -138,13 +142,14 @@ Played play(const PolicyInfo& info, const Setup& setup, const std::function<void
 
 Setup setup_of(const SimulateOptions& options, Output& out) {
     Setup setup{formats::read_cluster(options.cluster), {}, {}, rules_of(options)};
+    if (options.generate.empty() && !options.speeds.empty())
+        setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
+    exclude_techniques(options, setup.speeds, out);
     if (!options.generate.empty()) {
         setup.trace = {"random", generated(recipe_of(options), setup.cluster), {}};
         if (const auto elasticity = elasticity_of(options))
             for (TraceJob& job : setup.trace.jobs) set_limits(job, *elasticity);
     } else {
-        if (!options.speeds.empty()) setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
-        exclude_techniques(options, setup.speeds, out);
         for (const std::string& file : setup.speeds.assumed)
             out.note("{}: has no [parameters]; they are assumed, not fitted", file);
         setup.trace = formats::read_trace(options.trace, setup.cluster, setup.speeds, elasticity_of(options));

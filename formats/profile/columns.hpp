@@ -21,7 +21,7 @@ struct ColumnSource {
     std::map<std::string, std::string> values;  ///< what cells stand for; a cell that is not in it stands for itself
 };
 
-/// Which column holds what, as `--columns FILE` says or as the default names have it.
+/// Which column holds what, from `--columns FILE` or by the standard names.
 struct ColumnMap {
     std::map<std::string, ColumnSource> sources;             ///< by quantity: "seconds", "placement", "plan", "dp", ...
     std::vector<std::pair<std::string, std::string>> where;  ///< only rows with these values in these columns count
@@ -36,7 +36,7 @@ const std::vector<std::string>& run_quantities();
 ColumnMap default_columns(const Table& table);
 
 /// `map`, and the columns of `table` that are named like a quantity which `map` does not mention, each as that
-/// quantity; without a second time or rate, and without a second way to say where the GPUs are.
+/// quantity; without a second time or rate, and without a second description of the placement.
 ColumnMap with_standard_columns(ColumnMap map, const Table& table);
 
 /// The mapping that TOML `text` describes. Throws Error (usage) "FILE:LINE: cause".

@@ -16,7 +16,7 @@ std::vector<int> parse_placement(std::string_view text) {
         int value = 0;
         const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
         if (code != std::errc{} || end != digits.data() + digits.size() || value < 1 || value > most)
-            throw Error{Exit::usage, "'{}' is no placement; 8, 8+8+4 and 4x8 are", text};
+            throw Error{Exit::usage, "invalid placement '{}'; use GPUs per host such as 8, 8+8+4 or 4x8", text};
         return value;
     };
     if (const std::size_t cross = text.find('x'); cross != text.npos)

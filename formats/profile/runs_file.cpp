@@ -220,12 +220,12 @@ void check_sequence(const RowReader& row, double sequence) {
     const auto tokens = row.read("sequence_length", positive);
     if (!tokens || sequence <= 0 || *tokens == sequence) return;
     row.in_cell("sequence_length", [&] {
-        throw failure("samples of {:g} tokens, but the model's have {:g} (sequence)", *tokens, sequence);
+        throw failure("sequence length is {:g}, but the model has sequence = {:g}", *tokens, sequence);
     });
 }
 
-// Throws Error if rows are about several models or GPU types, whose runs say nothing about one another.
-class SameSubject {
+// Throws Error if rows mix models or GPU types; a throughput model is fitted to one of each.
+class SameModelAndGpu {
 public:
     void check(const RowReader& row, std::string_view place) {
         for (const char* quantity : {"model", "gpu"}) {
@@ -233,8 +233,8 @@ public:
             if (!value) continue;
             const auto [known, is_new] = values_.try_emplace(quantity, *value);
             if (!is_new && known->second != *value)
-                throw failure("{}: column '{}': '{}', but '{}' in a row before; select one with [where] in --columns",
-                              place, quantity, *value, known->second);
+                throw failure("{}: column '{}': rows mix '{}' and '{}'; select one with [where] in the --columns file",
+                              place, quantity, known->second, *value);
         }
     }
 
@@ -293,7 +293,7 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
     const ColumnMap columns = given.strict ? given : with_standard_columns(given, table);
     check_columns(table, columns);
     RunRows found;
-    SameSubject subject;
+    SameModelAndGpu model_and_gpu;
     for (const Table::Row& row : table.rows) {
         const bool counts = std::ranges::all_of(
             columns.where, [&](const auto& rule) { return row.cells[table.find(rule.first)] == rule.second; });
@@ -306,7 +306,7 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
             found.failed.push_back(place);
             continue;
         }
-        subject.check(reader, place);
+        model_and_gpu.check(reader, place);
         if (reader.read("ep", positive).value_or(1) > 1) ++found.expert_parallel;
         found.runs.push_back(run_of(reader, *time, defaults, label ? fmt::format("{} ({})", place, *label) : place));
     }

@@ -11,7 +11,7 @@
 
 namespace tpx::formats {
 
-/// What holds for a run whose row does not say.
+/// Values for runs whose rows do not contain them.
 struct RunDefaults {
     std::optional<double> batch;
     double gpus_per_nic = 1;
@@ -19,11 +19,12 @@ struct RunDefaults {
     double sequence = 0;  ///< tokens of a sample; 0: unknown
 };
 
-/// The runs of a table, and where those rows are that say that nothing ran: "FILE:LINE".
+/// The runs of a table, and the positions "FILE:LINE" of rows that did not run.
 struct RunRows {
     std::vector<Run> runs;
     std::vector<std::string> failed;
-    std::size_t expert_parallel = 0;  ///< runs with expert parallelism, which the throughput model leaves out
+    std::size_t expert_parallel =
+        0;  ///< runs with expert parallelism, whose communication the throughput model ignores
 };
 
 /// The runs in `table`, by `columns` and, for what it does not mention, the columns of standard names. Throws Error

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/profile/runs_table.hpp"
 
+#include "formats/profile/placement.hpp"
 #include "formats/profile/runs_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/model/execution_plan.hpp"
@@ -9,7 +10,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 
 namespace tpx::formats {
@@ -29,38 +32,79 @@ const std::vector<std::string>& all_columns() {
     return columns;
 }
 
-void apply(const GivenRunSettings& given, LogRun& run) {
-    if (!given.model.empty()) run.set(LogField::model, given.model);
-    if (!given.gpu.empty()) run.set(LogField::gpu, given.gpu);
-    if (given.gpus > 0) {
-        run.set(LogField::gpus, given.gpus);
+// The number of GPUs on the command line; 0: none.
+int gpus_of(const RunOverrides& overrides) {
+    if (!overrides.plan.empty()) return parse_execution_plan(overrides.plan).gpus();
+    if (overrides.placement.empty()) return overrides.gpus;
+    const std::vector<int> hosts = parse_placement(overrides.placement);
+    return std::reduce(hosts.begin(), hosts.end());
+}
+
+void apply(const RunOverrides& overrides, LogRun& run) {
+    if (!overrides.model.empty()) run.set(LogField::model, overrides.model);
+    if (!overrides.gpu.empty()) run.set(LogField::gpu, overrides.gpu);
+    if (const int gpus = gpus_of(overrides); gpus > 0) {
+        run.set(LogField::gpus, gpus);
         run.forget(LogField::dp);
     }
-    if (given.per_host > 0) run.set(LogField::per_host, given.per_host);
-    if (given.batch > 0) run.set(LogField::batch, given.batch);
-    if (given.sequence_length > 0) run.set(LogField::sequence_length, given.sequence_length);
-    if (given.plan.empty()) return;
+    if (overrides.per_host > 0) run.set(LogField::per_host, overrides.per_host);
+    if (overrides.batch > 0) run.set(LogField::batch, overrides.batch);
+    if (overrides.sequence_length > 0) run.set(LogField::sequence_length, overrides.sequence_length);
+    if (overrides.plan.empty()) return;
     for (const LogField field : plan_fields) run.forget(field);
-    run.set(LogField::gpus, parse_execution_plan(given.plan).gpus());
 }
 
 double model_parallel(const LogRun& run) {
     return run.number(LogField::tp, 1) * run.number(LogField::pp, 1) * run.number(LogField::cp, 1);
 }
 
-// What follows from other fields: replicas are the GPUs that are left; model chunks from the layers of each.
-void complete(LogRun& run) {
+// "--gpus 6 is", as the subject of an error.
+std::string gpus_text(const RunOverrides& overrides, const LogRun& run) {
+    if (!overrides.placement.empty())
+        return fmt::format("--on {} has {} GPUs, which are", overrides.placement, gpus_of(overrides));
+    return overrides.gpus > 0 ? fmt::format("--gpus {} is", overrides.gpus) : run.text(LogField::gpus) + " GPUs are";
+}
+
+// The number of replicas and the number of GPUs, each from the other one.
+void complete_gpus(LogRun& run, const RunOverrides& overrides, std::string_view label) {
     using enum LogField;
+    const double count = run.number(gpus), others = model_parallel(run);
     const double samples = run.number(batch), each = run.number(micro_batch);
-    if (!run.has(dp) && run.number(gpus) > 0)
-        run.set(dp, run.number(gpus) / model_parallel(run));
-    else if (!run.has(dp) && samples > 0 && each > 0 && model_parallel(run) == 1)
-        run.set(dp, samples / each / std::max(1.0, run.number(accumulation, 1)));
-    if (!run.has(gpus) && run.has(dp)) run.set(gpus, run.number(dp) * model_parallel(run));
-    if (!run.has(vpp) && run.number(layers_per_chunk) > 0)
-        run.set(vpp, run.number(layers) / run.number(pp, 1) / run.number(layers_per_chunk));
+    if (!run.has(dp) && count > 0 && others > 0) {
+        std::vector<std::string> degrees;
+        for (const LogField degree : {tp, pp, cp})
+            if (run.number(degree, 1) > 1)
+                degrees.push_back(
+                    fmt::format("{}={}", log_field_names[static_cast<std::size_t>(degree)], run.text(degree)));
+        if (std::fmod(count, others) != 0)
+            throw failure("{}: {} not divisible by {}; use a multiple of {:.0f}{}", label, gpus_text(overrides, run),
+                          fmt::join(degrees, ","), others, gpus_of(overrides) > 0 ? "" : " with --gpus");
+        run.set(dp, count / others);
+    } else if (!run.has(dp) && samples > 0 && each > 0 && others == 1) {
+        run.set_whole(dp, samples / each / std::max(1.0, run.number(accumulation, 1)));
+    }
+    if (!run.has(gpus) && run.has(dp)) run.set(gpus, run.number(dp) * others);
+}
+
+// The number of model chunks, from the layers of each.
+void complete_chunks(LogRun& run, std::string_view label) {
+    using enum LogField;
+    const double all = run.number(layers), each = run.number(layers_per_chunk), stages = run.number(pp, 1);
+    if (run.has(vpp) || !(all > 0) || !(each > 0) || !(stages > 0)) return;
+    if (std::fmod(all, stages * each) != 0)
+        throw failure("{}: {} layers are not divisible by pp={:.0f} stages with chunks of {:.0f}; pass --with", label,
+                      run.text(layers), stages, each);
+    run.set(vpp, all / stages / each);
+}
+
+// Sets fields that follow from others, and drops those that a plan does not need.
+void complete(LogRun& run, const RunOverrides& overrides, std::string_view label) {
+    using enum LogField;
+    complete_gpus(run, overrides, label);
+    complete_chunks(run, label);
+    const double samples = run.number(batch), each = run.number(micro_batch);
     if (run.number(tp, 1) <= 1) run.forget(sequence);
-    if (each > 0 && samples > 0) {  // these say how many passes or micro-batches there are
+    if (each > 0 && samples > 0) {  // passes or micro-batches follow from these
         run.forget(accumulation);
         run.forget(micro_batches);
     } else if (run.number(pp, 1) > 1 && run.has(accumulation) && !run.has(micro_batches)) {
@@ -71,7 +115,7 @@ void complete(LogRun& run) {
         if (run.text(degree) == "1") run.forget(degree);
 }
 
-// Seconds of a step or, where the samples of a step are unknown, a rate.
+// Adds seconds per step or, if the samples per step are unknown, a rate.
 void add_times(const StepTimes& times, const LogRun& run, Cells& cells) {
     const double samples = run.number(LogField::batch), count = run.number(LogField::gpus);
     const double tokens = samples * run.number(LogField::sequence_length);
@@ -97,7 +141,7 @@ bool has_time(const Cells& cells) {
 // Collects the rows of all logs.
 class RowsOfLogs {
 public:
-    explicit RowsOfLogs(const GivenRunSettings& given) : given_{given} {}
+    explicit RowsOfLogs(const RunOverrides& overrides) : overrides_{overrides} {}
 
     void add(const TrainingLog& log) {
         const std::size_t before = rows_.size();
@@ -126,8 +170,8 @@ public:
 
 private:
     void add_run(LogRun run, const std::string& label) {
-        apply(given_, run);
-        complete(run);
+        apply(overrides_, run);
+        if (overrides_.plan.empty()) complete(run, overrides_, label);
         const std::optional<StepTimes> times = run.step_times();
         if (!times && !run.is_out_of_memory()) {
             if (run.has_steps()) result_.short_runs.push_back(label);
@@ -138,16 +182,17 @@ private:
         for (const auto& [field, value] : run.values())
             if (const auto index = static_cast<std::size_t>(field); index < log_column_count)
                 cells[std::string{log_field_names[index]}] = value;
-        if (!given_.plan.empty()) cells["plan"] = given_.plan;
-        if (!given_.placement.empty()) {
-            cells["placement"] = given_.placement;
+        if (!overrides_.plan.empty()) cells["plan"] = overrides_.plan;
+        if (!overrides_.placement.empty()) {
+            cells["placement"] = overrides_.placement;
             cells.erase("gpus");
             cells.erase("per_host");
         }
         if (run.memory() > 0) cells["memory"] = fmt::format("{:.0f}", run.memory());
         times ? add_times(*times, run, cells) : void(cells["seconds"] = "OOM");
         if (!has_time(cells))
-            throw failure("{}: reports tokens per second and GPU, but not how many GPUs; set --gpus", label);
+            throw failure("{}: number of GPUs is unknown (the log reports tokens per second per GPU); pass --gpus",
+                          label);
         result_.used += times ? times->used : 0;
         result_.dropped += times ? times->dropped : 0;
         rows_.push_back(std::move(cells));
@@ -155,11 +200,10 @@ private:
 
     Error nothing_in(const TrainingLog& log) const {
         std::size_t most = 0;
-        for (const LogRun& run : log.runs) most = std::max(most, run.reported_steps());
+        for (const LogRun& run : log.runs) most = std::max(most, run.reports());
         if (most > 0)
-            return failure(
-                "{}: reports the time of {} step{} only; at least 3 are needed, because the first 2 are warm-up",
-                log.file, most, most == 1 ? "" : "s");
+            return failure("{}: no step times after warm-up ({} report{} in all); log more steps, or log more often",
+                           log.file, most, most == 1 ? "" : "s");
         return failure(
             "{}: not a training log: found no step times of Megatron-LM, Megatron Bridge, NeMo, torchtitan, DeepSpeed, "
             "PyTorch Lightning or Hugging Face's Trainer",
@@ -185,7 +229,7 @@ private:
         note_missing("samples per step", "--batch", lacks("batch"));
     }
 
-    const GivenRunSettings& given_;
+    const RunOverrides& overrides_;
     std::vector<Cells> rows_;
     RunsTable result_;
 };
@@ -198,8 +242,8 @@ std::string quoted(std::string cell) {
 
 }  // namespace
 
-RunsTable runs_table(std::span<const TrainingLog> logs, const GivenRunSettings& given) {
-    RowsOfLogs rows{given};
+RunsTable runs_table(std::span<const TrainingLog> logs, const RunOverrides& overrides) {
+    RowsOfLogs rows{overrides};
     for (const TrainingLog& log : logs) rows.add(log);
     return rows.finish(logs);
 }

@@ -140,6 +140,7 @@ Table parse_json(std::string_view text, std::string_view file, std::vector<std::
             return table;
         }
         if (const auto whole = nlohmann::json::parse(text, nullptr, false); whole.contains("runs")) {
+            if (!whole["runs"].is_array()) throw failure("{}: \"runs\" is not an array", file);
             for (const nlohmann::json& object : whole["runs"]) add_object(table, object);
             return table;
         }

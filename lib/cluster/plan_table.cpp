@@ -18,13 +18,14 @@ double fastest(const std::map<HostShape, double>& times) {
     return best;
 }
 
-// What a plan is by its name in Rubick's artifact; of degrees that a name leaves out, any number will do here.
+// The plan of a name in Rubick's artifact; degrees that the name does not contain are arbitrary.
 ExecutionPlan execution_plan(const std::string& name) {
     ExecutionPlan plan;
     if (name.size() == 3 && std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c); })) {
         plan.pp = name[0] - '0';
         plan.tp = name[1] - '0';
     }
+    if (name == "ga") plan.accumulation = 2;
     if (name == "gc") plan.recompute = Recompute::full;
     if (name == "zero-dp") plan.zero = 1;
     if (name == "zero-offload") plan.zero = 2, plan.offload = true;

@@ -25,7 +25,7 @@ public:
     /// seconds there already.
     bool add(const std::string& plan, HostShape shape, double seconds);
 
-    /// From now on plans that use any of `techniques` are excluded; see lib/model/techniques.hpp.
+    /// Excludes the current plans that use any of `excluded`; see lib/model/techniques.hpp.
     void exclude(std::span<const std::string_view> excluded);
     bool is_excluded(int plan) const { return plans_[plan].is_excluded; }
 

@@ -9,12 +9,13 @@
 
 namespace tpx {
 
-/// What a plan can use besides data parallelism and what some trainers lack, by the words of plans; "recompute" is full
-/// or selective recomputation, "ga" more than one pass.
+/// Techniques besides data parallelism, which not every trainer supports, as named in plans; "recompute" is full or
+/// selective recomputation, "ga" more than one pass.
 inline constexpr std::array<std::string_view, 7> techniques{"tp", "pp", "zero", "sp", "recompute", "offload", "ga"};
 
 /// Whether `plan` uses `technique`, one of `techniques`.
 bool uses(const ExecutionPlan& plan, std::string_view technique);
+/// Whether `plan` uses any of `excluded`.
 bool uses_any(const ExecutionPlan& plan, std::span<const std::string_view> excluded);
 
 }  // namespace tpx

@@ -199,7 +199,7 @@ def nemo1(folder):
 
 
 def nemo2(folder):
-    """NeMo 2 under NeMo-Run: the settings are said by groups of ranks alone."""
+    """NeMo 2 under NeMo-Run: only the rank groups reveal the settings."""
     lines = ["[NeMo I 2026-03-02 09:00:00 nemo_logging:393] Rank 0 has data parallel group : [0, 4]",
              "[NeMo I 2026-03-02 09:00:00 nemo_logging:393] Rank 0 has context parallel group: [0, 2]",
              "[NeMo I 2026-03-02 09:00:00 nemo_logging:393] Rank 0 has tensor model parallel group: [0, 1]",

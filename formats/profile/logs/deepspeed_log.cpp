@@ -83,7 +83,7 @@ private:
             run.add_step(StepReport::parts, std::nullopt, (*forward + *backward + *step) / 1e3);
     }
 
-    std::string section_;  // of the JSON that a line belongs to
+    std::string section_;  // the section of the JSON to which a line belongs
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ public:
     virtual ~FrameworkLog() = default;
     /// Whether a job prints `line` when it starts.
     virtual bool starts_run(const LogLine& line) const = 0;
-    /// Adds what `line` says to `run`; other frameworks' lines change nothing.
+    /// Adds what `line` records to `run`; other frameworks' lines change nothing.
     virtual void read(const LogLine& line, LogRun& run) = 0;
 };
 

@@ -12,7 +12,7 @@
 // metrics to them, "..., reduced_train_loss=11.50, global_step=5.000, consumed_samples=12288.0, train_step_timing in
 // s=49.50]"; NeMo 2 prints "Training epoch 0, iteration 45/99 | lr: 6.897e-06 | global_batch_size: 128 | global_step:
 // 45 | max_memory_reserved: 127785762816 | ... | train_step_timing in s: 6.08 | consumed_samples: 5888". Both have
-// Megatron's settings in YAML, and say which ranks form groups.
+// Megatron's settings in YAML, and list the groups of ranks.
 
 namespace tpx::formats {
 namespace {
@@ -72,11 +72,11 @@ private:
         run.add_step(StepReport::seconds, number ? std::optional{*number + 1} : std::nullopt, *time);
     }
 
-    // Samples of a step, from those that two reports count.
+    // Computes the samples of a step from the counts of two reports.
     void find_batch(double number, std::optional<double> samples, LogRun& run) {
         if (!samples || run.has(batch)) return;
         if (consumed_ && number > consumed_->first && *samples > consumed_->second)
-            run.set(batch, (*samples - consumed_->second) / (number - consumed_->first));
+            run.set_whole(batch, (*samples - consumed_->second) / (number - consumed_->first));
         consumed_ = {number, *samples};
     }
 

@@ -7,8 +7,8 @@
 
 namespace tpx::formats {
 
-/// What a training log can say about a run, besides how long its steps took. The first ones are columns of a table of
-/// runs, in this order; other columns follow from `layers` and the fields after it.
+/// What a training log can record about a run, besides step times. The first fields are columns of a table of runs, in
+/// this order; columns are derived from `layers` and the fields after it.
 enum class LogField {
     model,
     parameters,
@@ -65,11 +65,11 @@ inline constexpr std::array<std::string_view, 24> log_field_names{"model",
 /// How many of the fields are columns.
 inline constexpr std::size_t log_column_count = 21;
 
-/// The fields that describe an execution plan.
-inline constexpr std::array<LogField, 12> plan_fields{
-    LogField::dp,          LogField::tp,           LogField::pp,
-    LogField::cp,          LogField::vpp,          LogField::micro_batches,
-    LogField::micro_batch, LogField::accumulation, LogField::recompute,
-    LogField::zero,        LogField::offload,      LogField::sequence};
+/// The fields that describe how steps are executed; an execution plan replaces all of them.
+inline constexpr std::array<LogField, 14> plan_fields{
+    LogField::dp,          LogField::tp,           LogField::pp,        LogField::cp,
+    LogField::ep,          LogField::etp,          LogField::vpp,       LogField::micro_batches,
+    LogField::micro_batch, LogField::accumulation, LogField::recompute, LogField::zero,
+    LogField::offload,     LogField::sequence};
 
 }  // namespace tpx::formats

@@ -23,6 +23,10 @@ void LogRun::set(LogField field, double number) {
     if (number >= 0 && std::isfinite(number)) set(field, fmt::format("{:.0f}", number));
 }
 
+void LogRun::set_whole(LogField field, double number) {
+    if (number == std::floor(number)) set(field, number);
+}
+
 void LogRun::set_first(LogField field, std::string_view text) { values_.try_emplace(field, text); }
 
 std::string LogRun::text(LogField field) const {
@@ -69,7 +73,7 @@ bool LogRun::has_steps() const {
 }
 
 std::optional<StepTimes> LogRun::step_times() const {
-    for (std::size_t index = 0; index < step_reports; ++index) {
+    for (std::size_t index = 0; index < step_report_count; ++index) {
         const auto report = static_cast<StepReport>(index);
         StepTimes times{report, 0, 0, 0};
         std::vector<double> values;
@@ -86,7 +90,7 @@ std::optional<StepTimes> LogRun::step_times() const {
     return mean_;
 }
 
-std::size_t LogRun::reported_steps() const {
+std::size_t LogRun::reports() const {
     std::size_t most = 0;
     for (const Attempt& attempt : attempts_)
         for (const auto& steps : attempt) most = std::max(most, steps.size());
@@ -98,6 +102,9 @@ bool LogRun::has_settings_of(const LogRun& other) const {
     for (const LogField field : {dp, tp, pp, cp, ep, etp, vpp, gpus, micro_batches, micro_batch, accumulation,
                                  recompute, zero, offload, sequence, batch, sequence_length, layers, layers_per_chunk})
         if (text(field) != other.text(field)) return false;
+    // Some logs print these late or not at all.
+    for (const LogField field : {model, parameters, gpu, per_host})
+        if (has(field) && other.has(field) && text(field) != other.text(field)) return false;
     return true;
 }
 

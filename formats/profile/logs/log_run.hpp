@@ -14,14 +14,14 @@
 
 namespace tpx::formats {
 
-/// What a log reports about steps, the most exact first.
+/// What a log reports about steps, the most precise first.
 enum class StepReport { seconds, samples_per_second, tokens_per_gpu, parts, bar, rounded };
-inline constexpr std::size_t step_reports = 6;
+inline constexpr std::size_t step_report_count = 6;
 
 /// How long steps took.
 struct StepTimes {
     StepReport report = StepReport::seconds;
-    double median = 0;  ///< seconds, samples per second, or tokens per second of one GPU, as `report` says
+    double median = 0;  ///< seconds, samples per second, or tokens per second per GPU, depending on `report`
     std::size_t used = 0;
     std::size_t dropped = 0;
 };
@@ -31,6 +31,8 @@ class LogRun {
 public:
     void set(LogField field, std::string_view text);
     void set(LogField field, double number);
+    /// Sets `field` if `number` is a whole number; otherwise the field stays as it is.
+    void set_whole(LogField field, double number);
     /// Sets `field` unless it is set already.
     void set_first(LogField field, std::string_view text);
     void forget(LogField field) { values_.erase(field); }
@@ -43,8 +45,8 @@ public:
     /// From now on lines are of `stream`, what a launcher puts before the lines of one rank. Only the first stream that
     /// reports steps counts.
     void set_stream(std::string_view stream) { stream_ = stream; }
-    /// Adds a report about step `number`, or about the next step. A number that is lower than the last one means that
-    /// the job restarted; the same number replaces the last report, as a bar that is drawn again does.
+    /// Adds a report about step `number`, or about the next step. A lower number than the last one means that the job
+    /// restarted; the same number replaces the last report, as when a progress bar is redrawn.
     void add_step(StepReport report, std::optional<double> number, double value);
     /// Sets the mean time of all steps, which counts only without any report; `steps` is 0 if unknown.
     void set_mean_seconds(double seconds, double steps);
@@ -57,18 +59,19 @@ public:
     bool has_steps() const;
     double memory() const { return memory_; }
     bool is_out_of_memory() const { return out_of_memory_; }
-    /// The steady steps of the most exact report; nothing if none of them is steady.
+    /// The steady steps of the most precise report; nothing if none of them is steady.
     std::optional<StepTimes> step_times() const;
-    /// How many steps are reported, warm-up included.
-    std::size_t reported_steps() const;
+    /// Number of reports about steps, including those during warm-up.
+    std::size_t reports() const;
 
-    /// Whether no setting that says how steps are carried out differs.
+    /// True if all settings that affect the execution plan are equal, and model, number of parameters, GPU type and
+    /// GPUs per host are equal where both runs record them.
     bool has_settings_of(const LogRun& other) const;
-    /// Adds the steps and memory of a run with the same settings, and what else it knows.
+    /// Adds the steps, memory and missing settings of a run with the same settings.
     void merge(const LogRun& other);
 
 private:
-    using Attempt = std::array<std::vector<LoggedStep>, step_reports>;
+    using Attempt = std::array<std::vector<LoggedStep>, step_report_count>;
 
     std::map<LogField, std::string> values_;
     std::vector<Attempt> attempts_ = std::vector<Attempt>(1);  // each has a warm-up of its own

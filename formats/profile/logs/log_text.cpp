@@ -15,6 +15,12 @@ bool separates_thousands(std::string_view behind) {
            (behind.size() == 3 || !is_digit(behind[3]));
 }
 
+// What precedes the times of a bar: " 72%|███▏  | 28/39".
+std::string_view counts_of_bar(std::string_view line) {
+    const std::size_t times = line.find(" [");
+    return line.substr(0, times == line.npos ? 0 : times);
+}
+
 }  // namespace
 
 std::optional<double> number_after(std::string_view line, std::string_view mark) {
@@ -68,14 +74,17 @@ bool is_training_bar(std::string_view line) {
     return !named || line.starts_with("Epoch") || line.starts_with("Train");
 }
 
-std::optional<double> step_of_bar(std::string_view line) {
-    const std::size_t times = line.find(" [");
-    if (times == line.npos) return std::nullopt;
-    const std::string_view counts = line.substr(0, times);
+std::optional<double> total_of_bar(std::string_view line) {
+    const std::string_view counts = counts_of_bar(line);
     const std::size_t slash = counts.rfind('/');
-    const auto step = slash == counts.npos ? std::nullopt : number_before(counts, counts.substr(slash));
-    const auto all = slash == counts.npos ? std::nullopt : number_after(counts.substr(slash), "/");
-    if (!step || !all) return std::nullopt;
+    return slash == counts.npos ? std::nullopt : number_after(counts.substr(slash), "/");
+}
+
+std::optional<double> step_of_bar(std::string_view line) {
+    const std::string_view counts = counts_of_bar(line);
+    const auto all = total_of_bar(line);
+    const auto step = all ? number_before(counts, counts.substr(counts.rfind('/'))) : std::nullopt;
+    if (!step) return std::nullopt;
     return *step + *all * (line.starts_with("Epoch ") ? number_after(line, "Epoch ").value_or(0) : 0);
 }
 

@@ -25,11 +25,14 @@ std::string without_escapes(std::string_view line);
 /// Whether `line` has a progress bar's rate and the bar is of training: it has no name, or that of an epoch.
 bool is_training_bar(std::string_view line);
 
-/// Which step a bar shows: of "Epoch 1:  72%|███▏  | 28/39 [00:10<...", where epochs count from 0, 67. Nothing where
-/// the line has no such count.
+/// The step of a bar: 67 for "Epoch 1:  72%|███▏  | 28/39 [00:10<...", because epochs count from 0. Nothing if the line
+/// has no such count.
 std::optional<double> step_of_bar(std::string_view line);
 
-/// Seconds of a step by a bar of training, "1.23s/it" or "4.56it/s"; nothing where `line` is no such bar.
+/// The last step of a bar: 39 in the example above.
+std::optional<double> total_of_bar(std::string_view line);
+
+/// Seconds per step on a bar of training, "1.23s/it" or "4.56it/s"; nothing if `line` is not such a bar.
 std::optional<double> seconds_of_bar(std::string_view line);
 
 }  // namespace tpx::formats

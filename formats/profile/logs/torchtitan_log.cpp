@@ -8,7 +8,7 @@
 #include <utility>
 
 // torchtitan logs "... - root - INFO - step: 10  loss:  7.7408  grad_norm:  1.4604  memory: 15.45GiB(24.14%)  tps: 905
-// tflops: 58.77  mfu: 19.71%": tokens per second and GPU since the last report. The mesh, the model, its batch sizes
+// tflops: 58.77  mfu: 19.71%": tokens per second per GPU since the last report. The mesh, the model, its batch sizes
 // and the GPU are logged before the first step.
 
 namespace tpx::formats {
@@ -91,10 +91,10 @@ private:
                  {"maximum context length ", sequence_length}}};
             for (const auto& [mark, field] : marks)
                 if (const auto count = number_after(text, mark)) run.set(field, *count);
-            // In 2026 batches came to be given in tokens.
+            // Since 2026, torchtitan prints the batch size in tokens.
             const double length = run.number(sequence_length);
             const std::string_view tokens = between(text, "DP rank, ", " tokens per train step");
-            if (!tokens.empty() && length > 0) run.set(batch, number_after(tokens, "").value_or(0) / length);
+            if (!tokens.empty() && length > 0) run.set_whole(batch, number_after(tokens, "").value_or(0) / length);
         }
     }
 
@@ -107,7 +107,7 @@ private:
         if (!contains(text, "Using pipeline schedule ")) return;
         if (const auto count = number_after(text, " with ")) run.set(micro_batches, *count);
         const auto stages = number_after(text, "microbatches and ");
-        if (stages && *stages > run.number(pp, 1)) run.set(vpp, *stages / run.number(pp, 1));
+        if (stages && *stages > run.number(pp, 1)) run.set_whole(vpp, *stages / run.number(pp, 1));
     }
 
     static void read_step(std::string_view text, LogRun& run) {

@@ -31,21 +31,28 @@ bool is_out_of_memory(std::string_view line) {
     return std::ranges::any_of(marks, [&](std::string_view mark) { return contains(line, mark); });
 }
 
-bool is_worth_a_row(const LogRun& run) { return run.has_steps() || run.is_out_of_memory(); }
+bool has_result(const LogRun& run) { return run.has_steps() || run.is_out_of_memory(); }
 
-// read(2) for what is no regular file, such as a pipe.
-std::size_t read_some(int fd, std::span<char> into) {
+// read(2) for files that are not regular, such as pipes.
+std::size_t read_some(int fd, std::span<char> into, const std::string& name) {
     for (;;) {
         const ssize_t count = ::read(fd, into.data(), into.size());
         if (count >= 0) return static_cast<std::size_t>(count);
-        if (errno != EINTR) throw system_failure("standard input", errno);
+        if (errno != EINTR) throw system_failure(name, errno);
     }
 }
 
-void read_standard_input(TrainingLogReader& reader) {
+void read_stream(TrainingLogReader& reader, int fd, const std::string& name) {
     std::string buffer(chunk, '\0');
-    while (const std::size_t count = read_some(STDIN_FILENO, buffer))
+    while (const std::size_t count = read_some(fd, buffer, name))
         reader.read(std::string_view{buffer}.substr(0, count));
+}
+
+// A pipe such as /dev/fd/63, which shells pass for <(zcat log.gz). Opening it waits for a writer.
+void read_pipe(TrainingLogReader& reader, const std::string& path) {
+    const Fd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    if (!fd) throw system_failure(path, errno);
+    read_stream(reader, fd.get(), path);
 }
 
 void read_whole_file(TrainingLogReader& reader, const std::string& path) {
@@ -84,7 +91,7 @@ void TrainingLogReader::end_line() {
     line_.clear();
     if (plain.empty()) return;
     const LogLine line = parse_log_line(plain);
-    const bool is_start = is_worth_a_row(runs_.back()) && runs_.size() < most_runs &&
+    const bool is_start = has_result(runs_.back()) && runs_.size() < most_runs &&
                           std::ranges::any_of(frameworks_, [&](const auto& log) { return log->starts_run(line); });
     if (is_start) start_run();
     LogRun& run = runs_.back();
@@ -94,13 +101,13 @@ void TrainingLogReader::end_line() {
 }
 
 std::vector<LogRun> TrainingLogReader::finish() {
-    // Of a line that is cut off, as of a job that still runs, the last number may lack digits.
+    // If the last line is incomplete, as in the log of a running job, its last number may lack digits.
     while (!line_.empty() && (is_digit(line_.back()) || contains(".,eE+-", line_.substr(line_.size() - 1))))
         line_.pop_back();
     end_line();
     std::vector<LogRun> distinct;
     for (LogRun& run : runs_) {
-        if (!is_worth_a_row(run) && runs_.size() > 1) continue;
+        if (!has_result(run) && runs_.size() > 1) continue;
         const auto twin =
             std::ranges::find_if(distinct, [&](const LogRun& other) { return run.has_settings_of(other); });
         if (twin == distinct.end())
@@ -120,7 +127,9 @@ TrainingLog parse_training_log(std::string_view text, std::string_view file) {
 TrainingLog read_training_log(const std::string& path) {
     TrainingLogReader reader;
     if (path == "-")
-        read_standard_input(reader);
+        read_stream(reader, STDIN_FILENO, "standard input");
+    else if (path_kind(path) == PathKind::other)
+        read_pipe(reader, path);
     else
         read_whole_file(reader, path);
     return {path == "-" ? "standard input" : path, reader.finish()};

@@ -19,10 +19,10 @@ namespace tpx::formats {
 class TrainingLogReader {
 public:
     TrainingLogReader();
-    /// Reads on. Lines can be divided between pieces; only the first 64 KiB of a line are looked at.
+    /// Reads the next piece. Lines can be split between pieces; only the first 64 KiB of a line are read.
     void read(std::string_view piece);
-    /// Ends the last line. Returns the runs that were found, one for all restarts with the same settings; each has
-    /// steps or ran out of memory, or is the only one.
+    /// Ends the last line. Returns the runs of the log; restarts with the same settings are one run. Each run has steps
+    /// or ran out of memory, unless it is the only one.
     std::vector<LogRun> finish();
 
 private:
@@ -40,10 +40,10 @@ struct TrainingLog {
     std::vector<LogRun> runs;
 };
 
-/// The runs of the log that `text` is; `file` names it in messages.
+/// The runs of the log `text`; `file` is its name in messages.
 TrainingLog parse_training_log(std::string_view text, std::string_view file);
 
-/// The same for the file at `path`, or for standard input if `path` is "-". Throws Error.
+/// The same for the file or pipe at `path`, or for standard input if `path` is "-". Throws Error.
 TrainingLog read_training_log(const std::string& path);
 
 }  // namespace tpx::formats

@@ -123,6 +123,10 @@ TEST_CASE("no policy chooses an excluded plan, and jobs keep their own") {
     }
     table->exclude(std::array<std::string_view, 3>{"zero", "recompute", "tp"});
     CHECK(speed.best_plan(four, cluster, false) == 0);
+    CHECK_FALSE(table->is_excluded(table->find("ga")));
+    table->exclude(std::array<std::string_view, 1>{"ga"});
+    CHECK(table->is_excluded(table->find("ga")));
+    CHECK_FALSE(table->is_excluded(table->find("gc")));
 }
 
 }  // namespace

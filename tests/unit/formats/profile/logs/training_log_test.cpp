@@ -4,8 +4,8 @@
 #include "formats/profile/logs/log_line.hpp"
 #include "formats/profile/logs/log_text.hpp"
 #include "formats/profile/runs_file.hpp"
-#include "formats/profile/runs_table.hpp"
 #include "lib/core/file.hpp"
+#include "tests/unit/formats/profile/log_rows.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -16,21 +16,6 @@ using namespace tpx;
 using namespace tpx::formats;
 
 namespace {
-
-RunsTable runs_of(std::string_view text, const GivenRunSettings& given = {}) {
-    const TrainingLog log = parse_training_log(text, "log");
-    return runs_table({&log, 1}, given);
-}
-
-// The cells of a row without its label, those that are empty left out.
-std::string cells(const RunsTable& runs, std::size_t row = 0) {
-    std::string text;
-    for (std::size_t i = 1; i < runs.table.columns.size(); ++i)
-        if (!runs.table.rows.at(row).cells[i].empty())
-            text +=
-                fmt::format("{}{}={}", text.empty() ? "" : " ", runs.table.columns[i], runs.table.rows[row].cells[i]);
-    return text;
-}
 
 RunsTable runs_in(const std::string& name) { return runs_of(read_file("testdata/profile/logs/" + name)); }
 
@@ -75,7 +60,7 @@ TEST_CASE("a run that is out of memory and one with other settings after it are 
     CHECK(rows.failed.size() == 1);
 }
 
-TEST_CASE("Megatron Bridge lists settings and does not say how many GPUs there are") {
+TEST_CASE("Megatron Bridge lists settings without the number of GPUs") {
     CHECK(run_in("bridge.log") ==
           "tp=4 pp=2 cp=2 micro_batch=1 zero=1 sequence=1 batch=128 sequence_length=8192 seconds=3.7 rate=34.5946 "
           "memory=53102000000 steps=45 dropped_steps=5");
@@ -83,7 +68,7 @@ TEST_CASE("Megatron Bridge lists settings and does not say how many GPUs there a
     CHECK(cells(runs).starts_with("gpus=64 per_host=8 dp=4 tp=4 pp=2 cp=2 "));
 }
 
-TEST_CASE("logs of torchtitan have tokens per second and GPU, meshes and memory") {
+TEST_CASE("logs of torchtitan have tokens per second per GPU, meshes and memory") {
     // 64 samples of 2048 tokens on 8 GPUs; by the times beside the lines, steps took 47 to 49 ms.
     CHECK(run_in("torchtitan.log") ==
           "gpus=8 dp=8 micro_batch=8 recompute=selective zero=3 batch=64 sequence_length=2048 seconds=0.0471195 "
@@ -102,15 +87,6 @@ TEST_CASE("logs of torchtitan have tokens per second and GPU, meshes and memory"
           "model=deepseek_v3 16B parameters=15706484224 gpu=NVIDIA B200 gpus=16 dp=4 pp=2 cp=2 ep=4 vpp=2 "
           "micro_batches=8 recompute=selective zero=3 batch=32 sequence_length=4096 seconds=2.03275 rate=15.7422 "
           "memory=82946555904 steps=4 dropped_steps=2");
-}
-
-TEST_CASE("tokens per second need the number of GPUs, and more to be seconds") {
-    const std::string steps = "step: 1  tps: 5\nstep: 2  tps: 5\nstep: 3  tps: 5\n";
-    CHECK_THROWS_WITH_AS(runs_of(steps), "log: reports tokens per second and GPU, but not how many GPUs; set --gpus",
-                         Error);
-    CHECK(cells(runs_of(steps, {.gpus = 4})) == "gpus=4 dp=4 tokens_per_second=20 steps=1 dropped_steps=2");
-    CHECK(cells(runs_of(steps, {.gpus = 4, .batch = 2, .sequence_length = 30})) ==
-          "gpus=4 dp=4 batch=2 sequence_length=30 seconds=3 rate=0.666667 steps=1 dropped_steps=2");
 }
 
 TEST_CASE("logs of DeepSpeed have samples per second, or the parts of a step") {
@@ -140,11 +116,38 @@ TEST_CASE("logs of DeepSpeed have samples per second, or the parts of a step") {
     CHECK(read_runs(runs.table, default_columns(runs.table), {8, 1, 4})[0].seconds == doctest::Approx(0.2));
 }
 
-TEST_CASE("the Trainer of Hugging Face says its batch, and its bar or its end how long steps take") {
+TEST_CASE("logs of the Trainer of Hugging Face have batch sizes, and step times in bars or at the end") {
     CHECK(run_in("trainer.log") ==
           "parameters=115008 gpus=1 dp=1 micro_batch=4 batch=8 seconds=0.115473 rate=69.28 steps=9 dropped_steps=2");
     CHECK(run_in("trainer-quiet.log") ==
           "parameters=115008 gpus=1 dp=1 micro_batch=4 batch=8 seconds=0.08575 rate=93.2945 steps=12 dropped_steps=0");
+}
+
+TEST_CASE("bars of evaluation are not steps of the Trainer") {
+    std::string text = "***** Running training *****\n  Total optimization steps = 12\n";
+    std::string bars;
+    for (int step = 1; step <= 12; ++step) {
+        bars += fmt::format(" {}%|█  | {}/12 [00:01<00:01,  1.00it/s]\r", 8 * step, step);
+        if (step % 6 == 0)
+            for (int i = 1; i <= 27; ++i) bars += fmt::format(" {}%|█  | {}/27 [00:01<00:01, 40.00it/s]\r", 3 * i, i);
+    }
+    CHECK(cells(runs_of(text + bars)) == "seconds=1 steps=10 dropped_steps=2");
+    CHECK(cells(runs_of(bars)) == "seconds=1 steps=10 dropped_steps=2");  // without --log_level info
+}
+
+TEST_CASE("runs of different models or GPU types are not combined") {
+    const auto run = [](std::string_view model, std::string_view gpu) {
+        std::string text =
+            fmt::format("Starting job: x\n{} capacity: {} with 95.04GiB memory\n", gpu.empty() ? "no" : "CUDA", gpu);
+        if (!model.empty()) text += fmt::format("Model {} size: 1,000 total parameters\n", model);
+        for (int i = 1; i <= 4; ++i) text += fmt::format("step: {}  tps: 5\n", i);
+        return text;
+    };
+    const auto rows = [](const std::string& text) { return parse_training_log(text, "log").runs.size(); };
+    CHECK(rows(run("a", "X") + run("b", "X")) == 2);
+    CHECK(rows(run("a", "X") + run("a", "Y")) == 2);
+    CHECK(rows(run("a", "X") + run("a", "X")) == 1);
+    CHECK(rows(run("a", "X") + run("", "X")) == 1);
 }
 
 TEST_CASE("PyTorch Lightning: bars of epochs, not of validation, and its profiler") {
@@ -188,7 +191,7 @@ TEST_CASE("a log without steady steps says so") {
         "DeepSpeed, PyTorch Lightning or Hugging Face's Trainer",
         Error);
     CHECK_THROWS_WITH_AS(runs_of(" iteration 1/ 9 | elapsed time per iteration (ms): 5.0 |\n"),
-                         "log: reports the time of 1 step only; at least 3 are needed, because the first 2 are warm-up",
+                         "log: no step times after warm-up (1 report in all); log more steps, or log more often",
                          Error);
 }
 
@@ -250,17 +253,6 @@ TEST_CASE("lines of any length and bytes of any kind are survived") {
     CHECK(cells(runs_table({&log, 1}, {})) == run_in("megatron.log"));
 }
 
-TEST_CASE("a table of runs is written as CSV and read again") {
-    const Table table{"t", {"label", "plan"}, {{1, {"a, \"b\"", "dp=8,zero=1"}}, {2, {"", "dp=2"}}}};
-    CHECK(csv_text(table) == "label,plan\n\"a, \"\"b\"\"\",\"dp=8,zero=1\"\n,dp=2\n");
-    const Table again = parse_table(csv_text(table), "t");
-    CHECK(again.columns == table.columns);
-    CHECK(again.rows[0].cells == table.rows[0].cells);
-    const Table json = parse_table(R"({"schema": "x", "runs": [{"plan": "dp=2", "seconds": 1.5}]})", "t");
-    CHECK(json.rows.size() == 1);
-    CHECK(json.columns == std::vector<std::string>{"plan", "seconds"});
-}
-
 TEST_CASE("rows of several models, GPU types or sequence lengths are no table for one model") {
     const auto read = [](std::string_view text) {
         const Table table = parse_table(text, "t");
@@ -268,11 +260,11 @@ TEST_CASE("rows of several models, GPU types or sequence lengths are no table fo
     };
     CHECK(read("plan,seconds,model,gpu,sequence_length,steps\ndp=2,1,a,H100,2048,9\ndp=4,1,a,H100,2048,9\n") == 2);
     CHECK_THROWS_WITH_AS(read("plan,seconds,model\ndp=2,1,a\ndp=4,1,b\n"),
-                         "t:3: column 'model': 'b', but 'a' in a row before; select one with [where] in --columns",
+                         "t:3: column 'model': rows mix 'a' and 'b'; select one with [where] in the --columns file",
                          Error);
     CHECK_THROWS_AS(read("plan,seconds,gpu\ndp=2,1,A100\ndp=4,1,H100\n"), Error);
     CHECK_THROWS_WITH_AS(read("plan,seconds,sequence_length\ndp=2,1,4096\n"),
-                         "t:2: column 'sequence_length': samples of 4096 tokens, but the model's have 2048 (sequence)",
+                         "t:2: column 'sequence_length': sequence length is 4096, but the model has sequence = 2048",
                          Error);
 }
 
