@@ -71,8 +71,8 @@ void add_read(Command& profile) {
     command.group("Output options");
     command.option("-o,--output", &options->output, "FILE", "Write the table to FILE").file();
     command.common_options();
-    command.example("tpx profile read *.log --gpu H100 --per-host 8 -o runs.csv", "one row per run");
-    command.example("tpx profile fit runs.csv --model llama.toml -o llama.model.toml", "then fit a model to the runs");
+    command.example("tpx profile read *.log --model gpt2 --gpu A800 --per-host 8 -o jobs.csv", "one row per run");
+    command.example("tpx profile fit jobs.csv --model gpt2.toml -o gpt2.model.toml", "then fit a model to the runs");
     command.run([options](Output& out) { run_profile_read(*options, out); });
 }
 
