@@ -33,6 +33,7 @@ class Walk:
         self.alive = set(range(HOSTS))
         self.outdated = set()  # hosts that returned with an old state
         self.copies = {}       # by file: hosts that have it intact
+        self.damaged = {}      # by state: pairs of host and file
         self.log = [f"seed {seed}: {name}"]
         self.counts = {"changes": 0, "refusals": 0, "kills": 0, "losses": 0}
         self.start()
@@ -117,8 +118,6 @@ class Walk:
 
     def is_intact(self, host, file, digest):
         return (host, file) not in self.damaged.get(self.stores.names([host]).pop(), set())
-
-    damaged = {}  # by state: pairs of host and file
 
     def damage(self):
         hosts = sorted(self.members() & self.alive)
