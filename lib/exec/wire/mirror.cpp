@@ -220,17 +220,19 @@ void Mirror::read_on_first(const std::function<void()>& body) { fetch_for(body, 
 // Exactly what was read: blocks around many short reads are several times as many bytes, and most of them payload.
 void Mirror::share_what_was_read() {
     std::string places, bytes;
-    for (const auto& [file, all] : read_) {
-        for (const ByteRange& range : all.ranges()) {
-            const ReadRange read{file, range.begin, range.end};
-            places.append(reinterpret_cast<const char*>(&read), sizeof read);
-            const std::size_t at = bytes.size();
-            bytes.resize(at + range.end - range.begin);
-            if (!fill_from_blocks(file, range.begin, std::as_writable_bytes(std::span{bytes}.subspan(at))))
-                throw failure("internal error: {} was read at {}, but not kept; please report this",
-                              files_[file].path.string(), range.begin);
+    mpi::all_or_none(comm_, [&] {  // only rank 0 has read anything
+        for (const auto& [file, all] : read_) {
+            for (const ByteRange& range : all.ranges()) {
+                const ReadRange read{file, range.begin, range.end};
+                places.append(reinterpret_cast<const char*>(&read), sizeof read);
+                const std::size_t at = bytes.size();
+                bytes.resize(at + range.end - range.begin);
+                if (!fill_from_blocks(file, range.begin, std::as_writable_bytes(std::span{bytes}.subspan(at))))
+                    throw failure("internal error: {} was read at {}, but not kept; please report this",
+                                  files_[file].path.string(), range.begin);
+            }
         }
-    }
+    });
     broadcast_compressed(comm_, places);
     broadcast_compressed(comm_, bytes);
     if (comm_.rank() == 0) return;
