@@ -129,18 +129,21 @@ StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeSto
                           const std::vector<std::string>& outdated) {
     StoreSurvey survey{.hosts = gather_summaries(comm, team, store)};
     survey.has_current.resize(survey.hosts.size());
-    const auto counts = [&](std::size_t h) {
-        const StoreSummary& host = survey.hosts[h];
-        return !host.current.empty() && host.fault.empty() &&
-               std::ranges::find(outdated, team.hosts[h].name) == outdated.end();
+    const auto has_state = [&](std::size_t h) {
+        return !survey.hosts[h].current.empty() && survey.hosts[h].fault.empty();
+    };
+    const auto rejoins = [&](std::size_t h) {
+        return std::ranges::find(outdated, team.hosts[h].name) != outdated.end();
     };
     std::optional<std::size_t> newest;
     for (std::size_t h = 0; h < survey.hosts.size(); ++h)
-        if (counts(h) && (!newest || survey.hosts[h].epoch > survey.hosts[*newest].epoch)) newest = h;
+        if (has_state(h) && !rejoins(h) && (!newest || survey.hosts[h].epoch > survey.hosts[*newest].epoch)) newest = h;
     if (!newest) return survey;
     const StoreSummary& first = survey.hosts[*newest];
     for (std::size_t h = 0; h < survey.hosts.size(); ++h) {
-        if (!counts(h)) continue;
+        if (!has_state(h)) continue;
+        // If the same command runs again, the first run may have given a rejoining host the state of the others.
+        if (rejoins(h) && survey.hosts[h].digest != first.digest) continue;
         // If the same command runs again, a host that left in the first run is outdated; this is not an error.
         const bool has_left = !remains(team.hosts[h]) && survey.hosts[h].job == first.job;
         if (has_left && survey.hosts[h].epoch < first.epoch) continue;

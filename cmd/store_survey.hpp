@@ -49,8 +49,9 @@ struct StoreSurvey {
 /// Gathers the summaries of all stores. Collective.
 std::vector<StoreSummary> gather_summaries(const mpi::Comm& comm, const Team& team, const NodeStore& store);
 
-/// Finds the current state of all stores. `outdated` names hosts whose stores count as empty. Throws an
-/// mpi::AgreedError if stores have states of different jobs, iterations or epochs. Collective.
+/// Finds the current state of all stores. `outdated` names hosts whose stores count as empty, unless their state is the
+/// newest of the other hosts. Throws an mpi::AgreedError if stores have states of different jobs, iterations or epochs.
+/// Collective.
 StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                           const std::vector<std::string>& outdated);
 

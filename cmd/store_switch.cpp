@@ -91,7 +91,10 @@ bool is_committed(const Switch& change, const std::vector<StoreSummary>& hosts,
                    return host.decision && host.decision->is_of(change.record) && host.decision->says == says;
                });
     };
-    if (any([&](const StoreSummary& host) { return host.fault.empty() && host.current == change.record.state; }))
+    // A host whose store has another history can have a state with the same name.
+    if (any([&](const StoreSummary& host) {
+            return host.fault.empty() && host.current == change.record.state && host.change == change.record.change;
+        }))
         return true;
     return !decided(Says::abort) && decided(Says::commit);
 }
@@ -99,12 +102,15 @@ bool is_committed(const Switch& change, const std::vector<StoreSummary>& hosts,
 /// The last switch that was begun, unless a host has a later state.
 std::optional<Switch> unfinished_switch(const Team& team, const std::vector<StoreSummary>& hosts,
                                         const std::vector<std::string>& outdated) {
+    const auto is_outdated = [&](std::size_t h) {
+        return std::ranges::find(outdated, team.hosts[h].name) != outdated.end();
+    };
     std::optional<Switch> found;
     std::uint64_t latest = 0;
-    for (const StoreSummary& host : hosts) latest = std::max(latest, host.epoch);
+    for (std::size_t h = 0; h < hosts.size(); ++h)
+        if (!is_outdated(h)) latest = std::max(latest, hosts[h].epoch);
     for (std::size_t h = 0; h < hosts.size(); ++h) {
-        if (!hosts[h].prepared || hosts[h].prepared->epoch < latest) continue;
-        if (std::ranges::find(outdated, team.hosts[h].name) != outdated.end()) continue;
+        if (is_outdated(h) || !hosts[h].prepared || hosts[h].prepared->epoch < latest) continue;
         if (!found || hosts[h].prepared->epoch > found->record.epoch)
             found = Switch{*hosts[h].prepared, std::vector<bool>(hosts.size())};
     }

@@ -37,6 +37,7 @@ for case in "$dcp|7|fsdp=4|fsdp=3" "$megatron|10|tp=4|pp=4" "$zero|2|dp=3|dp=1";
     grep -q 'host1 .*(outdated)' out || fail "inspect does not show that host1 is outdated"
     refused 1 "host 'host1' is outdated: its store has epoch 2" 3 3x2 --to "$first"
     done_with 'epoch 4' 3 3x2 --to "$first" --rejoin host1
+    done_with 'nothing to do' 3 3x2 --to "$first" --rejoin host1
     whole "$ckpt" host0 host1 host2
     done_with 'epoch 5' 3 3x2 --leaving host0 --to "$second"
     whole "$ckpt" host1 host2
@@ -94,6 +95,19 @@ rm -rf s/host2 && cp -R u/host0 s/host2
 refused 1 "different jobs: 'rope' on host 'host0', 'else' on host 'host2'" 3 3x2 --to fsdp=3
 sed -i 's/"layout":"fsdp=2"/"layout":"fsdp=9"/' s/host1/current/manifest.json
 done_with "host 'host1': its current state is not used: .*its checksum is wrong" 3 3x2 --to fsdp=3 --rejoin host2
+whole "$dcp" host0 host1 host2
+# A change that was interrupted before host0 switched is completed, although host2 has a later epoch of another job.
+old=$(readlink s/host0/current)
+done_with 'epoch' 3 3x2 --to fsdp=2
+new=$(readlink s/host0/current)
+ln -sfn "$old" s/host0/current && cp s/host0/decision s/host0/prepared
+while [ "$(grep -o '"epoch":[0-9]*' u/host0/current/manifest.json | cut -d: -f2)" -le "$(grep -o '"epoch":[0-9]*' s/host1/current/manifest.json | cut -d: -f2)" ]; do
+    for layout in fsdp=2 tp=1; do
+        mpirun -n 1 "$tpx" migrate --store 'u/{host}' --emulate --hosts 1x4 --to "$layout" >out 2>err || fail "no change of u"
+    done
+done
+rm -rf s/host2 && cp -R u/host0 s/host2
+done_with "an earlier change to ${new##*/} had been decided: it was completed" 3 3x2 --to fsdp=3 --rejoin host2
 whole "$dcp" host0 host1 host2
 (flock 9; migrate 3 3x2 --to fsdp=4; exit "$status") 9<s/host1
 [ $? -eq 1 ] || fail "a store was changed that another run changes"
