@@ -6,6 +6,7 @@
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/verify_one.hpp"
+#include "formats/addends.hpp"
 #include "formats/quantized.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
@@ -188,16 +189,27 @@ void dequantize_unless_alike(const mpi::Comm& comm, formats::Source& a, formats:
     });
 }
 
+/// Changes the values of `a` to those that the names of `b` stand for. Returns a note, which may be empty.
+std::string with_addends_of(const mpi::Comm& comm, formats::Source& a, const formats::Source& b) {
+    std::string note;
+    mpi::all_or_none(comm, [&] {
+        if (b.reading.dialect != nullptr) note = formats::change_addends(a, *b.reading.dialect, {});
+    });
+    return note;
+}
+
 Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out, const Json& masters) {
     AgreedSource a{comm, options.first, options};
     AgreedSource b{comm, options.second, options};
     dequantize_unless_alike(comm, a.source(), b.source());
+    const std::string changed = with_addends_of(comm, a.source(), b.source());
     const CompareOptions how{.cast = options.dtype,
                              .weights_only = options.weights_only,
                              .ignored = {options.ignore.begin(), options.ignore.end()},
                              .exec = read_limits(comm, options, std::array{&a.source(), &b.source()}, for_pairs)};
-    const Comparison comparison = compare(comm, a.source(), b.source(), how);
+    Comparison comparison = compare(comm, a.source(), b.source(), how);
     for (const AgreedSource* source : {&a, &b}) source->check_unchanged(comm);
+    if (!changed.empty()) comparison.notes.push_back(changed);
     print_comparison(options, comparison, masters, out);
     return comparison.equal() ? Exit::success : Exit::no;
 }

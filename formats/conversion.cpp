@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
 
+#include "formats/addends.hpp"
 #include "formats/canonical_pieces.hpp"
 #include "formats/companions.hpp"
 #include "formats/config_file.hpp"
@@ -252,6 +253,9 @@ Conversion convert(Source& source, const Target& given) {
     const bool same_cuts =
         source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp;
     const bool own_cuts = is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format);
+    if (dialect)
+        if (std::string note = change_addends(source, *dialect, target.dtype); !note.empty())
+            out.notes.push_back(std::move(note));
     check_deepspeed(source, target);
     check_excluded(source, target, out.notes);
     check_whole_model(source, target);

@@ -26,7 +26,7 @@ struct Source {
     Reading reading;
     std::optional<Layout> layout;      ///< nothing when no layout explains its boxes
     std::span<const Family> families;  ///< that it may be read as; they outlive it
-    bool dequantized = false;          ///< quantized weights are values, not as they are stored
+    bool has_computed_values = false;  ///< values of some tensors are computed from what is stored
 };
 
 /// Opens and reads the checkpoint at `path`. `config` adds to, and overrides, the configuration found beside the

@@ -88,7 +88,7 @@ void dequantize(Source& source, std::optional<DType> dtype) {
     std::erase_if(checkpoint.config, [](const auto& entry) { return is_quantization(entry.first); });
     in_path(path, [&] { source.reading = read_by_names(checkpoint, source.families, config); });
     source.layout = detect_layout(checkpoint.catalogue, source.reading, cutting_of(checkpoint.format));
-    source.dequantized = true;
+    source.has_computed_values = true;
 }
 
 bool stores_alike(const Checkpoint& a, const Checkpoint& b) {

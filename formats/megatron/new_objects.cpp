@@ -53,19 +53,25 @@ struct Module {
     std::vector<Index> stack;
 };
 
+/// The name of a weight one of whose parts is stored as `name`, as in "in_proj.weight.x"; otherwise `name`.
+std::string without_part(const std::string& name) {
+    for (const std::string_view part : {".in_proj.weight.x", ".in_proj.weight.query"})
+        if (name.ends_with(part)) return name.substr(0, name.rfind('.'));
+    return name;
+}
+
 /// The modules that `tensor` shows to exist. Linear layers have an extra state in Megatron's own layers and in
 /// TransformerEngine's, norms and attention in some versions of TransformerEngine; Megatron loads no checkpoint that
 /// lacks one of its model's, and passes over others.
 std::vector<Module> modules_of(const Tensor& tensor) {
     constexpr std::string_view layers = "decoder.layers.";
-    const std::string& name = tensor.name;
+    const std::string name = without_part(tensor.name);
     const bool in_layers = name.starts_with(layers);
     if (!name.ends_with(".weight") || !(in_layers || name.starts_with("decoder.") || name.starts_with("mtp.")))
         return {};
     Module module{.name = name.substr(0, name.rfind('.')), .stack = {}};
     const std::string last = module.name.substr(module.name.rfind('.') + 1);
-    const bool linear = last.starts_with("linear_") || last == "eh_proj";
-    if (!linear && !last.ends_with("norm")) return {};
+    if (!is_linear_module(last) && !last.ends_with("norm")) return {};
     const bool stacked = in_layers && std::isdigit(static_cast<unsigned char>(name[layers.size()])) == 0;
     const std::size_t axes = (stacked ? 1u : 0u) + (name.find(".experts.experts.") != name.npos ? 1u : 0u);
     for (std::size_t k = 0; k < axes; ++k) module.stack.push_back(tensor.shape[static_cast<int>(k)]);
@@ -93,6 +99,10 @@ void add_extra_states(const Content& content, NewObjects& objects) {
 }
 
 }  // namespace
+
+bool is_linear_module(std::string_view name) {
+    return name.starts_with("linear_") || name == "eh_proj" || name == "in_proj" || name == "out_proj";
+}
 
 Layout source_layout(const Checkpoint& source) {
     if (source.rank_files) return source.rank_files->layout;

@@ -4,6 +4,8 @@
 #include "formats/checkpoint.hpp"
 #include "formats/dcp/draft.hpp"
 
+#include <string_view>
+
 namespace tpx::formats::megatron {
 
 /// The layout that a Megatron checkpoint was saved under, as its args tell it.
@@ -11,6 +13,10 @@ Layout source_layout(const Checkpoint& source);
 
 /// Whether ranks mean the same in both layouts, so that what belongs to one of them can be carried over as it is.
 bool same_ranks(const Layout& a, const Layout& b);
+
+/// Whether a module called `name` is a linear layer that has an extra state, or a norm and a linear layer as one module:
+/// "linear_qkv", "eh_proj", and "in_proj" and "out_proj" of Mamba blocks and gated delta nets.
+bool is_linear_module(std::string_view name);
 
 /// The byte entries of a new torch_dist checkpoint: those of a torch_dist source, the states of random number
 /// generators keyed for the new ranks, and of rank files the (empty) extra states of linear layers, which a load asks

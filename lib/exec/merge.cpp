@@ -161,6 +161,8 @@ float Merger::factor_of_row(const MergedWeight& weight, Index row, const Read& r
 void Merger::compute(const MergedWeight& weight, const Run& run, const Read& read) {
     values_.resize(static_cast<std::size_t>(run.rows * run.columns));
     read_numbers(weight.base, run.row * weight.columns + run.column, values_, read);
+    if (weight.addend != 0)
+        for (float& value : values_) value += weight.addend;
     if (weight.rank > 0) {
         read_matrix(weight.left, run.row, run.rows, weight.rank, left_, read);
         add_deltas(weight, run, values_);

@@ -42,6 +42,19 @@ std::string sorted_letters(const std::vector<Axis>& axes) {
     return letters;
 }
 
+/// Takes " + NUMBER" or " - NUMBER" off the end of `text`; 0 if it ends with neither.
+int take_addend(std::string_view& text) {
+    const std::size_t sign = text.find_last_of("+-");
+    if (sign == std::string_view::npos || sign == 0 || text[sign - 1] != ' ') return 0;
+    std::string_view digits = text.substr(sign + 1);
+    digits.remove_prefix(std::min(digits.find_first_not_of(' '), digits.size()));
+    const auto number = digits.empty() ? std::nullopt : take_number(digits);
+    if (!number || !digits.empty()) return 0;
+    const bool negative = text[sign] == '-';
+    text = text.substr(0, sign);
+    return negative ? -*number : *number;
+}
+
 std::optional<int>& slot(NameIndices& indices, char letter) { return letter == 'l' ? indices.layer : indices.expert; }
 
 }  // namespace
@@ -71,10 +84,12 @@ std::vector<Axis> parse_axes(std::string_view text) {
 }
 
 Expression parse_expression(std::string_view text) {
-    const std::size_t arrow = text.find("->");
-    Expression expression{words(text.substr(0, arrow)), {}, {}};
+    std::string_view rest = text;
+    const int addend = take_addend(rest);
+    const std::size_t arrow = rest.find("->");
+    Expression expression{words(rest.substr(0, arrow)), {}, {}, addend};
     if (arrow != std::string_view::npos) {
-        const std::string_view axes = text.substr(arrow + 2);
+        const std::string_view axes = rest.substr(arrow + 2);
         const std::size_t as = axes.find(" as ");
         expression.axes = parse_axes(axes.substr(0, as));
         if (as != std::string_view::npos) expression.shape = parse_axes(axes.substr(as + 4));
@@ -82,6 +97,8 @@ Expression parse_expression(std::string_view text) {
     const std::string letters = sorted_letters(expression.axes);
     if (expression.parts.empty() || std::ranges::count(letters, '+') != (expression.parts.size() > 1 ? 1 : 0))
         throw failure("expression '{}': several parts need one '+', a single part none", text);
+    if (addend != 0 && expression.parts.size() > 1)
+        throw failure("expression '{}': only the values of a single part can have an addend", text);
     if (!expression.shape.empty() && sorted_letters(expression.shape) != letters)
         throw failure("expression '{}': the axes before and after 'as' must have the same factors", text);
     return expression;

@@ -29,10 +29,11 @@ struct Expression {
     std::vector<std::string> parts;
     std::vector<Axis> axes;
     std::vector<Axis> shape;  ///< if given, the axes that the file claims for the same bytes
+    int addend = 0;           ///< stored values are those of the only part plus this number
 };
 
-/// Reads "q k v -> (g +) h", or "e_up -> e h x as h (e x)". Throws Error when several parts lack a `+`, or when the two
-/// lists of axes have other factors.
+/// Reads "q k v -> (g +) h", "e_up -> e h x as h (e x)", or "norm - 1". Throws Error when several parts lack a `+` or
+/// have an addend, or when the two lists of axes have other factors.
 Expression parse_expression(std::string_view text);
 
 /// The indices that a stored name carries; an unset one is not in the name (its axis is in the tensor, or there is

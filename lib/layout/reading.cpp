@@ -93,6 +93,16 @@ void resolve_indices(Reading& reading, std::span<const Tensor> tensors) {
     }
 }
 
+/// Where layers for multi-token prediction follow the others and no configuration tells how many, names do.
+void count_layers(Reading& reading) {
+    if (!reading.family->dims.contains('L') || reading.dims['l']) return;
+    Index count = reading.dims['L'].value_or(0);
+    for (const Meaning& meaning : reading.meanings)
+        if (meaning.kind == Meaning::Kind::parameter && meaning.indices.layer)
+            count = std::max<Index>(count, *meaning.indices.layer + 1);
+    if (count > 0) reading.dims.set('l', count);
+}
+
 }  // namespace
 
 Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config) {
@@ -115,6 +125,7 @@ Reading read(std::span<const Tensor> tensors, std::span<const Family> families, 
     }
     reading.dims = Dims{*reading.family, reading.source(), config};
     resolve_indices(reading, tensors);
+    count_layers(reading);
     solve(reading, tensors);
     reading.dims.derive(*reading.family, reading.source(), config);
     reading.complete = all_sizes_known(reading);

@@ -31,7 +31,7 @@ VERSION = "0.6.2"
 SMALL = {"num_hidden_layers": 2, "vocab_size": 96}
 FEW = {**SMALL, "num_experts": 2, "n_routed_experts": 2, "num_local_experts": 2, "moe_num_experts": 2}
 
-# For each family the file of its bridge, a model of families.py, and what is changed of that: of the number of experts the
+# For each family the file of its bridge (and the class, if it is not the first), a model of families.py, and what is changed of that: of the number of experts the
 # entry that the model has.
 MODELS = {
     "llama": ("llama.llama_bridge", "llama", SMALL),
@@ -59,6 +59,11 @@ MODELS = {
     "nemotron-h": ("nemotronh.nemotron_h_bridge", "nemotron-h", {key: value for key, value in FEW.items() if key != "num_hidden_layers"}),
     "falcon-h1": ("falcon_h1.falconh1_bridge", "falcon-h1", SMALL),
     "glm-5": ("glm_moe_dsa.glm5_bridge", "glm-5", FEW),
+    "qwen3-next": ("qwen.qwen3_next_bridge", "qwen3-next", {**FEW, "layer_types": ["linear_attention", "full_attention"]}),
+    "qwen3.5": ("qwen.qwen35_bridge:Qwen35Bridge", "qwen3.5", {**SMALL, "layer_types": ["linear_attention", "full_attention"]}),
+    "qwen3.5-moe": ("qwen.qwen35_bridge", "qwen3.5-moe", {**FEW, "layer_types": ["linear_attention", "full_attention"]}),
+    "qwen3-next-mtp": ("qwen.qwen3_next_bridge", "qwen3-next", {**FEW, "layer_types": ["linear_attention", "full_attention"], "num_nextn_predict_layers": 1}),
+    "qwen3.5-mtp": ("qwen.qwen35_bridge:Qwen35Bridge", "qwen3.5", {**SMALL, "layer_types": ["linear_attention", "full_attention"], "mtp_num_hidden_layers": 1}),
 }
 
 
@@ -157,6 +162,8 @@ def module_class(name):
         return "TopKRouter"
     if module == "shared_experts":
         return "SharedExpertMLP"
+    if module == "conv1d" and ".self_attention." in name:
+        return "GatedDeltaNet"
     if module in ("mixer", "mamba_mixer", "conv1d") or name.endswith("mixer.norm.weight"):
         return "MambaMixer"
     if "norm" in module:
@@ -191,6 +198,11 @@ def provider(config):
         mamba_head_dim=first(config, "mamba_head_dim", "mamba_d_head"),
         mamba_num_groups=first(config, "n_groups", "mamba_n_groups"),
         mamba_state_dim=first(config, "ssm_state_size", "mamba_d_state"),
+        linear_num_key_heads=first(config, "linear_num_key_heads"),
+        linear_num_value_heads=first(config, "linear_num_value_heads"),
+        linear_key_head_dim=first(config, "linear_key_head_dim"),
+        linear_value_head_dim=first(config, "linear_value_head_dim"),
+        attention_output_gate=hasattr(config, "linear_num_key_heads"),
     )
 
 
@@ -227,7 +239,8 @@ def local_shape(mapping, name, whole, tp):
         return whole
     if "Row" in kind and len(whole) > 1:
         return (whole[0], whole[1] // tp)
-    return (whole[0] // tp, *whole[1:]) if "Column" in kind or "Embedding" in kind or "Attention" in kind else whole
+    split = any(word in kind for word in ("Column", "Embedding", "Attention", "GatedDeltaNet"))
+    return (whole[0] // tp, *whole[1:]) if split else whole
 
 
 def converted(ranks, modules, mapping, name, values, config, whole):
@@ -256,6 +269,10 @@ def with_prediction_layer(names, config):
     """The names and shapes of a model with one layer for multi-token prediction behind the others, which transformers does not
     save: another of the last kind, and what joins embedding and hidden state."""
     last, hidden = config.num_hidden_layers - 1, config.hidden_size
+    if config.model_type.startswith("qwen3"):
+        layer = {name.replace(f"model.layers.{last}.", "mtp.layers.0."): shape for name, shape in names.items() if f"layers.{last}." in name}
+        joint = {"pre_fc_norm_embedding": (hidden,), "pre_fc_norm_hidden": (hidden,), "fc": (hidden, 2 * hidden), "norm": (hidden,)}
+        return {**names, **layer, **{f"mtp.{name}.weight": shape for name, shape in joint.items()}}
     layer = {name.replace(f".{last}.", f".{last + 1}.", 1): shape for name, shape in names.items() if f"layers.{last}." in name}
     joint = {"enorm": (hidden,), "hnorm": (hidden,), "eh_proj": (hidden, 2 * hidden), "shared_head.norm": (hidden,)}
     return {**names, **layer, **{f"model.layers.{last + 1}.{name}.weight": shape for name, shape in joint.items()}}
@@ -269,7 +286,7 @@ def model(kind, settings):
         getattr(transformers, kind)(config).save_pretrained(folder)
         names = {name: shape for name, (_, shape, _) in families._tensors(folder).items()}
         stored = json.loads(Path(folder, "config.json").read_text())
-    if settings.get("num_nextn_predict_layers"):
+    if settings.get("num_nextn_predict_layers") or settings.get("mtp_num_hidden_layers"):
         names = with_prediction_layer(names, config)
     return config, stored, {name: torch.from_numpy(megatron_bridge.values(name, shape)) for name, shape in names.items()}
 
@@ -279,13 +296,15 @@ def table(family):
     conversion.mpu = types.SimpleNamespace(is_initialized=lambda: False)
     base = importlib.import_module("megatron.bridge.models.conversion.model_bridge").MegatronModelBridge
     path, key, changes = MODELS[family]
+    path, _, wanted = path.partition(":")
     file = importlib.import_module(f"megatron.bridge.models.{path}")
     file.torch = WithoutGpu("torch")
     kind, settings, *_ = {**families.MEGATRON, **families.NEWER, **families.BRIDGED}[key]
     changes = {entry: value for entry, value in changes.items() if entry in settings or entry not in FEW or entry in SMALL}
     config, stored, tensors = model(kind, {**settings, **changes})
 
-    own = next(item for item in vars(file).values() if isinstance(item, type) and issubclass(item, base) and item is not base)
+    own = next(item for item in vars(file).values() if isinstance(item, type) and issubclass(item, base) and item is not base
+               and wanted in ("", item.__name__))
     bridge = object.__new__(own)
     bridge.hf_config, bridge.hf_pretrained = config, None
     ranks = Ranks(conversion)

@@ -118,6 +118,9 @@ NEWER = {
     "nemotron": ("NemotronForCausalLM", {**DENSE, "num_key_value_heads": 2, "partial_rotary_factor": 0.5}, "tp=2,pp=2"),
     "starcoder2": ("Starcoder2ForCausalLM", {**DENSE, "num_key_value_heads": 2, "sliding_window": 4}, "tp=2,pp=2"),
     "stablelm": ("StableLmForCausalLM", {**DENSE, "hidden_size": 32, "num_key_value_heads": 2, "use_qkv_bias": True}, "tp=2,pp=2"),
+    "qwen3-next": ("Qwen3NextForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}, "tp=2,pp=2,dp=2,ep=2"),
+    "qwen3.5": ("Qwen3_5ForCausalLM", {**GLU, **DELTA, "head_dim": 8}, "tp=2,pp=2"),
+    "qwen3.5-moe": ("Qwen3_5MoeForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}, "tp=2,pp=2,dp=2,ep=2"),
 }  # fmt: skip
 
 # The same of families whose models Megatron Bridge builds: with layers of its own, or with layers that need a GPU.
@@ -188,9 +191,6 @@ KEPT = {
     "phimoe": ("PhimoeForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "opt": ("OPTForCausalLM", {"hidden_size": 24, "ffn_dim": 40, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 101, "max_position_embeddings": 64, "word_embed_proj_dim": 24}),
     "bamba": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4}),
-    "qwen3-next": ("Qwen3NextForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}),
-    "qwen3.5": ("Qwen3_5ForCausalLM", {**GLU, **DELTA, "head_dim": 8}),
-    "qwen3.5-moe": ("Qwen3_5MoeForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}),
 }  # fmt: skip
 
 
@@ -202,9 +202,11 @@ def _save(kind, settings, folder):
     torch.manual_seed(7)
     model = getattr(transformers, kind)(_config(kind, settings)).to(torch.bfloat16)
     with torch.no_grad():
-        for value in [*model.parameters(), *model.buffers()]:
+        for name, value in [*model.named_parameters(), *model.named_buffers()]:
             if value.is_floating_point() and "inv_freq" not in str(value.shape):
                 value.copy_(torch.randn(value.shape, dtype=torch.float32) * 0.05)
+            if name.endswith("linear_attn.norm.weight"):  # Megatron stores it less 1, which is exact for these values
+                value.copy_((value * 64).round() / 64 + 0.0)  # and has no -0
     model.save_pretrained(folder)
 
 

@@ -3,6 +3,7 @@
 args on its command line, and computes logits."""
 import contextlib
 import dataclasses
+import os
 from types import SimpleNamespace
 
 import torch
@@ -14,7 +15,9 @@ import megatron.core.tensor_parallel.random as random_states
 from megatron.core import parallel_state
 from megatron.core.fusions.fused_bias_geglu import quick_gelu
 from megatron.core.models.gpt import GPTModel
+from megatron.core.models.gpt import experimental_attention_variant_module_specs as variants
 from megatron.core.models.gpt import gpt_layer_specs as specs
+from megatron.core.ssm import gated_delta_net
 from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
 
 # What Megatron's command line takes for what the checkpoint leaves unsaid, where TransformerConfig has another default or none.
@@ -26,6 +29,7 @@ DEFAULTS = {
     "moe_grouped_gemm": False, "normalization": "LayerNorm", "max_position_embeddings": None, "qk_layernorm": False,
     "decoder_first_pipeline_num_layers": None, "decoder_last_pipeline_num_layers": None, "mscale_all_dim": 0.0,
     "bias_gelu_fusion": True, "bias_swiglu_fusion": True, "add_bias_linear": True, "apply_layernorm_1p": False,
+    "experimental_attention_variant": None,
 }  # fmt: skip
 
 # Where it runs, not what it computes.
@@ -36,6 +40,13 @@ MACHINE = {
 }  # fmt: skip
 LAYOUT = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "virtual_pipeline_model_parallel_size",
           "context_parallel_size", "expert_model_parallel_size", "expert_tensor_parallel_size")  # fmt: skip
+
+# What gated delta nets have of flash-linear-attention, which needs a GPU: the L2 norm. The rest is Megatron-core's own
+# way without it.
+os.environ["NVTE_ALLOW_NONDETERMINISTIC_ALGO"] = "0"
+torch._dynamo.config.disable = True  # it looks for a GPU
+gated_delta_net.HAVE_FLA = True
+gated_delta_net.l2norm = lambda x, dim=-1, eps=1e-6: x * torch.rsqrt((x * x).sum(dim, keepdim=True) + eps)
 
 random_states.CudaRNGStatesTracker.fork = lambda self, *_, **__: contextlib.nullcontext()
 
@@ -67,6 +78,7 @@ def transformer_config(args, **layout):
         given.pop("rope_type", None)
     elif not args.multi_latent_attention and args.rope_type != "rope":
         raise ValueError(f"Megatron refuses rope_type {args.rope_type} without latent attention")
+    given["deterministic_mode"] = args.experimental_attention_variant == "gated_delta_net"
     config = kind(**{**given, **MACHINE, **layout})
     for name, value in vars(args).items():
         if name.startswith("yarn_"):  # no fields, yet the model asks the configuration for them
@@ -77,6 +89,8 @@ def transformer_config(args, **layout):
 def _layer_spec(args, config):
     """The layers' modules, TransformerEngine's or Megatron's own as args say."""
     engine = args.transformer_impl == "transformer_engine"
+    if args.experimental_attention_variant:
+        return variants.get_transformer_block_with_experimental_attention_variant_spec(config)
     if args.num_experts:
         return specs.get_gpt_decoder_block_spec(config, engine, normalization=args.normalization, qk_l2_norm=args.qk_l2_norm)
     given = (args.num_experts, args.moe_grouped_gemm, args.qk_layernorm, args.multi_latent_attention)

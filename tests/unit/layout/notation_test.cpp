@@ -22,6 +22,11 @@ TEST_CASE("axes are words, parentheses join factors, ~ marks padding") {
 TEST_CASE("several parts need one place to stand, a single part none") {
     CHECK(parse_expression("q k v -> (g +) h").parts == std::vector<std::string>{"q", "k", "v"});
     CHECK(parse_expression("embed").axes.empty());
+    CHECK(parse_expression("norm - 1").parts == std::vector<std::string>{"norm"});
+    CHECK(parse_expression("norm - 1").addend == -1);
+    CHECK(parse_expression("norm -> (g h) + 2").addend == 2);
+    CHECK(parse_expression("q k v -> (g +) h").addend == 0);
+    CHECK_THROWS_AS(parse_expression("a b -> (+) - 1"), Error);
     CHECK_THROWS_AS(parse_expression("q k v -> g h"), Error);
     CHECK_THROWS_AS(parse_expression("q -> (g +)"), Error);
     CHECK_THROWS_AS(parse_expression("-> g"), Error);
