@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/conversion_draft.hpp"
+
+#include "formats/companions.hpp"
+#include "formats/config_file.hpp"
+#include "formats/deepspeed/deepspeed.hpp"
+#include "formats/megatron/common_state.hpp"
+#include "formats/megatron/legacy.hpp"
+#include "formats/megatron/model_check.hpp"
+#include "formats/model_config.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace tpx::formats {
+namespace {
+
+/// The config.json of the new checkpoint. DCP keeps one too, although PyTorch does not ask for it: without it nobody
+/// could tell the heads of its weights apart.
+std::string target_config_json(const Source& source, const Target& target, ModelChoice::File file,
+                               const Expressed& expressed, const Config& config) {
+    if (file == ModelChoice::File::none) return "";
+    if (file == ModelChoice::File::made) return make_config_json(expressed, config);
+    const std::string own = own_config_json(source, target);
+    const auto was = usual_dtype(source.reading, source.checkpoint.catalogue.tensors);
+    const auto is = usual_dtype(expressed.reading, expressed.tensors);
+    return is && was != is ? with_dtype(own, *is) : own;
+}
+
+/// Puts a small file into the draft, in place of one that would have been copied.
+void put_file(Draft& draft, const std::filesystem::path& path, std::string text) {
+    auto file = std::ranges::find(draft.files, path, &FileEntry::path);
+    if (file == draft.files.end()) file = draft.files.insert(file, FileEntry{path, 0});
+    const auto number = static_cast<std::uint32_t>(file - draft.files.begin());
+    std::erase_if(draft.copies, [&](const Draft::Copy& copy) { return copy.file == number; });
+    file->size = text.size();
+    draft.fixed.push_back({number, 0, std::move(text)});
+}
+
+/// Where companions go: beside the weights, which Megatron keeps in the folder of the iteration.
+std::filesystem::path folder_of(const Draft& draft) {
+    for (const FileEntry& file : draft.files) {
+        if (file.path.begin()->string().starts_with("iter_")) return *file.path.begin();
+    }
+    return {};
+}
+
+/// What Megatron's args, which DCP kept, tell of the model stays so: dropout, for one, no other configuration tells.
+void keep_args(const Source& source, const Target& target, Conversion& out, const Config& config) {
+    const Config of_layout = make_args(out.expressed, target.layout, config, false);
+    for (const auto& [key, value] : megatron::args_of(*source.checkpoint.common))
+        if (!of_layout.contains(key)) out.content.args.erase(key);
+}
+
+}  // namespace
+
+Draft make_draft(const Source& source, const Target& target, const ModelChoice& choice, const Config& config,
+                 Conversion& out) {
+    const Dialect* dialect = choice.dialect;
+    const bool megatron = is_megatron(target.format);
+    const bool has_args = source.checkpoint.config.contains("num_layers") && source.reading.source() == "mcore";
+    if (megatron && dialect && !has_args) megatron::check_model(out.expressed, config);
+    if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect && !has_args);
+    if (megatron && dialect && source.checkpoint.format == Format::dcp && source.checkpoint.common)
+        keep_args(source, target, out, config);
+    if (megatron && dialect && has_args)
+        out.content.args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
+    if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
+        out.content.args["use_distributed_optimizer"] = config.at("use_distributed_optimizer");
+    for (const auto& [key, value] : megatron ? target.config : Config{}) {
+        if (is_of_writing(key) && key != "pipeline_model_parallel_layout") out.content.args[key] = value;
+    }
+    const bool from_others = source.checkpoint.format != Format::torch_dist && source.checkpoint.common;
+    if (target.format == Format::torch_dist && from_others) {
+        out.content.args["ckpt_format"] = std::string{"torch_dist"};
+        out.content.args["use_dist_ckpt"] = true;
+    }
+    out.content.reading = &out.expressed.reading;
+    if (is_deepspeed(target.format)) out.content.args = target.config;
+    const bool own = is_deepspeed(source.checkpoint.format);
+    Draft made = target.format == Format::deepspeed          ? draft_deepspeed(out.content, out.notes)
+                 : target.format == Format::universal && own ? draft_universal(out.content, out.notes)
+                 : target.format == Format::universal        ? make_universal(out.content, out.notes)
+                                                             : draft(target.format, out.content);
+    out.content.reading = nullptr;
+    if (is_torch(target.format)) return made;
+    const std::filesystem::path folder = folder_of(made);
+    copy_companions(source.checkpoint, folder, made);
+    // Megatron has args; only what they cannot say comes from a file.
+    if (megatron && source.checkpoint.config_json.empty()) return made;
+    std::string config_json = target_config_json(source, target, choice.config_json, out.expressed, config);
+    if (!config_json.empty()) put_file(made, folder / "config.json", std::move(config_json));
+    return made;
+}
+
+}  // namespace tpx::formats

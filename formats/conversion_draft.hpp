@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/conversion.hpp"
+#include "formats/model_choice.hpp"
+
+namespace tpx::formats {
+
+/// The files of the new checkpoint whose tensors and pieces `out` has: tensors, arguments, and what stands beside them,
+/// such as config.json and tokenizers. `config` is the source's configuration and what the user set.
+Draft make_draft(const Source& source, const Target& target, const ModelChoice& choice, const Config& config,
+                 Conversion& out);
+
+}  // namespace tpx::formats
