@@ -79,8 +79,8 @@ std::string change_addends(Source& source, const Dialect& dialect, std::optional
     for (std::size_t t = 0; t < changes.size(); ++t)
         if (changes[t] != 0) catalogue.tensors[t].dtype = type_of_values(catalogue.tensors[t], dtype);
     source.has_computed_values = true;
-    const auto first = static_cast<std::size_t>(
-        std::ranges::find_if(changes, [](int change) { return change != 0; }) - changes.begin());
+    const auto first = static_cast<std::size_t>(std::ranges::find_if(changes, [](int change) { return change != 0; }) -
+                                                changes.begin());
     const Tensor& example = catalogue.tensors[first];
     return fmt::format("added {} to the values of {} ('{}'{}), because {} checkpoints store them so{}", changes[first],
                        counted(count, "tensor"), example.name, count > 1 ? ", ..." : "", dialect.name,
