@@ -33,7 +33,7 @@ the file says it, and an empty field that neither does.
 COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "logits", "Bridge"]
 
 # Classes of transformers that are not called as their model_type, without underscores.
-TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text",
+TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text",
          "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}  # fmt: skip
 # Families that the fixtures of Megatron's optimizer state are of.
 FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}
@@ -139,7 +139,7 @@ def man_page_faults():
     rules = families()
     start = text.index("Built in are")
     middle, last = text.index("Megatron's names are known of"), text.index("torchtitan's of")
-    end = text.index("What they do not say", last)
+    end = text.index("No rule tells heads apart", last)
     faults = []
     for part, dialect in ((text[start:middle], None), (text[middle:last], "mcore"), (text[last:end], "titan")):
         listed = set(re.findall(r"[\w.-]*\w", " ".join(re.findall(r"^\.Cm (.*)$", part, re.M))))

@@ -265,6 +265,7 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.meanings[t];
         if (meaning.kind != Meaning::Kind::parameter || meaning.role == "step") continue;
+        if (has_varying_size(*source.family, meaning)) continue;  // only known sizes are padded
         const bool stacked = is_axis(*source.family, meaning, 'l');
         in_context([&] { return fmt::format("tensor '{}'", tensors[t].name); },
                    [&] {

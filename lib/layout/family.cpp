@@ -218,6 +218,13 @@ std::span<const RolePattern> torch_roles() {
     return roles;
 }
 
+bool Family::varies(char letter) const {
+    const auto formulas = dims.find(letter);
+    if (formulas == dims.end()) return false;
+    const auto any = formulas->second.find("any");
+    return any != formulas->second.end() && any->second == "varies";
+}
+
 const Dialect* Family::dialect(std::string_view wanted) const {
     const auto found = std::ranges::find(dialects, wanted, &Dialect::name);
     return found == dialects.end() ? nullptr : &*found;

@@ -97,6 +97,9 @@ struct Family {
     std::vector<Dialect> dialects;
 
     const Dialect* dialect(std::string_view wanted) const;
+    /// Whether the size of a factor differs from layer to layer (its formula is "varies"), so that it follows from the
+    /// shape of each tensor.
+    bool varies(char letter) const;
     const CanonicalTensor& tensor(std::string_view wanted) const;  ///< throws Error when there is none
 };
 

@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace tpx {
 namespace {
@@ -109,7 +110,24 @@ std::pair<int, Index> find_place(const std::vector<FactoredAxis>& axes, std::siz
     throw failure("factor '{}' has no place in the stored tensor", letter);
 }
 
-Part make_part(const Reading& reading, const Meaning& meaning, const std::vector<FactoredAxis>& axes,
+/// The sizes of the factors of one tensor: those that vary follow from its shape.
+Dims own_sizes(const Reading& reading, const Tensor& tensor, const std::vector<Axis>& axes) {
+    Dims sizes = reading.dims;
+    for (std::size_t a = 0; a < axes.size() && std::ssize(axes) == tensor.shape.size(); ++a) {
+        Index known = 1;
+        char varying = 0;
+        for (Token token : axes[a]) {
+            const auto size = sizes[token.letter];
+            if (!size) varying = token.letter;
+            if (__builtin_mul_overflow(known, size.value_or(1), &known)) known = 0;  // no axis is that long
+        }
+        const Index length = tensor.shape[static_cast<int>(a)];
+        if (reading.family->varies(varying) && known > 0 && length % known == 0) sizes.set(varying, length / known);
+    }
+    return sizes;
+}
+
+Part make_part(const Reading& reading, const Dims& sizes, const Meaning& meaning, const std::vector<FactoredAxis>& axes,
                std::size_t number, NameIndices at) {
     const CanonicalTensor& tensor = reading.family->tensor(meaning.rule->expression.parts[number]);
     Part part{.name = part_name(meaning.role, tensor, at)};
@@ -123,7 +141,7 @@ Part make_part(const Reading& reading, const Meaning& meaning, const std::vector
             part.offset[axis] += step * (letter == 'l' ? at.layer : at.expert).value();
             continue;
         }
-        part.shape.push_back(size_of(reading.dims, letter));
+        part.shape.push_back(size_of(sizes, letter));
         part.axis.push_back(axis);
         part.step.push_back(step);
     }
@@ -164,6 +182,12 @@ std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning) {
     return axes;
 }
 
+bool has_varying_size(const Family& family, const Meaning& meaning) {
+    return std::ranges::any_of(shape_axes(family, meaning), [&](const Axis& axis) {
+        return std::ranges::any_of(axis, [&](Token token) { return family.varies(token.letter); });
+    });
+}
+
 std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers) {
     return all_factored(family, meaning, stored_axes(family, meaning), dims, layers);
 }
@@ -201,8 +225,12 @@ std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const M
     if (by_layer && layers == 0)
         throw failure("tensor '{}': shape {}, a leading axis of layers was expected", tensor.name,
                       to_string(tensor.shape));
-    const auto axes = factored_axes(*reading.family, meaning, reading.dims, layers);
-    check_shape(tensor, factored_shape(*reading.family, meaning, reading.dims, layers));
+    std::optional<Dims> own;
+    if (has_varying_size(*reading.family, meaning))
+        own = own_sizes(reading, tensor, shape_axes(*reading.family, meaning));
+    const Dims& sizes = own ? *own : reading.dims;
+    const auto axes = factored_axes(*reading.family, meaning, sizes, layers);
+    check_shape(tensor, factored_shape(*reading.family, meaning, sizes, layers));
     Shape view;
     if (!meaning.rule->expression.shape.empty()) {
         for (const FactoredAxis& axis : axes) view.push_back(axis.size);
@@ -215,7 +243,7 @@ std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const M
                 NameIndices at = meaning.indices;
                 if (by_layer) at.layer = l;
                 if (by_expert) at.expert = e;
-                parts.push_back(make_part(reading, meaning, axes, number, at));
+                parts.push_back(make_part(reading, sizes, meaning, axes, number, at));
                 parts.back().view = view;
             }
         }

@@ -44,6 +44,9 @@ std::vector<Axis> stored_axes(const Family& family, const Meaning& meaning);
 /// The axes that the file claims: those of stored_axes() unless an expression says "as".
 std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning);
 
+/// Whether the size of one of the factors of a stored tensor varies, see Family::varies().
+bool has_varying_size(const Family& family, const Meaning& meaning);
+
 /// The axes of a stored tensor with the sizes of their factors; `layers` is that of an axis of layers. Throws Error
 /// when a factor has no size.
 std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers);

@@ -28,7 +28,9 @@ void solve(Reading& reading, std::span<const Tensor> tensors) {
                 char unknown = 0;
                 int count = 0;
                 for (Token token : axes[a]) {
-                    if (const auto size = reading.dims[token.letter]) {
+                    if (reading.family->varies(token.letter)) {
+                        count = 2;  // one tensor does not tell the size in others
+                    } else if (const auto size = reading.dims[token.letter]) {
                         if (__builtin_mul_overflow(known, *size, &known)) known = 0;  // no axis is that long
                     } else {
                         unknown = token.letter, ++count;
@@ -50,7 +52,8 @@ bool all_sizes_known(const Reading& reading) {
         for (const std::string& part : meaning.rule->expression.parts) {
             for (const Axis& axis : reading.family->tensor(part).axes) {
                 for (Token token : axis) {
-                    if (token.letter != 'l' && !reading.dims[token.letter]) return false;
+                    if (token.letter != 'l' && !reading.dims[token.letter] && !reading.family->varies(token.letter))
+                        return false;
                 }
             }
         }

@@ -21,6 +21,9 @@ INDEXED = {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_group": 1, "topk_group
            "qk_nope_head_dim": 8, "v_head_dim": 8, "index_n_heads": 4, "index_head_dim": 8, "index_topk": 4}  # fmt: skip
 PADDED = ["--set", "make_vocab_size_divisible_by=8"]
 
+LAYERS4 = {"head_dim": 8, "global_head_dim": 12, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2,
+           "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": 101}  # fmt: skip
+
 # Class, configuration, and the layout in which Megatron's names are tried.
 MEGATRON = {
     "llama": ("LlamaForCausalLM", {**GLU, "tie_word_embeddings": False}, "tp=2,pp=2"),
@@ -190,6 +193,17 @@ KEPT = {
     "helium": ("HeliumForCausalLM", {**GLU, "head_dim": 6}),
     "phimoe": ("PhimoeForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "opt": ("OPTForCausalLM", {"hidden_size": 24, "ffn_dim": 40, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 101, "max_position_embeddings": 64, "word_embed_proj_dim": 24}),
+    "gemma4": ("Gemma4ForCausalLM", {**GLU, **LAYERS4}),
+    "gemma4-shared": ("Gemma4ForCausalLM", {**GLU, **LAYERS4, "num_kv_shared_layers": 2, "use_double_wide_mlp": True}),
+    "gemma4-experts": ("Gemma4ForCausalLM", {**GLU, **LAYERS4, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32, "hidden_size_per_layer_input": 0, "attention_k_eq_v": True, "num_global_key_value_heads": 1}),
+    "vaultgemma": ("VaultGemmaForCausalLM", {**GLU, "head_dim": 8}),
+    "granite-moe-windows": ("GraniteMoeSWAForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "mimo-v2-flash": ("MiMoV2FlashForCausalLM", {**GLU, **EXPERTS, "n_routed_experts": 4, "head_dim": 12, "v_head_dim": 8, "sliding_window": 5}),
+    "deepseek-v4": (
+        "DeepseekV4ForCausalLM",
+        {**GLU, **EXPERTS, "n_routed_experts": 4, "head_dim": 16, "q_lora_rank": 12, "o_lora_rank": 8, "o_groups": 2, "index_n_heads": 4, "index_head_dim": 8,
+         "qk_rope_head_dim": 4, "num_hash_layers": 1, "layer_types": ["sliding_attention", "heavily_compressed_attention", "compressed_sparse_attention", "compressed_sparse_attention"]},
+    ),
     "bamba": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4}),
 }  # fmt: skip
 
