@@ -173,6 +173,10 @@ void add_plan_results(Command& command, PlanOptions& options) {
     command.flag("--full", &options.full, "With --check: check the needs of all ranks (the default)");
     command.exclusive({"--check-ranks", "--full"});
     for (const char* single : {"--check", "--report"}) command.exclusive({"--via", single});
+    // No plan is made that could be written, printed or compared.
+    for (const char* result : {"--output", "--report", "--launch", "--rank-map", "--list", "--survive", "--devices",
+                               "--pareto", "--throughput", "--top", "--without", "--only", "--batch", "--sequence"})
+        command.exclusive({"--check", result});
 }
 
 }  // namespace
