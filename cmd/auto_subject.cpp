@@ -38,8 +38,7 @@ ModelSize size_of(const formats::Source& source, const AutoSubject& subject, dou
 }
 
 void add_model(AutoSubject& subject, const PlanOptions& options, double sequence) {
-    if (!options.checkpoint.empty()) throw Error{Exit::usage, "CKPT and --model exclude each other"};
-    if (options.from.empty()) throw Error{Exit::usage, "--model needs --from LAYOUT"};
+    check_model_request(options);
     subject.model = given_model(options);
     subject.from = given_layout(options.from);
     subject.layers = subject.model->layers;

@@ -102,6 +102,10 @@ std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {
                               : !known.empty()       ? known
                                                      : uniform_hosts(1, ranks);
     fill_rates(hosts, known);
+    return changed_hosts(std::move(hosts), options);
+}
+
+std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& options) {
     set_rates(hosts, options);
     set_iterations(hosts, options);
     mark_lost(hosts, options.lost);

@@ -19,6 +19,10 @@ namespace tpx::cli {
 /// --hardware, without both one host with `ranks` devices. Throws Error (usage) for names that are not among them.
 std::vector<Host> given_hosts(const PlanOptions& options, int ranks);
 
+/// `hosts` with the rates, iteration, lost and spare hosts that `options` give besides. Throws Error (usage) for names
+/// of other hosts, and if all are lost.
+std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& options);
+
 /// The iteration that `option` gives as `text`; nothing if it is empty. Throws Error (usage).
 std::optional<std::uint64_t> given_iteration(const std::string& text, const char* option);
 

@@ -29,6 +29,7 @@ void add_subject(Json& json, const PlanReport& report) {
         json["model"] = report.model->name;
         json["from"] = {{"layout", layout_json(report.from)}};
         json["to"] = {{"layout", layout_json(report.to)}};
+        if (!report.format.empty()) json["from"]["format"] = json["to"]["format"] = report.format;
         return;
     }
     const CheckpointChange& change = *report.checkpoint;

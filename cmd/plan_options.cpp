@@ -167,12 +167,17 @@ void add_plan_results(Command& command, PlanOptions& options) {
         .details(
             "Proves again everything that tpx-plan(5) lists, with code that is independent of the planner. Other "
             "options given with it (CKPT or --model, --from, --to, hosts and their rates, --ranks-on, --state-in, "
-            "--pin, --window) must match the plan. The exit status is 3 if they do not, or if the plan is wrong.");
+            "--pin, --placement, --staging) must match the plan, and what each rank needs must fit into --gpu-memory. "
+            "The exit status is 3 if they do not, or if the plan is wrong.");
     command.option("--check-ranks", &options.sample, "N", "With --check: check the needs of N ranks only")
         .standard("all ranks");
     command.flag("--full", &options.full, "With --check: check the needs of all ranks (the default)");
     command.exclusive({"--check-ranks", "--full"});
     for (const char* single : {"--check", "--report"}) command.exclusive({"--via", single});
+    // No plan is made that could be written, printed or compared.
+    for (const char* result : {"--output", "--report", "--launch", "--rank-map", "--list", "--survive", "--devices",
+                               "--pareto", "--throughput", "--top", "--without", "--only", "--batch", "--sequence"})
+        command.exclusive({"--check", result});
 }
 
 }  // namespace

@@ -41,6 +41,8 @@ private:
     }
 
     void compare_model() const {
+        if (!options_.format.empty())
+            throw Error{Exit::usage, "--format: plans of models are made without it (--check)"};
         if (!plan_.model) throw Error{Exit::no, "{}: was made for a checkpoint, not for a model", options_.check};
         ModelState given = given_model(options_);
         if (options_.derive_weights) std::erase_if(given.roles, [](const StateRole& r) { return !r.is_optimizer(); });
@@ -53,11 +55,7 @@ private:
                         options_.check, given.name};
     }
 
-    bool names_hosts() const {
-        return !options_.hosts.empty() || !options_.hardware.empty() || !options_.lost.empty() ||
-               !options_.spare.empty() || !options_.nic.empty() || !options_.disk.empty();
-    }
-
+    std::vector<Host> hosts_of_request(const Change& stored) const;
     void compare_hosts(const Change& stored) const;
     void compare_placement(PlacedFor stored) const;
     void compare_host(const Host& stored, const Host& given) const;
@@ -67,13 +65,28 @@ private:
     const formats::PlanFile& plan_;
 };
 
+// The hosts that were given or else those of the plan, with what other options say of them.
+std::vector<Host> RequestCheck::hosts_of_request(const Change& stored) const {
+    const int ranks = std::max(static_cast<int>(stored.old_ranks.size()), stored.parcels.new_ranks);
+    if (!options_.hosts.empty() || !options_.hardware.empty()) return given_hosts(options_, ranks);
+    std::vector<Host> hosts = stored.hosts;
+    const bool are_changed = !options_.lost.empty() || !options_.spare.empty() || !options_.nic.empty() ||
+                             !options_.disk.empty() || options_.gpu_memory;
+    if (!are_changed) return hosts;
+    for (Host& host : hosts) {
+        if (!options_.lost.empty()) host.lost = false;
+        if (!options_.lost.empty()) host.lost_devices.clear();
+        if (!options_.spare.empty()) host.spare = false;
+    }
+    return changed_hosts(std::move(hosts), options_);
+}
+
 void RequestCheck::compare_hosts(const Change& stored) const {
     const int old_ranks = static_cast<int>(stored.old_ranks.size());
-    if (names_hosts()) {
-        const std::vector<Host> given = given_hosts(options_, std::max(old_ranks, stored.parcels.new_ranks));
-        require_equal("the number of hosts", stored.hosts.size(), given.size());
-        for (std::size_t h = 0; h < given.size(); ++h) compare_host(stored.hosts[h], given[h]);
-    }
+    const std::vector<Host> given = hosts_of_request(stored);
+    require_equal("the number of hosts", stored.hosts.size(), given.size());
+    for (std::size_t h = 0; h < given.size(); ++h) compare_host(stored.hosts[h], given[h]);
+    check_device_memory(given, stored.placement, bytes_after(stored.parcels));  // plans do not store it
     if (!options_.ranks_on.empty() && given_seats(options_, stored.hosts, old_ranks, stored.state) != stored.old_ranks)
         throw Error{Exit::no, "{}: was made for another request: --ranks-on put ranks elsewhere", options_.check};
     const auto name_of = [](StateIn state) {

@@ -18,7 +18,8 @@ std::string spoken_side(formats::Format format, const Reading& reading, const st
 
 void print_subject(const PlanReport& report, Output& out) {
     if (report.model) {
-        out.result("model  {}\nfrom   {}\nto     {}\n", report.model->name, ranks_of(*report.from),
+        const std::string format = report.format.empty() ? "" : report.format + ", ";
+        out.result("model  {}\nfrom   {}{}\nto     {}{}\n", report.model->name, format, ranks_of(*report.from), format,
                    ranks_of(report.to));
         return;
     }

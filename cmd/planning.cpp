@@ -6,6 +6,7 @@
 #include "cmd/plan_hosts.hpp"
 #include "formats/model_file.hpp"
 #include "formats/rules/rules.hpp"
+#include "formats/stored_model.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
@@ -23,6 +24,29 @@ void note_peak(PlanReport& report) {
         "old and new state do not fit together: device {} of host '{}' would hold {}, it has {}; go through storage, "
         "or change in steps (--via)",
         peak.device, host.name, format_bytes(static_cast<double>(peak.peak())), format_bytes(*host.device_memory)));
+}
+
+std::vector<Family> given_families(const PlanOptions& options) {
+    return formats::load_families(std::vector<std::filesystem::path>{options.rules.begin(), options.rules.end()});
+}
+
+formats::ModelDescription given_description(const PlanOptions& options, std::span<const Family> families) {
+    ReadOptions file;
+    file.config = options.config;
+    check_settings(options, families, given_config(file));
+    return formats::read_model_description(options.model, families, given_config(options),
+                                           options.roles.empty() ? "train" : options.roles);
+}
+
+// Without a format that splits optimizer state in a way of its own, tensors are split evenly.
+Parcels parcels_of_model(PlanReport& report, const Layout& from, const Layout& to, const PlanOptions& options) {
+    Parcels even = spread(*report.model, from, to);  // rejects impossible layouts, too
+    if (options.format.empty()) return even;
+    const std::vector<Family> families = given_families(options);
+    formats::StoredModelChange change = formats::stored_model_change(
+        given_description(options, families), *formats::format_by_name(options.format), from, to);
+    if (!change.note.empty()) report.notes.push_back(std::move(change.note));
+    return std::move(change.parcels);
 }
 
 // Weights are the masters rounded, so a rank that gets the masters of its weights needs no weights sent.
@@ -58,8 +82,25 @@ void check_model_request(const PlanOptions& options) {
     if (!options.checkpoint.empty()) throw Error{Exit::usage, "CKPT and --model exclude each other"};
     if (!options.stores.empty()) throw Error{Exit::usage, "--stores and --model exclude each other"};
     if (options.from.empty()) throw Error{Exit::usage, "--model needs --from LAYOUT"};
-    if (!options.format.empty() || !options.dialect.empty())
-        throw Error{Exit::usage, "--format and --dialect are for checkpoints, not for --model"};
+    if (!options.dialect.empty()) throw Error{Exit::usage, "--dialect is for checkpoints, not for --model"};
+    if (options.format.empty()) return;
+    const auto format = formats::format_by_name(options.format);
+    if (format && formats::is_deepspeed(*format))
+        throw Error{Exit::usage,
+                    "--format {}: DeepSpeed's partitions depend on the optimizer's groups of parameters, which a model "
+                    "description lacks; plan from a checkpoint, or omit --format to split each tensor evenly",
+                    options.format};
+    if (!format || !formats::is_megatron(*format))
+        throw Error{Exit::usage,
+                    "--format {}: with --model, use torch_dist or megatron; without --format, each tensor is split "
+                    "along its first axis, as FSDP does",
+                    options.format};
+    if (options.to == "auto" || !options.via.empty())
+        throw Error{Exit::usage, "--format with --model is for a single change, without --via and --to auto"};
+    if (!options.output.empty() || options.list)
+        throw Error{Exit::usage,
+                    "--format with --model counts bytes only; plan from a checkpoint to list or to write them"};
+    if (options.derive_weights) throw Error{Exit::usage, "--format and --derive-weights exclude each other"};
 }
 
 StateIn given_state(const PlanOptions& options) {
@@ -70,13 +111,8 @@ StateIn given_state(const PlanOptions& options) {
 }
 
 ModelState given_model(const PlanOptions& options) {
-    const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
-    const std::vector<Family> families = formats::load_families(files);
-    ReadOptions file;
-    file.config = options.config;
-    check_settings(options, families, given_config(file));
-    ModelState model = formats::read_model(options.model, families, given_config(options),
-                                           options.roles.empty() ? "train" : options.roles);
+    const std::vector<Family> families = given_families(options);
+    ModelState model = given_description(options, families).model;
     if (!options.from.empty()) add_virtual_nodes(model, given_layout(options.from).vn);
     return model;
 }
@@ -119,13 +155,15 @@ void plan_model(PlanReport& report, const ModelState& model, const Layout& from,
     report.model = options.derive_weights ? without_weights(report, model, to) : model;
     report.from = from;
     report.to = to;
+    report.format = options.format;
     ChangeOptions change = change_options(options);
     change.may_read = change.state == StateIn::shared;
     change.in_rounds = in_rounds;
     change.placement = std::move(placement);
     if (options.derive_weights) change.held_before = held_bytes(model, from);
     if (options.derive_weights) change.held_after = held_bytes(model, to);
-    complete(report, options, spread(*report.model, from, to), std::move(hosts), std::move(seats), std::move(change));
+    complete(report, options, parcels_of_model(report, from, to, options), std::move(hosts), std::move(seats),
+             std::move(change));
     const bool are_known =
         std::ranges::all_of(report.change.sources, [](const StateSource& s) { return s.iteration.has_value(); });
     if (!report.change.is_mixed() || are_known) return;

@@ -45,6 +45,7 @@ struct PlanReport {
     std::optional<ModelState> model;
     std::optional<Layout> from;  ///< nothing when no layout explains the checkpoint
     Layout to;
+    std::string format;  ///< of a model: whose split of optimizer state is counted (--format); empty: the even one
     Change change;
     std::optional<Survival> survival;  ///< if it was asked for
     /// Bytes that would come into hosts if blocks filled hosts, where that splits TP groups that are whole now.

@@ -202,6 +202,15 @@ std::vector<Piece> written_pieces(const Conversion& conversion) {
     return held;
 }
 
+RankHoldings rank_holdings(const Content& content, std::span<const std::vector<NumberedPart>> parts,
+                           std::span<const std::string> roles, Format format, const Config& args) {
+    RankHoldings held;
+    const auto state = distributed_optimizer_pieces(format, content, args, roles, held.note);
+    Expansion expansion{*content.reading, content.tensors, parts, content.layout, format};
+    held.pieces = expansion.run(roles, state);
+    return held;
+}
+
 RankHoldings held_pieces(const Source& source, const Conversion& conversion, const Layout& from) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
     const Format format = source.checkpoint.format;
@@ -212,12 +221,8 @@ RankHoldings held_pieces(const Source& source, const Conversion& conversion, con
                                  conversion.source_parts),
                 ""};
     if (format == Format::universal) check_universal(source.reading, from);
-    RankHoldings held;
-    const Content content{.tensors = catalogue.tensors, .layout = from, .reading = &source.reading};
-    const auto state = distributed_optimizer_pieces(format, content, source.reading.config, roles, held.note);
-    Expansion expansion{source.reading, catalogue.tensors, conversion.source_parts, from, format};
-    held.pieces = expansion.run(roles, state);
-    return held;
+    return rank_holdings({.tensors = catalogue.tensors, .layout = from, .reading = &source.reading},
+                         conversion.source_parts, roles, format, source.reading.config);
 }
 
 RankHoldings needed_pieces(const Source& source, const Conversion& conversion, const Target& target) {
@@ -236,14 +241,10 @@ RankHoldings needed_pieces(const Source& source, const Conversion& conversion, c
     Reading stored = reading;
     stored.meanings.clear();
     for (std::size_t t : numbers_of_draft(conversion)) stored.meanings.push_back(reading.meanings[t]);
-    RankHoldings needed;
-    const Content content{.tensors = draft.tensors, .layout = target.layout, .reading = &stored};
     Config args = conversion.content.args;
     args.insert(source.reading.config.begin(), source.reading.config.end());
-    const auto state = distributed_optimizer_pieces(target.format, content, args, roles, needed.note);
-    Expansion expansion{stored, draft.tensors, conversion.target_parts, target.layout, target.format};
-    needed.pieces = expansion.run(roles, state);
-    return needed;
+    return rank_holdings({.tensors = draft.tensors, .layout = target.layout, .reading = &stored},
+                         conversion.target_parts, roles, target.format, args);
 }
 
 std::vector<std::string> roles_of_draft(const Source& source, const Conversion& conversion) {

@@ -3,6 +3,7 @@
 
 #include "formats/conversion.hpp"
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,11 @@ struct RankHoldings {
     std::vector<Piece> pieces;
     std::string note;  ///< a warning if the split of optimizer state is an approximation; else empty
 };
+
+/// What each rank of `content.layout` holds of `content.tensors`, stored as `format` does; of its pieces nothing is
+/// used. `parts` and `roles` are those of the tensors, see NumberedPart and roles_of_draft(), `args` those of Megatron.
+RankHoldings rank_holdings(const Content& content, std::span<const std::vector<NumberedPart>> parts,
+                           std::span<const std::string> roles, Format format, const Config& args);
 
 /// What each rank of layout `from` holds of `source`. DeepSpeed's ranks hold the partitions that they wrote, and copies
 /// of all else; Megatron's ranks hold parts of flat buffers, see buffer_shares(). Throws Error (usage) if the

@@ -126,8 +126,8 @@ std::string expand_list(std::string_view text) {
     return rest.empty() && !list.empty() ? list.substr(1) : as_it_is;
 }
 
-ModelState read_model(const std::string& name_or_path, std::span<const Family> families, const Config& settings,
-                      std::string_view roles) {
+ModelDescription read_model_description(const std::string& name_or_path, std::span<const Family> families,
+                                        const Config& settings, std::string_view roles) {
     Description description = find_description(name_or_path);
     Config& config = description.config;
     for (const auto& [key, value] : settings) config[key] = value;
@@ -138,12 +138,18 @@ ModelState read_model(const std::string& name_or_path, std::span<const Family> f
     return in_context([&] { return description.file; },
                       [&] {
                           const std::string_view source = says(config, "model_type") ? "hf" : "mcore";
-                          ModelState model = model_of(find_family(families, config), source, config, kept);
+                          const Family& family = find_family(families, config);
+                          ModelState model = model_of(family, source, config, kept);
                           model.name = description.name;
                           model.virtual_node_bytes = virtual_node_bytes(config);
                           check_model(model);
-                          return model;
+                          return ModelDescription{std::move(model), &family, source, config};
                       });
+}
+
+ModelState read_model(const std::string& name_or_path, std::span<const Family> families, const Config& settings,
+                      std::string_view roles) {
+    return read_model_description(name_or_path, families, settings, roles).model;
 }
 
 }  // namespace tpx::formats

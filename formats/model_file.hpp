@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/layout/config.hpp"
+#include "lib/layout/family.hpp"
 #include "lib/layout/model.hpp"
 
 #include <span>
@@ -26,6 +27,18 @@ std::span<const BuiltinModel> builtin_models();
 /// cannot be.
 ModelState read_model(const std::string& name_or_path, std::span<const Family> families, const Config& settings,
                       std::string_view roles);
+
+/// A model, and the configuration and rules that describe it.
+struct ModelDescription {
+    ModelState model;
+    const Family* family = nullptr;  ///< one of those that were given
+    std::string_view source;         ///< whose words `config` uses: "hf" or "mcore"
+    Config config;
+};
+
+/// What read_model() reads, with what it follows from.
+ModelDescription read_model_description(const std::string& name_or_path, std::span<const Family> families,
+                                        const Config& settings, std::string_view roles);
 
 /// Writes out a list as Megatron's arguments have it: "([0]*2+[1]*3)" is "0,0,1,1,1". Other text stays as it is.
 std::string expand_list(std::string_view text);

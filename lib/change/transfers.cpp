@@ -12,7 +12,7 @@ namespace tpx {
 namespace {
 
 // A parcel in its bundle.
-struct Member {
+struct BundledParcel {
     std::uint32_t parcel = 0;
     std::uint64_t end = 0;  // of its bytes in the bundle
 };
@@ -24,13 +24,13 @@ struct Bundle {
     std::uint32_t readers;
     std::uint32_t missing;
     std::uint64_t bytes = 0;
-    std::span<Member> members = {};
+    std::span<BundledParcel> members = {};
 
     // Calls `visit` for the bytes from `begin` up to `end`, parcel by parcel; both are moved back to an end of an
     // element.
     template <class Visit>
     void for_each_range(const Parcels& all, std::uint64_t begin, std::uint64_t end, Visit&& visit) const {
-        for (auto member = std::ranges::upper_bound(members, begin, {}, &Member::end); begin < end; ++member) {
+        for (auto member = std::ranges::upper_bound(members, begin, {}, &BundledParcel::end); begin < end; ++member) {
             const Parcel& parcel = all.parcels[member->parcel];
             const std::uint64_t first = member->end - parcel.bytes;
             const ParcelRange range{member->parcel, parcel.align(begin - first),
@@ -81,7 +81,7 @@ private:
     std::vector<std::uint32_t> group_of_;  // switch group of each host
     RankSets sets_;                        // of hosts
     std::vector<Bundle> bundles_;
-    std::vector<Member> members_;                                    // of the bundles, one after the other
+    std::vector<BundledParcel> members_;                             // of the bundles, one after the other
     std::map<std::array<std::uint32_t, 3>, std::uint32_t> numbers_;  // of bundles, by their sets
     std::vector<Fan> fans_;  // of bundles that several hosts lack, in their order
     std::vector<Demand> demands_;

@@ -226,6 +226,31 @@ void drop_tied(const Family& family, States& states) {
     for (auto& [role, occurrences] : states) occurrences.erase(head->name);
 }
 
+/// Nothing yet, of the family of `source` and in `dialect`.
+Expressed unwritten(const Reading& source, const Dialect& dialect) {
+    Expressed out;
+    out.reading = source;
+    out.reading.dialect = &dialect;
+    out.reading.prefixed = !dialect.bare;
+    out.reading.meanings.clear();
+    out.reading.unknown.clear();
+    return out;
+}
+
+/// Adds the stored tensors of all `states` to `out`.
+void write_states(const States& states, int layer_count, const Config& config, int tp,
+                  const std::set<std::string>& tags, Expressed& out) {
+    const Dialect& dialect = *out.reading.dialect;
+    for (const std::string_view role : state_roles) {
+        const auto have = states.find(role);
+        if (have == states.end() || have->second.empty()) continue;
+        const RolePattern* pattern = role == "weight" ? nullptr : &pattern_of(dialect, role, tags);
+        Writer writer{out, have->second, pattern, config, tp, tags, layer_count};
+        for (const Rule& rule : dialect.rules) writer.apply(rule);
+        writer.require_all(dialect.name);
+    }
+}
+
 }  // namespace
 
 Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
@@ -237,25 +262,23 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
     }
     if (!source.complete)
         throw failure("{} is unknown; pass the model's config.json with --config", missing_sizes(source));
-    Expressed out;
-    out.reading = source;
-    out.reading.dialect = &dialect;
-    out.reading.prefixed = !dialect.bare;
-    out.reading.meanings.clear();
-    out.reading.unknown.clear();
+    Expressed out = unwritten(source, dialect);
     States states = states_of(source, tensors, dialect, out.left_out);
     settle_masters(*source.family, dialect, tags.contains("masters"), states, out);
     Occurrences& weights = states["weight"];
     require_layers(source, weights);
     settle_tie(source, dialect, weights, out);
     drop_tied(*source.family, states);
-    for (const std::string_view role : state_roles) {
-        if (states[role].empty()) continue;
-        const RolePattern* pattern = role == "weight" ? nullptr : &pattern_of(dialect, role, tags);
-        Writer writer{out, states[role], pattern, config, tp, tags, layers(source, tensors)};
-        for (const Rule& rule : dialect.rules) writer.apply(rule);
-        writer.require_all(dialect.name);
-    }
+    write_states(states, layers(source, tensors), config, tp, tags, out);
+    return out;
+}
+
+Expressed express_model(const Reading& source, const ModelState& model, int tp, const std::set<std::string>& tags) {
+    Expressed out = unwritten(source, *source.dialect);
+    States states = states_of(model, *source.family);
+    settle_tie(source, *source.dialect, states["weight"], out);
+    drop_tied(*source.family, states);
+    write_states(states, model.layers, source.config, tp, tags, out);
     return out;
 }
 

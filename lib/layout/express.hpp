@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/core/catalogue.hpp"
+#include "lib/layout/model.hpp"
 #include "lib/layout/reading.hpp"
 
 #include <map>
@@ -33,6 +34,11 @@ struct Expressed {
 /// unknown; the message says how to give it.
 Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
                   int tp, const std::set<std::string>& tags);
+
+/// The tensors that the dialect of `source`, which has no tensors itself, stores of `model`: its parameters in all of
+/// its roles, but not the state of virtual nodes. Sizes and configuration are those of `source`; `tp` and `tags` are as
+/// for express(). Throws Error when the dialect cannot hold a parameter.
+Expressed express_model(const Reading& source, const ModelState& model, int tp, const std::set<std::string>& tags);
 
 /// The formulas of the sizes that `source` needs and does not know, as far as they ask a configuration.
 std::string missing_sizes(const Reading& source);

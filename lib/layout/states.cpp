@@ -53,6 +53,27 @@ States states_of(const Reading& source, std::span<const Tensor> tensors, const D
     return states;
 }
 
+States states_of(const ModelState& model, const Family& family) {
+    States states;
+    for (const StateRole& role : model.roles) {
+        const auto known = std::ranges::find(state_roles, role.name);
+        for (const TensorClass& kind : model.classes) {
+            const bool has_role = known != state_roles.end() && !kind.of_virtual_nodes &&
+                                  (role.name == "weight" || !family.tensor(kind.name).buffer);
+            if (!has_role) continue;
+            Occurrence& occurrence = states[*known][kind.name];
+            occurrence.dtype = role.dtype;
+            occurrence.stored = kind.name;
+            const std::vector<int> layers = kind.layers.empty() ? std::vector<int>{-1} : kind.layers;
+            for (const int layer : layers) {
+                if (kind.experts == 0) occurrence.places.insert({layer, -1});
+                for (int expert = 0; expert < kind.experts; ++expert) occurrence.places.insert({layer, expert});
+            }
+        }
+    }
+    return states;
+}
+
 void settle_masters(const Family& family, const Dialect& dialect, bool wanted, States& states, Expressed& out) {
     if (dialect.roles.empty()) return;
     Occurrences& weights = states["weight"];

@@ -31,6 +31,9 @@ const RolePattern& pattern_of(const Dialect& dialect, std::string_view role, con
 States states_of(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect,
                  std::vector<std::string>& left_out);
 
+/// What occurs of each role of `model`, which is one of `family`. Buffers have no state.
+States states_of(const ModelState& model, const Family& family);
+
 /// Masters become the weights where a source has no others (ZeRO 3), and of a dialect that has no names for masters;
 /// weights become masters where these are wanted and the source has none. What comes from where goes to `out.copies`.
 void settle_masters(const Family& family, const Dialect& dialect, bool wanted, States& states, Expressed& out);

@@ -20,6 +20,7 @@ print() {
 print "$ckpt" --to tp=4 --hosts 4x1 --state-in memory
 print --model gpt3-1.3b --from tp=4 --to tp=4,dp=2 --hosts 2x4
 print --model gpt3-1.3b --from tp=4 --to tp=4,dp=2 --hosts 2x4 --survive
+print --model gpt3-1.3b --from tp=4,dp=2,zero=1 --to tp=4,dp=2,zero=1 --hosts 2x4 --format mcore
 print --model gpt3-1.3b --from tp=4 --to tp=4 --hosts 2x4 --lost host1:0 --state-in shared
 print --model gpt3-1.3b --from tp=4,dp=2 --to tp=4,dp=2 --hosts 3x6 --lost host0:0
 print "$ckpt" --to tp=4 --hosts 4x1 --state-in memory --list

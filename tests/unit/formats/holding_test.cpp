@@ -2,19 +2,16 @@
 #include "formats/holding.hpp"
 
 #include "formats/model_file.hpp"
-#include "lib/change/piece_parcels.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/families.hpp"
 #include "tests/unit/change/random_models.hpp"
+#include "tests/unit/formats/parcel_amounts.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
-#include <tuple>
 
 using namespace tpx;
 using namespace tpx::formats;
@@ -22,6 +19,9 @@ using namespace tpx::formats;
 namespace {
 
 using nlohmann::json;
+using test::Amounts;
+using test::amounts_of;
+using test::difference;
 using test::families;
 using testing::models::RandomSource;
 
@@ -154,52 +154,6 @@ Tiny qwen3_moe(RandomSource& random, bool titan) {
     return tiny;
 }
 
-using Ranks = std::vector<std::int32_t>;
-/// Bytes by (role, holders, needers, recut).
-using Amounts = std::map<std::tuple<std::string, Ranks, Ranks, bool>, std::uint64_t>;
-
-/// With `ignore_recut` all count as not recut.
-Amounts amounts_of(const Parcels& parcels, bool ignore_recut) {
-    const auto list = [](std::span<const std::int32_t> ranks) { return Ranks{ranks.begin(), ranks.end()}; };
-    Amounts amounts;
-    for (const Parcel& parcel : parcels.parcels)
-        amounts[{parcels.roles[parcel.role], list(parcels.holders[parcel.holders]),
-                 list(parcels.needers[parcel.needers]), parcel.recut && !ignore_recut}] += parcel.bytes;
-    return amounts;
-}
-
-/// What `plan CKPT` counts: the expansion by piece.
-Parcels by_piece(const std::filesystem::path& folder, const Layout& from, const Layout& to, Format format) {
-    Source source = open_source(folder, families(), {});
-    const Target target{.layout = to, .format = format, .config = {{"make_vocab_size_divisible_by", std::int64_t{1}}}};
-    const Conversion conversion = convert(source, target);
-    const std::vector<Piece> held = held_pieces(source, conversion, from).pieces;
-    const std::vector<Piece> needed = needed_pieces(source, conversion, target).pieces;
-    std::vector<std::string> names;
-    std::vector<std::uint32_t> numbers(conversion.target_tensors.size());
-    const std::vector<std::string> roles = roles_of_draft(source, conversion);
-    for (std::size_t t = 0; t < roles.size(); ++t) {
-        auto found = std::ranges::find(names, roles[t]);
-        if (found == names.end()) found = names.insert(names.end(), roles[t]);
-        for (const NumberedPart& part : conversion.target_parts[t])
-            numbers[part.number] = static_cast<std::uint32_t>(found - names.begin());
-    }
-    return parcels_of({conversion.source_tensors, held}, {conversion.target_tensors, needed}, numbers, names,
-                      from.ranks(), to.ranks());
-}
-
-/// The amounts of `a` that `b` lacks or has otherwise, for messages.
-std::string difference(const Amounts& a, const Amounts& b) {
-    std::string text;
-    for (const auto& [key, bytes] : a) {
-        const auto& [role, holders, needers, recut] = key;
-        if (const auto other = b.find(key); other != b.end() && other->second == bytes) continue;
-        text += fmt::format("{} {{{}}} -> {{{}}}{}: {} B\n", role, fmt::join(holders, ","), fmt::join(needers, ","),
-                            recut ? " recut" : "", bytes);
-    }
-    return text;
-}
-
 /// A layout that tpx-layout(5) allows, whatever the model.
 Layout layout_for(RandomSource& random, const Tiny& tiny) {
     while (true) {
@@ -250,7 +204,9 @@ TEST_CASE("a model description and a checkpoint of the model give the same parce
             continue;
         }
         ++done;
-        const Amounts pieces = amounts_of(by_piece(scratch.path(), from, to, format), stacked);
+        Source source = open_source(scratch.path(), families(), {});
+        const Target target{.layout = to, .format = format, .config = unpadded};
+        const Amounts pieces = amounts_of(test::parcels_by_piece(source, target, from), stacked);
         CHECK(difference(pieces, by_class) == "");
         REQUIRE(difference(by_class, pieces) == "");
     }
