@@ -100,6 +100,7 @@ nlohmann::ordered_json to_json(const Layout& layout) {
             {"efsdp", layout.efsdp},
             {"zero", layout.zero},
             {"vn", layout.vn},
+            {"vn_parts", layout.vn_parts},
             {"stages", layout.stages},
             {"order", layout.order},
             {"first", layout.first ? nlohmann::ordered_json(*layout.first) : nullptr},
