@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/leaving_plan.hpp"
 
+#include "cmd/host_rates.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
@@ -9,34 +10,8 @@
 #include <algorithm>
 
 namespace tpx::cli {
-namespace {
-
-/// Divides bytes by rates, and keeps which rates were assumed.
-class Rates {
-public:
-    explicit Rates(std::vector<std::string>& assumed) : assumed_{assumed} {}
-
-    double nic(std::uint64_t bytes, const Host& host) { return time(bytes, host.nic, default_rates.nic, "NIC"); }
-    double read(std::uint64_t bytes, const Host& host) {
-        return time(bytes, host.disk_read, default_rates.disk_read, "disk read");
-    }
-    double write(std::uint64_t bytes, const Host& host) {
-        return time(bytes, host.disk_write, default_rates.disk_write, "disk write");
-    }
-
-private:
-    double time(std::uint64_t bytes, const std::optional<double>& rate, double otherwise, const char* resource) {
-        if (bytes > 0 && !rate && std::ranges::find(assumed_, resource) == assumed_.end()) assumed_.push_back(resource);
-        return static_cast<double>(bytes) / rate.value_or(otherwise);
-    }
-
-    std::vector<std::string>& assumed_;
-};
-
-}  // namespace
-
 void add_times(LeavingPlan& plan, const Change& change, const std::vector<bool>& leaving) {
-    Rates rates{plan.assumed};
+    HostRates rates{plan.assumed};
     double writing = 0;
     for (std::size_t h = 0; h < change.hosts.size(); ++h) {
         const Host& host = change.hosts[h];

@@ -74,7 +74,9 @@ Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs:
     record.seal();
     origin.folder = mirror.folder();
     origin.files = mirror.files();
-    Migration job = migration_of_mirror(run.options, run.team, mirror, origin, purpose);
+    const bool rehearses = only != nullptr && plans_on_first(run.options);
+    Migration job = migration_of_mirror(run.options, run.team, mirror, origin, purpose,
+                                        rehearses ? Planners::first : Planners::all);
     if (only != nullptr) return job;
     const ContentCheck check = check_stores(run.comm, job, mirror, run.team);
     mpi::all_or_none(run.comm, [&] { check(nullptr); });
@@ -112,6 +114,8 @@ Error nothing_intact(const Managed& run, const StoreCheck& check) {
 }
 
 }  // namespace
+
+bool plans_on_first(const MigrateRequest& options) { return options.dry_run && options.within.empty(); }
 
 ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record) {
     ManagedJob job{.is_import = true};

@@ -36,8 +36,13 @@ struct ManagedJob {
 /// Collective.
 ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record);
 
+/// Whether only rank 0 plans what plan_from_stores() plans from the stores: in a dry run, except with --within, where
+/// all ranks need the plan to save.
+bool plans_on_first(const MigrateRequest& options);
+
 /// Plans the migration of the current state from its intact files or, if these lack tensors, from --fallback. Without
-/// --fallback, throws an mpi::AgreedError (no) that names the tensors of which no host has an intact copy. Collective.
+/// --fallback, throws an mpi::AgreedError (no) that names the tensors of which no host has an intact copy. If
+/// plans_on_first(), ranks other than 0 may get an empty Migration. Collective.
 ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose purpose, ReadRecord& record,
                             Output& out);
 

@@ -2,6 +2,7 @@
 #include "cmd/migrate.hpp"
 
 #include "cmd/job_log.hpp"
+#include "cmd/migrate_forecast.hpp"
 #include "cmd/migrate_managed.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/migrate_run.hpp"
@@ -9,6 +10,7 @@
 #include "cmd/ranks.hpp"
 #include "cmd/room_check.hpp"
 #include "formats/stores.hpp"
+#include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/draft_files.hpp"
 
@@ -142,12 +144,15 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     record.seal();
     origin.folder = mirror->folder();
     origin.files = mirror->files();
-    const Migration job = migration_of_mirror(options, team, *mirror, origin, Purpose::folders);
+    Migration job = migration_of_mirror(options, team, *mirror, origin, Purpose::folders);
     const ContentCheck check = check_stores(comm, job, *mirror, team);
     const ExecOptions limits = limits_of(comm, options, job);
     const std::string source = options.plan.stores;
     if (options.dry_run) {
-        mpi::all_or_none(comm, [&] { check(nullptr); });
+        mpi::all_or_none(comm, [&] {
+            check(nullptr);
+            if (comm.rank() == 0) job.forecast = forecast_of(job, options, {}, nullptr);
+        });
         report(job, {source, options.output}, nullptr, out);
         return Exit::success;
     }
@@ -189,8 +194,13 @@ void run_migrate(const MigrateRequest& given, Output& out) {
         return with_patience(comm, given.limits.patience, [&](Patience& patience) {
             MigrateRequest options = given;
             mpi::all_or_none(comm, [&] {
+                if (options.plan.to != "auto" && !(options.plan.without.empty() && options.plan.only.empty()))
+                    throw usage_error("--without and --only require --to auto");
                 open_job_log(options.limits.log);
                 if (!options.data.empty()) options.position = formats::read_data_file(options.data);
+                if (!options.assignment.empty())
+                    options.assigned = formats::parse_assignment(read_file(options.assignment, std::uint64_t{1} << 20),
+                                                                 options.assignment);
             });
             const Exit exit = options.store.empty() ? migrate_folders(comm, options, patience, out)
                                                     : migrate_managed(comm, options, patience, out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/forecast.hpp"
 #include "cmd/leaving_plan.hpp"
 #include "cmd/migrate_request.hpp"
 #include "cmd/reading.hpp"
@@ -54,8 +55,14 @@ enum class Purpose {
 /// How --to auto chose the layout.
 struct LayoutChoice {
     std::size_t compared = 0;    ///< layouts that were compared
-    std::size_t excluded = 0;    ///< layouts that devices cannot hold, or that split TP groups over hosts
+    std::size_t excluded = 0;    ///< layouts that devices cannot hold, split TP groups, or use excluded techniques
     std::uint64_t crossing = 0;  ///< bytes between hosts that the ranks of the chosen layout lack
+};
+
+/// What it took to plan a migration.
+struct Planning {
+    double seconds = 0;
+    MirrorTraffic metadata;  ///< on rank 0, for node-local stores
 };
 
 /// What `tpx migrate` is about to do, the same on all ranks: which files each host gets, and what hosts send for that.
@@ -74,6 +81,8 @@ struct Migration {
     std::vector<std::int32_t> devices;                ///< by new rank, numbered as by first_devices()
     Change change;                                    ///< between hosts; each host counts as one old and one new rank
     std::vector<PieceCell> cells;                     ///< of the parcels
+    Planning planning;
+    std::optional<Forecast> forecast;  ///< with --dry-run
 };
 
 /// The host of each new rank; empty if the ranks are not placed.
@@ -83,10 +92,16 @@ std::vector<std::uint32_t> hosts_of_ranks(const Migration& job);
 /// `origin.folder`, including the files that the draft copies, which become fixed bytes of the draft.
 Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, Origin origin, Purpose purpose);
 
-/// Opens the files of `mirror` as one checkpoint and plans, the same on all ranks. Throws an mpi::AgreedError.
+/// Which ranks plan a migration.
+enum class Planners {
+    all,
+    first  ///< rank 0, for a dry run; on other ranks, the Migration is empty
+};
+
+/// Opens the files of `mirror` as one checkpoint and plans, the same on all planners. Throws an mpi::AgreedError.
 /// Collective.
 Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
-                              Purpose purpose);
+                              Purpose purpose, Planners planners = Planners::all);
 
 /// What remains to be done to make certain that the folders of all hosts contain parts of one checkpoint: it may read
 /// all of the own folder, and throws Error, also soon after `cancelled`, if not null, is true.
@@ -121,6 +136,7 @@ struct MigrateDone {
     Report report;
     std::vector<std::uint64_t> sent;
     std::vector<std::uint64_t> received;
+    std::uint64_t messages = 0;  ///< between hosts
     double seconds = 0;
 };
 

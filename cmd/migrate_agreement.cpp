@@ -113,7 +113,7 @@ std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::s
 }
 
 Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
-                              Purpose purpose) {
+                              Purpose purpose, Planners planners) {
     Migration job;
     const auto named = [&](const Error& error) {
         std::string text = error.what();
@@ -123,7 +123,7 @@ Migration migration_of_mirror(const MigrateRequest& options, const Team& team, M
         if (!options.plan.lost.empty()) text += "; stores of lost hosts are not read";
         return Error{error.exit(), "{}", text};
     };
-    mirror.read([&] {
+    const auto plan = [&] {
         try {
             if (mirror.files().empty())
                 throw failure("no store of {} has any file", counted(team.hosts.size(), "host"));
@@ -132,9 +132,13 @@ Migration migration_of_mirror(const MigrateRequest& options, const Team& team, M
         } catch (const Error& error) {
             throw named(error);
         }
-    });
-    if (!job.conversion.dropped_copies.empty())
+    };
+    planners == Planners::all ? mirror.read(plan) : mirror.rehearse_read(plan);
+    std::uint64_t copies = job.conversion.dropped_copies.size();
+    mpi::all_max(mirror.comm(), std::span{&copies, 1});
+    if (copies > 0)
         mirror.read_on_first([&] { check_copies({}, job.conversion, job.opened.source.checkpoint.catalogue, {}); });
+    job.planning.metadata = mirror.traffic();
     return job;
 }
 

@@ -3,6 +3,8 @@
 
 #include "cmd/auto_layouts.hpp"
 
+#include <algorithm>
+
 namespace tpx::cli {
 
 std::string choose_layout(const MigrateRequest& options, const std::vector<Host>& hosts, Migration& job) {
@@ -14,8 +16,15 @@ std::string choose_layout(const MigrateRequest& options, const std::vector<Host>
     opened.copies_are_equal = true;  // compared once the layout is known
     const ComparedLayouts found = compare_layouts(plan, opened, {hosts, job.holders});
     const ReachableLayout& best = found.layouts.front();
-    job.choice = LayoutChoice{found.layouts.size(), found.split + found.too_large, best.crossing};
-    return to_string(best.layout);
+    job.choice = LayoutChoice{found.layouts.size(), found.split + found.too_large + found.excluded, best.crossing};
+    if (plan.from.empty()) return to_string(best.layout);
+    // The current layout stays if no other one moves fewer bytes, so that the same command changes nothing again.
+    const Layout current = parse_layout(plan.from);
+    Layout even = current;
+    even.vn_parts.clear();
+    const auto same = std::ranges::find(found.layouts, even, &ReachableLayout::layout);
+    const bool stays = same != found.layouts.end() && same->is_exact && same->crossing <= best.crossing;
+    return to_string(stays ? current : best.layout);
 }
 
 }  // namespace tpx::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate_data.hpp"
 
+#include "cmd/migrate_assignment.hpp"
 #include "cmd/positive.hpp"
 #include "formats/data/rank_shares.hpp"
 #include "lib/core/error.hpp"
@@ -30,11 +31,20 @@ void add_data(Migration& job, const MigrateRequest& options) {
     job.position = options.position;
     if (!job.position && path_is_directory(job.origin.folder))
         job.position = formats::read_data_position(job.origin.folder);
+    if (options.assigned) {
+        layout.vn_parts.clear();
+        if (layout.vn == 0 && (!job.position || job.position->virtual_nodes == 0))
+            layout.vn = virtual_nodes_for(*options.assigned);
+    }
     if (job.position) {
         share_virtual_nodes(layout, *job.position);
         if (job.batch > 0 && job.batch != job.position->batch)
             throw usage_error("--batch {}: the data position has global batches of {}", job.batch, job.position->batch);
         job.batch = job.position->batch;
+    }
+    if (options.assigned) {
+        if (job.batch == 0) job.batch = options.assigned->batch;
+        check_assignment(job, *options.assigned);
     }
     if (job.batch > 0 && layout.vn == 0) throw usage_error("--batch: requires virtual nodes; add vn=N to --to");
     check_virtual_nodes(layout, job.batch);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 namespace tpx::cli {
 namespace {
@@ -17,19 +18,59 @@ std::vector<bool> without_pieces(const Migration& job) {
     return files;
 }
 
-/// The host that gets another copy of a file; `has` are the hosts that have one, and `bytes` is the load of each host.
+/// The host for a copy of what the hosts of `has` have: of those that remain and are not in `has`, one of another
+/// switch group if there is any, then the one with the least load, then the next one after `anchor`. hosts.size() if
+/// none.
 std::size_t host_for_copy(std::span<const Host> hosts, const std::vector<std::uint32_t>& groups,
-                          const std::vector<bool>& has, const std::vector<std::uint64_t>& bytes) {
+                          const std::vector<bool>& has, std::size_t anchor, const std::vector<std::uint64_t>& load) {
     std::size_t best = hosts.size();
     const auto rank = [&](std::size_t h) {
         bool shares_group = false;
         for (std::size_t other = 0; other < hosts.size(); ++other)
             shares_group = shares_group || (has[other] && groups[other] == groups[h]);
-        return std::pair{shares_group, bytes[h]};
+        return std::tuple{shares_group, load[h], (h + hosts.size() - anchor) % hosts.size()};
     };
     for (std::size_t h = 0; h < hosts.size(); ++h)
         if (!has[h] && remains(hosts[h]) && (best == hosts.size() || rank(h) < rank(best))) best = h;
     return best;
+}
+
+/// The hosts that have a file.
+std::vector<bool> hosts_of_file(const std::vector<std::vector<bool>>& files, std::size_t file) {
+    std::vector<bool> has;
+    for (const std::vector<bool>& own : files) has.push_back(own[file]);
+    return has;
+}
+
+/// By host: the hosts that get copies of the files that it is the first to have. If each file went to any host, almost
+/// every pair of hosts would have the only two copies of some file, and no two hosts could be lost.
+std::vector<std::vector<std::size_t>> partners_of(const std::vector<std::vector<bool>>& files,
+                                                  std::span<const Host> hosts, const Draft& draft, int copies) {
+    const std::vector<std::uint32_t> groups = switch_groups(hosts);
+    std::vector<std::uint64_t> load(hosts.size()), to_copy(hosts.size());
+    for (std::size_t f = 0; f < draft.files.size(); ++f) {
+        const std::vector<bool> has = hosts_of_file(files, f);
+        for (std::size_t h = 0; h < hosts.size(); ++h)
+            if (has[h]) load[h] += draft.files[f].size;
+        const auto first = static_cast<std::size_t>(std::ranges::find(has, true) - has.begin());
+        if (first < hosts.size() && std::ranges::count(has, true) < copies) to_copy[first] += draft.files[f].size;
+    }
+    std::vector<std::size_t> order(hosts.size());  // largest first, which balances the loads
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t h) { return to_copy[h]; });
+    std::vector<std::vector<std::size_t>> partners(hosts.size());
+    for (int copy = 1; copy < copies; ++copy) {
+        for (std::size_t anchor : order) {
+            std::vector<bool> has(hosts.size());
+            has[anchor] = true;
+            for (std::size_t partner : partners[anchor]) has[partner] = true;
+            const std::size_t host = host_for_copy(hosts, groups, has, anchor, load);
+            if (host == hosts.size()) continue;
+            partners[anchor].push_back(host);
+            load[host] += to_copy[anchor];
+        }
+    }
+    return partners;
 }
 
 /// By file of the draft and by host: the bytes of the file that the host has.
@@ -133,21 +174,19 @@ void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> h
     if (count < copies)
         throw Error{Exit::usage, "--replicas {}: only {} can keep files; add hosts or use fewer replicas", copies,
                     counted(static_cast<std::size_t>(count), "host")};
+    const auto partners = partners_of(files, hosts, draft, copies);
     const std::vector<std::uint32_t> groups = switch_groups(hosts);
-    std::vector<std::uint64_t> bytes(hosts.size());
-    for (std::size_t h = 0; h < hosts.size(); ++h)
-        for (std::size_t f = 0; f < draft.files.size(); ++f)
-            if (files[h][f]) bytes[h] += draft.files[f].size;
-    std::vector<std::size_t> order(draft.files.size());  // largest first, which balances the loads
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t f) { return draft.files[f].size; });
-    for (std::size_t f : order) {
-        std::vector<bool> has;
-        for (const std::vector<bool>& own : files) has.push_back(own[f]);
+    const std::vector<std::uint64_t> no_load(hosts.size());
+    for (std::size_t f = 0; f < draft.files.size(); ++f) {
+        std::vector<bool> has = hosts_of_file(files, f);
+        const auto first = static_cast<std::size_t>(std::ranges::find(has, true) - has.begin());
+        std::vector<std::size_t> choice = first < hosts.size() ? partners[first] : std::vector<std::size_t>{};
+        std::erase_if(choice, [&](std::size_t h) { return has[h]; });
+        std::size_t next = 0;
         for (auto k = std::ranges::count(has, true); k < copies; ++k) {
-            const std::size_t host = host_for_copy(hosts, groups, has, bytes);
+            const std::size_t host =
+                next < choice.size() ? choice[next++] : host_for_copy(hosts, groups, has, first, no_load);
             has[host] = files[host][f] = true;
-            bytes[host] += draft.files[f].size;
         }
     }
 }

@@ -21,8 +21,9 @@ std::vector<Piece> pieces_of_ranks(const Migration& job, const std::vector<std::
 std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<const Host> hosts,
                                               const std::vector<std::set<std::uint32_t>>& files_of_ranks);
 
-/// Assigns each file to at least `copies` hosts. Additional copies go first to hosts of other switch groups, then to
-/// the hosts with the fewest bytes. Throws Error (usage) if fewer than `copies` hosts can keep files.
+/// Assigns each file to at least `copies` hosts. All files that only one host has get their other copies on the same
+/// hosts, which are of other switch groups if possible, and chosen so that all hosts keep about as many bytes. Throws
+/// Error (usage) if fewer than `copies` hosts can keep files.
 void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies);
 
 /// By host and file: each file is written by the host that already has most of its bytes; if several have as many, by

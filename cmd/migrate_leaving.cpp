@@ -35,6 +35,7 @@ MigrateRequest options_to_save(const MigrateRequest& options, const formats::Man
     for (std::string* text : {&save.plan.format, &save.plan.dialect, &save.plan.batch, &save.replicas, &save.data})
         text->clear();
     save.position.reset();
+    save.assigned.reset();
     return save;
 }
 

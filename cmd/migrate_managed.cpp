@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate_managed.hpp"
 
+#include "cmd/managed_dry_run.hpp"
 #include "cmd/managed_source.hpp"
 #include "cmd/managed_target.hpp"
 #include "cmd/migrate_files.hpp"
@@ -28,9 +29,9 @@ namespace fs = std::filesystem;
 
 /// Whether the options request a change, not only the end of an interrupted switch or pruning.
 bool asks_for_change(const MigrateRequest& options) {
-    const std::string* given[] = {&options.plan.to,  &options.plan.format, &options.plan.dialect,
-                                  &options.replicas, &options.plan.lost,   &options.leaving,
-                                  &options.rejoin,   &options.plan.batch,  &options.data};
+    const std::string* given[] = {&options.plan.to,   &options.plan.format, &options.plan.dialect, &options.replicas,
+                                  &options.plan.lost, &options.leaving,     &options.rejoin,       &options.plan.batch,
+                                  &options.data,      &options.assignment};
     return std::ranges::any_of(given, [](const std::string* text) { return !text->empty(); });
 }
 
@@ -39,8 +40,10 @@ void check_managed_options(const MigrateRequest& options) {
         throw Error{Exit::usage, "--import and --export exclude each other"};
     if (!options.import_from.empty() && !options.fallback.empty())
         throw Error{Exit::usage, "--import and --fallback exclude each other"};
-    if (!options.export_to.empty() && !options.replicas.empty())
-        throw Error{Exit::usage, "--export and --replicas exclude each other"};
+    for (const auto& [name, given] :
+         {std::pair{"--replicas", &options.replicas}, std::pair{"--assignment", &options.assignment}})
+        if (!options.export_to.empty() && !given->empty())
+            throw Error{Exit::usage, "--export and {} exclude each other", name};
     seconds_within(options);
     if (!options.background_rate.empty() && options.export_to.empty())
         throw usage_error("--background-rate: requires --export");
@@ -84,6 +87,11 @@ std::string request_text(const MigrateRequest& options, const Team& team) {
                                    options.plan.dialect, options.replicas, options.job, options.import_from,
                                    options.plan.lost, options.leaving, options.plan.batch);
     if (options.position) text += fmt::format("|{}", to_json(*options.position).dump());
+    if (options.assigned) {
+        text += fmt::format("|assignment of {}", options.assigned->batch);
+        for (const formats::AssignedDevices& devices : options.assigned->devices)
+            text += fmt::format(", {} {} with {}", devices.count, devices.type, devices.local_batch);
+    }
     for (const Host& host : team.hosts) text += fmt::format("|{}:{}", host.name, free_devices(host));
     return text;
 }
@@ -115,6 +123,11 @@ bool is_done(const Managed& run, const StoreCheck& check, const std::string& req
     });
 }
 
+StoreCheck check_current(const Managed& run) {
+    return check_state(run.comm, run.host, run.team, run.store, run.survey, run.pace,
+                       run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely);
+}
+
 void prune(const Managed& run, const std::vector<bool>& hosts) {
     mpi::all_or_none(run.comm, [&] {
         if (run.host.rank() != 0 || !hosts[run.team.host]) return;
@@ -142,6 +155,7 @@ nlohmann::ordered_json current_position(const Managed& run) {
 
 CurrentRanks current_ranks(const Managed& run) {
     CurrentRanks ranks{.batch = positive(run.options.plan.batch, "--batch", 0), .position = current_position(run)};
+    if (run.options.assigned) ranks.batch = run.options.assigned->batch;
     if (!ranks.position.is_null()) ranks.batch = ranks.position.at("global_batch");
     ranks.places = rank_places(*run.survey.manifest, run.team.hosts, ranks.batch);
     return ranks;
@@ -153,12 +167,12 @@ Exit end_without_change(const Managed& run, Output& out) {
     return Exit::success;
 }
 
-Exit export_state(const Managed& run, const ManagedJob& job, const ReadRecord& record, Patience& patience, Output& out,
+Exit export_state(const Managed& run, ManagedJob& job, const ReadRecord& record, Patience& patience, Output& out,
                   std::chrono::steady_clock::time_point start) {
     const double rate = run.pace == nullptr ? 0 : run.pace->rate() * run.host.size();
     const MigratePlaces places{run.options.store, run.options.export_to, {}, rate};
     if (run.options.dry_run) {
-        report(job.migration, places, nullptr, out);
+        report_dry_run(run, job, places, nullptr, out);
         return Exit::success;
     }
     const std::uint64_t request =
@@ -169,9 +183,10 @@ Exit export_state(const Managed& run, const ManagedJob& job, const ReadRecord& r
     return Exit::success;
 }
 
-Exit change_state(const Managed& run, const ManagedJob& job, const std::string& request, const ReadRecord& record,
+Exit change_state(const Managed& run, ManagedJob& job, const std::string& request, const ReadRecord& record,
                   Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
     mpi::all_or_none(run.comm, [&] {
+        if (run.options.dry_run && run.comm.rank() != 0) return;  // may not have planned
         check_format(job.migration);
         check_virtual_nodes_stay(run, job);
     });
@@ -179,7 +194,7 @@ Exit change_state(const Managed& run, const ManagedJob& job, const std::string& 
     const MigratePlaces places{from, run.options.store, run.options.store + "/current"};
     formats::Manifest manifest = manifest_to_be(run, job, request);
     if (run.options.dry_run) {
-        report(job.migration, places, nullptr, out, &manifest);
+        report_dry_run(run, job, places, &manifest, out);
         return Exit::success;
     }
     ManagedDone made = write_to_stores(run, job, manifest, record, patience);
@@ -195,11 +210,10 @@ Exit change_state(const Managed& run, const ManagedJob& job, const std::string& 
 
 Exit import_state(const Managed& run, Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
     ReadRecord record;
-    const ManagedJob job = plan_import(run, run.options.import_from, Purpose::stores, record);
+    ManagedJob job = plan_import(run, run.options.import_from, Purpose::stores, record);
     const std::string request =
         hex(agreed_request(run.comm, job.migration, request_text(run.options, run.team), record, run.host.rank() == 0));
-    if (run.survey.manifest && run.survey.manifest->request == request &&
-        is_done(run, check_state(run.comm, run.host, run.team, run.store, run.survey), request))
+    if (run.survey.manifest && run.survey.manifest->request == request && is_done(run, check_current(run), request))
         return end_without_change(run, out);
     return change_state(run, job, request, record, patience, out, start);
 }
@@ -219,17 +233,21 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
     if (!exports && !asks_for_change(options)) return end_without_change(run, out);
     ReadRecord record;
-    StoreCheck check = check_state(run.comm, run.host, run.team, run.store, run.survey, run.pace);
+    StoreCheck check = check_current(run);
     const Purpose purpose = exports ? Purpose::shared : Purpose::stores;
     std::optional<ManagedJob> planned;
     if (options.plan.to == "auto") {
         options.plan.from = run.survey.manifest->layout;
         planned = plan_from_stores(run, check, purpose, record, out);
-        options.plan.to = to_string(planned->migration.target.layout);  // so that the request names the layout
+        std::string layout = to_string(planned->migration.target.layout);
+        mpi::broadcast(run.comm, layout);  // other ranks may not have planned
+        options.plan.to = layout;          // so that the request names the layout
     }
     const std::string request = digest_of_request(options, run.team);
     if (!exports && is_done(run, check, request)) return end_without_change(run, out);
     for (const std::string& note : check.notes) out.note("{}", note);
+    if (options.dry_run)
+        out.note("--dry-run compares files by size; without it, a run also compares their content with checksums");
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
     const std::optional<LeavingPlan> leaving = save_from_leaving_hosts(run, check, patience, out, start);
     const bool is_planned = planned && !leaving;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate_request.hpp"
 #include "cmd/shared_options.hpp"
+#include "lib/layout/candidates.hpp"
 
 #include <memory>
 
@@ -32,8 +33,8 @@ void add_store_options(Command& command, MigrateRequest& options) {
     command.option("--replicas", &options.replicas, "N", "Number of hosts that keep each file")
         .standard("1")
         .details(
-            "With 2, the state survives the loss of any one host. Copies are placed on hosts of other switch groups "
-            "first, then on the hosts with the least data.");
+            "With 2, the state survives the loss of any one host. The files of a host have their copies on one other "
+            "host, of another switch group if possible, so that most pairs of hosts can be lost, too.");
     command.option("--fallback", &options.fallback, "CKPT", "Checkpoint to use if the stores lost data")
         .file()
         .details(
@@ -88,6 +89,7 @@ void add_migrate(Cli& cli) {
     command.positional("OUT", &options->output, "Folder to create on each host; {host} is replaced")
         .required({"--store"});
     add_target_options(command, plan, {"--store"}, "auto: the layout that tpx plan --to auto lists first.");
+    add_technique_options(command, plan, layout_techniques, "layouts", "With --to auto: ");
     command.option("--batch", &plan.batch, "N", "Samples of a global batch, which virtual nodes share")
         .details(
             "Requires vn= in the layout. The result then contains the samples of each virtual node and the local batch "
@@ -97,10 +99,19 @@ void add_migrate(Cli& cli) {
         .details(
             "Writes tpx.data.json beside the state, with the samples of each rank in every global batch. The default "
             "is the position in the tpx.data.json of the state that is read, if it has one.");
+    command
+        .option("--assignment", &options->assignment, "FILE",
+                "Virtual nodes of each device type, written by tpx profile hetero")
+        .file()
+        .details(
+            "Each rank runs as many virtual nodes as FILE assigns to the type of its device, which is device_type in "
+            "the file of --hosts. See VIRTUAL NODES in tpx-migrate(1).");
     add_store_options(command, *options);
     add_cluster_options(command, *options);
     command.group("Execution options");
-    command.flag("-n,--dry-run", &options->dry_run, "Show what would be written, and write nothing");
+    command
+        .flag("-n,--dry-run", &options->dry_run, "Show what would be written and how long it takes, and write nothing")
+        .details("See DRY RUN in tpx-migrate(1).");
     command.flag("--restart", &options->restart, "Start over, and remove what unfinished runs left");
     add_limit_options(command, options->limits);
     add_log_option(command, options->limits);

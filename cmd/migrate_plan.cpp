@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate.hpp"
+#include "cmd/migrate_assignment.hpp"
 #include "cmd/migrate_auto.hpp"
 #include "cmd/migrate_data.hpp"
 #include "cmd/migrate_files.hpp"
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 namespace tpx::cli {
@@ -72,6 +74,18 @@ std::vector<std::int32_t> placed_ranks(const MigrateRequest& options, const Migr
     Parcels parcels = parcels_of({job.conversion.source_tensors, held}, {job.conversion.target_tensors, needed}, {},
                                  {"state"}, static_cast<int>(hosts.size()), job.target.layout.ranks());
     return make_change(std::move(parcels), hosts, seats_of(hosts), std::move(change)).placement.devices;
+}
+
+// Sets the device of each new rank and, with --assignment, the virtual nodes that it runs.
+void place_ranks(const MigrateRequest& options, Migration& job, const std::vector<Host>& hosts,
+                 std::span<const Piece> held, const std::vector<std::set<std::uint32_t>>& files) {
+    if (!options.assigned) {
+        job.devices = placed_ranks(options, job, hosts, held, files);
+        return;
+    }
+    const std::vector<Host> used = assigned_hosts(*options.assigned, job.target.layout, hosts);
+    job.devices = placed_ranks(options, job, used, held, files);
+    assign_virtual_nodes(job, *options.assigned, hosts);
 }
 
 // Each host that gets tensor data counts as one new rank, on its first device that is not lost.
@@ -170,6 +184,7 @@ std::string known_layout(const formats::Source& source) {
 
 Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, Origin origin,
                          Purpose purpose) {
+    const auto start = std::chrono::steady_clock::now();
     Migration job{.origin = std::move(origin), .purpose = purpose};
     job.opened = open_checkpoint(job.origin.folder, options.plan);
     formats::Source& source = job.opened.source;
@@ -183,19 +198,23 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
     check_whole(source.checkpoint.catalogue);
     job.conversion = convert(source, job.target);
     take_copies(job.conversion.draft);
-    if (job.position) add_data_file(job);
     const std::vector<Piece> held = held_by_hosts(job);
+    std::vector<std::set<std::uint32_t>> files;
+    if (purpose == Purpose::folders || purpose == Purpose::stores) {
+        files = files_of_ranks(job);
+        place_ranks(options, job, hosts, held, files);
+    }
+    if (job.position) add_data_file(job);  // which depends on the virtual nodes of the ranks
     if (purpose == Purpose::shared) {
         job.files_of_hosts = files_to_export(job, hosts, held);
     } else if (purpose == Purpose::saving) {
         job.files_of_hosts = files_to_save(job, hosts, held);
     } else {
-        const std::vector<std::set<std::uint32_t>> files = files_of_ranks(job);
-        job.devices = placed_ranks(options, job, hosts, held, files);
         job.files_of_hosts = files_of_hosts(job, hosts, files);
         add_replicas(job.files_of_hosts, hosts, job.conversion.draft, positive(options.replicas, "--replicas", 1));
     }
     plan_transfers(options, job, hosts, held);
+    job.planning.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return job;
 }
 

@@ -2,6 +2,7 @@
 #include "cmd/migrate_report.hpp"
 
 #include "cmd/job_log.hpp"
+#include "cmd/migrate_forecast.hpp"
 #include "cmd/store_json.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
@@ -69,6 +70,7 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
     if (job.purpose != Purpose::shared)
         json["ranks"] = ranks_json(rank_places(job), places.state.empty() ? places.to : places.state);
     if (manifest != nullptr) json["state"] = state_json(*manifest);
+    if (job.forecast) json["forecast"] = to_json(*job.forecast);
     if (job.leaving) json["leaving"] = leaving_json(*job.leaving);
     if (places.background_rate > 0) json["background_rate"] = places.background_rate;
     if (done == nullptr) return json;
@@ -76,6 +78,7 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
     json["bytes_written"] = done->report.bytes_written;
     json["bytes_shared"] = done->report.bytes_shared;
     json["bytes_kept"] = done->report.bytes_kept;
+    json["messages"] = done->messages;
     json["seconds"] = done->seconds;
     return json;
 }
@@ -122,6 +125,7 @@ void report(const Migration& job, const MigratePlaces& places, const MigrateDone
         out.result("{:<12} {:>6} {:>6} {:>10} {:>10} {:>10}\n", job.change.hosts[h].name, shares[h].ranks.size(),
                    shares[h].files, format_size(shares[h].bytes), format_size(shares[h].sends),
                    format_size(shares[h].receives));
+    if (job.forecast) print_forecast(*job.forecast, job.change.relocation.total.other_host, out);
     if (done == nullptr) return out.result("nothing was written (--dry-run)\n");
     out.result("sent {} between hosts, read {} and wrote {} in {}\n",
                format_size(job.change.relocation.total.other_host), format_size(done->report.bytes_read),

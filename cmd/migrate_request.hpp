@@ -4,6 +4,7 @@
 #include "cmd/commands.hpp"
 
 #include "formats/data/data_position.hpp"
+#include "formats/profile/assignment_file.hpp"
 
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ struct MigrateRequest : MigrateOptions {
     std::string decision_dir;
     std::string data;
     std::optional<formats::DataPosition> position;  ///< read from `data`, if given
+    std::string assignment;
+    std::optional<formats::Assignment> assigned;  ///< read from `assignment`, if given
     bool prune = false;
 };
 

@@ -85,25 +85,27 @@ formats::Target given_target(const TargetOptions& options, const ReadOptions& re
 }
 
 nlohmann::ordered_json to_json(const Layout& layout) {
-    return {{"text", to_string(layout)},
-            {"ranks", layout.ranks()},
-            {"tp", layout.tp},
-            {"pp", layout.pp},
-            {"dp", layout.dp},
-            {"cp", layout.cp},
-            {"ep", layout.ep},
-            {"etp", layout.etp > 0 ? layout.etp : layout.tp},
-            {"vpp", layout.vpp},
-            {"fsdp", layout.fsdp},
-            {"hsdp", layout.hsdp()},
-            {"fsdp_dim", layout.fsdp_dim},
-            {"efsdp", layout.efsdp},
-            {"zero", layout.zero},
-            {"vn", layout.vn},
-            {"stages", layout.stages},
-            {"order", layout.order},
-            {"first", layout.first ? nlohmann::ordered_json(*layout.first) : nullptr},
-            {"last", layout.last ? nlohmann::ordered_json(*layout.last) : nullptr}};
+    nlohmann::ordered_json json{{"text", to_string(layout)},
+                                {"ranks", layout.ranks()},
+                                {"tp", layout.tp},
+                                {"pp", layout.pp},
+                                {"dp", layout.dp},
+                                {"cp", layout.cp},
+                                {"ep", layout.ep},
+                                {"etp", layout.etp > 0 ? layout.etp : layout.tp},
+                                {"vpp", layout.vpp},
+                                {"fsdp", layout.fsdp},
+                                {"hsdp", layout.hsdp()},
+                                {"fsdp_dim", layout.fsdp_dim},
+                                {"efsdp", layout.efsdp},
+                                {"zero", layout.zero},
+                                {"vn", layout.vn},
+                                {"stages", layout.stages},
+                                {"order", layout.order},
+                                {"first", layout.first ? nlohmann::ordered_json(*layout.first) : nullptr},
+                                {"last", layout.last ? nlohmann::ordered_json(*layout.last) : nullptr}};
+    if (!layout.vn_parts.empty()) json["vn_parts"] = layout.vn_parts;
+    return json;
 }
 
 nlohmann::ordered_json to_json(const Shape& shape) {

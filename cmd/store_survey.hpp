@@ -62,9 +62,14 @@ struct StoreCheck {
     std::vector<std::pair<std::string, std::string>> lost_tensors;  ///< each with a file of which no copy is intact
 };
 
-/// Reads all files of the current state, and compares them with their checksums. If `pace` is not null, it limits the
-/// rate. Collective.
+/// How check_state() tells whether a copy of a file is intact.
+enum class CheckFiles {
+    completely,  ///< by its checksum: reads all files
+    by_size      ///< for a dry run: reads none
+};
+
+/// Compares all files of the current state with the manifest. If `pace` is not null, it limits the rate. Collective.
 StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
-                       const StoreSurvey& survey, Pace* pace = nullptr);
+                       const StoreSurvey& survey, Pace* pace = nullptr, CheckFiles how = CheckFiles::completely);
 
 }  // namespace tpx::cli

@@ -197,6 +197,8 @@ void set(Host& host, std::string_view key, const toml::node& value, std::string_
         host.device_memory = size_of(value, key, file);
     else if (key == "iteration")
         host.iteration = iteration_of(value, key, file);
+    else if (key == "device_type")
+        host.device_type = text_of(value, key, file);
     else if (key == "lost")
         host.lost = truth_of(value, key, file);
     else if (key == "lost_devices")
@@ -206,7 +208,7 @@ void set(Host& host, std::string_view key, const toml::node& value, std::string_
     else
         throw mistake(file, value.source().begin.line,
                       "unknown key '{}'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_copy, "
-                      "device_link, device_memory, iteration, lost, lost_devices and spare are known",
+                      "device_link, device_memory, device_type, iteration, lost, lost_devices and spare are known",
                       key);
 }
 

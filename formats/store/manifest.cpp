@@ -95,10 +95,14 @@ Manifest parse_manifest(const std::string& text, const fs::path& file) {
                       });
 }
 
-std::uint64_t crc_of_file(const fs::path& file, std::uint64_t size, const std::function<void(std::uint64_t)>& on_read) {
-    constexpr std::uint64_t step = std::uint64_t{1} << 20;
+void require_size(const fs::path& file, std::uint64_t size) {
     if (const std::uint64_t found = size_of_file(file); found != size)
         throw failure("{}: has {} bytes, its manifest says {}", file.string(), found, size);
+}
+
+std::uint64_t crc_of_file(const fs::path& file, std::uint64_t size, const std::function<void(std::uint64_t)>& on_read) {
+    constexpr std::uint64_t step = std::uint64_t{1} << 20;
+    require_size(file, size);
     const Fd fd = open_file(file, O_RDONLY);
     std::vector<std::byte> bytes(std::min(step, size));
     std::uint64_t crc = 0;

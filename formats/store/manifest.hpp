@@ -53,6 +53,9 @@ std::string to_text(const Manifest& manifest);
 /// The manifest whose text is `text`; `file` names it in errors. Throws Error when it is damaged.
 Manifest parse_manifest(const std::string& text, const std::filesystem::path& file);
 
+/// Throws Error unless `file` has `size` bytes.
+void require_size(const std::filesystem::path& file, std::uint64_t size);
+
 /// The linear CRC-64 of the content of a file of `size` bytes. Throws Error when it cannot be read or has another size.
 /// Calls `on_read` with the number of bytes after each part that it reads.
 std::uint64_t crc_of_file(const std::filesystem::path& file, std::uint64_t size,

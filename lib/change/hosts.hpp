@@ -20,6 +20,7 @@ struct Host {
     std::optional<double> device_copy;    ///< bytes that a device copies per second inside its memory; no default
     std::optional<double> device_link;    ///< of each device, from other devices of the host (NVLink); no default
     std::optional<double> device_memory;  ///< bytes that a device can hold; not given: enough
+    std::string device_type;              ///< such as "V100"; empty: not known
     std::string switch_group;             ///< hosts of one group reach each other without an uplink; empty: not known
     int rails = 1;                        ///< NICs that `nic` is the sum of: device k sends through rail k mod rails
     std::optional<std::uint64_t> iteration;  ///< of the state that it holds; not given: unknown

@@ -71,6 +71,8 @@ void check_cut(const ModelState& model, const TensorClass& kind, const Layout& l
     if (kind.of_virtual_nodes && kind.shape[0] != layout.vn)
         throw Error{Exit::usage, "layout: vn={}, but the state is that of {} virtual nodes, whose number cannot change",
                     layout.vn, kind.shape[0]};
+    if (kind.of_virtual_nodes && !layout.vn_parts.empty())
+        throw Error{Exit::usage, "layout: vn=[...]: state of virtual nodes requires equal parts, vn={}", layout.vn};
     if (kind.of_virtual_nodes && kind.shape[0] % layout.dp != 0)
         throw Error{Exit::usage, "layout: vn={} virtual nodes cannot be dealt evenly to dp={}; {} can", layout.vn,
                     layout.dp, nearest_divisors("dp", layout.vn, layout.dp)};

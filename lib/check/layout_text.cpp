@@ -48,7 +48,10 @@ void set(Degrees& degrees, std::string_view key, std::string_view value) {
                                      std::pair{"fsdp_dim", &Degrees::fsdp_dim},
                                      std::pair{"vn", &Degrees::vn}};
     const auto known = std::ranges::find(keys, key, [](const auto& entry) { return std::string_view{entry.first}; });
-    if (known != keys.end())
+    if (key == "vn" && value.starts_with('[')) {
+        degrees.vn = 0;
+        for (std::int64_t part : numbers(value)) degrees.vn += part;
+    } else if (known != keys.end())
         degrees.*(known->second) = number(value);
     else if (key == "first")
         degrees.first = number(value);

@@ -31,8 +31,8 @@ std::string uncompressed(std::string_view packed, std::size_t bytes) {
 
 }  // namespace
 
-void broadcast_compressed(const mpi::Comm& comm, std::string& bytes) {
-    if (comm.size() == 1) return;
+std::uint64_t broadcast_compressed(const mpi::Comm& comm, std::string& bytes) {
+    if (comm.size() == 1) return 0;
     std::string size, packed;
     mpi::all_or_none(comm, [&] {
         if (comm.rank() != 0) return;
@@ -44,6 +44,9 @@ void broadcast_compressed(const mpi::Comm& comm, std::string& bytes) {
     mpi::all_or_none(comm, [&] {
         if (comm.rank() != 0) bytes = uncompressed(packed, std::stoull(size));
     });
+    return packed.size();
 }
+
+std::uint64_t compressed_size(const std::string& bytes) { return compressed(bytes).size(); }
 
 }  // namespace tpx

@@ -39,14 +39,14 @@ int parse_degree(std::string_view key, std::string_view text, int least) {
     return value;
 }
 
-std::vector<int> parse_counts(std::string_view text) {
+std::vector<int> parse_counts(std::string_view key, std::string_view text, int least) {
     std::vector<int> counts;
     if (!text.starts_with('[') || !text.ends_with(']'))
-        throw usage_error("layout: 'stages={}': must be a list as in [9,8,8,7]", text);
+        throw usage_error("layout: '{}={}': must be a list as in [9,8,8,7]", key, text);
     text = text.substr(1, text.size() - 2);
     while (!text.empty()) {
         const std::size_t end = std::min(text.find(','), text.size());
-        counts.push_back(parse_degree("stages", text.substr(0, end), 0));
+        counts.push_back(parse_degree(key, text.substr(0, end), least));
         text.remove_prefix(std::min(end + 1, text.size()));
     }
     return counts;
@@ -93,6 +93,9 @@ Layout complete(Layout layout, const Pairs& given) {
                           hsdp > 0 ? hsdp : layout.dp / layout.fsdp);
     if (std::int64_t{layout.tp} * layout.pp * layout.dp * layout.cp > largest_degree)
         throw usage_error("layout: more than {} ranks", largest_degree);
+    if (!layout.vn_parts.empty() && static_cast<int>(layout.vn_parts.size()) != layout.dp)
+        throw usage_error("layout: vn lists the virtual nodes of {} dp coordinates, dp = {}", layout.vn_parts.size(),
+                          layout.dp);
     if (!layout.stages.empty() && static_cast<int>(layout.stages.size()) != layout.pp * layout.vpp)
         throw usage_error("layout: stages lists {} model chunks, pp*vpp = {}", layout.stages.size(),
                           layout.pp * layout.vpp);
@@ -110,7 +113,17 @@ Layout complete(Layout layout, const Pairs& given) {
     return layout;
 }
 
+/// Virtual nodes, as a list of their number for each dp coordinate.
+void set_virtual_nodes(Layout& layout, std::string_view list) {
+    layout.vn_parts = parse_counts("vn", list, 1);
+    const auto sum = std::accumulate(layout.vn_parts.begin(), layout.vn_parts.end(), std::int64_t{0});
+    if (layout.vn_parts.empty() || sum > largest_degree)
+        throw usage_error("layout: vn: {} virtual nodes; must be 1 to {}", sum, largest_degree);
+    layout.vn = static_cast<int>(sum);
+}
+
 void set(Layout& layout, std::string_view key, std::string_view value) {
+    if (key == "vn" && value.starts_with('[')) return set_virtual_nodes(layout, value);
     for (const DegreeKey& degree : degree_keys) {
         if (degree.key == key) {
             layout.*degree.member = parse_degree(key, value, degree.least);
@@ -122,7 +135,7 @@ void set(Layout& layout, std::string_view key, std::string_view value) {
     else if (key == "last")
         layout.last = parse_degree(key, value, 0);
     else if (key == "stages")
-        layout.stages = parse_counts(value);
+        layout.stages = parse_counts("stages", value, 0);
     else if (key == "order")
         layout.order = value;
     else if (key != "hsdp" && key != "ranks")
@@ -228,7 +241,10 @@ std::string to_string(const Layout& layout) {
     if (layout.fsdp > 1) say("hsdp", layout.hsdp(), 1);
     say("efsdp", layout.efsdp, 0);
     say("fsdp_dim", layout.fsdp_dim, 0);
-    say("vn", layout.vn, 0);
+    if (layout.vn_parts.empty())
+        say("vn", layout.vn, 0);
+    else
+        words.push_back(fmt::format("vn=[{}]", fmt::join(layout.vn_parts, ",")));
     if (layout.first) say("first", *layout.first, -1);
     if (layout.last) say("last", *layout.last, -1);
     if (!layout.stages.empty()) words.push_back(fmt::format("stages=[{}]", fmt::join(layout.stages, ",")));

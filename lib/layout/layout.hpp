@@ -25,9 +25,10 @@ struct Layout {
     int efsdp =
         0;       ///< fsdp inside experts, where it has a mesh axis beside ep, along axis 1; 0: what ep leaves of fsdp
     int vn = 0;  ///< virtual nodes; 0: not used
-    std::vector<int> stages;   ///< layers of each model chunk in pipeline order; empty: even
-    std::optional<int> first;  ///< layers of the first stage, the other stages share the rest
-    std::optional<int> last;   ///< layers of the last stage
+    std::vector<int> vn_parts;  ///< number of virtual nodes of each dp coordinate; empty: even parts
+    std::vector<int> stages;    ///< layers of each model chunk in pipeline order; empty: even
+    std::optional<int> first;   ///< layers of the first stage, the other stages share the rest
+    std::optional<int> last;    ///< layers of the last stage
     std::string order = "tp-cp-ep-dp-pp";
 
     int hsdp() const { return dp / fsdp; }  ///< replicas of each set of fsdp shards

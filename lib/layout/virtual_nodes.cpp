@@ -3,6 +3,8 @@
 
 #include "lib/core/error.hpp"
 
+#include <numeric>
+
 namespace tpx {
 
 void check_virtual_nodes(const Layout& layout, Index batch) {
@@ -14,7 +16,12 @@ void check_virtual_nodes(const Layout& layout, Index batch) {
         throw usage_error("a global batch of {} samples cannot be split over vn={} virtual nodes", batch, layout.vn);
 }
 
-Interval virtual_nodes_of(const Layout& layout, int dp) { return part({0, layout.vn}, layout.dp, dp); }
+Interval virtual_nodes_of(const Layout& layout, int dp) {
+    if (layout.vn_parts.empty()) return part({0, layout.vn}, layout.dp, dp);
+    const auto own = layout.vn_parts.begin() + dp;
+    const Index begin = std::accumulate(layout.vn_parts.begin(), own, Index{0});
+    return {begin, begin + *own};
+}
 
 Interval samples_of(Interval nodes, int count, Index batch) {
     const Interval whole{0, batch};

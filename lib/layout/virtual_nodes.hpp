@@ -11,7 +11,8 @@ namespace tpx {
 void check_virtual_nodes(const Layout& layout, Index batch);
 
 /// The virtual nodes that the ranks with the dp coordinate `dp` run: part number `dp` of all virtual nodes, which are
-/// divided into as many parts as there are coordinates, see part(). Empty if the layout has no virtual nodes.
+/// divided into as many parts as there are coordinates, by `vn_parts` or evenly, see part(). Empty if the layout has no
+/// virtual nodes.
 Interval virtual_nodes_of(const Layout& layout, int dp);
 
 /// The samples of a global batch that consecutive `nodes` of `count` virtual nodes train on. Virtual node k trains on

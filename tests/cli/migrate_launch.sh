@@ -86,6 +86,14 @@ done_with '' 3 3x2 --to auto --json
 chosen "$layout"
 stays 3 3x2 --to auto
 
+# Techniques can be excluded.
+done_with '' 3 3x2 --to auto --without tp,pp --json
+grep -q '"tp":1,"pp":1,"dp":6' out || fail "--without does not exclude tensor and pipeline parallelism"
+done_with '' 3 3x2 --to auto --only tp --json --dry-run
+grep -q '"pp":1,.*"choice":{"compared":[0-9]*,"excluded":[1-9]' out || fail "--only does not exclude pipeline parallelism"
+refused 2 'without and --only require --to auto' 3 3x2 --to fsdp=2 --without tp
+refused 2 'xx' 3 3x2 --to auto --without xx
+
 # Devices that are lost shift the ranks of their host, also in a run that has nothing to do.
 done_with '' 3 3x2 --lost host0:0 --to fsdp=5 --json
 stays 3 3x2 --lost host0:0 --to fsdp=5

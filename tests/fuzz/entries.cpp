@@ -4,6 +4,7 @@
 #include "formats/canonical.hpp"
 #include "formats/plan/hosts_file.hpp"
 #include "formats/plan/plan_file.hpp"
+#include "formats/profile/assignment_file.hpp"
 #include "formats/profile/gpu_profile_file.hpp"
 #include "formats/profile/hardware_file.hpp"
 #include "formats/profile/runs_file.hpp"
@@ -199,6 +200,7 @@ void throughput_model(std::string_view bytes) {
     formats::belief_before(formats::parse_throughput_model(bytes, "m.toml"));
 }
 void gpu_profile(std::string_view bytes) { formats::parse_gpu_profile(bytes, "p.txt"); }
+void assignment(std::string_view bytes) { formats::parse_assignment(bytes, "a.toml"); }
 void training_log(std::string_view bytes) {
     const formats::TrainingLog log = formats::parse_training_log(bytes, "job.log");
     const formats::RunsTable runs = formats::runs_table({&log, 1}, {});
@@ -260,6 +262,7 @@ std::span<const Entry> entries() {
         Entry{"hardware", hardware},
         Entry{"throughput-model", throughput_model},
         Entry{"gpu-profile", gpu_profile},
+        Entry{"assignment", assignment},
         Entry{"training-log", training_log},
     };
     return all;

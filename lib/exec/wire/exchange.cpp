@@ -77,14 +77,16 @@ std::size_t slots_each_way(const ExecOptions& options) {
     return (exchange_memory(options.memory) - Packer::memory) / chunk_size / 2;
 }
 
+TransferSchedule schedule_of(const ExchangeJob& job) { return {job.parcels, job.transfers, job.rank_of_host.size()}; }
+
 class Exchange {
 public:
     Exchange(const mpi::Comm& comm, const ExchangeJob& job, const ExecOptions& options)
         : comm_{comm},
           job_{job},
           options_{options},
-          sends_{job.parcels, job.transfers, TransferSchedule{job}.of_host(&Transfer::from)},
-          receives_{job.parcels, job.transfers, TransferSchedule{job}.of_host(&Transfer::to)},
+          sends_{job.parcels, job.transfers, schedule_of(job).of_host(job.host, &Transfer::from)},
+          receives_{job.parcels, job.transfers, schedule_of(job).of_host(job.host, &Transfer::to)},
           outgoing_{slots_each_way(options)},
           incoming_{slots_each_way(options)},
           inbox_{open_file(job.path, O_RDWR)} {}
@@ -145,6 +147,7 @@ private:
             job_.packer.pack(transfer.parcel, chunk->begin, bytes);
         outgoing_.request(*slot) = mpi::start_send(comm_, rank, mpi::Tag::chunk, bytes);
         done_.sent += bytes.size();
+        ++done_.messages;
         if (options_.pace != nullptr) options_.pace->count_read(bytes.size());
         sends_.advance(*chunk);
         return true;

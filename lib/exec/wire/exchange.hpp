@@ -28,6 +28,7 @@ struct ExchangeJob {
 struct Exchanged {
     std::uint64_t sent = 0;
     std::uint64_t received = 0;
+    std::uint64_t messages = 0;  ///< that this rank has sent
 };
 
 /// What an exchange takes for buffers, its packer's among them, of `memory` bytes that there are: 16 to 40 MiB.

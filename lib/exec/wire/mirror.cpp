@@ -19,6 +19,7 @@
 #include <cstring>
 #include <mutex>
 #include <string_view>
+#include <tuple>
 
 namespace tpx {
 namespace {
@@ -164,6 +165,8 @@ void Mirror::fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin
     const std::uint64_t offset = first * kept_size;
     std::vector<std::byte> bytes(std::min(behind * kept_size, files_[file].size) - offset);
     desk.fetch(servers_[file], file, offset, bytes);
+    ++traffic_.reads;
+    traffic_.bytes_read += bytes.size();
     for (std::uint64_t block = first; block < behind; ++block) {
         const auto part = std::span{bytes}.subspan((block - first) * kept_size);
         const auto kept = part.first(std::min<std::size_t>(part.size(), kept_size));
@@ -217,24 +220,37 @@ void Mirror::read(const std::function<void()>& body) {
 
 void Mirror::read_on_first(const std::function<void()>& body) { fetch_for(body, false); }
 
+void Mirror::rehearse_read(const std::function<void()>& body) {
+    fetch_for(body, true);
+    mpi::all_or_none(comm_, [&] {
+        if (comm_.rank() != 0 || comm_.size() == 1) return;
+        const auto [places, bytes] = what_was_read();
+        traffic_.bytes_shared = compressed_size(places) + compressed_size(bytes);
+    });
+}
+
 // Exactly what was read: blocks around many short reads are several times as many bytes, and most of them payload.
+std::pair<std::string, std::string> Mirror::what_was_read() const {
+    std::string places, bytes;
+    for (const auto& [file, all] : read_) {
+        for (const ByteRange& range : all.ranges()) {
+            const ReadRange read{file, range.begin, range.end};
+            places.append(reinterpret_cast<const char*>(&read), sizeof read);
+            const std::size_t at = bytes.size();
+            bytes.resize(at + range.end - range.begin);
+            if (!fill_from_blocks(file, range.begin, std::as_writable_bytes(std::span{bytes}.subspan(at))))
+                throw failure("internal error: {} was read at {}, but not kept; please report this",
+                              files_[file].path.string(), range.begin);
+        }
+    }
+    return {std::move(places), std::move(bytes)};
+}
+
 void Mirror::share_what_was_read() {
     std::string places, bytes;
-    mpi::all_or_none(comm_, [&] {  // only rank 0 has read anything
-        for (const auto& [file, all] : read_) {
-            for (const ByteRange& range : all.ranges()) {
-                const ReadRange read{file, range.begin, range.end};
-                places.append(reinterpret_cast<const char*>(&read), sizeof read);
-                const std::size_t at = bytes.size();
-                bytes.resize(at + range.end - range.begin);
-                if (!fill_from_blocks(file, range.begin, std::as_writable_bytes(std::span{bytes}.subspan(at))))
-                    throw failure("internal error: {} was read at {}, but not kept; please report this",
-                                  files_[file].path.string(), range.begin);
-            }
-        }
-    });
-    broadcast_compressed(comm_, places);
-    broadcast_compressed(comm_, bytes);
+    mpi::all_or_none(comm_, [&] { std::tie(places, bytes) = what_was_read(); });  // only rank 0 has read anything
+    traffic_.bytes_shared = broadcast_compressed(comm_, places);
+    traffic_.bytes_shared += broadcast_compressed(comm_, bytes);
     if (comm_.rank() == 0) return;
     std::size_t at = 0;
     for (std::size_t k = 0; k < places.size(); k += sizeof(ReadRange)) {

@@ -25,6 +25,13 @@ struct StoredFile {
     std::vector<int> hosts;  ///< whose stores have it, ascending
 };
 
+/// What read() fetches from stores and sends to other ranks.
+struct MirrorTraffic {
+    std::uint64_t reads = 0;         ///< requests to the ranks whose stores have the files
+    std::uint64_t bytes_read = 0;    ///< that rank 0 received from them
+    std::uint64_t bytes_shared = 0;  ///< that rank 0 then sent to each of the other ranks, compressed
+};
+
 /// The stores of all hosts as one folder, although each host sees its own only. The folder is a rank's own, and
 /// contains an empty file of the right size for each file of a store; what is read from these is fetched from a host
 /// that has the file. For opening a checkpoint: what is read that way is kept in memory.
@@ -41,6 +48,7 @@ public:
     Mirror(const Mirror&) = delete;
     Mirror& operator=(const Mirror&) = delete;
 
+    const mpi::Comm& comm() const { return comm_; }
     const std::filesystem::path& folder() const { return folder_; }
     const std::vector<StoredFile>& files() const { return files_; }
 
@@ -51,6 +59,12 @@ public:
 
     /// Runs `body` on rank 0 only, and keeps nothing of what it reads. Collective.
     void read_on_first(const std::function<void()>& body);
+
+    /// Runs `body` on rank 0 only, with the same traffic() as read(). Collective.
+    void rehearse_read(const std::function<void()>& body);
+
+    /// The traffic that rank 0 has counted.
+    const MirrorTraffic& traffic() const { return traffic_; }
 
     /// Whether rank 0 has read any of file number `file`.
     bool was_read(std::size_t file) const;
@@ -65,6 +79,7 @@ private:
     void serve(const std::filesystem::path& store) const;
     void fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin, std::uint64_t end);
     bool fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
+    std::pair<std::string, std::string> what_was_read() const;
     void share_what_was_read();
     bool fill_from_ranges(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
 
@@ -77,6 +92,7 @@ private:
     std::map<std::pair<std::size_t, std::uint64_t>, std::vector<std::byte>> blocks_;  // by file and number in it
     std::map<std::size_t, ByteRanges> read_;                                          // by file, on rank 0
     std::map<std::pair<std::size_t, std::uint64_t>, std::string> ranges_;             // by file and offset, elsewhere
+    MirrorTraffic traffic_;                                                           // on rank 0
 };
 
 }  // namespace tpx

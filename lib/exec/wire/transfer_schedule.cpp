@@ -13,21 +13,22 @@ std::uint64_t segments_of(std::uint64_t bytes) { return (bytes + segment_size - 
 
 }  // namespace
 
-TransferSchedule::TransferSchedule(const ExchangeJob& job) : job_{job} {
+TransferSchedule::TransferSchedule(const Parcels& parcels, std::span<const Transfer> transfers, std::size_t hosts)
+    : parcels_{parcels}, transfers_{transfers}, hosts_{static_cast<std::uint32_t>(hosts)} {
     const auto pair = [](const Transfer& transfer) { return std::pair{transfer.from, transfer.to}; };
-    for (const Transfer& transfer : job.transfers) {
+    for (const Transfer& transfer : transfers) {
         std::uint64_t& bytes = bytes_[pair(transfer)];
         before_.push_back(bytes);
         bytes += transfer.end - transfer.begin;
         in_turns_ = in_turns_ && !transfer.forwards;
     }
-    for (const auto& [hosts, bytes] : bytes_) steps_ = std::max(steps_, segments_of(bytes));
+    for (const auto& [pair_of_hosts, bytes] : bytes_) steps_ = std::max(steps_, segments_of(bytes));
 }
 
-std::vector<TransferSegment> TransferSchedule::of_host(std::uint32_t Transfer::*side) const {
+std::vector<TransferSegment> TransferSchedule::of_host(std::uint32_t host, std::uint32_t Transfer::*side) const {
     std::vector<TransferSegment> own;
-    for (std::uint32_t k = 0; k < job_.transfers.size(); ++k)
-        if (job_.transfers[k].*side == job_.host) cut(k, own);
+    for (std::uint32_t k = 0; k < transfers_.size(); ++k)
+        if (transfers_[k].*side == host) cut(k, own);
     // What is forwarded must have come before, as it has in the order of the transfers.
     if (in_turns_)
         std::ranges::stable_sort(own, {}, [](const TransferSegment& segment) {
@@ -37,9 +38,8 @@ std::vector<TransferSegment> TransferSchedule::of_host(std::uint32_t Transfer::*
 }
 
 void TransferSchedule::cut(std::uint32_t number, std::vector<TransferSegment>& segments_of_host) const {
-    const Transfer& transfer = job_.transfers[number];
-    const auto hosts = static_cast<std::uint32_t>(job_.rank_of_host.size());
-    const std::uint32_t turn = (transfer.to + hosts - transfer.from) % hosts;
+    const Transfer& transfer = transfers_[number];
+    const std::uint32_t turn = (transfer.to + hosts_ - transfer.from) % hosts_;
     const std::uint64_t count = segments_of(bytes_.at({transfer.from, transfer.to}));
     for (std::uint64_t begin = transfer.begin; begin < transfer.end;) {
         const std::uint64_t segment = (before_[number] + begin - transfer.begin) / segment_size;
@@ -51,8 +51,8 @@ void TransferSchedule::cut(std::uint32_t number, std::vector<TransferSegment>& s
 
 // Where a segment of a pair ends in a transfer, after an element.
 std::uint64_t TransferSchedule::end_of(std::uint32_t number, std::uint64_t segment) const {
-    const Transfer& transfer = job_.transfers[number];
-    const Parcel& parcel = job_.parcels.parcels[transfer.parcel];
+    const Transfer& transfer = transfers_[number];
+    const Parcel& parcel = parcels_.parcels[transfer.parcel];
     const std::uint64_t end = transfer.begin + (segment + 1) * segment_size - before_[number];
     return parcel.align(end + parcel.element - 1);
 }
@@ -72,6 +72,16 @@ void ChunkCursor::advance(const TransferChunk& chunk) {
     if (chunk.end < segments_[segment_].bytes.end) return;
     ++segment_;
     done_ = 0;
+}
+
+std::uint64_t count_messages(const Parcels& parcels, std::span<const Transfer> transfers, std::size_t hosts) {
+    const TransferSchedule schedule{parcels, transfers, hosts};
+    std::uint64_t count = 0;
+    for (std::uint32_t host = 0; host < hosts; ++host) {
+        ChunkCursor cursor{parcels, transfers, schedule.of_host(host, &Transfer::from)};
+        for (auto chunk = cursor.next(); chunk; chunk = cursor.next(), ++count) cursor.advance(*chunk);
+    }
+    return count;
 }
 
 }  // namespace tpx

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/exec/wire/exchange.hpp"
+#include "lib/change/parcel.hpp"
+#include "lib/change/relocation.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,17 +37,19 @@ struct TransferSegment {
 /// most one host and receives from at most one.
 class TransferSchedule {
 public:
-    /// `job` must outlive this.
-    explicit TransferSchedule(const ExchangeJob& job);
+    /// `transfers` are those of all `hosts` hosts, sorted by round. They and `parcels` must outlive this.
+    TransferSchedule(const Parcels& parcels, std::span<const Transfer> transfers, std::size_t hosts);
 
-    /// The segments of the transfers whose `side` is the host of the job, in their order.
-    std::vector<TransferSegment> of_host(std::uint32_t Transfer::*side) const;
+    /// The segments of the transfers whose `side` is `host`, in their order.
+    std::vector<TransferSegment> of_host(std::uint32_t host, std::uint32_t Transfer::*side) const;
 
 private:
     void cut(std::uint32_t number, std::vector<TransferSegment>& segments_of_host) const;
     std::uint64_t end_of(std::uint32_t number, std::uint64_t segment) const;
 
-    const ExchangeJob& job_;
+    const Parcels& parcels_;
+    std::span<const Transfer> transfers_;
+    std::uint32_t hosts_;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes_;  // by hosts, from and to
     std::vector<std::uint64_t> before_;  // by transfer: bytes of the same hosts in earlier transfers
     std::uint64_t steps_ = 1;
@@ -72,5 +75,8 @@ private:
     std::size_t segment_ = 0;
     std::uint64_t done_ = 0;  // of the segment
 };
+
+/// The number of messages in which exchange() sends the transfers of all hosts.
+std::uint64_t count_messages(const Parcels& parcels, std::span<const Transfer> transfers, std::size_t hosts);
 
 }  // namespace tpx

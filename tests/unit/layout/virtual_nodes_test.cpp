@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <random>
+#include <utility>
 
 using namespace tpx;
 
@@ -19,6 +20,23 @@ TEST_CASE("ranks share the virtual nodes and the batch as evenly as whole ones a
     CHECK(samples_of({3, 6}, 8, 20) == Interval{9, 16});
     CHECK(samples_of({6, 8}, 8, 20) == Interval{16, 20});
     CHECK(virtual_nodes_of({.dp = 2}, 1).empty());
+}
+
+TEST_CASE("a layout can list how many virtual nodes each rank runs") {
+    const Layout layout = parse_layout("dp=3,vn=[4,2,2]");
+    CHECK(layout.vn == 8);
+    CHECK(to_string(layout) == "dp=3,vn=[4,2,2]");
+    CHECK(virtual_nodes_of(layout, 0) == Interval{0, 4});
+    CHECK(virtual_nodes_of(layout, 1) == Interval{4, 6});
+    CHECK(virtual_nodes_of(layout, 2) == Interval{6, 8});
+    CHECK(parse_layout_toml("fsdp = 2\nvn = [1, 3]", "x") == parse_layout("fsdp=2,vn=[1,3]"));
+    for (const auto& [text, refusal] :
+         {std::pair{"dp=2,vn=[4,2,2]", "layout: vn lists the virtual nodes of 3 dp coordinates, dp = 2"},
+          {"dp=2,vn=[4,0]", "layout: 'vn=0': must be a whole number from 1 to 16777216"},
+          {"dp=2,vn=[]", "layout: vn: 0 virtual nodes; must be 1 to 16777216"},
+          {"dp=2,vn=[16777216,1]", "layout: vn: 16777217 virtual nodes; must be 1 to 16777216"},
+          {"dp=2,vn=[1,1", "layout: 'vn=[1,1': must be a list as in [9,8,8,7]"}})
+        CHECK_THROWS_WITH_AS(parse_layout(text), refusal, Error);
 }
 
 TEST_CASE("every rank runs a virtual node, and each of these has a sample") {

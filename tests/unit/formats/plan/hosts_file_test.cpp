@@ -70,7 +70,7 @@ TEST_CASE("errors name the file, the line and the cause") {
     says("[[hosts]]\ngpus = 8", "h.toml", "h.toml:1: a host needs a name");
     says("[[hosts]]\nname = \"a\"\nspeed = 1", "h.toml",
          "h.toml:3: unknown key 'speed'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_copy, "
-         "device_link, device_memory, iteration, lost, lost_devices and spare are known");
+         "device_link, device_memory, device_type, iteration, lost, lost_devices and spare are known");
     says("[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"a\"", "h.toml", "h.toml:3: host 'a' is already named on line 1");
     says("[[hosts]]\nname = \"a\"\ngpus = 8\nlost_devices = 3", "h.toml",
          "h.toml:4: lost_devices: a list of devices such as [0, 5] was expected");

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/exec/wire/mirror.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// What a run of tpx migrate will take, as a dry run predicts it. The times of a phase are those of the host that takes
+/// longest.
+struct Forecast {
+    /// The resource that takes longest to move the state.
+    struct Bottleneck {
+        std::string resource;  ///< "NIC in", "NIC out", "disk read" or "disk write"; empty: nothing moves
+        std::string host;
+        std::uint64_t bytes = 0;
+        double seconds = 0;
+    };
+
+    double check_seconds = 0;     ///< to compare the files of the current state with their checksums
+    double plan_seconds = 0;      ///< on a machine as fast as this one
+    Bottleneck move;              ///< reading, sending, receiving and writing overlap
+    double checksum_seconds = 0;  ///< to read the new files and compute their checksums
+    std::vector<std::string> assumed_rates;
+
+    std::uint64_t messages = 0;        ///< with tensor data
+    MirrorTraffic metadata;            ///< what rank 0 reads from the stores to plan, and sends to the others
+    std::uint64_t manifest_bytes = 0;  ///< on each host
+    std::uint64_t plan_memory = 0;     ///< of each process, with the program itself
+    std::uint64_t buffer_memory = 0;   ///< of each process, at most
+
+    double seconds() const { return check_seconds + plan_seconds + move.seconds + checksum_seconds; }
+    std::uint64_t memory() const { return plan_memory + buffer_memory; }
+};
+
+}  // namespace tpx::cli

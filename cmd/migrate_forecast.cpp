@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/migrate_forecast.hpp"
+
+#include "cmd/host_rates.hpp"
+#include "cmd/migrate_run.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/units.hpp"
+#include "lib/exec/wire/transfer_schedule.hpp"
+
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tpx::cli {
+namespace {
+
+/// The bytes of each host's files.
+std::vector<std::uint64_t> bytes_of_hosts(const Migration& job) {
+    std::vector<std::uint64_t> bytes(job.files_of_hosts.size());
+    for (std::size_t h = 0; h < bytes.size(); ++h)
+        for (std::size_t f = 0; f < job.files_of_hosts[h].size(); ++f)
+            if (job.files_of_hosts[h][f]) bytes[h] += job.conversion.draft.files[f].size;
+    return bytes;
+}
+
+/// The longest that a host reads its part of `bytes`.
+double longest_read(const std::vector<std::uint64_t>& bytes, const std::vector<Host>& hosts, HostRates& rates) {
+    double longest = 0;
+    for (std::size_t h = 0; h < bytes.size(); ++h) longest = std::max(longest, rates.read(bytes[h], hosts[h]));
+    return longest;
+}
+
+Forecast::Bottleneck bottleneck(const Change& change, HostRates& rates) {
+    Forecast::Bottleneck longest;
+    for (std::size_t h = 0; h < change.hosts.size(); ++h) {
+        const Host& host = change.hosts[h];
+        const Load& load = change.relocation.hosts[h];
+        const Forecast::Bottleneck resources[] = {
+            {"NIC in", host.name, load.nic_in, rates.nic(load.nic_in, host)},
+            {"NIC out", host.name, load.nic_out, rates.nic(load.nic_out, host)},
+            {"disk read", host.name, load.disk_read, rates.read(load.disk_read, host)},
+            {"disk write", host.name, load.disk_write, rates.write(load.disk_write, host)}};
+        for (const Forecast::Bottleneck& resource : resources)
+            if (resource.seconds > longest.seconds) longest = resource;
+    }
+    return longest;
+}
+
+/// The most memory that this process had.
+std::uint64_t peak_memory() {
+    struct rusage usage {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+/// The memory for buffers that --memory leaves.
+std::uint64_t buffer_memory(const MigrateRequest& options, const Migration& job) {
+    try {
+        return limits_of({}, options, job).memory;
+    } catch (const mpi::AgreedError& error) {
+        throw Error{static_cast<const Error&>(error)};  // this rank's alone
+    }
+}
+
+}  // namespace
+
+Forecast forecast_of(const Migration& job, const MigrateRequest& options, const std::vector<std::uint64_t>& checked,
+                     const formats::Manifest* manifest) {
+    Forecast forecast{.metadata = job.planning.metadata};
+    HostRates rates{forecast.assumed_rates};
+    const std::vector<Host>& hosts = job.change.hosts;
+    const std::vector<std::uint64_t> stored = bytes_of_hosts(job);
+    forecast.check_seconds = longest_read(checked, hosts, rates);
+    // The metadata in stores come to rank 0, which plans; the other ranks plan after it, all at the same time.
+    const bool is_planned_twice = forecast.metadata.reads > 0 && hosts.size() > 1;
+    forecast.plan_seconds = job.planning.seconds * (is_planned_twice ? 2 : 1);
+    forecast.move = bottleneck(job.change, rates);
+    if (manifest != nullptr) {
+        forecast.checksum_seconds = longest_read(stored, hosts, rates);
+        forecast.manifest_bytes = formats::to_text(*manifest).size();
+    }
+    std::ranges::sort(forecast.assumed_rates);
+    forecast.messages = count_messages(job.change.parcels, job.change.relocation.transfers, hosts.size());
+    const auto fullest = std::ranges::max_element(stored) - stored.begin();
+    (void)part_of_host(job, static_cast<std::uint32_t>(fullest), {});  // takes memory, as in a run that writes
+    forecast.plan_memory = peak_memory();
+    forecast.buffer_memory = buffer_memory(options, job);
+    return forecast;
+}
+
+nlohmann::ordered_json to_json(const Forecast& forecast) {
+    return {{"seconds", forecast.seconds()},
+            {"check_seconds", forecast.check_seconds},
+            {"plan_seconds", forecast.plan_seconds},
+            {"move_seconds", forecast.move.seconds},
+            {"checksum_seconds", forecast.checksum_seconds},
+            {"bottleneck",
+             {{"resource", forecast.move.resource}, {"host", forecast.move.host}, {"bytes", forecast.move.bytes}}},
+            {"assumed_rates", forecast.assumed_rates},
+            {"messages", forecast.messages},
+            {"metadata_reads", forecast.metadata.reads},
+            {"metadata_bytes_read", forecast.metadata.bytes_read},
+            {"metadata_bytes_shared", forecast.metadata.bytes_shared},
+            {"manifest_bytes", forecast.manifest_bytes},
+            {"memory", forecast.memory()},
+            {"plan_memory", forecast.plan_memory},
+            {"buffer_memory", forecast.buffer_memory}};
+}
+
+void print_forecast(const Forecast& forecast, std::uint64_t bytes_between_hosts, Output& out) {
+    const std::pair<const char*, double> phases[] = {{"check files", forecast.check_seconds},
+                                                     {"plan", forecast.plan_seconds},
+                                                     {"move", forecast.move.seconds},
+                                                     {"compute checksums", forecast.checksum_seconds}};
+    std::vector<std::string> words;
+    for (const auto& [phase, seconds] : phases)
+        if (seconds > 0) words.push_back(fmt::format("{} {}", phase, format_seconds(seconds)));
+    out.result("estimate  {}: {}\n", format_seconds(forecast.seconds()), fmt::join(words, ", "));
+    const Forecast::Bottleneck& move = forecast.move;
+    if (!move.resource.empty())
+        out.result("          move: {} on {}, {} at {}\n", move.resource, move.host, format_size(move.bytes),
+                   format_rate(static_cast<double>(move.bytes) / move.seconds));
+    if (!forecast.assumed_rates.empty())
+        out.result("          assumed rates: {}\n", fmt::join(forecast.assumed_rates, ", "));
+    out.result("messages  {} between hosts, with {}\n", forecast.messages, format_size(bytes_between_hosts));
+    if (forecast.metadata.reads > 0)
+        out.result("metadata  {} of stores, {}; then {} to each process\n", counted(forecast.metadata.reads, "read"),
+                   format_size(forecast.metadata.bytes_read), format_size(forecast.metadata.bytes_shared));
+    if (forecast.manifest_bytes > 0)
+        out.result("          manifest of {} on each host\n", format_size(forecast.manifest_bytes));
+    out.result("memory    {} per process at most: {} for the plan, {} for buffers\n", format_size(forecast.memory()),
+               format_size(forecast.plan_memory), format_size(forecast.buffer_memory));
+}
+
+}  // namespace tpx::cli
