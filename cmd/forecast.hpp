@@ -22,7 +22,7 @@ struct Forecast {
 
     double check_seconds = 0;     ///< to compare the files of the current state with their checksums
     double plan_seconds = 0;      ///< on a machine as fast as this one
-    Bottleneck move;              ///< reading, sending, receiving and writing overlap
+    Bottleneck move;              ///< reading, sending, receiving and writing overlap, as with one process per host
     double checksum_seconds = 0;  ///< to read the new files and compute their checksums
     std::vector<std::string> assumed_rates;
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace tpx::cli {
@@ -33,7 +34,9 @@ void report_dry_run(const Managed& run, ManagedJob& job, const MigratePlaces& pl
     mpi::all_or_none(run.comm, [&] {
         if (run.comm.rank() != 0) return;
         const auto checked = job.is_import ? std::vector<std::uint64_t>{} : bytes_of_current(run);
-        job.migration.forecast = forecast_of(job.migration, run.options, checked, manifest);
+        std::optional<double> disk_limit;
+        if (run.pace != nullptr) disk_limit = run.pace->rate() * run.host.size();
+        job.migration.forecast = forecast_of(job.migration, run.options, checked, manifest, disk_limit);
         report(job.migration, places, nullptr, out, manifest);
     });
 }

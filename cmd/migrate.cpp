@@ -198,6 +198,8 @@ void run_migrate(const MigrateRequest& given, Output& out) {
                     throw usage_error("--without and --only require --to auto");
                 open_job_log(options.limits.log);
                 if (!options.data.empty()) options.position = formats::read_data_file(options.data);
+                if (!options.assignment.empty() && options.plan.to.find("vn=[") != std::string::npos)
+                    throw usage_error("--to {}: --assignment determines the parts; write vn=N", options.plan.to);
                 if (!options.assignment.empty())
                     options.assigned = formats::parse_assignment(read_file(options.assignment, std::uint64_t{1} << 20),
                                                                  options.assignment);

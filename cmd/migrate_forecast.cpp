@@ -8,9 +8,11 @@
 #include "lib/exec/wire/transfer_schedule.hpp"
 
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
+#include <fstream>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace tpx::cli {
@@ -32,27 +34,30 @@ double longest_read(const std::vector<std::uint64_t>& bytes, const std::vector<H
     return longest;
 }
 
-Forecast::Bottleneck bottleneck(const Change& change, HostRates& rates) {
+/// What a host receives is also written to its inbox, and read from there.
+Forecast::Bottleneck bottleneck(const Change& change, const std::vector<Host>& hosts, HostRates& rates) {
     Forecast::Bottleneck longest;
-    for (std::size_t h = 0; h < change.hosts.size(); ++h) {
-        const Host& host = change.hosts[h];
+    for (std::size_t h = 0; h < hosts.size(); ++h) {
+        const Host& host = hosts[h];
         const Load& load = change.relocation.hosts[h];
-        const Forecast::Bottleneck resources[] = {
-            {"NIC in", host.name, load.nic_in, rates.nic(load.nic_in, host)},
-            {"NIC out", host.name, load.nic_out, rates.nic(load.nic_out, host)},
-            {"disk read", host.name, load.disk_read, rates.read(load.disk_read, host)},
-            {"disk write", host.name, load.disk_write, rates.write(load.disk_write, host)}};
+        const std::uint64_t read = load.disk_read + load.nic_in, written = load.disk_write + load.nic_in;
+        const Forecast::Bottleneck resources[] = {{"NIC in", host.name, load.nic_in, rates.nic(load.nic_in, host)},
+                                                  {"NIC out", host.name, load.nic_out, rates.nic(load.nic_out, host)},
+                                                  {"disk read", host.name, read, rates.read(read, host)},
+                                                  {"disk write", host.name, written, rates.write(written, host)}};
         for (const Forecast::Bottleneck& resource : resources)
             if (resource.seconds > longest.seconds) longest = resource;
     }
     return longest;
 }
 
-/// The most memory that this process had.
+/// The most memory that this program had. getrusage() would count the program that started it, too.
 std::uint64_t peak_memory() {
-    struct rusage usage {};
-    ::getrusage(RUSAGE_SELF, &usage);
-    return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+    constexpr std::string_view key = "VmHWM:";
+    std::ifstream status{"/proc/self/status"};
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with(key)) return std::stoull(line.substr(key.size())) * 1024;
+    return 0;
 }
 
 /// The memory for buffers that --memory leaves.
@@ -67,16 +72,21 @@ std::uint64_t buffer_memory(const MigrateRequest& options, const Migration& job)
 }  // namespace
 
 Forecast forecast_of(const Migration& job, const MigrateRequest& options, const std::vector<std::uint64_t>& checked,
-                     const formats::Manifest* manifest) {
+                     const formats::Manifest* manifest, std::optional<double> disk_limit) {
     Forecast forecast{.metadata = job.planning.metadata};
     HostRates rates{forecast.assumed_rates};
-    const std::vector<Host>& hosts = job.change.hosts;
+    std::vector<Host> hosts = job.change.hosts;
+    for (Host& host : hosts) {
+        if (!disk_limit) break;
+        host.disk_read = std::min(host.disk_read.value_or(default_rates.disk_read), *disk_limit);
+        host.disk_write = std::min(host.disk_write.value_or(default_rates.disk_write), *disk_limit);
+    }
     const std::vector<std::uint64_t> stored = bytes_of_hosts(job);
     forecast.check_seconds = longest_read(checked, hosts, rates);
     // The metadata in stores come to rank 0, which plans; the other ranks plan after it, all at the same time.
     const bool is_planned_twice = forecast.metadata.reads > 0 && hosts.size() > 1;
     forecast.plan_seconds = job.planning.seconds * (is_planned_twice ? 2 : 1);
-    forecast.move = bottleneck(job.change, rates);
+    forecast.move = bottleneck(job.change, hosts, rates);
     if (manifest != nullptr) {
         forecast.checksum_seconds = longest_read(stored, hosts, rates);
         forecast.manifest_bytes = formats::to_text(*manifest).size();

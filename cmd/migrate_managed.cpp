@@ -90,7 +90,9 @@ std::string request_text(const MigrateRequest& options, const Team& team) {
     if (options.assigned) {
         text += fmt::format("|assignment of {}", options.assigned->batch);
         for (const formats::AssignedDevices& devices : options.assigned->devices)
-            text += fmt::format(", {} {} with {}", devices.count, devices.type, devices.local_batch);
+            text += fmt::format(", {} {} with {} of {}", devices.count, devices.type, devices.local_batch,
+                                devices.node_batch);
+        for (const Host& host : team.hosts) text += fmt::format("|{} of type '{}'", host.name, host.device_type);
     }
     for (const Host& host : team.hosts) text += fmt::format("|{}:{}", host.name, free_devices(host));
     return text;
@@ -208,12 +210,20 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     return Exit::success;
 }
 
+/// Whether the state in the stores is the requested one. A dry run has compared its files by size only.
+bool is_current(const Managed& run, const StoreCheck& check, const std::string& request, Output& out) {
+    if (run.options.dry_run)
+        out.note("--dry-run compares files by size; without it, a run also compares their content with checksums");
+    return is_done(run, check, request);
+}
+
 Exit import_state(const Managed& run, Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
     ReadRecord record;
     ManagedJob job = plan_import(run, run.options.import_from, Purpose::stores, record);
     const std::string request =
         hex(agreed_request(run.comm, job.migration, request_text(run.options, run.team), record, run.host.rank() == 0));
-    if (run.survey.manifest && run.survey.manifest->request == request && is_done(run, check_current(run), request))
+    if (run.survey.manifest && run.survey.manifest->request == request &&
+        is_current(run, check_current(run), request, out))
         return end_without_change(run, out);
     return change_state(run, job, request, record, patience, out, start);
 }
@@ -244,10 +254,8 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
         options.plan.to = layout;          // so that the request names the layout
     }
     const std::string request = digest_of_request(options, run.team);
-    if (!exports && is_done(run, check, request)) return end_without_change(run, out);
+    if (is_current(run, check, request, out) && !exports) return end_without_change(run, out);
     for (const std::string& note : check.notes) out.note("{}", note);
-    if (options.dry_run)
-        out.note("--dry-run compares files by size; without it, a run also compares their content with checksums");
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
     const std::optional<LeavingPlan> leaving = save_from_leaving_hosts(run, check, patience, out, start);
     const bool is_planned = planned && !leaving;

@@ -41,7 +41,10 @@ void add_store_options(Command& command, MigrateRequest& options) {
             "If no host has an intact copy of some file, all state is read from CKPT, which must be of the same "
             "iteration.");
     command.option("--rejoin", &options.rejoin, "HOSTS", "Treat the stores of these hosts as empty")
-        .details("For a host that comes back with an outdated store.");
+        .details(
+            "For a host that comes back with an outdated store. A store that has the newest state of the other hosts "
+            "is "
+            "used.");
     command.option("--decision-dir", &options.decision_dir, "DIR", "Also record the decision to switch in DIR")
         .file()
         .details("A folder on shared storage. Without it, the decision is recorded on a majority of the hosts.");

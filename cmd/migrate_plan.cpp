@@ -6,6 +6,7 @@
 #include "cmd/migrate_files.hpp"
 #include "cmd/planning.hpp"
 #include "cmd/positive.hpp"
+#include "formats/stores.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -197,6 +198,7 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
     add_data(job, options);
     check_whole(source.checkpoint.catalogue);
     job.conversion = convert(source, job.target);
+    job.holders = formats::with_computed_files(std::move(job.holders), source.checkpoint.catalogue);
     take_copies(job.conversion.draft);
     const std::vector<Piece> held = held_by_hosts(job);
     std::vector<std::set<std::uint32_t>> files;

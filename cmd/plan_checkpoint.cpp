@@ -181,7 +181,9 @@ Place place_of_stores(const PlanOptions& options, std::vector<Host> hosts, PlanR
 Place place_of_stored(const StoredOnHosts& stored, PlanReport& report) {
     CheckpointChange& files = *report.checkpoint;
     report.from = files.opened.source.layout;
-    files.held = store_holdings(stored.holders, files.conversion);
+    files.held = store_holdings(formats::with_computed_files({stored.holders.begin(), stored.holders.end()},
+                                                             files.opened.source.checkpoint.catalogue),
+                                files.conversion);
     return on_stores({stored.hosts.begin(), stored.hosts.end()});
 }
 

@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <map>
 #include <optional>
 
 namespace tpx::formats {
@@ -118,6 +119,19 @@ std::vector<std::vector<std::uint32_t>> hosts_of_files(const std::string& patter
         }
     }
     return found;
+}
+
+std::vector<std::vector<std::uint32_t>> with_computed_files(std::vector<std::vector<std::uint32_t>> holders,
+                                                            const Catalogue& catalogue) {
+    std::map<std::filesystem::path, std::size_t> stored;
+    for (std::size_t f = 0; f < holders.size(); ++f) stored.emplace(catalogue.files[f].path, f);
+    for (std::size_t f = holders.size(); f < catalogue.files.size(); ++f) {
+        const auto found = stored.find(catalogue.files[f].path);
+        if (found == stored.end())
+            throw failure("{}: no store has it", (catalogue.directory / catalogue.files[f].path).string());
+        holders.push_back(holders[found->second]);
+    }
+    return holders;
 }
 
 }  // namespace tpx::formats

@@ -106,7 +106,7 @@ void Dims::derive(const Family& family, std::string_view source, const Config& c
         for (const auto& [letter, formulas] : family.dims) {
             auto formula = formulas.find(std::string{source});
             if (formula == formulas.end()) formula = formulas.find("any");
-            if (formula == formulas.end() || sizes_.contains(letter)) continue;
+            if (formula == formulas.end() || sizes_.contains(letter) || family.varies(letter)) continue;
             if (const auto size = evaluate(formula->second, config)) sizes_[letter] = *size;
         }
     }

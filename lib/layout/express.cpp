@@ -24,10 +24,10 @@ std::optional<Index> padded_size(const Reading& reading, const Config& config, i
 }
 
 /// `stored` is the shape it has now, if it has one: kept where the padding is not known and still fits.
-Shape shape_of(const Reading& reading, const Meaning& meaning, const Config& config, int tp, Index stacked,
-               const Shape* stored) {
+Shape shape_of(const Reading& reading, const Dims& sizes, const Meaning& meaning, const Config& config, int tp,
+               Index stacked, const Shape* stored) {
     Shape shape;
-    for (const FactoredAxis& axis : factored_shape(*reading.family, meaning, reading.dims, stacked)) {
+    for (const FactoredAxis& axis : factored_shape(*reading.family, meaning, sizes, stacked)) {
         const char letter = axis.places.empty() ? '\0' : axis.places[0].letter;
         std::optional<Index> size = axis.size;
         if (axis.padded) size = padded_size(reading, config, tp, letter, axis.size);
@@ -105,8 +105,10 @@ private:
         in_context([&] { return fmt::format("tensor '{}'", name); },
                    [&] {
                        require_parts(rule, first, named, places);
+                       const auto own = first.sizes.find(*places.begin());
+                       const Dims& sizes = own == first.sizes.end() ? out_.reading.dims : own->second;
                        out_.tensors.push_back(
-                           {name, first.dtype, shape_of(out_.reading, meaning, config_, tp_, layers_, nullptr)});
+                           {name, first.dtype, shape_of(out_.reading, sizes, meaning, config_, tp_, layers_, nullptr)});
                    });
         out_.reading.meanings.push_back(meaning);
         for (const std::string& part : rule.expression.parts) done_[part].insert(places.begin(), places.end());
@@ -169,7 +171,8 @@ std::string missing_sizes(const Reading& source) {
     for (bool more = true; more;) {
         more = false;
         for (const auto& [letter, formulas] : source.family->dims) {
-            if (source.dims[letter] || !needed.contains(std::string(1, letter))) continue;
+            if (source.dims[letter] || source.family->varies(letter) || !needed.contains(std::string(1, letter)))
+                continue;
             const std::string& formula = formulas.begin()->second;
             const std::vector<std::string> words = formula_words(formula);
             for (const std::string& word : words) more |= word.size() == 1 && needed.insert(word).second;
@@ -292,8 +295,8 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
         const bool stacked = is_axis(*source.family, meaning, 'l');
         in_context([&] { return fmt::format("tensor '{}'", tensors[t].name); },
                    [&] {
-                       out.tensors[t].shape =
-                           shape_of(source, meaning, config, tp, stacked ? tensors[t].shape[0] : 0, &tensors[t].shape);
+                       out.tensors[t].shape = shape_of(source, source.dims, meaning, config, tp,
+                                                       stacked ? tensors[t].shape[0] : 0, &tensors[t].shape);
                    });
     }
     return out;

@@ -89,6 +89,8 @@ std::string ModelMaker::unknown(char letter, std::set<char>& asked) const {
 
 Index ModelMaker::size(char letter) const {
     const auto known = dims_[letter];
+    if (!known && family_.varies(letter))
+        throw usage_error("sizes of {} differ from layer to layer; plan from a checkpoint", family_.name);
     if (!known) {
         std::set<char> asked;
         throw usage_error("size '{}' is not known; it follows from {}", letter, unknown(letter, asked));

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/interval.hpp"
+#include "lib/layout/parts.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -37,8 +38,11 @@ Occurrences occurrences_of(const Reading& source, std::span<const Tensor> tensor
             Occurrence& occurrence = found[part];
             occurrence.dtype = tensors[t].dtype;
             if (occurrence.stored.empty()) occurrence.stored = tensors[t].name;
-            for_each_place(source, tensors[t], meaning, source.family->tensor(part),
-                           [&](Place place) { occurrence.places.insert(place); });
+            const bool varies = has_varying_size(*source.family, meaning);
+            for_each_place(source, tensors[t], meaning, source.family->tensor(part), [&](Place place) {
+                occurrence.places.insert(place);
+                if (varies) occurrence.sizes.emplace(place, sizes_in(source, tensors[t], meaning));
+            });
         }
     }
     return found;

@@ -26,7 +26,8 @@ struct Place {
 struct Occurrence {
     std::set<Place> places;
     DType dtype = DType::f32;
-    std::string stored;  ///< a stored name, for messages
+    std::string stored;           ///< a stored name, for messages
+    std::map<Place, Dims> sizes;  ///< of the factors, where the size of one varies
 };
 
 using Occurrences = std::map<std::string, Occurrence, std::less<>>;

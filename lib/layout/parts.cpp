@@ -110,23 +110,6 @@ std::pair<int, Index> find_place(const std::vector<FactoredAxis>& axes, std::siz
     throw failure("factor '{}' has no place in the stored tensor", letter);
 }
 
-/// The sizes of the factors of one tensor: those that vary follow from its shape.
-Dims own_sizes(const Reading& reading, const Tensor& tensor, const std::vector<Axis>& axes) {
-    Dims sizes = reading.dims;
-    for (std::size_t a = 0; a < axes.size() && std::ssize(axes) == tensor.shape.size(); ++a) {
-        Index known = 1;
-        char varying = 0;
-        for (Token token : axes[a]) {
-            const auto size = sizes[token.letter];
-            if (!size) varying = token.letter;
-            if (__builtin_mul_overflow(known, size.value_or(1), &known)) known = 0;  // no axis is that long
-        }
-        const Index length = tensor.shape[static_cast<int>(a)];
-        if (reading.family->varies(varying) && known > 0 && length % known == 0) sizes.set(varying, length / known);
-    }
-    return sizes;
-}
-
 Part make_part(const Reading& reading, const Dims& sizes, const Meaning& meaning, const std::vector<FactoredAxis>& axes,
                std::size_t number, NameIndices at) {
     const CanonicalTensor& tensor = reading.family->tensor(meaning.rule->expression.parts[number]);
@@ -188,6 +171,30 @@ bool has_varying_size(const Family& family, const Meaning& meaning) {
     });
 }
 
+Dims sizes_in(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
+    const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
+    if (std::ssize(axes) != tensor.shape.size())
+        throw failure("tensor '{}': shape {}, but {} axes were expected", tensor.name, to_string(tensor.shape),
+                      axes.size());
+    Dims sizes = reading.dims;
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+        Index known = 1;
+        char varying = 0;
+        for (Token token : axes[a]) {
+            const auto size = sizes[token.letter];
+            if (!size) varying = token.letter;
+            if (__builtin_mul_overflow(known, size.value_or(1), &known)) known = 0;  // no axis is that long
+        }
+        if (!reading.family->varies(varying)) continue;
+        const Index length = tensor.shape[static_cast<int>(a)];
+        if (known <= 0 || length % known != 0)
+            throw failure("tensor '{}': shape {}: the length of axis {} is not a multiple of {}", tensor.name,
+                          to_string(tensor.shape), a, known);
+        sizes.set(varying, length / known);
+    }
+    return sizes;
+}
+
 std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers) {
     return all_factored(family, meaning, stored_axes(family, meaning), dims, layers);
 }
@@ -226,8 +233,7 @@ std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const M
         throw failure("tensor '{}': shape {}, a leading axis of layers was expected", tensor.name,
                       to_string(tensor.shape));
     std::optional<Dims> own;
-    if (has_varying_size(*reading.family, meaning))
-        own = own_sizes(reading, tensor, shape_axes(*reading.family, meaning));
+    if (has_varying_size(*reading.family, meaning)) own = sizes_in(reading, tensor, meaning);
     const Dims& sizes = own ? *own : reading.dims;
     const auto axes = factored_axes(*reading.family, meaning, sizes, layers);
     check_shape(tensor, factored_shape(*reading.family, meaning, sizes, layers));

@@ -114,6 +114,16 @@ whole "$dcp" host0 host1 host2
 "$tpx" inspect --store u >out 2>err
 { [ $? -eq 1 ] && grep -q "not a store" err; } || fail "inspect takes a folder for a store"
 
+# Values that are computed when they are read, as of a norm that Megatron stores less 1, are read from the stores, too.
+printf 'family = "llama"\nextends = ["llama"]\n[dialects.titan]\nrules = [["[model.]norm.weight", "norm - 1"]]\n' >less.toml
+cp -R s kept && rm -rf s exported
+done_with 'epoch 1' 3 3x2 --import "$testdata/llama-rope/hf" --iteration 7 --format dcp --dialect titan --to fsdp=3 --rules less.toml
+grep -q 'added -1 to the values of 1 tensor' err || fail "the norm was not changed"
+done_with 'sent' 3 3x2 --to fsdp=2 --rules less.toml
+done_with 'sent' 3 3x2 --export exported --to tp=1 --format safetensors --dialect hf --config "$testdata/llama-rope/hf/config.json" --rules less.toml
+"$tpx" verify --weights-only "$testdata/llama-rope/hf" exported >out 2>err || fail "the export is not the checkpoint"
+rm -rf s && mv kept s
+
 # Only the requested state is written.
 find s | sort >before
 done_with 'nothing was written' 3 3x2 --to fsdp=5 --dry-run
