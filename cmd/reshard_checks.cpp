@@ -31,7 +31,8 @@ void read_recorded(const ReshardOptions& options, ReshardJob& job) {
     job.recorded = formats::read_digests(job.opened.source.checkpoint.catalogue, file);
     if (!job.recorded) return;
     // Digests were recorded for all tensors as stored, including those that are dropped, merged or computed.
-    const bool changed = !options.drop.empty() || !options.merge_adapter.empty() || job.opened.source.has_computed_values;
+    const bool changed =
+        !options.drop.empty() || !options.merge_adapter.empty() || job.opened.source.has_computed_values;
     if (changed) job.whole = open_checkpoint(options.checkpoint, options);
     const Catalogue& catalogue = (job.whole ? *job.whole : job.opened).source.checkpoint.catalogue;
     job.recorded_files = formats::files_as_tensors(catalogue, file, *job.recorded);

@@ -56,8 +56,8 @@ private:
 std::vector<std::vector<std::uint32_t>> hosts_of_files(const std::string& pattern, std::span<const Host> hosts,
                                                        const std::filesystem::path& root, const Catalogue& catalogue);
 
-/// By file of `catalogue`: the holders of each. `holders` are those of the files that are stored; files behind them have
-/// computed values (see Coding) of a stored file with the same path.
+/// By file of `catalogue`: the holders of each. `holders` are those of the files that are stored; files behind them
+/// have computed values (see Coding) of a stored file with the same path.
 std::vector<std::vector<std::uint32_t>> with_computed_files(std::vector<std::vector<std::uint32_t>> holders,
                                                             const Catalogue& catalogue);
 

@@ -14,8 +14,8 @@ Layout source_layout(const Checkpoint& source);
 /// Whether ranks mean the same in both layouts, so that what belongs to one of them can be carried over as it is.
 bool same_ranks(const Layout& a, const Layout& b);
 
-/// Whether a module called `name` is a linear layer that has an extra state, or a norm and a linear layer as one module:
-/// "linear_qkv", "eh_proj", and "in_proj" and "out_proj" of Mamba blocks and gated delta nets.
+/// Whether a module called `name` is a linear layer that has an extra state, or a norm and a linear layer as one
+/// module: "linear_qkv", "eh_proj", and "in_proj" and "out_proj" of Mamba blocks and gated delta nets.
 bool is_linear_module(std::string_view name);
 
 /// The byte entries of a new torch_dist checkpoint: those of a torch_dist source, the states of random number

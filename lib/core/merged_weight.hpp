@@ -12,8 +12,8 @@ namespace tpx {
 /// A weight and what a LoRA adapter adds to it. Element (r, c) has the value base + delta, rounded to `dtype`, and
 /// delta = scale * sum over k of left(r, k) * right(k, c). As in PEFT on a CPU, all values are computed in f32, and the
 /// sum in the order of k with fused multiply-adds. With `magnitudes` (DoRA), the value is multiplied by magnitude /
-/// norm of its row before it is rounded. Without factors, the value is base + addend. Rows, columns and dtype are members
-/// of ScaledCodes; a MergedWeight is a ScaledCodes without codes (bits = 0).
+/// norm of its row before it is rounded. Without factors, the value is base + addend. Rows, columns and dtype are
+/// members of ScaledCodes; a MergedWeight is a ScaledCodes without codes (bits = 0).
 struct MergedWeight : ScaledCodes {
     /// A stored matrix: element (r, c) is number r * row_step + c * column_step of `part`.
     struct Factor {
