@@ -27,7 +27,7 @@ struct Forecast {
     std::vector<std::string> assumed_rates;
 
     std::uint64_t messages = 0;        ///< with tensor data
-    MirrorTraffic metadata;            ///< what rank 0 reads from the stores to plan, and sends to the others
+    MirrorTraffic metadata;            ///< what rank 0 reads from the stores, and sends to other ranks
     std::uint64_t manifest_bytes = 0;  ///< on each host
     std::uint64_t plan_memory = 0;     ///< of each process, with the program itself
     std::uint64_t buffer_memory = 0;   ///< of each process, at most

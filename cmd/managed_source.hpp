@@ -36,8 +36,8 @@ struct ManagedJob {
 /// Collective.
 ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record);
 
-/// Whether only rank 0 plans what plan_from_stores() plans from the stores: in a dry run, except with --within, where
-/// all ranks need the plan to save.
+/// Whether plan_from_stores() plans on rank 0 only. True for a dry run, except with --within: there, all ranks need the
+/// plan that saves the state of leaving hosts.
 bool plans_on_first(const MigrateRequest& options);
 
 /// Plans the migration of the current state from its intact files or, if these lack tensors, from --fallback. Without

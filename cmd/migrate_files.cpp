@@ -18,9 +18,9 @@ std::vector<bool> without_pieces(const Migration& job) {
     return files;
 }
 
-/// The host for a copy of what the hosts of `has` have: of those that remain and are not in `has`, one of another
-/// switch group if there is any, then the one with the least load, then the next one after `anchor`. hosts.size() if
-/// none.
+/// The host that gets another copy of what the hosts in `has` keep, or hosts.size() if there is none. Of the other
+/// hosts that remain, hosts of another switch group come first, then those with the least load, then those that
+/// follow `anchor`.
 std::size_t host_for_copy(std::span<const Host> hosts, const std::vector<std::uint32_t>& groups,
                           const std::vector<bool>& has, std::size_t anchor, const std::vector<std::uint64_t>& load) {
     std::size_t best = hosts.size();
@@ -42,8 +42,8 @@ std::vector<bool> hosts_of_file(const std::vector<std::vector<bool>>& files, std
     return has;
 }
 
-/// By host: the hosts that get copies of the files that it is the first to have. If each file went to any host, almost
-/// every pair of hosts would have the only two copies of some file, and no two hosts could be lost.
+/// By host: the hosts that get copies of the files of which it is the first keeper. If each file had its copies on any
+/// hosts, almost every pair of hosts would keep the only two copies of some file, and no two hosts could be lost.
 std::vector<std::vector<std::size_t>> partners_of(const std::vector<std::vector<bool>>& files,
                                                   std::span<const Host> hosts, const Draft& draft, int copies) {
     const std::vector<std::uint32_t> groups = switch_groups(hosts);

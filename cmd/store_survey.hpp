@@ -62,7 +62,7 @@ struct StoreCheck {
     std::vector<std::pair<std::string, std::string>> lost_tensors;  ///< each with a file of which no copy is intact
 };
 
-/// How check_state() tells whether a copy of a file is intact.
+/// How check_state() compares a file with the manifest.
 enum class CheckFiles {
     completely,  ///< by its checksum: reads all files
     by_size      ///< for a dry run: reads none

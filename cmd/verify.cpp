@@ -189,7 +189,8 @@ void dequantize_unless_alike(const mpi::Comm& comm, formats::Source& a, formats:
     });
 }
 
-/// Changes the values of `a` to those that the names of `b` stand for. Returns a note, which may be empty.
+/// Changes the values of `a` to those that a checkpoint with the names of `b` stores. Returns a note, or an empty text
+/// if nothing changes.
 std::string with_addends_of(const mpi::Comm& comm, formats::Source& a, const formats::Source& b) {
     std::string note;
     mpi::all_or_none(comm, [&] {

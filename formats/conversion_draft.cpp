@@ -45,7 +45,7 @@ std::filesystem::path folder_of(const Draft& draft) {
     return {};
 }
 
-/// What Megatron's args, which DCP kept, tell of the model stays so: dropout, for one, no other configuration tells.
+/// Keeps settings of the model that only Megatron's args, stored in DCP, contain, such as dropout.
 void keep_args(const Source& source, const Target& target, Conversion& out, const Config& config) {
     const Config of_layout = make_args(out.expressed, target.layout, config, false);
     for (const auto& [key, value] : megatron::args_of(*source.checkpoint.common))

@@ -6,8 +6,8 @@
 
 namespace tpx::formats {
 
-/// The files of the new checkpoint whose tensors and pieces `out` has: tensors, arguments, and what stands beside them,
-/// such as config.json and tokenizers. `config` is the source's configuration and what the user set.
+/// The files of the new checkpoint that `out` describes: its tensors and arguments, and the files beside them, such as
+/// config.json and tokenizers. `config` is the source's configuration and what the user set.
 Draft make_draft(const Source& source, const Target& target, const ModelChoice& choice, const Config& config,
                  Conversion& out);
 

@@ -190,7 +190,7 @@ TensorClass ModelMaker::make_class(const CanonicalTensor& tensor, std::vector<in
 }
 
 ModelState ModelMaker::make(std::vector<StateRole> roles) {
-    // A configuration that tells of no layers for multi-token prediction has none.
+    // A configuration without a number of layers for multi-token prediction describes a model without such layers.
     if (const auto main = dims_['L']; main && !dims_['l']) dims_.set('l', *main);
     layers_ = layer_count('l');
     main_layers_ = family_.dims.contains('L') ? layer_count('L') : layers_;

@@ -96,7 +96,8 @@ void resolve_indices(Reading& reading, std::span<const Tensor> tensors) {
     }
 }
 
-/// Where layers for multi-token prediction follow the others and no configuration tells how many, names do.
+/// Sets the number of all layers, with those for multi-token prediction, from the numbers in names if no configuration
+/// contains it.
 void count_layers(Reading& reading) {
     if (!reading.family->dims.contains('L') || reading.dims['l']) return;
     Index count = reading.dims['L'].value_or(0);
