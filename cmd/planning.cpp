@@ -85,15 +85,10 @@ void check_model_request(const PlanOptions& options) {
     if (!options.dialect.empty()) throw Error{Exit::usage, "--dialect is for checkpoints, not for --model"};
     if (options.format.empty()) return;
     const auto format = formats::format_by_name(options.format);
-    if (format && formats::is_deepspeed(*format))
+    if (!format || (!formats::is_megatron(*format) && *format != formats::Format::deepspeed))
         throw Error{Exit::usage,
-                    "--format {}: DeepSpeed's partitions depend on the optimizer's groups of parameters, which a model "
-                    "description lacks; plan from a checkpoint, or omit --format to split each tensor evenly",
-                    options.format};
-    if (!format || !formats::is_megatron(*format))
-        throw Error{Exit::usage,
-                    "--format {}: with --model, use torch_dist or megatron; without --format, each tensor is split "
-                    "along its first axis, as FSDP does",
+                    "--format {}: with --model, use torch_dist, megatron or deepspeed; without --format, each tensor "
+                    "is split along its first axis, as FSDP does",
                     options.format};
     if (options.to == "auto" || !options.via.empty())
         throw Error{Exit::usage, "--format with --model is for a single change, without --via and --to auto"};

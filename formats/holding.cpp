@@ -3,6 +3,7 @@
 
 #include "formats/canonical_pieces.hpp"
 #include "formats/dcp/dcp.hpp"
+#include "formats/deepspeed/partition_shares.hpp"
 #include "formats/deepspeed/replicas.hpp"
 #include "formats/factor_groups.hpp"
 #include "formats/megatron/buffer_shares.hpp"
@@ -21,9 +22,17 @@ namespace {
 
 bool is_state(std::string_view role) { return role != "weight" && role != "extra"; }
 
+/// The exact pieces that ranks hold of some stored tensors, where they are no equal parts along an axis.
+struct ExactPieces {
+    std::vector<Piece> pieces;
+    bool of_weights = false;  ///< of all tensors, not of the optimizer's state only
+
+    bool include(std::string_view role) const { return is_state(role) || (of_weights && role == "weight"); }
+};
+
 /// Expands a ShardMap by piece: what each rank holds of stored tensors, as pieces of canonical tensors. The shards of
 /// tensor, pipeline, expert and FSDP parallelism are boxes of stored tensors; ZeRO splits the canonical tensors in
-/// them, unless `state` of run() gives the exact pieces.
+/// them, unless `exact` of run() gives the pieces.
 class Expansion {
 public:
     Expansion(const Reading& reading, std::span<const Tensor> tensors, std::span<const std::vector<NumberedPart>> parts,
@@ -34,11 +43,10 @@ public:
           map_{layout, cutting_of(format),
                layout.pp > 1 ? stages_of_layers(layout, layers(reading, tensors)) : std::vector<int>{}} {}
 
-    /// `state`: the exact pieces of optimizer state, of stored tensors, if they are known.
-    std::vector<Piece> run(std::span<const std::string> roles, const std::optional<std::vector<Piece>>& state) {
-        std::vector<Piece> whole_shards = state.value_or(std::vector<Piece>{});
+    std::vector<Piece> run(std::span<const std::string> roles, const std::optional<ExactPieces>& exact) {
+        std::vector<Piece> whole_shards = exact ? exact->pieces : std::vector<Piece>{};
         for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
-            if (parts_[t].empty() || (state && is_state(roles[t]))) continue;
+            if (parts_[t].empty() || (exact && exact->include(roles[t]))) continue;
             const TensorForm form = form_of_tensor(t);
             const Sharing sharing = sharing_of(map_.layout(), is_state(roles[t]));
             const bool zero = sharing == Sharing::zero && !form.replicated;
@@ -163,16 +171,18 @@ std::vector<std::size_t> numbers_of_draft(const Conversion& conversion) {
     return found;
 }
 
-/// The optimizer state of each rank as pieces of stored tensors, for Megatron's distributed optimizer (zero=1). Nothing
-/// for other layouts, with a warning in `note` if ZeRO splits optimizer state.
-std::optional<std::vector<Piece>> distributed_optimizer_pieces(Format format, const Content& content,
-                                                               const Config& args, std::span<const std::string> roles,
-                                                               std::string& note) {
-    if (content.layout.zero == 0 || std::ranges::none_of(roles, is_state)) return std::nullopt;
+/// The optimizer state of each rank, for Megatron's distributed optimizer (zero=1) and DeepSpeed. Nothing for others,
+/// with a warning in `note` if ZeRO splits optimizer state.
+std::optional<ExactPieces> exact_pieces(Format format, const Content& content, const Config& args,
+                                        std::span<const std::string> roles, std::string& note) {
+    if (content.layout.zero == 0) return std::nullopt;
+    if (format == Format::deepspeed)
+        return ExactPieces{deepspeed::partition_shares(content, roles), content.layout.zero == 3};
+    if (std::ranges::none_of(roles, is_state)) return std::nullopt;
     std::string why;
     if (is_megatron(format) && content.layout.zero == 1) {
         try {
-            return buffer_shares(content, args);
+            return ExactPieces{buffer_shares(content, args)};
         } catch (const Error& error) {
             why = fmt::format(" (reason: {})", error.what());
         }
@@ -205,9 +215,9 @@ std::vector<Piece> written_pieces(const Conversion& conversion) {
 RankHoldings rank_holdings(const Content& content, std::span<const std::vector<NumberedPart>> parts,
                            std::span<const std::string> roles, Format format, const Config& args) {
     RankHoldings held;
-    const auto state = distributed_optimizer_pieces(format, content, args, roles, held.note);
+    const auto exact = exact_pieces(format, content, args, roles, held.note);
     Expansion expansion{*content.reading, content.tensors, parts, content.layout, format};
-    held.pieces = expansion.run(roles, state);
+    held.pieces = expansion.run(roles, exact);
     return held;
 }
 

@@ -2,6 +2,7 @@
 #include "formats/stored_model.hpp"
 
 #include "formats/holding.hpp"
+#include "formats/kept_names.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
 #include "lib/change/piece_parcels.hpp"
@@ -11,6 +12,8 @@
 #include "lib/layout/parts.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -19,22 +22,36 @@
 namespace tpx::formats {
 namespace {
 
-void check_layout_of_megatron(const Layout& layout) {
+void check_layout(Format format, const Layout& layout) {
     const auto refuse = [&](const std::string& why) {
         throw Error{Exit::usage, "layout: {}: {}", to_string(layout), why};
     };
+    if (format == Format::deepspeed) {
+        if (layout.tp > 1 || layout.pp > 1 || layout.cp > 1 || layout.ep > 1)
+            refuse("a model description tells of DeepSpeed's data-parallel ranks only; give dp= and zero=");
+        if (layout.fsdp > 1) refuse("DeepSpeed shards parameters as zero=3 does; give zero=3 instead of fsdp=");
+        if (layout.vn > 0) refuse("DeepSpeed has no virtual nodes");
+        return;
+    }
     if (layout.zero > 1) refuse("Megatron shards optimizer state only as zero=1 does");
     if (layout.fsdp > 1) refuse("Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp=");
     if (layout.vn > 0) refuse("Megatron has no virtual nodes");
 }
 
-/// Reads a description as a checkpoint of Megatron without tensors.
-Reading reading_of(const ModelDescription& description) {
-    const Family& family = *description.family;
-    const Dialect* dialect = family.dialect("mcore");
+/// The names that `format` has for the model's tensors, with those of optimizer state.
+Dialect dialect_of(const ModelDescription& description, Format format) {
+    const bool deepspeed = format == Format::deepspeed;
+    const Dialect* dialect = description.family->dialect(deepspeed ? "hf" : "mcore");
     if (!dialect)
-        throw Error{Exit::usage, "model '{}': family '{}' has no Megatron names", description.model.name, family.name};
-    Reading reading{.family = &family, .dialect = dialect, .prefixed = !dialect->bare};
+        throw Error{Exit::usage, "model '{}': family '{}' has no {} names", description.model.name,
+                    description.family->name, deepspeed ? "Hugging Face" : "Megatron"};
+    return with_roles_of(format, *dialect);
+}
+
+/// Reads a description as a checkpoint without tensors, whose names are those of `dialect`.
+Reading reading_of(const ModelDescription& description, const Dialect& dialect) {
+    const Family& family = *description.family;
+    Reading reading{.family = &family, .dialect = &dialect, .prefixed = !dialect.bare};
     reading.dims = Dims{family, description.source, description.config};
     reading.complete = true;
     const auto tied = family.tied.find(std::string{description.source});
@@ -44,13 +61,34 @@ Reading reading_of(const ModelDescription& description) {
     return reading;
 }
 
-/// What the ranks of two layouts hold of the tensors that Megatron stores of a model.
+/// Puts the tensors in the order of the module: what stands before the layers, each layer, what stands behind them.
+void order_by_module(Expressed& stored) {
+    const auto place = [&](std::size_t t) {
+        const Meaning& meaning = stored.reading.meanings[t];
+        const bool behind = stored.reading.family->tensor(meaning.rule->expression.parts[0]).last;
+        return meaning.indices.layer.value_or(behind ? std::numeric_limits<int>::max() : -1);
+    };
+    std::vector<std::size_t> order(stored.tensors.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, place);
+    std::vector<Tensor> tensors;
+    std::vector<Meaning> meanings;
+    for (const std::size_t t : order) {
+        tensors.push_back(stored.tensors[t]);
+        meanings.push_back(stored.reading.meanings[t]);
+    }
+    stored.tensors = std::move(tensors);
+    stored.reading.meanings = std::move(meanings);
+}
+
+/// What the ranks of two layouts hold of the tensors that a framework stores of a model.
 class StoredModel {
 public:
     StoredModel(const ModelDescription& description, Format format, const Layout& from, const Layout& to)
         : description_{description},
           format_{format},
-          reading_{reading_of(description)},
+          dialect_{dialect_of(description, format)},
+          reading_{reading_of(description, dialect_)},
           from_{stored_in(from)},
           to_{stored_in(to)} {
         for (const StateRole& role : description.model.roles) roles_.push_back(role.name);
@@ -67,6 +105,11 @@ public:
 
 private:
     Expressed stored_in(const Layout& layout) const {
+        if (format_ == Format::deepspeed) {
+            Expressed stored = express_model(reading_, description_.model, 1, {});
+            order_by_module(stored);
+            return stored;
+        }
         std::set<std::string> tags{"dist", "distributed",
                                    holds(reading_.config, "transformer_impl=local") ? "local" : "te"};
         if (format_ == Format::megatron) tags.insert("ranks");
@@ -86,7 +129,8 @@ private:
     }
 
     RankHoldings holdings(const Expressed& stored, const Layout& layout) const {
-        Config args = make_args(stored, layout, reading_.config, description_.source != "mcore");
+        Config args;
+        if (is_megatron(format_)) args = make_args(stored, layout, reading_.config, description_.source != "mcore");
         args.insert(reading_.config.begin(), reading_.config.end());
         return rank_holdings({.tensors = stored.tensors, .layout = layout, .reading = &stored.reading}, parts_,
                              roles_of_tensors_, format_, args);
@@ -94,6 +138,7 @@ private:
 
     const ModelDescription& description_;
     Format format_;
+    Dialect dialect_;
     Reading reading_;
     Expressed from_;
     Expressed to_;
@@ -109,7 +154,7 @@ private:
 
 StoredModelChange stored_model_change(const ModelDescription& description, Format format, const Layout& from,
                                       const Layout& to) {
-    for (const Layout& layout : {from, to}) check_layout_of_megatron(layout);
+    for (const Layout& layout : {from, to}) check_layout(format, layout);
     return StoredModel{description, format, from, to}.change(from, to);
 }
 

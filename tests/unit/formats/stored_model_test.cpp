@@ -20,8 +20,9 @@ using test::Amounts;
 using test::amounts_of;
 using test::difference;
 
-/// What describes the model of a Megatron checkpoint: its args alone, and which roles it has.
+/// What describes the model of a checkpoint: its configuration alone, and which roles it has.
 ModelDescription description_of(const Source& source) {
+    const std::string_view words = source.reading.source();
     std::map<std::string, DType> dtypes;
     for (std::size_t t = 0; t < source.reading.meanings.size(); ++t) {
         const Meaning& meaning = source.reading.meanings[t];
@@ -31,7 +32,7 @@ ModelDescription description_of(const Source& source) {
     std::vector<StateRole> roles;
     for (const auto& [role, dtype] : dtypes) roles.push_back({role, dtype});
     const Family& family = *source.reading.family;
-    return {model_of(family, "mcore", source.reading.config, roles), &family, "mcore", source.reading.config};
+    return {model_of(family, words, source.reading.config, roles), &family, words, source.reading.config};
 }
 
 std::vector<Layout> layouts_for(const ModelDescription& description) {
@@ -91,6 +92,47 @@ TEST_CASE("a model description and a Megatron checkpoint of the model give the s
          {"llama-opt-dist-tp1pp1dp4-dp_reshardable", "llama-opt-dist-tp1pp1dp4-dp_reshardable-buckets",
           "gpt2-x-dist-tp1pp2dp2-dpr-b5000", "moe-x-dist-tp1pp1ep2dp2", "moe-x-legacy-tp1pp1ep2dp2-distopt"})
         CHECK(compare_all(folder / "megatron" / name / "ckpt") > 20);
+}
+
+TEST_CASE("a model description and a DeepSpeed checkpoint of the model give the same parcels of partitions") {
+    const std::vector<Family>& families = test::families();
+    const auto state_of = [](const Parcels& parcels) {
+        Amounts amounts = amounts_of(parcels, false);
+        std::erase_if(amounts, [](const auto& amount) { return std::get<0>(amount.first) == "weight"; });
+        return amounts;
+    };
+    const Layout from = parse_layout("dp=2,zero=2");
+    for (int dp = 1; dp <= 8; ++dp) {
+        for (int zero = 1; zero <= 3; ++zero) {
+            Source source = open_source("testdata/deepspeed/llama-zero2-dp2", families, {});
+            const Layout to = parse_layout(fmt::format("dp={},zero={}", dp, zero));
+            CAPTURE(to_string(to));
+            const Target target{.layout = to, .format = Format::deepspeed};
+            const Amounts pieces = state_of(test::parcels_by_piece(source, target, from));
+            const StoredModelChange change = stored_model_change(description_of(source), Format::deepspeed, from, to);
+            const Amounts described = state_of(change.parcels);
+            REQUIRE(!pieces.empty());
+            CHECK(difference(pieces, described) == "");
+            CHECK(difference(described, pieces) == "");
+        }
+    }
+}
+
+TEST_CASE("DeepSpeed's partitions of weights are held by one rank each under zero=3, by all below") {
+    const ModelDescription description = read_model_description("llama3-8b", test::families(), {}, "train");
+    for (const auto& [text, copies] : {std::pair{"dp=5,zero=3", 1U}, {"dp=5,zero=2", 5U}, {"dp=5", 5U}}) {
+        const StoredModelChange change =
+            stored_model_change(description, Format::deepspeed, parse_layout("dp=3,zero=1"), parse_layout(text));
+        std::uint64_t weights = 0;
+        for (const Parcel& parcel : change.parcels.parcels) {
+            if (change.parcels.roles[parcel.role] == "weight")
+                weights += parcel.bytes * change.parcels.needers[parcel.needers].size();
+        }
+        CHECK(weights == copies * 2 * static_cast<std::uint64_t>(parameters(description.model)));
+    }
+    for (const char* text : {"tp=2", "pp=2", "ep=2", "fsdp=2"})
+        CHECK_THROWS_AS(stored_model_change(description, Format::deepspeed, parse_layout("dp=2"), parse_layout(text)),
+                        Error);
 }
 
 TEST_CASE("flat buffers split optimizer state otherwise than first axes do") {
