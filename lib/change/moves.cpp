@@ -11,7 +11,7 @@
 namespace tpx {
 namespace {
 
-using Ids = std::span<const std::uint32_t>;
+using PieceNumbers = std::span<const std::uint32_t>;
 
 void check(const Side& source, const Side& target) {
     if (source.tensors.size() != target.tensors.size())
@@ -40,10 +40,10 @@ std::vector<std::uint32_t> order_by(std::span<const Piece> pieces, Key key) {
 }
 
 // Takes the leading ids that belong to `tensor` off `ids`.
-Ids take_tensor(Ids& ids, std::span<const Piece> pieces, std::uint32_t tensor) {
+PieceNumbers take_tensor(PieceNumbers& ids, std::span<const Piece> pieces, std::uint32_t tensor) {
     std::size_t count = 0;
     while (count < ids.size() && pieces[ids[count]].tensor == tensor) ++count;
-    const Ids taken = ids.first(count);
+    const PieceNumbers taken = ids.first(count);
     ids = ids.subspan(count);
     return taken;
 }
@@ -53,7 +53,7 @@ Ids take_tensor(Ids& ids, std::span<const Piece> pieces, std::uint32_t tensor) {
 class Sources {
 public:
     // `ids`: this tensor's pieces by box, rank, position.
-    Sources(std::span<const Piece> pieces, Ids ids) : pieces_{pieces}, ids_{ids}, index_{group(pieces, ids)} {
+    Sources(std::span<const Piece> pieces, PieceNumbers ids) : pieces_{pieces}, ids_{ids}, index_{group(pieces, ids)} {
         find_rivals();
     }
 
@@ -71,12 +71,12 @@ private:
         friend auto operator<=>(const Rating&, const Rating&) = default;
     };
 
-    std::vector<Box> group(std::span<const Piece> pieces, Ids ids);
+    std::vector<Box> group(std::span<const Piece> pieces, PieceNumbers ids);
     void find_rivals();
     Rating choose(std::uint32_t group, std::int32_t rank) const;
 
     std::span<const Piece> pieces_;
-    Ids ids_;
+    PieceNumbers ids_;
     std::vector<std::uint32_t> starts_;               // group g has ids_[starts_[g]] up to ids_[starts_[g + 1]]
     std::vector<std::uint32_t> lowest_;               // the lowest piece of each group
     BoxIndex index_;                                  // the groups' boxes
@@ -85,7 +85,7 @@ private:
     std::vector<Box> rest_, scratch_;
 };
 
-std::vector<Box> Sources::group(std::span<const Piece> pieces, Ids ids) {
+std::vector<Box> Sources::group(std::span<const Piece> pieces, PieceNumbers ids) {
     std::vector<Box> boxes;
     for (std::uint32_t i = 0; i < ids.size(); ++i) {
         const Piece& piece = pieces[ids[i]];
@@ -112,7 +112,7 @@ void Sources::find_rivals() {
 }
 
 Sources::Rating Sources::choose(std::uint32_t group, std::int32_t rank) const {
-    const Ids members = ids_.subspan(starts_[group], starts_[group + 1] - starts_[group]);
+    const PieceNumbers members = ids_.subspan(starts_[group], starts_[group + 1] - starts_[group]);
     if (rank < 0) return {true, lowest_[group]};
     const auto same = std::ranges::lower_bound(members, rank, {}, [&](std::uint32_t id) { return pieces_[id].rank; });
     if (same == members.end() || pieces_[*same].rank != rank) return {true, lowest_[group]};
@@ -172,10 +172,10 @@ Moves make_moves(const Side& source, const Side& target) {
 
     Moves moves;
     moves.reserve(target.pieces.size());
-    Ids sources = by_box;
-    Ids targets = by_tensor;
+    PieceNumbers sources = by_box;
+    PieceNumbers targets = by_tensor;
     for (std::uint32_t tensor = 0; tensor < source.tensors.size(); ++tensor) {
-        const Ids wanted = take_tensor(targets, target.pieces, tensor);
+        const PieceNumbers wanted = take_tensor(targets, target.pieces, tensor);
         Sources holders{source.pieces, take_tensor(sources, source.pieces, tensor)};
         for (std::uint32_t id : wanted) {
             const Piece& piece = target.pieces[id];

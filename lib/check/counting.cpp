@@ -58,7 +58,7 @@ public:
 
 private:
     /// What a host does; what is taken off memory again was added before.
-    struct Load {
+    struct HostWork {
         std::uint64_t disk_read = 0, disk_write = 0, nic_in = 0, nic_out = 0, memory = 0;
     };
 
@@ -71,7 +71,7 @@ private:
     const Facts& facts_;
     const HostTables& t_;
     std::vector<Sums> roles_;
-    std::vector<Load> loads_;
+    std::vector<HostWork> loads_;
     std::vector<std::vector<std::int32_t>> ranks_on_;  // old ranks by device
 };
 
@@ -116,7 +116,7 @@ void Counting::count_transfer(std::size_t transfer) {
     const auto& t = t_.transfers;
     if (t.from[transfer] == storage_host) return;
     const std::uint64_t bytes = t.end[transfer] - t.begin[transfer];
-    Load& from = loads_[t.from[transfer]];
+    HostWork& from = loads_[t.from[transfer]];
     from.nic_out += bytes;
     from.memory += bytes;
     loads_[t.to[transfer]].nic_in += bytes;
@@ -130,7 +130,7 @@ void Counting::count_transfer(std::size_t transfer) {
 
 void Counting::check_loads() const {
     for (std::uint32_t host = 0; host < facts_.hosts(); ++host) {
-        const Load& load = loads_[host];
+        const HostWork& load = loads_[host];
         const auto& stored = t_.loads;
         for (const auto& [name, a, b] : {std::tuple{"disk_read", stored.disk_read[host], load.disk_read},
                                          std::tuple{"disk_write", stored.disk_write[host], load.disk_write},

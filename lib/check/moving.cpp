@@ -13,7 +13,7 @@
 namespace tpx {
 namespace {
 
-using Transfers = std::span<const std::uint32_t>;
+using TransferNumbers = std::span<const std::uint32_t>;
 
 /// What each host keeps in each round on behalf of transfers: what it receives, what it holds and sends, and what came
 /// before and is still to be forwarded.
@@ -29,10 +29,12 @@ public:
 
     /// The most that `host` keeps in a round.
     std::uint64_t most(std::uint32_t host) {
-        std::vector<Change>& changes = changes_[host];
-        std::ranges::sort(changes, {}, [](const Change& it) { return std::pair{it.round, it.more}; });  // less first
+        std::vector<StagedBytes>& changes = changes_[host];
+        std::ranges::sort(changes, {}, [](const StagedBytes& it) {
+            return std::pair{it.round, it.more};
+        });  // less first
         std::uint64_t now = 0, most = 0;
-        for (const Change& change : changes) {
+        for (const StagedBytes& change : changes) {
             change.more ? now += change.bytes : now -= change.bytes;
             most = std::max(most, now);
         }
@@ -40,23 +42,24 @@ public:
     }
 
 private:
-    struct Change {
+    struct StagedBytes {
         std::uint32_t round;
         std::uint64_t bytes;
         bool more;
     };
-    std::vector<std::vector<Change>> changes_;
+    std::vector<std::vector<StagedBytes>> changes_;
 };
 
 /// The transfers of one parcel, by receiving host and first byte.
 class Delivery {
 public:
-    Delivery(const Facts& facts, const std::vector<std::uint32_t>& groups, std::uint32_t parcel, Transfers transfers)
+    Delivery(const Facts& facts, const std::vector<std::uint32_t>& groups, std::uint32_t parcel,
+             TransferNumbers transfers)
         : facts_{facts}, groups_{groups}, t_{facts.t.transfers}, parcel_{parcel}, transfers_{transfers} {}
 
     void check() const {
         const std::vector<std::int32_t> missing = facts_.missing(parcel_);
-        Transfers left = transfers_;
+        TransferNumbers left = transfers_;
         for (std::int32_t host : missing) left = left.subspan(check_tiles(host, left));
         if (!left.empty())
             throw failure("parcel {}: transfer {} goes to host '{}', which needs none of it", parcel_, left.front(),
@@ -79,7 +82,7 @@ private:
     const std::string& name(std::uint32_t host) const { return facts_.t.hosts.name[host]; }
 
     /// How many of `transfers` go to `host`; they must be its bytes in order.
-    std::size_t check_tiles(std::int32_t host, Transfers transfers) const {
+    std::size_t check_tiles(std::int32_t host, TransferNumbers transfers) const {
         std::uint64_t next = 0;
         std::size_t count = 0;
         for (; count < transfers.size() && t_.to[transfers[count]] == static_cast<std::uint32_t>(host); ++count) {
@@ -106,14 +109,14 @@ private:
     }
 
     void check_groups(std::span<const std::int32_t> missing) const;
-    Transfers into(std::uint32_t host, std::uint64_t begin, std::uint64_t end) const;
+    TransferNumbers into(std::uint32_t host, std::uint64_t begin, std::uint64_t end) const;
     void check_forward(std::uint32_t transfer, std::span<const std::int32_t> missing) const;
 
     const Facts& facts_;
     const std::vector<std::uint32_t>& groups_;  // switch group of each host
     const decltype(HostTables::transfers)& t_;
     std::uint32_t parcel_;
-    Transfers transfers_;
+    TransferNumbers transfers_;
 };
 
 /// Into a switch group with holders nothing comes from outside, into another one each byte once.
@@ -142,7 +145,7 @@ void Delivery::check_groups(std::span<const std::int32_t> missing) const {
 }
 
 /// The transfers that bring the bytes from `begin` up to `end` to `host`, which is sent all bytes once.
-Transfers Delivery::into(std::uint32_t host, std::uint64_t begin, std::uint64_t end) const {
+TransferNumbers Delivery::into(std::uint32_t host, std::uint64_t begin, std::uint64_t end) const {
     const auto first = std::ranges::upper_bound(transfers_, std::pair{host, begin}, {}, [&](std::uint32_t transfer) {
         return std::pair{t_.to[transfer], t_.end[transfer]};
     });
@@ -243,7 +246,7 @@ void check_transfers(const Facts& facts) {
     for (std::uint32_t parcel = 0; parcel < facts.parcels(); ++parcel) {
         const std::size_t first = next;
         while (next < order.size() && t.parcel[order[next]] == parcel) ++next;
-        const Delivery delivery{facts, groups, parcel, Transfers{order}.subspan(first, next - first)};
+        const Delivery delivery{facts, groups, parcel, TransferNumbers{order}.subspan(first, next - first)};
         delivery.check();
         delivery.count_waiting(staging);
     }

@@ -28,7 +28,7 @@ public:
 
 private:
     /// Bytes that the same hosts hold and the same ranks need.
-    struct Amount {
+    struct NeededBytes {
         std::size_t holders;  // a set of holders that is on these hosts
         std::uint64_t bytes;
     };
@@ -42,10 +42,10 @@ private:
 
     const Facts& facts_;
     const HostTables& t_;
-    std::vector<std::uint32_t> takers_;         // the hosts that are compared
-    std::vector<bool> takes_;                   // whether a host is one of them
-    std::vector<bool> must_;                    // whether a host has a block in every assignment compared
-    std::vector<std::vector<Amount>> amounts_;  // by set of needers
+    std::vector<std::uint32_t> takers_;              // the hosts that are compared
+    std::vector<bool> takes_;                        // whether a host is one of them
+    std::vector<bool> must_;                         // whether a host has a block in every assignment compared
+    std::vector<std::vector<NeededBytes>> amounts_;  // by set of needers
     std::vector<std::vector<std::uint32_t>> sets_of_block_;
     std::uint64_t crossing_ = 0;
     std::uint64_t compared_ = 0;
@@ -119,7 +119,7 @@ void Placing::group() {
     for (std::uint32_t p = 0; p < facts_.parcels(); ++p)
         amounts_[t_.parcels.needers[p]].push_back({first[t_.parcels.holders[p]], t_.parcels.bytes[p]});
     for (auto& list : amounts_) {
-        std::ranges::sort(list, {}, &Amount::holders);
+        std::ranges::sort(list, {}, &NeededBytes::holders);
         std::size_t kept = 0;
         for (std::size_t i = 0; i < list.size(); ++i) {
             if (kept > 0 && list[kept - 1].holders == list[i].holders)
@@ -144,7 +144,7 @@ void Placing::check_block(std::size_t block) {
     std::int64_t needed = 0;
     std::vector<std::int64_t> held(facts_.hosts(), 0);
     for (std::uint32_t set : sets_of_block_[block]) {
-        for (const Amount& amount : amounts_[set]) {
+        for (const NeededBytes& amount : amounts_[set]) {
             needed += static_cast<std::int64_t>(amount.bytes);
             for (std::int32_t host : Facts::list(facts_.holding_hosts, amount.holders))
                 held[host] += static_cast<std::int64_t>(amount.bytes);
