@@ -28,7 +28,7 @@ ModelSize size_of(const formats::Source& source, const AutoSubject& subject, dou
     const auto& tensors = source.checkpoint.catalogue.tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.reading.meanings[t];
-        if (meaning.role == "weight" && meaning.kind != Meaning::Kind::extra)
+        if (meaning.role == Role::weight && meaning.kind != Meaning::Kind::extra)
             size.parameters += static_cast<double>(volume(tensors[t].shape));
     }
     size.hidden = known('h', std::sqrt(size.parameters / 12 / subject.layers));

@@ -47,8 +47,8 @@ public:
                 paired.insert(pair->second);
                 // Steps that were compared here are not compared again by what groups say.
                 const auto number_in_b = b_.numbers.at(pair->second);
-                if (a_.digested.canonical.roles[number] == "step") b_.roles.insert("step");
-                if (b_.digested.canonical.roles[number_in_b] == "step") a_.roles.insert("step");
+                if (a_.digested.canonical.roles[number] == Role::step) b_.roles.insert(Role::step);
+                if (b_.digested.canonical.roles[number_in_b] == Role::step) a_.roles.insert(Role::step);
                 compare_tensor(number, number_in_b);
             } else if (b_.numbers.contains(name)) {
                 compare_tensor(as_kept(a_, name), as_kept(b_, name));
@@ -77,7 +77,7 @@ public:
 private:
     /// Whether only weights are compared and `name` is a master whose weight is there, too.
     bool is_beside_weight(const Member& member, std::size_t number, const std::string& name) {
-        if (!options_.weights_only || member.digested.canonical.roles[number] != "master") return false;
+        if (!options_.weights_only || member.digested.canonical.roles[number] != Role::master) return false;
         const bool beside = std::ranges::any_of(
             weights_of_master(name), [&](const std::string& weight) { return member.numbers.contains(weight); });
         if (beside) ++result_.ignored["master"];
@@ -117,7 +117,7 @@ private:
                 char lacking = 0) {
         const std::string& stored = member.digested.canonical.stored_name(tensor);
         const std::string& canonical = member.digested.canonical.tensors[tensor].name;
-        result_.differences.push_back({.role = std::string{member.digested.canonical.roles[tensor]},
+        result_.differences.push_back({.role = std::string{name(member.digested.canonical.roles[tensor])},
                                        .name = stored,
                                        .canonical = is_part(member, tensor) ? canonical : "",
                                        .a = a,
@@ -137,21 +137,21 @@ private:
     }
 
     void missing(const Member& has, const Member& lacks, std::size_t number, const std::string& name) {
-        const std::string role{has.digested.canonical.roles[number]};
+        const Role role = has.digested.canonical.roles[number];
         const std::string& stored = has.digested.canonical.stored_name(number);
-        if (role == "copy") return judge_copy(has, number, name);
+        if (role == Role::copy) return judge_copy(has, number, name);
         if (names_of_masters_.contains(name) || has_blocks(lacks, stored)) return;
         const std::string tie = tied_to(*has.source, name);
         const auto tied = has.numbers.find(tie);
         if (!tie.empty() && tied != has.numbers.end() &&
             has.digested.digests[tied->second] == has.digested.digests[number])
             return;
-        if (role == "step" && !lacks.roles.contains("step")) return;  // settings tell it; see compare_steps
-        if (role == "master" && is_weight_of(has, lacks, number, name)) return;
+        if (role == Role::step && !lacks.roles.contains(Role::step)) return;  // settings tell it; see compare_steps
+        if (role == Role::master && is_weight_of(has, lacks, number, name)) return;
         const char side = &lacks == &a_ ? 'A' : 'B';
         differ(has, number, side == 'A' ? "" : stored, side == 'B' ? "" : stored, fmt::format("{} lacks it", side),
                side);
-        if (!lacks.roles.contains(role)) result_.differences.back().absent = role;
+        if (!lacks.roles.contains(role)) result_.differences.back().absent = tpx::name(role);
     }
 
     /// Whether `lacks` has as a weight, in the same element type, what `has` has as master `name` as well: weights in
@@ -186,14 +186,14 @@ private:
     void pair_masters() {
         for (const auto& [half, full] : {std::pair{&a_, &b_}, std::pair{&b_, &a_}}) {
             for (const auto& [name, number] : full->numbers) {
-                if (full->digested.canonical.roles[number] != "weight") continue;
+                if (full->digested.canonical.roles[number] != Role::weight) continue;
                 const std::string master = master_of(name, *half);
                 const bool both = half->numbers.contains(name);
                 const bool paired = both ? !options_.cast && is_rounded(name, *half, *full)
                                          : formats::stores_masters_only(half->source->checkpoint);
                 if (master.empty() || !paired) continue;
                 (both ? masters_ : only_masters_).emplace(name, master);
-                if (!full->roles.contains("master")) names_of_masters_.insert(master);
+                if (!full->roles.contains(Role::master)) names_of_masters_.insert(master);
             }
         }
     }

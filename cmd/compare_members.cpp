@@ -31,9 +31,10 @@ private:
     std::string of_unknown(std::size_t stored) const {
         const formats::Checkpoint& checkpoint = source_.checkpoint;
         if (checkpoint.roles.empty()) return fmt::format("weight {}", checkpoint.catalogue.tensors[stored].name);
-        const std::string_view role = checkpoint.roles[stored];
+        const Role role = checkpoint.roles[stored];
         const std::string_view parameter = formats::parameter_of(checkpoint, stored);
-        constexpr std::array<std::string_view, 6> common{"weight", "master", "exp_avg", "exp_avg_sq", "step", "extra"};
+        constexpr std::array common{Role::weight,     Role::master, Role::exp_avg,
+                                    Role::exp_avg_sq, Role::step,   Role::extra};
         if (std::ranges::find(common, role) != common.end()) return fmt::format("{} {}", role, parameter);
         // Of what is no role everywhere, a parameter may have several.
         const std::string_view name = checkpoint.catalogue.tensors[stored].name;
@@ -65,7 +66,7 @@ Member read_member(const mpi::Comm& comm, formats::Source& source,
         // Should two be called alike, the second keeps the name that nothing else has.
         if (!member.numbers.emplace(names(member.digested.canonical, t), t).second)
             member.numbers.emplace(member.digested.canonical.tensors[t].name, t);
-        member.roles.emplace(member.digested.canonical.roles[t]);
+        member.roles.insert(member.digested.canonical.roles[t]);
     }
     return member;
 }

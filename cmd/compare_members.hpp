@@ -20,7 +20,7 @@ struct Member {
     formats::Source* source;
     Digested digested;
     std::map<std::string, std::size_t> numbers;  ///< canonical tensors by what they are compared by
-    std::set<std::string> roles;
+    std::set<Role> roles;
     std::vector<std::string> damaged;
     std::optional<formats::Adam>
         adam;  ///< the settings of the optimizer, on rank 0; nothing where they are not compared

@@ -27,17 +27,17 @@ std::map<std::string, std::string> unmatched(const Member& member, const Member&
     return found;
 }
 
-std::string_view role_of(const Member& member, const std::string& name) {
+Role role_of(const Member& member, const std::string& name) {
     return member.digested.canonical.roles[member.numbers.at(name)];
 }
 
 /// Whether a tensor of `role` is Adam's state of a known parameter. Every other tensor may have its role only because
 /// nothing says what it is.
-bool is_known(std::string_view role) { return role != "state" && role != "extra" && role != "weight"; }
+bool is_known(Role role) { return role != Role::state && role != Role::extra && role != Role::weight; }
 
 /// Whether tensors of these roles may be one. State that both sides understand is told apart by its parameters: in
 /// files, numbers may stand for these.
-bool may_be_one(std::string_view a, std::string_view b) { return !is_known(a) || !is_known(b); }
+bool may_be_one(Role a, Role b) { return !is_known(a) || !is_known(b); }
 
 /// From then on tensors are nothing but their names.
 void forget_meanings(formats::Source& source) {
@@ -90,10 +90,10 @@ std::string master_of(const std::string& name, const Member& member) {
 }
 
 std::vector<std::string> masters_without_weight(const Member& member, const Member& other) {
-    if (formats::stores_masters_only(member.source->checkpoint) || !member.roles.contains("weight")) return {};
+    if (formats::stores_masters_only(member.source->checkpoint) || !member.roles.contains(Role::weight)) return {};
     std::vector<std::string> masters;
     for (const auto& [name, number] : member.numbers) {
-        if (member.digested.canonical.roles[number] != "master" || !other.numbers.contains(name)) continue;
+        if (member.digested.canonical.roles[number] != Role::master || !other.numbers.contains(name)) continue;
         const auto stored = [&](const std::string& weight) {
             return member.numbers.contains(weight) || other.numbers.contains(weight);
         };
@@ -105,7 +105,7 @@ std::vector<std::string> masters_without_weight(const Member& member, const Memb
 bool is_rounded(const std::string& name, const Member& half, const Member& full) {
     const DType dtype = half.digested.canonical.tensors[half.numbers.at(name)].dtype;
     const DType other = full.digested.canonical.tensors[full.numbers.at(name)].dtype;
-    return (dtype == DType::f16 || dtype == DType::bf16) && other == DType::f32 && !full.roles.contains("master");
+    return (dtype == DType::f16 || dtype == DType::bf16) && other == DType::f32 && !full.roles.contains(Role::master);
 }
 
 std::map<std::string, std::string> pairs_by_stored_name(const Member& a, const Member& b) {

@@ -86,7 +86,7 @@ public:
         if (!adam_) return;
         const auto& tensors = member.source->checkpoint.catalogue.tensors;
         for (const auto& [name, number] : member.numbers) {
-            if (member.digested.canonical.roles[number] != "exp_avg") continue;
+            if (member.digested.canonical.roles[number] != Role::exp_avg) continue;
             const std::uint32_t stored = member.digested.canonical.stored[number];
             const int axes = formats::own_axes(member.source->reading, tensors, stored);
             of_parameters_.emplace(name, &adam_->of(tensors[stored].name, axes));
@@ -123,14 +123,14 @@ void compare_all(std::span<const Setting> stored, const AdamSettings& a, const A
     }
 }
 
-bool has_tensors(const Member& member) { return member.roles.contains("step"); }
+bool has_tensors(const Member& member) { return member.roles.contains(Role::step); }
 
 /// The steps that the tensors of `member` hold, each once, in order; nothing where one of them is no number.
 std::optional<std::set<double>> steps_of(const mpi::Comm& comm, const Member& member) {
     const formats::Canonical& canonical = member.digested.canonical;
     std::vector<StateCheck> checks;
     for (std::uint32_t t = 0; t < canonical.tensors.size(); ++t) {
-        if (canonical.roles[t] != "step") continue;
+        if (canonical.roles[t] != Role::step) continue;
         if (!can_cast(canonical.tensors[t].dtype, DType::f64)) return std::nullopt;
         checks.push_back({.tensor = t, .weight = {}, .squares = false});
     }

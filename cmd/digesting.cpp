@@ -26,12 +26,12 @@ std::vector<bool> equal_copies(const Digested& digested) {
     std::vector<bool> equal(canonical.tensors.size());
     std::unordered_map<std::string_view, std::size_t> originals;
     for (std::size_t t = 0; t < equal.size(); ++t)
-        if (canonical.roles[t] == "copy")
+        if (canonical.roles[t] == Role::copy)
             originals.emplace(formats::original_name(canonical.tensors[t].name), equal.size());
     for (std::size_t t = 0; t < equal.size() && !originals.empty(); ++t)
         if (const auto found = originals.find(canonical.tensors[t].name); found != originals.end()) found->second = t;
     for (std::size_t t = 0; t < equal.size(); ++t) {
-        if (canonical.roles[t] != "copy") continue;
+        if (canonical.roles[t] != Role::copy) continue;
         const std::size_t original = originals.at(formats::original_name(canonical.tensors[t].name));
         equal[t] = original < equal.size() && digested.digests[t] == digested.digests[original] &&
                    canonical.tensors[t].dtype == canonical.tensors[original].dtype &&
@@ -46,7 +46,7 @@ std::string state_digest(const Digested& digested) {
     std::vector<std::size_t> order(digested.digests.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const std::vector<bool> is_equal_copy = equal_copies(digested);
-    std::erase_if(order, [&](std::size_t t) { return digested.canonical.roles[t] == "extra" || is_equal_copy[t]; });
+    std::erase_if(order, [&](std::size_t t) { return digested.canonical.roles[t] == Role::extra || is_equal_copy[t]; });
     std::ranges::sort(order, {},
                       [&](std::size_t t) -> const std::string& { return digested.canonical.tensors[t].name; });
     std::vector<std::string> quantised;
@@ -82,7 +82,7 @@ void keep_roles(formats::Canonical& canonical, const std::function<bool(const st
     std::vector<std::uint32_t> numbers(canonical.tensors.size(), nowhere);
     std::uint32_t kept = 0;
     for (std::size_t t = 0; t < canonical.tensors.size(); ++t) {
-        if (!wanted(std::string{canonical.roles[t]})) continue;
+        if (!wanted(std::string{name(canonical.roles[t])})) continue;
         if (kept != t) canonical.tensors[kept] = std::move(canonical.tensors[t]);
         canonical.stored[kept] = canonical.stored[t];
         canonical.within[kept] = canonical.within[t];
@@ -116,7 +116,7 @@ std::vector<std::string> notes_of_copies(const Digested& digested) {
     std::vector<std::string> notes;
     for (std::size_t t = 0; t < is_equal_copy.size(); ++t) {
         const formats::Canonical& canonical = digested.canonical;
-        if (canonical.roles[t] == "copy" && !is_equal_copy[t])
+        if (canonical.roles[t] == Role::copy && !is_equal_copy[t])
             notes.push_back(fmt::format("tensor '{}': differs from '{}', of which it should be a copy",
                                         canonical.stored_name(t), formats::original_name(canonical.tensors[t].name)));
     }
@@ -129,7 +129,7 @@ std::vector<DigestedTensor> all_tensors(const Digested& digested) {
     for (std::size_t t = 0; t < digested.digests.size(); ++t) {
         const Tensor& tensor = canonical.tensors[t];
         all.push_back({tensor.name, canonical.stored_name(t), std::string{name(tensor.dtype)}, tensor.shape,
-                       std::string{canonical.roles[t]}, digested.digests[t]});
+                       std::string{name(canonical.roles[t])}, digested.digests[t]});
     }
     for (std::size_t q = 0; q < digested.quantised.size(); ++q) {
         const formats::Quantised& tensor = digested.quantised[q];

@@ -32,8 +32,8 @@ struct Total {
 
 std::string role_of(const formats::Source& source, std::size_t tensor) {
     const Meaning& meaning = source.reading.meanings[tensor];
-    if (!source.checkpoint.roles.empty()) return std::string{source.checkpoint.roles[tensor]};
-    if (meaning.kind == Meaning::Kind::parameter) return std::string{meaning.role};
+    if (!source.checkpoint.roles.empty()) return std::string{name(source.checkpoint.roles[tensor])};
+    if (meaning.kind == Meaning::Kind::parameter) return std::string{name(meaning.role)};
     return meaning.kind == Meaning::Kind::extra ? "extra" : "unknown";
 }
 
@@ -94,7 +94,7 @@ Schemes read_quantization(formats::Source& source) {
             const auto found = meanings.find(tensor.name);
             source.reading.meanings.push_back(found != meanings.end()
                                                   ? *found->second
-                                                  : Meaning{.kind = Meaning::Kind::parameter, .role = "quantized"});
+                                                  : Meaning{.kind = Meaning::Kind::parameter, .role = Role::quantized});
         }
         return schemes;
     } catch (const Error& error) {

@@ -26,7 +26,7 @@ constexpr std::uint64_t some = 4;
 /// What is read for one role of a parameter.
 struct RoleCheck {
     StateCheck check;
-    std::string role;
+    Role role = Role::master;
 };
 
 class MastersCheck {
@@ -75,8 +75,8 @@ private:
             for (const auto& [role, t] : parameter.states) {
                 const Tensor& state = canonical_.tensors[t];
                 if (!is_number(state)) continue;
-                RoleCheck job{{.tensor = t, .weight = {}, .squares = role == "exp_avg_sq"}, role};
-                const bool beside = role == "master" && parameter.weight >= 0;
+                RoleCheck job{{.tensor = t, .weight = {}, .squares = role == Role::exp_avg_sq}, role};
+                const bool beside = role == Role::master && parameter.weight >= 0;
                 if (beside) {
                     const auto w = static_cast<std::uint32_t>(parameter.weight);
                     const Tensor& weight = canonical_.tensors[w];
@@ -89,11 +89,11 @@ private:
     }
 
     void judge(const RoleCheck& job, const StateFacts& facts) {
-        if (job.role == "step") {
+        if (job.role == Role::step) {
             steps_[facts.largest].push_back(job.check.tensor);
             return;
         }
-        const bool master = job.role == "master";
+        const bool master = job.role == Role::master;
         ++(!master ? report_.moments : job.check.weight ? report_.masters : alone_);
         if (master) report_.elements += facts.elements;
         if (facts.not_finite > 0)

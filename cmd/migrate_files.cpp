@@ -81,7 +81,7 @@ std::vector<std::vector<std::uint64_t>> bytes_of_files(const Migration& job, std
     std::vector<Piece> needed = conversion.target_pieces;  // each file counts as one new rank
     for (Piece& piece : needed) piece.rank = static_cast<std::int32_t>(piece.file);
     const Parcels parcels = parcels_of({conversion.source_tensors, held}, {conversion.target_tensors, needed}, {},
-                                       {"state"}, static_cast<int>(hosts.size()), static_cast<int>(count));
+                                       {Role::state}, static_cast<int>(hosts.size()), static_cast<int>(count));
     std::vector<std::vector<std::uint64_t>> here(count, std::vector<std::uint64_t>(hosts.size()));
     for (const Parcel& parcel : parcels.parcels)
         for (std::int32_t file : parcels.needers[parcel.needers])

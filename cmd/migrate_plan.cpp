@@ -73,7 +73,7 @@ std::vector<std::int32_t> placed_ranks(const MigrateRequest& options, const Migr
     change.group = tp_span(job.target.layout);
     change.in_rounds = false;
     Parcels parcels = parcels_of({job.conversion.source_tensors, held}, {job.conversion.target_tensors, needed}, {},
-                                 {"state"}, static_cast<int>(hosts.size()), job.target.layout.ranks());
+                                 {Role::state}, static_cast<int>(hosts.size()), job.target.layout.ranks());
     return make_change(std::move(parcels), hosts, seats_of(hosts), std::move(change)).placement.devices;
 }
 
@@ -122,9 +122,9 @@ void plan_transfers(const MigrateRequest& options, Migration& job, std::vector<H
     ChangeOptions change = options_of(options);
     change.placement = one_rank_each(hosts, members);
     std::vector<Seat> seats = seats_of(hosts);
-    job.change = make_change(parcels_of(before, after, {}, {"state"}, old_ranks, new_ranks), std::move(hosts),
+    job.change = make_change(parcels_of(before, after, {}, {Role::state}, old_ranks, new_ranks), std::move(hosts),
                              std::move(seats), std::move(change));
-    job.cells = cells_of(before, after, {}, {"state"}, old_ranks, new_ranks);
+    job.cells = cells_of(before, after, {}, {Role::state}, old_ranks, new_ranks);
 }
 
 // Files that are copied as they are lie on some host: their bytes come to all with the metadata.

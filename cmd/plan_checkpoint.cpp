@@ -37,15 +37,15 @@ int rank_count(std::span<const Piece> pieces) {
     return highest + 1;
 }
 
-// The role of each canonical tensor as an index into `names`.
-std::vector<std::uint32_t> number_roles(const CheckpointChange& change, std::vector<std::string>& names) {
+// The role of each canonical tensor as an index into `named`.
+std::vector<std::uint32_t> number_roles(const CheckpointChange& change, std::vector<Role>& named) {
     std::vector<std::uint32_t> numbers(change.conversion.target_tensors.size(), 0);
-    const std::vector<std::string> roles = formats::roles_of_draft(change.opened.source, change.conversion);
+    const std::vector<Role> roles = formats::roles_of_draft(change.opened.source, change.conversion);
     for (std::size_t t = 0; t < roles.size(); ++t) {
-        auto found = std::ranges::find(names, roles[t]);
-        if (found == names.end()) found = names.insert(names.end(), roles[t]);
+        auto found = std::ranges::find(named, roles[t]);
+        if (found == named.end()) found = named.insert(named.end(), roles[t]);
         for (const formats::NumberedPart& part : change.conversion.target_parts[t])
-            numbers[part.number] = static_cast<std::uint32_t>(found - names.begin());
+            numbers[part.number] = static_cast<std::uint32_t>(found - named.begin());
     }
     return numbers;
 }

@@ -134,7 +134,8 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
     json["total"] = bytes_json(report.change.relocation.total);
     json["roles"] = Json::object();
     for (std::size_t r = 0; r < report.change.parcels.roles.size(); ++r)
-        json["roles"][report.change.parcels.roles[r]] = bytes_json(report.change.relocation.roles[r]);
+        json["roles"][std::string{name(report.change.parcels.roles[r])}] =
+            bytes_json(report.change.relocation.roles[r]);
     json["hosts"] = hosts_json(report);
     json["old_ranks"] = old_seats_json(report, firsts);
     json["new_ranks"] = new_seats_json(report, firsts);

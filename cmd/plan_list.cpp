@@ -118,7 +118,7 @@ std::string name_of(const PlanReport& report, std::uint32_t host) {
     return host == from_storage ? "storage" : report.change.hosts[host].name;
 }
 
-const std::string& role_of(const PlanReport& report, const Transfer& transfer) {
+Role role_of(const PlanReport& report, const Transfer& transfer) {
     return report.change.parcels.roles[report.change.parcels.parcels[transfer.parcel].role];
 }
 
@@ -148,7 +148,7 @@ Json transfers_json(const PlanReport& report) {
             sent.push_back(std::move(one));
         });
         list.push_back({{"round", transfer.round},
-                        {"role", role_of(report, transfer)},
+                        {"role", name(role_of(report, transfer))},
                         {"from", transfer.from == from_storage ? Json(nullptr) : Json(transfer.from)},
                         {"from_ranks", ends.from(transfer)},
                         {"to", transfer.to},

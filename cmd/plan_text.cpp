@@ -45,7 +45,7 @@ void print_roles(const PlanReport& report, Output& out) {
                    format_size(bytes.other_host), reads ? fmt::format(" {:>10}", format_size(bytes.storage)) : "");
     };
     for (std::size_t r = 0; r < report.change.parcels.roles.size(); ++r)
-        row(report.change.parcels.roles[r], relocation.roles[r]);
+        row(std::string{name(report.change.parcels.roles[r])}, relocation.roles[r]);
     if (report.change.parcels.roles.size() > 1) row("all", relocation.total);
 }
 

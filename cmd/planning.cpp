@@ -51,9 +51,9 @@ Parcels parcels_of_model(PlanReport& report, const Layout& from, const Layout& t
 
 // Weights are the masters rounded, so a rank that gets the masters of its weights needs no weights sent.
 ModelState without_weights(PlanReport& report, ModelState model, const Layout& to) {
-    const auto role = [&](std::string_view name) { return std::ranges::find(model.roles, name, &StateRole::name); };
-    const auto weight = role("weight");
-    if (weight == model.roles.end() || role("master") == model.roles.end())
+    const auto role = [&](Role wanted) { return std::ranges::find(model.roles, wanted, &StateRole::role); };
+    const auto weight = role(Role::weight);
+    if (weight == model.roles.end() || role(Role::master) == model.roles.end())
         throw Error{Exit::usage, "--derive-weights: the state has no weights with masters (see --roles)"};
     if (sharing_of(to, false) != sharing_of(to, true))
         throw Error{Exit::usage, "--derive-weights: under zero={} a rank has the masters of a part of its weights only",

@@ -27,7 +27,7 @@ struct CheckpointChange {
     formats::Conversion conversion;
     std::vector<Piece> held;    ///< what old ranks (with --stores: hosts) hold, as pieces of canonical tensors
     std::vector<Piece> needed;  ///< what new ranks need
-    std::vector<std::string> roles;
+    std::vector<Role> roles;
     std::vector<std::uint32_t> roles_of_tensors;  ///< of each canonical tensor, an index into `roles`
     Moves moves;
     Certificate certificate;

@@ -64,7 +64,7 @@ Claim state_of(const formats::Checkpoint& checkpoint) {
     print.add(formats::name(checkpoint.format));
     print.add(static_cast<std::uint64_t>(checkpoint.iteration.value_or(-1)));
     print.add(checkpoint.config_json);
-    for (const std::string_view role : checkpoint.roles) print.add(role);
+    for (const Role role : checkpoint.roles) print.add(name(role));
     for (const std::string& parameter : checkpoint.parameters) print.add(parameter);
     for (const std::filesystem::path& companion : checkpoint.companions) print.add(companion.string());
     return {"the configuration of the checkpoint", text(print), {}};

@@ -83,7 +83,7 @@ void read_dcp_steps(const Source& source, Adam& adam) {
     for (std::size_t p = 0; p < catalogue.pieces.size(); ++p) {
         const Piece& piece = catalogue.pieces[p];
         const std::string& name = catalogue.tensors[piece.tensor].name;
-        const bool is_step = source.reading.meanings[piece.tensor].role == "step" ||
+        const bool is_step = source.reading.meanings[piece.tensor].role == Role::step ||
                              (name.find(".state.") != name.npos && name.ends_with(".step"));
         if (!is_step || source.checkpoint.archives.empty()) continue;
         with_archive(catalogue, piece.file, piece.offset, source.checkpoint.archives[p],

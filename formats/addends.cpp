@@ -28,7 +28,7 @@ std::vector<int> changes_to(const Dialect& dialect, const Reading& reading) {
     std::vector<int> changes(reading.meanings.size());
     for (std::size_t t = 0; t < changes.size(); ++t) {
         const Meaning& meaning = reading.meanings[t];
-        if (meaning.rule == nullptr || (meaning.role != "weight" && meaning.role != "master")) continue;
+        if (meaning.rule == nullptr || (meaning.role != Role::weight && meaning.role != Role::master)) continue;
         const auto wanted = addends.find(meaning.rule->expression.parts[0]);
         changes[t] = (wanted == addends.end() ? 0 : wanted->second) - meaning.rule->expression.addend;
     }
@@ -55,11 +55,11 @@ std::vector<std::optional<std::uint32_t>> masters_of(const Reading& reading, std
     };
     std::map<Parameter, std::uint32_t> masters;
     for (std::uint32_t t = 0; t < tensors.size(); ++t)
-        if (reading.meanings[t].rule != nullptr && reading.meanings[t].role == "master")
+        if (reading.meanings[t].rule != nullptr && reading.meanings[t].role == Role::master)
             masters.emplace(parameter(reading.meanings[t]), t);
     std::vector<std::optional<std::uint32_t>> found(tensors.size());
     for (std::uint32_t t = 0; t < tensors.size() && !masters.empty(); ++t) {
-        if (reading.meanings[t].rule == nullptr || reading.meanings[t].role != "weight") continue;
+        if (reading.meanings[t].rule == nullptr || reading.meanings[t].role != Role::weight) continue;
         const auto master = masters.find(parameter(reading.meanings[t]));
         if (master != masters.end() && tensors[master->second].shape == tensors[t].shape) found[t] = master->second;
     }

@@ -128,7 +128,7 @@ Canonical canonical(Source& source) {
             numbers.add(number);
             out.stored.push_back(static_cast<std::uint32_t>(t));
             out.within.push_back(static_cast<std::uint32_t>(parts.size()));
-            out.roles.push_back(copy ? "copy" : meaning.kind == Meaning::Kind::extra ? "extra" : meaning.role);
+            out.roles.push_back(copy ? Role::copy : meaning.kind == Meaning::Kind::extra ? Role::extra : meaning.role);
             parts.push_back({std::move(part), number});
         }
         PieceCutter cutter;

@@ -24,10 +24,10 @@ inline std::string_view original_name(std::string_view name) { return name.subst
 struct Canonical {
     const Source* source = nullptr;
     std::vector<Tensor> tensors;
-    std::vector<Piece> pieces;            ///< by stored tensor
-    std::vector<std::uint32_t> stored;    ///< the number of the stored tensor that contains each
-    std::vector<std::uint32_t> within;    ///< which of its parts each is
-    std::vector<std::string_view> roles;  ///< "weight", "exp_avg", ..., "extra", "copy" of another of these tensors
+    std::vector<Piece> pieces;          ///< by stored tensor
+    std::vector<std::uint32_t> stored;  ///< the number of the stored tensor that contains each
+    std::vector<std::uint32_t> within;  ///< which of its parts each is
+    std::vector<Role> roles;
 
     Side side() const { return {tensors, pieces}; }
     /// The name of the stored tensor that contains tensor `t`.

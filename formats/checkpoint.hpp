@@ -78,10 +78,9 @@ struct Checkpoint {
     std::vector<std::uint64_t> archives;
     std::vector<Inside> insides;  ///< parallel to archives; empty: every piece is a whole archive
 
-    /// What each tensor is, where the format itself tells: "weight", "master", ... (of static life), "extra" for what
-    /// is neither a weight nor its state; state is named PARAMETER/STATE then. Empty: names tell it by a family's
-    /// rules.
-    std::vector<std::string_view> roles;
+    /// What each tensor is, where the format itself tells; state is named PARAMETER/STATE then. Empty: names tell it by
+    /// a family's rules.
+    std::vector<Role> roles;
     std::vector<std::string> parameters;        ///< the PARAMETER of each, where names have another form; else empty
     std::map<std::string, std::string> shared;  ///< names of tensors that are kept under other names
     std::optional<Layout> layout;               ///< what the checkpoint itself tells; else it is seen by the boxes

@@ -99,7 +99,7 @@ void set_uneven_stages(Source& source) {
 /// Megatron's distributed optimizer is what others call ZeRO 1.
 void set_zero(Source& source) {
     const auto is_state = [](const Meaning& meaning) {
-        return meaning.kind == Meaning::Kind::parameter && meaning.role != "weight";
+        return meaning.kind == Meaning::Kind::parameter && meaning.role != Role::weight;
     };
     if (source.layout && is_megatron(source.checkpoint.format) && source.layout->dp * source.layout->cp > 1 &&
         holds(source.reading.config, "use_distributed_optimizer") &&

@@ -8,6 +8,7 @@
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/model_check.hpp"
 #include "formats/model_config.hpp"
+#include "formats/roles.hpp"
 
 #include <algorithm>
 #include <filesystem>

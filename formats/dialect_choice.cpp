@@ -35,7 +35,7 @@ std::string_view home_dialect(Format format) {
 bool is_wrapped(const Source& source) {
     const Checkpoint& checkpoint = source.checkpoint;
     for (std::size_t t = 0; t < checkpoint.parameters.size(); ++t)
-        if (checkpoint.roles[t] == "weight" && checkpoint.parameters[t] != checkpoint.catalogue.tensors[t].name)
+        if (checkpoint.roles[t] == Role::weight && checkpoint.parameters[t] != checkpoint.catalogue.tensors[t].name)
             return true;
     return false;
 }

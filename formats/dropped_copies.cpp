@@ -17,7 +17,7 @@ constexpr std::string_view keep_names =
 using Stored = std::map<std::string_view, std::uint32_t>;
 
 /// The tensors of one role: first those that hold a parameter, then its copies.
-void add(const Reading& reading, std::string_view role, std::vector<DroppedCopy>& dropped) {
+void add(const Reading& reading, Role role, std::vector<DroppedCopy>& dropped) {
     Stored stored;
     std::vector<std::uint32_t> copies;
     for (std::uint32_t t = 0; t < reading.meanings.size(); ++t) {
@@ -47,7 +47,7 @@ void add(const Reading& reading, std::string_view role, std::vector<DroppedCopy>
 std::vector<DroppedCopy> dropped_copies(const Checkpoint& checkpoint, const Reading& reading) {
     std::vector<DroppedCopy> dropped;
     if (!reading.family) return dropped;
-    for (const std::string_view role : {"weight", "master"}) add(reading, role, dropped);
+    for (const Role role : {Role::weight, Role::master}) add(reading, role, dropped);
     // Tied tensors of torch.save often share their bytes.
     std::map<std::uint32_t, std::vector<const Piece*>> pieces;
     for (const DroppedCopy& copy : dropped) pieces[copy.kept] = pieces[copy.dropped] = {};

@@ -27,7 +27,7 @@ bool read_step_tensors(const Source& source, Adam& adam) {
     std::optional<std::int64_t> first;
     for (const Piece& piece : catalogue.pieces) {
         const Tensor& tensor = catalogue.tensors[piece.tensor];
-        const bool is_step = !source.checkpoint.roles.empty() && source.checkpoint.roles[piece.tensor] == "step";
+        const bool is_step = !source.checkpoint.roles.empty() && source.checkpoint.roles[piece.tensor] == Role::step;
         if (!is_step || tensor.dtype != DType::f32 || !tensor.shape.empty()) continue;
         const std::filesystem::path path = catalogue.path(piece.file);
         float value = -1;

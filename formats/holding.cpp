@@ -20,14 +20,14 @@
 namespace tpx::formats {
 namespace {
 
-bool is_state(std::string_view role) { return role != "weight" && role != "extra"; }
+bool is_state(Role role) { return role != Role::weight && role != Role::extra; }
 
 /// The exact pieces that ranks hold of some stored tensors, where they are no equal parts along an axis.
 struct ExactPieces {
     std::vector<Piece> pieces;
     bool of_weights = false;  ///< of all tensors, not of the optimizer's state only
 
-    bool include(std::string_view role) const { return is_state(role) || (of_weights && role == "weight"); }
+    bool include(Role role) const { return is_state(role) || (of_weights && role == Role::weight); }
 };
 
 /// Expands a ShardMap by piece: what each rank holds of stored tensors, as pieces of canonical tensors. The shards of
@@ -43,7 +43,7 @@ public:
           map_{layout, cutting_of(format),
                layout.pp > 1 ? stages_of_layers(layout, layers(reading, tensors)) : std::vector<int>{}} {}
 
-    std::vector<Piece> run(std::span<const std::string> roles, const std::optional<ExactPieces>& exact) {
+    std::vector<Piece> run(std::span<const Role> roles, const std::optional<ExactPieces>& exact) {
         std::vector<Piece> whole_shards = exact ? exact->pieces : std::vector<Piece>{};
         for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
             if (parts_[t].empty() || (exact && exact->include(roles[t]))) continue;
@@ -149,13 +149,13 @@ private:
     std::vector<Piece> shared_;
 };
 
-std::string role_of(const Checkpoint& checkpoint, const Meaning& meaning, std::size_t t) {
-    if (meaning.kind == Meaning::Kind::extra) return "extra";
-    return std::string{checkpoint.roles.empty() ? meaning.role : checkpoint.roles[t]};
+Role role_of(const Checkpoint& checkpoint, const Meaning& meaning, std::size_t t) {
+    if (meaning.kind == Meaning::Kind::extra) return Role::extra;
+    return checkpoint.roles.empty() ? meaning.role : checkpoint.roles[t];
 }
 
-std::vector<std::string> roles_of_source(const Source& source) {
-    std::vector<std::string> roles;
+std::vector<Role> roles_of_source(const Source& source) {
+    std::vector<Role> roles;
     for (std::size_t t = 0; t < source.reading.meanings.size(); ++t)
         roles.push_back(role_of(source.checkpoint, source.reading.meanings[t], t));
     return roles;
@@ -174,7 +174,7 @@ std::vector<std::size_t> numbers_of_draft(const Conversion& conversion) {
 /// The optimizer state of each rank, for Megatron's distributed optimizer (zero=1) and DeepSpeed. Nothing for others,
 /// with a warning in `note` if ZeRO splits optimizer state.
 std::optional<ExactPieces> exact_pieces(Format format, const Content& content, const Config& args,
-                                        std::span<const std::string> roles, std::string& note) {
+                                        std::span<const Role> roles, std::string& note) {
     if (content.layout.zero == 0) return std::nullopt;
     if (format == Format::deepspeed)
         return ExactPieces{deepspeed::partition_shares(content, roles), content.layout.zero == 3};
@@ -213,7 +213,7 @@ std::vector<Piece> written_pieces(const Conversion& conversion) {
 }
 
 RankHoldings rank_holdings(const Content& content, std::span<const std::vector<NumberedPart>> parts,
-                           std::span<const std::string> roles, Format format, const Config& args) {
+                           std::span<const Role> roles, Format format, const Config& args) {
     RankHoldings held;
     const auto exact = exact_pieces(format, content, args, roles, held.note);
     Expansion expansion{*content.reading, content.tensors, parts, content.layout, format};
@@ -224,7 +224,7 @@ RankHoldings rank_holdings(const Content& content, std::span<const std::vector<N
 RankHoldings held_pieces(const Source& source, const Conversion& conversion, const Layout& from) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
     const Format format = source.checkpoint.format;
-    const std::vector<std::string> roles = roles_of_source(source);
+    const std::vector<Role> roles = roles_of_source(source);
     if (format == Format::deepspeed)
         return {canonical_pieces(catalogue.tensors,
                                  deepspeed::with_replicas(catalogue.tensors, catalogue.pieces, roles, from),
@@ -236,7 +236,7 @@ RankHoldings held_pieces(const Source& source, const Conversion& conversion, con
 }
 
 RankHoldings needed_pieces(const Source& source, const Conversion& conversion, const Target& target) {
-    const std::vector<std::string> roles = roles_of_draft(source, conversion);
+    const std::vector<Role> roles = roles_of_draft(source, conversion);
     const Draft& draft = conversion.draft;
     const Reading& reading = conversion.expressed.reading;
     if (target.format == Format::deepspeed) {
@@ -257,15 +257,15 @@ RankHoldings needed_pieces(const Source& source, const Conversion& conversion, c
                          conversion.target_parts, roles, target.format, args);
 }
 
-std::vector<std::string> roles_of_draft(const Source& source, const Conversion& conversion) {
+std::vector<Role> roles_of_draft(const Source& source, const Conversion& conversion) {
     const std::vector<Meaning>& meanings = conversion.expressed.reading.meanings;
     // Where tensors keep their names, the checkpoint itself may tell what they are.
-    const std::vector<std::string_view>& told = source.checkpoint.roles;
+    const std::vector<Role>& told = source.checkpoint.roles;
     const bool same = !told.empty() && meanings.size() == told.size() && !conversion.dialect;
-    std::vector<std::string> roles;
+    std::vector<Role> roles;
     for (std::size_t t : numbers_of_draft(conversion)) {
         const bool extra = meanings[t].kind == Meaning::Kind::extra;
-        roles.emplace_back(extra ? "extra" : same ? told[t] : meanings[t].role);
+        roles.emplace_back(extra ? Role::extra : same ? told[t] : meanings[t].role);
     }
     return roles;
 }
@@ -291,7 +291,7 @@ std::string uncounted_tensors(const Source& source, const Conversion& conversion
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     std::uint64_t count = 0, bytes = 0;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-        if (source.checkpoint.roles[t] != "weight" || stored.contains(tensors[t].name)) continue;
+        if (source.checkpoint.roles[t] != Role::weight || stored.contains(tensors[t].name)) continue;
         ++count;
         bytes += static_cast<std::uint64_t>(volume(tensors[t].shape) * itemsize(tensors[t].dtype));
     }

@@ -19,7 +19,7 @@ struct RankHoldings {
 /// What each rank of `content.layout` holds of `content.tensors`, stored as `format` does; of its pieces nothing is
 /// used. `parts` and `roles` are those of the tensors, see NumberedPart and roles_of_draft(), `args` those of Megatron.
 RankHoldings rank_holdings(const Content& content, std::span<const std::vector<NumberedPart>> parts,
-                           std::span<const std::string> roles, Format format, const Config& args);
+                           std::span<const Role> roles, Format format, const Config& args);
 
 /// What each rank of layout `from` holds of `source`. DeepSpeed's ranks hold the partitions that they wrote, and copies
 /// of all else; Megatron's ranks hold parts of flat buffers, see buffer_shares(). Throws Error (usage) if the
@@ -32,8 +32,8 @@ std::vector<Piece> written_pieces(const Conversion& conversion);
 /// What each rank of `target.layout` must hold after the change.
 RankHoldings needed_pieces(const Source& source, const Conversion& conversion, const Target& target);
 
-/// The role of each tensor of the conversion's draft: "weight", "master", ..., "extra" for what is no parameter.
-std::vector<std::string> roles_of_draft(const Source& source, const Conversion& conversion);
+/// The role of each tensor of the conversion's draft.
+std::vector<Role> roles_of_draft(const Source& source, const Conversion& conversion);
 
 /// How many ranks wrote files of a DCP checkpoint, and which layout may have them, where that is more ranks than the
 /// layout that its boxes show: replicas of which only one was stored leave no box. Empty where no rank is missing.

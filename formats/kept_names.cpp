@@ -13,11 +13,11 @@ namespace tpx::formats {
 namespace {
 
 /// How DeepSpeed's files call the state of a role, behind the parameter's name.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> deepspeed_states{
-    {{"master", "fp32"}, {"exp_avg", "exp_avg"}, {"exp_avg_sq", "exp_avg_sq"}}};
+constexpr std::array<std::pair<Role, std::string_view>, 3> deepspeed_states{
+    {{Role::master, "fp32"}, {Role::exp_avg, "exp_avg"}, {Role::exp_avg_sq, "exp_avg_sq"}}};
 
 /// How torch calls the state of a role; the first pattern counts.
-std::string torch_name(std::string_view role, const std::string& parameter) {
+std::string torch_name(Role role, const std::string& parameter) {
     const auto found = std::ranges::find(torch_roles(), role, &RolePattern::role);
     return std::string{found->pattern}.replace(found->pattern.find('*'), 1, parameter);
 }
@@ -25,13 +25,13 @@ std::string torch_name(std::string_view role, const std::string& parameter) {
 /// What a tensor is state of, and in which role.
 struct State {
     std::string parameter;
-    std::string_view role;
+    Role role = Role::weight;
 };
 
 /// Of tensor `t`, as the checkpoint or else its name in torch tells; nothing for other tensors.
 std::optional<State> state_of(const Checkpoint& checkpoint, std::size_t t) {
     if (!checkpoint.roles.empty()) {
-        if (checkpoint.roles[t] == "weight" || checkpoint.roles[t] == "extra") return std::nullopt;
+        if (checkpoint.roles[t] == Role::weight || checkpoint.roles[t] == Role::extra) return std::nullopt;
         return State{std::string{parameter_of(checkpoint, t)}, checkpoint.roles[t]};
     }
     for (const RolePattern& pattern : torch_roles())
@@ -51,8 +51,9 @@ bool has_states(const Source& source) {
 bool has_slashes(const Checkpoint& checkpoint) {
     if (!checkpoint.parameters.empty()) return false;
     for (std::size_t t = 0; t < checkpoint.roles.size(); ++t) {
-        const std::string_view role = checkpoint.roles[t];
-        if (role != "weight" && role != "extra" && checkpoint.catalogue.tensors[t].name.find('/') == std::string::npos)
+        const Role role = checkpoint.roles[t];
+        if (role != Role::weight && role != Role::extra &&
+            checkpoint.catalogue.tensors[t].name.find('/') == std::string::npos)
             return false;
     }
     return !checkpoint.roles.empty();
@@ -62,7 +63,7 @@ bool has_slashes(const Checkpoint& checkpoint) {
 bool counts_parameters(const Checkpoint& checkpoint) {
     for (std::size_t t = 0; t < checkpoint.parameters.size(); ++t) {
         const std::string& name = checkpoint.catalogue.tensors[t].name;
-        if (checkpoint.roles[t] != "weight" && name.find(checkpoint.parameters[t]) == name.npos) return true;
+        if (checkpoint.roles[t] != Role::weight && name.find(checkpoint.parameters[t]) == name.npos) return true;
     }
     return false;
 }
@@ -84,19 +85,20 @@ public:
         for (std::uint32_t t = 0; t < tensors().size(); ++t) {
             const std::string& name = tensors()[t].name;
             const std::string parameter{parameter_of(name)};
-            if (roles[t] == "weight")
-                add(name, "weight", master_of(name).value_or(t));
-            else if (roles[t] == "master" && !numbers_.contains(parameter))
-                add(parameter, "weight", t);
-            else if (roles[t] == "exp_avg" || roles[t] == "exp_avg_sq")
+            if (roles[t] == Role::weight)
+                add(name, Role::weight, master_of(name).value_or(t));
+            else if (roles[t] == Role::master && !numbers_.contains(parameter))
+                add(parameter, Role::weight, t);
+            else if (roles[t] == Role::exp_avg || roles[t] == Role::exp_avg_sq)
                 add(torch_name(roles[t], parameter), roles[t], t);
-            else if (!adam && roles[t] != "master")
+            else if (!adam && roles[t] != Role::master)
                 add(fmt::format("optimizer.state.{}.{}", parameter, name.substr(parameter.size() + 1)), roles[t], t);
-            else if (roles[t] != "master" && roles[t] != "step")
+            else if (roles[t] != Role::master && roles[t] != Role::step)
                 refuse(t, "DCP checkpoint");
         }
         for (const auto& [name, stored] : source_.checkpoint.shared)
-            if (const auto master = master_of(name); master && !numbers_.contains(name)) add(name, "weight", *master);
+            if (const auto master = master_of(name); master && !numbers_.contains(name))
+                add(name, Role::weight, *master);
         return std::move(out_);
     }
 
@@ -105,11 +107,11 @@ public:
         for (std::uint32_t t = 0; t < tensors().size(); ++t) {
             const std::string& name = tensors()[t].name;
             const std::string& parameter = source_.checkpoint.parameters[t];
-            const std::string_view role = source_.checkpoint.roles[t];
-            const bool state = role != "weight" && role != "extra" && parameter != name;
-            add(state              ? fmt::format("optimizer.state.{}.{}", parameter, name.substr(name.rfind('.') + 1))
-                : role == "weight" ? parameter
-                                   : name,
+            const Role role = source_.checkpoint.roles[t];
+            const bool state = role != Role::weight && role != Role::extra && parameter != name;
+            add(state ? fmt::format("optimizer.state.{}.{}", parameter, name.substr(name.rfind('.') + 1))
+                : role == Role::weight ? parameter
+                                       : name,
                 role, t);
         }
         return std::move(out_);
@@ -120,16 +122,16 @@ public:
         find_masters();
         for (std::uint32_t t = 0; t < tensors().size(); ++t) {
             const auto state = state_of(source_.checkpoint, t);
-            if (!state || state->role == "step" || state->role == "master") continue;
-            if (state->role != "exp_avg" && state->role != "exp_avg_sq") refuse(t, "universal checkpoint");
+            if (!state || state->role == Role::step || state->role == Role::master) continue;
+            if (state->role != Role::exp_avg && state->role != Role::exp_avg_sq) refuse(t, "universal checkpoint");
             add(fmt::format("{}/{}", state->parameter, state->role), state->role, t);
-            if (state->role != "exp_avg") continue;
+            if (state->role != Role::exp_avg) continue;
             const auto master = masters_.find(state->parameter);
             const auto weight = weight_of(*state);
             if (weight) weights_.emplace(*weight, state->parameter);
             if (!weight && master == masters_.end())
                 throw failure("tensor '{}': there is no parameter '{}'", tensors()[t].name, state->parameter);
-            add(state->parameter + "/fp32", "master", master == masters_.end() ? *weight : master->second).dtype =
+            add(state->parameter + "/fp32", Role::master, master == masters_.end() ? *weight : master->second).dtype =
                 DType::f32;
         }
         for (std::uint32_t t = 0; t < tensors().size(); ++t) add_weight(t);
@@ -139,7 +141,7 @@ public:
 private:
     const std::vector<Tensor>& tensors() const { return source_.checkpoint.catalogue.tensors; }
 
-    Tensor& add(const std::string& name, std::string_view role, std::uint32_t stored) {
+    Tensor& add(const std::string& name, Role role, std::uint32_t stored) {
         const Tensor& tensor = tensors()[stored];
         out_.tensors.push_back({name, tensor.dtype, tensor.shape});
         out_.reading.meanings.push_back(source_.reading.meanings[stored]);
@@ -155,7 +157,7 @@ private:
     }
 
     [[noreturn]] void refuse(std::uint32_t t, std::string_view place) const {
-        const bool open = source_.checkpoint.roles[t] == "state" && !has_slashes(source_.checkpoint);
+        const bool open = source_.checkpoint.roles[t] == Role::state && !has_slashes(source_.checkpoint);
         throw Error{Exit::usage, "tensor '{}': optimizer state {}; --drop optimizer leaves it out", tensors()[t].name,
                     open ? "of a parameter that is not told" : fmt::format("that has no name in a {}", place)};
     }
@@ -175,22 +177,22 @@ private:
 
     void find_masters() {
         for (std::uint32_t t = 0; t < source_.checkpoint.roles.size(); ++t) {
-            const std::string_view role = source_.checkpoint.roles[t];
-            if (role == "weight") told_weights_.emplace(parameter_of(source_.checkpoint, t), t);
-            if (role == "master") masters_.emplace(parameter_of(source_.checkpoint, t), t);
+            const Role role = source_.checkpoint.roles[t];
+            if (role == Role::weight) told_weights_.emplace(parameter_of(source_.checkpoint, t), t);
+            if (role == Role::master) masters_.emplace(parameter_of(source_.checkpoint, t), t);
         }
     }
 
     void add_weight(std::uint32_t t) {
         const std::string& name = tensors()[t].name;
         const auto known = weights_.find(t);
-        if (known != weights_.end()) return void(add(known->second, "weight", t));
+        if (known != weights_.end()) return void(add(known->second, Role::weight, t));
         if (state_of(source_.checkpoint, t)) return;
         const bool told = !source_.checkpoint.parameters.empty();
         if (source_.reading.meanings[t].kind == Meaning::Kind::extra || (!told && !name.starts_with(prefix_)))
             out_.left_out.push_back(name);
         else
-            add(told ? source_.checkpoint.parameters[t] : name.substr(prefix_.size()), "weight", t);
+            add(told ? source_.checkpoint.parameters[t] : name.substr(prefix_.size()), Role::weight, t);
     }
 
     const Source& source_;
@@ -206,7 +208,7 @@ private:
 
 bool has_moments(const Source& source) {
     const auto& roles = source.checkpoint.roles;
-    return std::ranges::find(roles, "exp_avg") != roles.end();
+    return std::ranges::find(roles, Role::exp_avg) != roles.end();
 }
 
 bool respells_states(const Source& source, const Target& target, const Dialect* dialect) {
@@ -227,7 +229,7 @@ Dialect with_roles_of(Format format, const Dialect& dialect) {
     if (is_deepspeed(format)) {
         named.roles.clear();
         for (const auto& [role, state] : deepspeed_states)
-            named.roles.push_back({std::string{role}, fmt::format("*/{}", state), ""});
+            named.roles.push_back({role, fmt::format("*/{}", state), ""});
     } else if (format == Format::dcp && dialect.roles.empty()) {
         named.roles.assign(torch_roles().begin(), torch_roles().end());
     }

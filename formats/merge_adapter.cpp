@@ -36,7 +36,8 @@ void check_source(const Source& source, const Adapter& adapter) {
         throw failure("{}: adapters with {} cannot be merged by tpx; merge with PEFT (merge_and_unload)",
                       adapter_config_name, fmt::join(adapter.settings.unmergeable, ", "));
     const auto is_state = [](const Meaning& meaning) {
-        return meaning.kind == Meaning::Kind::parameter && meaning.role != "weight" && meaning.role != "quantized";
+        return meaning.kind == Meaning::Kind::parameter && meaning.role != Role::weight &&
+               meaning.role != Role::quantized;
     };
     if (std::ranges::any_of(source.reading.meanings, is_state) || !source.checkpoint.training_files.empty())
         throw Error{Exit::usage,

@@ -29,7 +29,7 @@ const Rule* rule_for(const Reading& reading, const PlacedTensor& missing, std::s
 void add(Source& source, const Rule& rule, Place place) {
     Reading& reading = source.reading;
     Catalogue& catalogue = source.checkpoint.catalogue;
-    const Meaning meaning{Meaning::Kind::parameter, &rule, "weight", indices_of(place)};
+    const Meaning meaning{Meaning::Kind::parameter, &rule, Role::weight, indices_of(place)};
     const NameIndices numbers = numbers_in(rule.name, meaning.indices, reading.dims).value();
     std::string name = rule.name.name(numbers, reading.prefixed);
     if (std::ranges::find(catalogue.tensors, name, &Tensor::name) != catalogue.tensors.end()) return;
@@ -38,7 +38,7 @@ void add(Source& source, const Rule& rule, Place place) {
         shape.push_back(axis.size);
     catalogue.tensors.push_back({std::move(name), catalogue.tensors.front().dtype, shape});
     reading.meanings.push_back(meaning);
-    if (!source.checkpoint.roles.empty()) source.checkpoint.roles.emplace_back("weight");
+    if (!source.checkpoint.roles.empty()) source.checkpoint.roles.push_back(Role::weight);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ std::optional<std::string> absent_layers(const std::set<Index>& present, Index c
 
 /// The state that stands for the model: weights, or masters where no weights are stored beside them.
 Occurrences model_of(const Source& source) {
-    for (const std::string_view role : {"weight", "master"}) {
+    for (const Role role : {Role::weight, Role::master}) {
         Occurrences found = occurrences_of(source.reading, source.checkpoint.catalogue.tensors, role);
         if (!found.empty()) return found;
     }
@@ -97,9 +97,9 @@ private:
     void check_masters() {
         if (is_deepspeed(source_.checkpoint.format)) return;  // see lost_weights()
         const auto& tensors = source_.checkpoint.catalogue.tensors;
-        const Occurrences weights = occurrences_of(source_.reading, tensors, "weight");
+        const Occurrences weights = occurrences_of(source_.reading, tensors, Role::weight);
         if (weights.empty()) return;
-        for (const auto& [name, master] : occurrences_of(source_.reading, tensors, "master"))
+        for (const auto& [name, master] : occurrences_of(source_.reading, tensors, Role::master))
             if (!weights.contains(name))
                 lines_.push_back(
                     fmt::format("tensor '{}': only its master weight '{}' is stored", name, master.stored));

@@ -55,7 +55,7 @@ Config layout_args(const Layout& layout, const Expressed& expressed) {
                 {"account_for_loss_in_pipeline_split", false}};
     for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
         const Meaning& meaning = expressed.reading.meanings[t];
-        if (meaning.kind == Meaning::Kind::parameter && meaning.role == "weight" &&
+        if (meaning.kind == Meaning::Kind::parameter && meaning.role == Role::weight &&
             meaning.rule->expression.parts[0] == "embed")
             args["padded_vocab_size"] = ConfigValue{expressed.tensors[t].shape[0]};
     }
@@ -121,7 +121,7 @@ std::optional<DType> usual_dtype(const Reading& reading, std::span<const Tensor>
     std::map<DType, Index> elements;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = reading.meanings[t];
-        const bool weight = meaning.role == "weight" && meaning.kind != Meaning::Kind::extra;
+        const bool weight = meaning.role == Role::weight && meaning.kind != Meaning::Kind::extra;
         if (weight && is_real(tensors[t].dtype)) elements[tensors[t].dtype] += volume(tensors[t].shape);
     }
     const auto most = std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; });

@@ -19,7 +19,7 @@ namespace {
 /// optim.state.PARAMETER.STATE in parts.
 struct StateName {
     std::string parameter;
-    std::string_view role;
+    Role role = Role::state;
 };
 
 std::optional<StateName> state_name(std::string_view name) {
@@ -59,7 +59,7 @@ bool tell_named_roles(Checkpoint& checkpoint) {
         const std::string& name = tensor.name;
         const auto state = state_name(name);
         const bool weight = name.starts_with(*key) && !name.starts_with("optim.") && !name.starts_with("optimizer.");
-        checkpoint.roles.push_back(state ? state->role : weight ? "weight" : "extra");
+        checkpoint.roles.push_back(state ? state->role : weight ? Role::weight : Role::extra);
         checkpoint.parameters.push_back(state ? state->parameter : weight ? name.substr(key->size()) : name);
     }
     return true;

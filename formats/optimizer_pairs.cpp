@@ -19,10 +19,10 @@ public:
     Keys(const Source& source, const Canonical& canonical) : source_{source}, canonical_{canonical} {}
 
     std::string operator()(std::size_t t) const {
-        const std::string_view role = canonical_.roles[t];
+        const Role role = canonical_.roles[t];
         const std::string& name = canonical_.tensors[t].name;
         const std::string prefix = fmt::format("{}.", role);
-        const bool weight = role == "weight";
+        const bool weight = role == Role::weight;
         const std::size_t stored = canonical_.stored[t];
         const Meaning& meaning = source_.reading.meanings[stored];
         if (!source_.checkpoint.roles.empty() && name == canonical_.stored_name(t))
@@ -100,7 +100,7 @@ private:
         for (const auto& [name, step] : steps) {
             const auto found = parts.find(parameter_stored(step));
             if (found == parts.end()) continue;
-            for (const std::string& part : found->second) all_.at(part).states["step"] = step;
+            for (const std::string& part : found->second) all_.at(part).states[Role::step] = step;
             if (std::ranges::find(found->second, name) == found->second.end()) all_.erase(name);
         }
     }
@@ -109,19 +109,19 @@ private:
         std::map<std::string, std::vector<std::string>> parts;  // by the parameter's stored name
         std::map<std::string, std::uint32_t> steps;
         for (std::size_t t = 0; t < canonical_.tensors.size(); ++t) {
-            const std::string role{canonical_.roles[t]};
+            const Role role = canonical_.roles[t];
             if (stored(t).find("optimizer.distributed.") != std::string::npos)
                 throw failure("tensor '{}': optimizer state in buckets that args do not explain", stored(t));
-            if (role == "extra" || role == "copy") continue;
+            if (role == Role::extra || role == Role::copy) continue;
             const std::string name = keys_(t);
             StateOfParameter& parameter = all_[name];
             parameter.name = name;
-            if (role == "weight")
+            if (role == Role::weight)
                 parameter.weight = static_cast<std::int64_t>(t);
             else
                 parameter.states[role] = static_cast<std::uint32_t>(t);
-            if (role == "exp_avg") parts[parameter_stored(t)].push_back(name);
-            if (role == "step") steps.emplace(name, static_cast<std::uint32_t>(t));
+            if (role == Role::exp_avg) parts[parameter_stored(t)].push_back(name);
+            if (role == Role::step) steps.emplace(name, static_cast<std::uint32_t>(t));
         }
         spread_steps(parts, steps);
     }
@@ -138,12 +138,12 @@ private:
         for (const auto& [role, t] : parameter.states) {
             const Tensor& state = canonical_.tensors[t];
             // What else an optimizer keeps has shapes of its own: Adafactor's rows and columns, NAdam's products.
-            if (role != "step" && role != "state" && state.shape != weight.shape)
+            if (role != Role::step && role != Role::state && state.shape != weight.shape)
                 fault(t,
                       fmt::format("has shape {}, its parameter {}", to_string(state.shape), to_string(weight.shape)));
         }
         for (const auto& [role, count] : roles_) {
-            if (parameter.states.contains(role) || (role == "master" && !is_half(weight.dtype))) continue;
+            if (parameter.states.contains(role) || (role == Role::master && !is_half(weight.dtype))) continue;
             fault(w, fmt::format("has no {}, as {} others have", role, count));
         }
     }
@@ -156,7 +156,7 @@ private:
     const Canonical& canonical_;
     Keys keys_;
     std::map<std::string, StateOfParameter> all_;
-    std::map<std::string, std::size_t> roles_;
+    std::map<Role, std::size_t> roles_;
     OptimizerPairs result_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/canonical.hpp"
+#include "lib/state/role.hpp"
 
 #include <cstdint>
 #include <map>
@@ -13,8 +14,8 @@ namespace tpx::formats {
 /// A parameter and its optimizer state, as indices into canonical tensors.
 struct StateOfParameter {
     std::string name;
-    std::int64_t weight = -1;                     ///< -1: none is stored
-    std::map<std::string, std::uint32_t> states;  ///< by role: master, exp_avg, exp_avg_sq, step
+    std::int64_t weight = -1;              ///< -1: none is stored
+    std::map<Role, std::uint32_t> states;  ///< by role: master, exp_avg, exp_avg_sq, step
 };
 
 /// What belongs together in a checkpoint's optimizer.

@@ -17,22 +17,22 @@ std::string_view parameter_of(std::string_view name) { return name.substr(0, nam
 std::string_view parameter_of(const Checkpoint& checkpoint, std::size_t t) {
     if (!checkpoint.parameters.empty()) return checkpoint.parameters[t];
     const std::string& name = checkpoint.catalogue.tensors[t].name;
-    return checkpoint.roles[t] == "weight" ? std::string_view{name} : parameter_of(name);
+    return checkpoint.roles[t] == Role::weight ? std::string_view{name} : parameter_of(name);
 }
 
 namespace {
 
 /// The tensors that are weights, or state of one, but for its step.
 std::vector<std::uint32_t> readable(const Checkpoint& checkpoint) {
-    const std::vector<std::string_view>& roles = checkpoint.roles;
+    const std::vector<Role>& roles = checkpoint.roles;
     std::unordered_set<std::string_view> weights;
     for (std::uint32_t t = 0; t < roles.size(); ++t)
-        if (roles[t] == "weight") weights.insert(parameter_of(checkpoint, t));
+        if (roles[t] == Role::weight) weights.insert(parameter_of(checkpoint, t));
     // Without parameters' names of another form a master may stand for a weight that is not there.
     const bool all = checkpoint.parameters.empty();
     std::vector<std::uint32_t> numbers;
     for (std::uint32_t t = 0; t < roles.size(); ++t) {
-        const bool parameter = roles[t] != "extra" && roles[t] != "step";
+        const bool parameter = roles[t] != Role::extra && roles[t] != Role::step;
         if (parameter && (all || weights.contains(parameter_of(checkpoint, t)))) numbers.push_back(t);
     }
     return numbers;
@@ -41,7 +41,7 @@ std::vector<std::uint32_t> readable(const Checkpoint& checkpoint) {
 /// Meanings of the tensors `numbers` of a checkpoint become those of all its tensors: a step is what its parameter is,
 /// extras are no parameters, and all else is unknown.
 void spread(const Checkpoint& checkpoint, std::span<const std::uint32_t> numbers, Reading& reading) {
-    const std::vector<std::string_view>& roles = checkpoint.roles;
+    const std::vector<Role>& roles = checkpoint.roles;
     std::vector<Meaning> meanings(roles.size());
     std::unordered_map<std::string_view, Meaning> parameters;
     for (std::size_t k = 0; k < numbers.size(); ++k) {
@@ -54,9 +54,9 @@ void spread(const Checkpoint& checkpoint, std::span<const std::uint32_t> numbers
     reading.unknown.clear();
     for (std::uint32_t t = 0; t < roles.size(); ++t) {
         const auto parameter = parameters.find(parameter_of(checkpoint, t));
-        if (roles[t] == "step" && parameter != parameters.end()) meanings[t] = parameter->second;
-        if (roles[t] == "extra") meanings[t].kind = Meaning::Kind::extra;
-        if (!read.contains(t) && roles[t] != "extra") meanings[t].role = roles[t];
+        if (roles[t] == Role::step && parameter != parameters.end()) meanings[t] = parameter->second;
+        if (roles[t] == Role::extra) meanings[t].kind = Meaning::Kind::extra;
+        if (!read.contains(t) && roles[t] != Role::extra) meanings[t].role = roles[t];
         if (meanings[t].kind == Meaning::Kind::unknown) reading.unknown.push_back(t);
     }
     reading.meanings = std::move(meanings);
@@ -66,7 +66,7 @@ void spread(const Checkpoint& checkpoint, std::span<const std::uint32_t> numbers
 std::string common_attribute(const Checkpoint& checkpoint) {
     std::optional<std::string_view> common;
     for (std::uint32_t t = 0; t < checkpoint.roles.size(); ++t) {
-        if (checkpoint.roles[t] != "weight") continue;
+        if (checkpoint.roles[t] != Role::weight) continue;
         const std::string_view name = parameter_of(checkpoint, t);
         const std::string_view attribute = name.substr(0, name.find('.') + 1);
         if (attribute.empty() || attribute.size() == name.size() || attribute != common.value_or(attribute)) return {};
@@ -77,7 +77,7 @@ std::string common_attribute(const Checkpoint& checkpoint) {
 
 bool weights_are_read(const Checkpoint& checkpoint, const Reading& reading) {
     for (std::uint32_t t = 0; t < checkpoint.roles.size(); ++t)
-        if (checkpoint.roles[t] == "weight" && reading.meanings[t].kind == Meaning::Kind::unknown) return false;
+        if (checkpoint.roles[t] == Role::weight && reading.meanings[t].kind == Meaning::Kind::unknown) return false;
     return reading.family != nullptr;
 }
 
@@ -123,7 +123,7 @@ bool remove_wrappers(Checkpoint& checkpoint) {
     for (const std::string& name : checkpoint.parameters) names.push_back(without_wrappers(name));
     if (names == checkpoint.parameters) return false;
     for (std::size_t t = 0; t < names.size(); ++t)
-        if (checkpoint.roles[t] == "weight" && !weights.insert(names[t]).second) return false;
+        if (checkpoint.roles[t] == Role::weight && !weights.insert(names[t]).second) return false;
     checkpoint.parameters = std::move(names);
     return true;
 }
@@ -138,7 +138,7 @@ std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<c
     const auto roles = checkpoint.roles;
     const auto parameters = checkpoint.parameters;
     const std::vector<Tensor>& tensors = checkpoint.catalogue.tensors;
-    if (roles.empty()) checkpoint.roles.assign(tensors.size(), "weight");
+    if (roles.empty()) checkpoint.roles.assign(tensors.size(), Role::weight);
     if (parameters.empty())
         for (const Tensor& tensor : tensors) checkpoint.parameters.push_back(tensor.name);
     const auto read_anew = [&]() -> std::optional<Reading> {
@@ -151,7 +151,7 @@ std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<c
         const std::string attribute = common_attribute(checkpoint);
         if (attribute.empty()) break;
         for (std::uint32_t t = 0; t < tensors.size(); ++t)
-            if (checkpoint.roles[t] != "extra" && checkpoint.parameters[t].starts_with(attribute))
+            if (checkpoint.roles[t] != Role::extra && checkpoint.parameters[t].starts_with(attribute))
                 checkpoint.parameters[t].erase(0, attribute.size());
         if (auto reading = read_anew()) return reading;
     }

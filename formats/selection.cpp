@@ -46,23 +46,23 @@ bool of_optimizer(std::string_view name) {
 }
 
 /// By the checkpoint itself, or by its names.
-std::string_view role(const Source& source, std::uint32_t t) {
+Role role(const Source& source, std::uint32_t t) {
     const auto& roles = source.checkpoint.roles;
     if (!roles.empty()) return roles[t];
     const Meaning& meaning = source.reading.meanings[t];
     const bool by_rule = meaning.kind == Meaning::Kind::parameter;
-    if (!by_rule && of_optimizer(source.checkpoint.catalogue.tensors[t].name)) return "state";
-    return by_rule ? meaning.role : "weight";
+    if (!by_rule && of_optimizer(source.checkpoint.catalogue.tensors[t].name)) return Role::state;
+    return by_rule ? meaning.role : Role::weight;
 }
 
 /// The name of a weight, or of the weight that a master is of.
 std::string weight_of(const Source& source, std::uint32_t t) {
     const std::string_view name = source.checkpoint.catalogue.tensors[t].name;
     if (!source.checkpoint.roles.empty()) return std::string{parameter_of(source.checkpoint, t)};
-    if (role(source, t) != "master") return std::string{name};
+    if (role(source, t) != Role::master) return std::string{name};
     for (const RolePattern& pattern : source.reading.dialect->roles) {
         const auto star = star_of(pattern.pattern, name);
-        if (star && pattern.role == "master") return std::string{*star};
+        if (star && pattern.role == Role::master) return std::string{*star};
     }
     throw Error{Exit::usage, "--masters: tensor '{}': which weight it is of is not known", name};
 }
@@ -80,15 +80,15 @@ public:
     Selection(const Source& source, bool masters) : source_{source} {
         const auto& tensors = source.checkpoint.catalogue.tensors;
         for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-            if (role(source, t) == "weight") weights_.emplace(weight_of(source, t), t);
-            if (role(source, t) == "master" && (masters || !source.checkpoint.roles.empty()))
+            if (role(source, t) == Role::weight) weights_.emplace(weight_of(source, t), t);
+            if (role(source, t) == Role::master && (masters || !source.checkpoint.roles.empty()))
                 masters_.emplace(weight_of(source, t), t);
         }
         for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-            if (role(source, t) == "master" && source.checkpoint.roles.empty()) continue;
-            if (role(source, t) != "weight" && role(source, t) != "master") continue;
+            if (role(source, t) == Role::master && source.checkpoint.roles.empty()) continue;
+            if (role(source, t) != Role::weight && role(source, t) != Role::master) continue;
             const std::string name = weight_of(source, t);
-            if (role(source, t) == "weight")
+            if (role(source, t) == Role::weight)
                 kept_.push_back({masters ? master_of(name).value_or(t) : t, name});
             else if (!weights_.contains(name))
                 kept_.push_back({t, name});
@@ -121,7 +121,7 @@ public:
             tensors.push_back(catalogue.tensors[stored]);
             tensors.back().name = name;
             reading.meanings.push_back(source.reading.meanings[stored]);
-            reading.meanings.back().role = "weight";
+            reading.meanings.back().role = Role::weight;
             if (reading.meanings.back().kind == Meaning::Kind::unknown) reading.unknown.push_back(number);
             for (std::size_t p = runs[stored].first; p < runs[stored].second; ++p) {
                 pieces.push_back(catalogue.pieces[p]);
@@ -134,7 +134,7 @@ public:
         catalogue.pieces = std::move(pieces);
         source.checkpoint.archives = std::move(archives);
         source.checkpoint.insides = std::move(insides);
-        if (!source.checkpoint.roles.empty()) source.checkpoint.roles.assign(kept_.size(), "weight");
+        if (!source.checkpoint.roles.empty()) source.checkpoint.roles.assign(kept_.size(), Role::weight);
         source.checkpoint.parameters.clear();
         source.reading = std::move(reading);
     }
@@ -158,7 +158,7 @@ Dropped keep_weights(Source& source, bool masters) {
     Dropped dropped;
     const std::size_t all = source.checkpoint.catalogue.tensors.size();
     for (std::uint32_t t = 0; t < all; ++t)
-        if (role(source, t) == "extra") dropped.others.push_back(source.checkpoint.catalogue.tensors[t].name);
+        if (role(source, t) == Role::extra) dropped.others.push_back(source.checkpoint.catalogue.tensors[t].name);
     const auto was = usual_dtype(source.reading, source.checkpoint.catalogue.tensors);
     Selection{source, masters}.apply(source);
     const auto is = usual_dtype(source.reading, source.checkpoint.catalogue.tensors);

@@ -91,7 +91,7 @@ public:
           reading_{reading_of(description, dialect_)},
           from_{stored_in(from)},
           to_{stored_in(to)} {
-        for (const StateRole& role : description.model.roles) roles_.push_back(role.name);
+        for (const StateRole& role : description.model.roles) roles_.push_back(role.role);
         for (std::size_t t = 0; t < from_.tensors.size(); ++t) add_tensor(t);
     }
 
@@ -121,9 +121,9 @@ private:
         Part part = own_part(from_.tensors[t]);
         for (int axis = 0; axis < part.shape.size(); ++axis)
             part.shape[axis] = std::min(part.shape[axis], to_.tensors[t].shape[axis]);
-        const std::string_view role = from_.reading.meanings[t].role;
+        const Role role = from_.reading.meanings[t].role;
         tensors_.push_back({part.name, from_.tensors[t].dtype, part.shape});
-        roles_of_tensors_.emplace_back(role);
+        roles_of_tensors_.push_back(role);
         numbers_of_roles_.push_back(static_cast<std::uint32_t>(std::ranges::find(roles_, role) - roles_.begin()));
         parts_.push_back({{std::move(part), static_cast<std::uint32_t>(t)}});
     }
@@ -142,10 +142,10 @@ private:
     Reading reading_;
     Expressed from_;
     Expressed to_;
-    std::vector<std::string> roles_;
+    std::vector<Role> roles_;
     // Of each stored tensor:
     std::vector<Tensor> tensors_;
-    std::vector<std::string> roles_of_tensors_;
+    std::vector<Role> roles_of_tensors_;
     std::vector<std::uint32_t> numbers_of_roles_;
     std::vector<std::vector<NumberedPart>> parts_;
 };

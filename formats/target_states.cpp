@@ -31,11 +31,11 @@ bool is_new_torchtitan(const Config& config) {
 
 /// Whether there is state of an optimizer.
 bool has_state(const Reading& reading) {
-    return std::ranges::any_of(reading.meanings, [](const Meaning& meaning) { return meaning.role != "weight"; });
+    return std::ranges::any_of(reading.meanings, [](const Meaning& meaning) { return meaning.role != Role::weight; });
 }
 
-bool is_adam_role(std::string_view role) {
-    return role == "step" || std::ranges::find(state_roles, role) != std::end(state_roles);
+bool is_adam_role(Role role) {
+    return role == Role::step || std::ranges::find(state_roles, role) != std::end(state_roles);
 }
 
 /// The settings of parameters under the names that their exp_avg has in `expressed`. Parameters that are fused must
@@ -54,7 +54,7 @@ void rename_settings(const Source& source, const Expressed& expressed, const Tar
     std::map<std::string, AdamSettings, std::less<>> renamed;
     for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
         const Tensor& tensor = expressed.tensors[t];
-        if (expressed.reading.meanings[t].role != "exp_avg") continue;
+        if (expressed.reading.meanings[t].role != Role::exp_avg) continue;
         const auto copy = expressed.copies.find(tensor.name);
         std::vector<std::string> parts{copy == expressed.copies.end() ? tensor.name : copy->second};
         if (!of_parts.contains(parts[0])) {
@@ -130,7 +130,7 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
     const bool half = std::ranges::any_of(source.reading.meanings, [&](const Meaning& meaning) {
         const DType stored = tensors[static_cast<std::size_t>(&meaning - source.reading.meanings.data())].dtype;
         const DType dtype = target.dtype.value_or(stored);
-        return meaning.role == "weight" && is_half(dtype);
+        return meaning.role == Role::weight && is_half(dtype);
     });
     if (distributed || half) tags.insert("masters");
     return tags;
@@ -140,7 +140,7 @@ void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
     if (!dtype) return;
     for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
         const Meaning& meaning = expressed.reading.meanings[t];
-        const bool weight = meaning.role == "weight" && meaning.kind != Meaning::Kind::extra;
+        const bool weight = meaning.role == Role::weight && meaning.kind != Meaning::Kind::extra;
         if (weight && is_real(expressed.tensors[t].dtype)) expressed.tensors[t].dtype = *dtype;
     }
 }
@@ -221,7 +221,7 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
     const auto& tensors = source.checkpoint.catalogue.tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.reading.meanings[t];
-        if (meaning.kind == Meaning::Kind::extra || meaning.role == "weight") continue;
+        if (meaning.kind == Meaning::Kind::extra || meaning.role == Role::weight) continue;
         // State of an unknown parameter, or of a kind that Adam does not have, has no name in a dialect.
         const bool named = meaning.kind == Meaning::Kind::parameter && is_adam_role(meaning.role);
         const bool fits = any_fits && (!dialect || named);
@@ -233,7 +233,7 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
     states.resize(std::min(count, shown));
     const std::string place =
         dialect ? fmt::format("{} names", dialect->name) : "safetensors, which contains weights only";
-    const auto open = [](std::string_view role) { return role == "state"; };
+    const auto open = [](Role role) { return role == Role::state; };
     const bool unclear = dialect && told && std::ranges::any_of(source.checkpoint.roles, open);
     throw Error{Exit::usage,
                 "{} tensors of optimizer state cannot be stored in {} ('{}'{}){}; pass --drop optimizer to omit them",
@@ -246,7 +246,7 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
 
 void carry_adam(Source& source, const Target& target, Conversion& out) {
     const bool moments = std::ranges::any_of(out.expressed.reading.meanings,
-                                             [](const Meaning& meaning) { return meaning.role == "exp_avg"; });
+                                             [](const Meaning& meaning) { return meaning.role == Role::exp_avg; });
     if (!moments) return;
     out.content.adam = adam_of(source);
     if (out.content.adam) rename_settings(source, out.expressed, target, *out.content.adam);

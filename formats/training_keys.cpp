@@ -11,13 +11,13 @@ std::string unwrapped(std::string_view name) {
     return std::string{name};
 }
 
-std::string_view role_of_state(std::string_view state) {
-    static constexpr std::array<std::string_view, 7> known{"exp_avg",         "exp_avg_sq", "step",          "master",
-                                                           "momentum_buffer", "sum",        "max_exp_avg_sq"};
-    // As DeepSpeed's universal checkpoints and Megatron's two kinds of optimizers call it.
-    if (state == "fp32" || state == "fp32_param" || state == "param") return "master";
-    const auto* found = std::ranges::find(known, state);
-    return found == known.end() ? std::string_view{"state"} : *found;
+Role role_of_state(std::string_view state) {
+    static constexpr std::array known{Role::exp_avg,         Role::exp_avg_sq, Role::step,          Role::master,
+                                      Role::momentum_buffer, Role::sum,        Role::max_exp_avg_sq};
+    // As DeepSpeed's checkpoints and Megatron's two kinds of optimizers call it.
+    if (state == "fp32" || state == "fp32_param" || state == "param") return Role::master;
+    const auto role = role_by_name(state);
+    return role && std::ranges::find(known, *role) != known.end() ? *role : Role::state;
 }
 
 bool is_running_statistic(std::string_view name) {

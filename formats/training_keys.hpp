@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/state/role.hpp"
+
 #include <array>
 #include <string>
 #include <string_view>
@@ -17,9 +19,9 @@ inline constexpr std::array<std::string_view, 3> wrappers{"module.", "_orig_mod.
 /// `name` without what wrappers of the model have put in front of it.
 std::string unwrapped(std::string_view name);
 
-/// The role of what an optimizer's state_dict() calls `state`, of static life: the same word where it is known, else
-/// "state".
-std::string_view role_of_state(std::string_view state);
+/// The role of what an optimizer's state_dict() calls `state`, the role of that name where there is one, else
+/// Role::state.
+Role role_of_state(std::string_view state);
 
 /// Whether a tensor of this name is a buffer of torch's layers for normalisation, though its numbers are real.
 bool is_running_statistic(std::string_view name);

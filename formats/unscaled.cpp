@@ -35,7 +35,7 @@ bool is_narrow_float(DType dtype) {
 bool needs_scale(const Source& source, std::size_t t) {
     const DType dtype = source.checkpoint.catalogue.tensors[t].dtype;
     const Meaning& meaning = source.reading.meanings[t];
-    const bool number = meaning.kind == Meaning::Kind::parameter && meaning.role != "step";
+    const bool number = meaning.kind == Meaning::Kind::parameter && meaning.role != Role::step;
     return is_narrow_float(dtype) || (number && !is_real(dtype) && !is_complex(dtype));
 }
 

@@ -1,20 +1,21 @@
 # cmake -DROOT=DIR -P layering.cmake: fails when a source in DIR does not include its own header first, or an #include
-# runs against the arrows cmd -> formats -> lib and, inside lib, cluster -> model -> change -> layout -> core,
-# change -> solve, exec -> change and check -> core, or names a library that its folder may not know.
+# runs against the arrows cmd -> formats -> lib and, inside lib, cluster -> model -> change -> layout -> state
+# -> core, change -> solve, exec -> change and check -> core, or names a library that its folder may not know.
 cmake_minimum_required(VERSION 3.25)
 
 # Folder, then the folders that it may include besides itself.
 set(arrows
   "lib/core|"
-  "lib/layout|lib/core"
+  "lib/state|lib/core"
+  "lib/layout|lib/core lib/state"
   "lib/solve|"
-  "lib/change|lib/core lib/layout lib/solve"
+  "lib/change|lib/core lib/state lib/layout lib/solve"
   "lib/check|lib/core"
-  "lib/exec|lib/core lib/layout lib/change"
-  "lib/model|lib/core lib/layout lib/change"
-  "lib/cluster|lib/core lib/layout lib/change lib/model"
-  "formats|lib/core lib/layout lib/change lib/check lib/model lib/cluster"
-  "cmd|formats lib/core lib/layout lib/change lib/check lib/exec lib/model lib/cluster")
+  "lib/exec|lib/core lib/state lib/layout lib/change"
+  "lib/model|lib/core lib/state lib/layout lib/change"
+  "lib/cluster|lib/core lib/state lib/layout lib/change lib/model"
+  "formats|lib/core lib/state lib/layout lib/change lib/check lib/model lib/cluster"
+  "cmd|formats lib/core lib/state lib/layout lib/change lib/check lib/exec lib/model lib/cluster")
 
 # Header of a library, as a regular expression, then the folders that may include it.
 set(libraries

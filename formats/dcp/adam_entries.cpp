@@ -57,15 +57,13 @@ std::vector<AdamEntry> adam_entries(const Content& content) {
     const Reading& reading = *content.reading;
     const bool own = reading.dialect != nullptr && !reading.dialect->roles.empty();
     const std::span<const RolePattern> roles = own ? std::span{reading.dialect->roles} : torch_roles();
-    const auto pattern_of = [&](std::string_view role) {
-        return std::ranges::find(roles, role, &RolePattern::role)->pattern;
-    };
-    const std::string moments = pattern_of("exp_avg");
-    const std::string step = pattern_of("step");
+    const auto pattern_of = [&](Role role) { return std::ranges::find(roles, role, &RolePattern::role)->pattern; };
+    const std::string moments = pattern_of(Role::exp_avg);
+    const std::string step = pattern_of(Role::step);
     const std::string groups = moments.substr(0, moments.find(".state.")) + ".param_groups.";
     const std::string counted = scalar_archive(static_cast<float>(content.adam->step));
     for (std::size_t t = 0; t < content.tensors.size(); ++t) {
-        if (reading.meanings[t].role != "exp_avg") continue;
+        if (reading.meanings[t].role != Role::exp_avg) continue;
         const std::string& name = content.tensors[t].name;
         const std::size_t star = moments.find('*');
         const std::string parameter = name.substr(star, name.size() + 1 - moments.size());

@@ -79,9 +79,9 @@ public:
         const auto& tensors = checkpoint_.catalogue.tensors;
         find_weights();
         if (weights_.empty()) return;
-        checkpoint_.roles.assign(tensors.size(), "extra");
+        checkpoint_.roles.assign(tensors.size(), Role::extra);
         for (const Tensor& tensor : tensors) checkpoint_.parameters.push_back(tensor.name);
-        for (const auto& [name, t] : weights_) set(t, "weight", name);
+        for (const auto& [name, t] : weights_) set(t, Role::weight, name);
         const bool several = roots_.size() > 1;
         const auto names = several ? std::nullopt : names_of_params();
         if (!names)
@@ -94,12 +94,12 @@ public:
             if (names && name != names->end())
                 set(one.tensor, role_of_state(one.path.back()), name->second);
             else
-                checkpoint_.roles[one.tensor] = "state";
+                checkpoint_.roles[one.tensor] = Role::state;
         }
     }
 
 private:
-    void set(std::uint32_t tensor, std::string_view role, std::string parameter) {
+    void set(std::uint32_t tensor, Role role, std::string parameter) {
         checkpoint_.roles[tensor] = role;
         checkpoint_.parameters[tensor] = std::move(parameter);
     }
@@ -221,13 +221,13 @@ void tell_below_keys(Checkpoint& checkpoint) {
         std::ranges::find_if(weight_keys, [&](std::string_view k) { return std::ranges::any_of(placed, is_below(k)); });
     if (key == weight_keys.end()) return;
     const std::size_t count = checkpoint.catalogue.tensors.size();
-    std::vector<std::string_view> roles(count, "extra");
+    std::vector<Role> roles(count, Role::extra);
     std::vector<std::string> parameters(count);
     std::set<std::string> weights;
     for (std::size_t t = 0; t < count; ++t) parameters[t] = checkpoint.catalogue.tensors[t].name;
     for (const Placed& one : placed) {
         if (!is_below(*key)(one)) continue;
-        roles[one.tensor] = "weight";
+        roles[one.tensor] = Role::weight;
         parameters[one.tensor] = unwrapped(joined(std::span{one.path}.subspan(1)));
         weights.insert(parameters[one.tensor]);
     }

@@ -11,13 +11,6 @@
 
 namespace tpx::formats::deepspeed {
 
-std::string_view role_of_state(std::string_view state) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 4> known{
-        {{"fp32", "master"}, {"exp_avg", "exp_avg"}, {"exp_avg_sq", "exp_avg_sq"}, {"step", "step"}}};
-    const auto* found = std::ranges::find(known, state, &decltype(known)::value_type::first);
-    return found == known.end() ? "state" : found->second;
-}
-
 Builder::Builder(std::filesystem::path directory) { catalogue_.directory = std::move(directory); }
 
 std::uint32_t Builder::file(const std::filesystem::path& path) {
@@ -26,11 +19,11 @@ std::uint32_t Builder::file(const std::filesystem::path& path) {
     return found->second;
 }
 
-std::uint32_t Builder::tensor(const std::string& name, std::string_view role, DType dtype, const Shape& shape) {
+std::uint32_t Builder::tensor(const std::string& name, Role role, DType dtype, const Shape& shape) {
     const auto [found, added] = numbers_.emplace(name, static_cast<std::uint32_t>(catalogue_.tensors.size()));
     if (added) {
         catalogue_.tensors.push_back({name, dtype, shape});
-        roles_.emplace_back(role);
+        roles_.push_back(role);
     }
     const Tensor& known = catalogue_.tensors[found->second];
     if (known.dtype != dtype || known.shape != shape)

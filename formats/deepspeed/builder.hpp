@@ -4,6 +4,7 @@
 #include "formats/deepspeed/slicing.hpp"
 #include "formats/torch/archive.hpp"
 #include "lib/core/catalogue.hpp"
+#include "lib/state/role.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -14,9 +15,6 @@
 #include <vector>
 
 namespace tpx::formats::deepspeed {
-
-/// What a kind of optimizer state is called in tensor names and as a role: "fp32" is the master weight.
-std::string_view role_of_state(std::string_view state);
 
 /// Adds to `pieces` the flat elements `range`, of `itemsize` bytes each, of a rank's slice of shape `local`, of which
 /// `blocks` stand in the whole tensor. They lie one behind another where `like` says, which has tensor, rank, file and
@@ -33,8 +31,7 @@ public:
     std::uint32_t file(const std::filesystem::path& path);
 
     /// The number of tensor `name`, added when it is new. Throws Error when it is known with another dtype or shape.
-    /// `role` must live as long as the program.
-    std::uint32_t tensor(const std::string& name, std::string_view role, DType dtype, const Shape& shape);
+    std::uint32_t tensor(const std::string& name, Role role, DType dtype, const Shape& shape);
 
     bool has(const std::string& name) const { return numbers_.contains(name); }
 
@@ -49,11 +46,11 @@ public:
 
     /// The catalogue, pieces sorted, with a role for each tensor.
     Catalogue finish();
-    const std::vector<std::string_view>& roles() const { return roles_; }
+    const std::vector<Role>& roles() const { return roles_; }
 
 private:
     Catalogue catalogue_;
-    std::vector<std::string_view> roles_;
+    std::vector<Role> roles_;
     std::unordered_map<std::string, std::uint32_t> numbers_;
     std::map<std::filesystem::path, std::uint32_t> files_;
 };

@@ -13,8 +13,8 @@ namespace {
 /// The weights, those that exist as masters only among them.
 Occurrences parameters_of(const Source& source) {
     const auto& tensors = source.checkpoint.catalogue.tensors;
-    Occurrences found = occurrences_of(source.reading, tensors, "weight");
-    for (auto& [name, master] : occurrences_of(source.reading, tensors, "master"))
+    Occurrences found = occurrences_of(source.reading, tensors, Role::weight);
+    for (auto& [name, master] : occurrences_of(source.reading, tensors, Role::master))
         found[name].places.insert(master.places.begin(), master.places.end());
     return found;
 }

@@ -50,12 +50,12 @@ public:
     }
 
 private:
-    std::string_view role(std::size_t t) const { return content_.reading->meanings[t].role; }
+    Role role(std::size_t t) const { return content_.reading->meanings[t].role; }
 
     /// Groups that decay come first, as trainers mostly have them; else they stand in the order of their parameters.
     void find_groups() {
         for (std::size_t t = 0; t < content_.tensors.size(); ++t) {
-            if (role(t) != "exp_avg") continue;
+            if (role(t) != Role::exp_avg) continue;
             const Tensor& moment = content_.tensors[t];
             if (moment.name.find(".deepspeed_experts.") != moment.name.npos)
                 throw Error{
@@ -149,7 +149,7 @@ private:
         std::map<std::string, std::uint32_t> weights;
         DType training = DType::f32;
         for (std::uint32_t t = 0; t < content_.tensors.size(); ++t) {
-            if (role(t) != "weight") continue;
+            if (role(t) != Role::weight) continue;
             const Tensor& tensor = content_.tensors[t];
             const std::string key = std::to_string(weights.size());
             weights.emplace(key, t);

@@ -31,7 +31,7 @@ std::map<std::string, DType> module_dtypes(const deepspeed::Grid& grid) {
 using Parameters = std::set<std::string_view>;
 
 /// The names of the parameters that have a tensor of `role`.
-Parameters parameters_of(const Checkpoint& checkpoint, std::string_view role) {
+Parameters parameters_of(const Checkpoint& checkpoint, Role role) {
     Parameters parameters;
     for (std::size_t t = 0; t < checkpoint.roles.size(); ++t)
         if (checkpoint.roles[t] == role) parameters.insert(parameter_of(checkpoint, t));
@@ -44,7 +44,7 @@ std::map<std::string, DType> add_missing_weights(Source& source) {
     Catalogue& catalogue = source.checkpoint.catalogue;
     std::set<std::string, std::less<>> known;
     for (std::size_t t = 0; t < catalogue.tensors.size(); ++t)
-        if (source.checkpoint.roles[t] == "weight") known.insert(catalogue.tensors[t].name);
+        if (source.checkpoint.roles[t] == Role::weight) known.insert(catalogue.tensors[t].name);
     std::vector<std::pair<std::size_t, std::size_t>> runs(catalogue.tensors.size());
     for (std::size_t p = 0; p < catalogue.pieces.size(); ++p) {
         auto& [begin, end] = runs[catalogue.pieces[p].tensor];
@@ -54,12 +54,12 @@ std::map<std::string, DType> add_missing_weights(Source& source) {
     std::map<std::string, DType> added;
     for (std::size_t t = 0, count = catalogue.tensors.size(); t < count; ++t) {
         const std::string parameter{parameter_of(catalogue.tensors[t].name)};
-        if (source.checkpoint.roles[t] != "master" || known.contains(parameter)) continue;
+        if (source.checkpoint.roles[t] != Role::master || known.contains(parameter)) continue;
         const auto number = static_cast<std::uint32_t>(catalogue.tensors.size());
         catalogue.tensors.push_back({parameter, catalogue.tensors[t].dtype, catalogue.tensors[t].shape});
-        source.checkpoint.roles.push_back("weight");
+        source.checkpoint.roles.push_back(Role::weight);
         source.reading.meanings.push_back(source.reading.meanings[t]);
-        source.reading.meanings.back().role = "weight";
+        source.reading.meanings.back().role = Role::weight;
         for (std::size_t p = runs[t].first; p < runs[t].second; ++p) {
             Piece piece = catalogue.pieces[p];
             piece.tensor = number;
@@ -80,15 +80,15 @@ std::map<std::string, DType> add_missing_weights(Source& source) {
 bool stores_masters_only(const Checkpoint& checkpoint) {
     if (checkpoint.format == Format::deepspeed) return checkpoint.layout && checkpoint.layout->zero == 3;
     if (checkpoint.format != Format::universal) return false;
-    const Parameters masters = parameters_of(checkpoint, "master");
-    const Parameters weights = parameters_of(checkpoint, "weight");
+    const Parameters masters = parameters_of(checkpoint, Role::master);
+    const Parameters weights = parameters_of(checkpoint, Role::weight);
     return std::ranges::none_of(masters, [&](std::string_view master) { return weights.contains(master); });
 }
 
 std::vector<std::string> lost_weights(const Checkpoint& checkpoint) {
     if (!is_deepspeed(checkpoint.format) || stores_masters_only(checkpoint)) return {};
-    const Parameters masters = parameters_of(checkpoint, "master");
-    const Parameters weights = parameters_of(checkpoint, "weight");
+    const Parameters masters = parameters_of(checkpoint, Role::master);
+    const Parameters weights = parameters_of(checkpoint, Role::weight);
     std::vector<std::string> lost;
     for (const std::string_view master : masters)
         if (!weights.contains(master)) lost.emplace_back(master);

@@ -4,6 +4,7 @@
 #include "formats/deepspeed/groups.hpp"
 #include "formats/deepspeed/states.hpp"
 #include "formats/rank_settings.hpp"
+#include "formats/training_keys.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

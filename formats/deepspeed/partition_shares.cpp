@@ -58,13 +58,13 @@ private:
 
 }  // namespace
 
-std::vector<Piece> partition_shares(const Content& content, std::span<const std::string> roles) {
-    std::map<std::string_view, std::array<Numbers, 2>> groups;  // by role
+std::vector<Piece> partition_shares(const Content& content, std::span<const Role> roles) {
+    std::map<Role, std::array<Numbers, 2>> groups;  // by role
     for (std::uint32_t t = 0; t < roles.size(); ++t)
         groups[roles[t]][content.tensors[t].shape.size() > 1 ? 0 : 1].push_back(t);
     PartitionShares shares{content};
     for (const auto& [role, of_role] : groups) {
-        if (role == "extra" || (role == "weight" && content.layout.zero < 3)) continue;
+        if (role == Role::extra || (role == Role::weight && content.layout.zero < 3)) continue;
         for (const Numbers& tensors : of_role) {
             if (content.layout.zero == 3)
                 shares.split_each(tensors);

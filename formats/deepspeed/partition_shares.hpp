@@ -14,6 +14,6 @@ namespace tpx::formats::deepspeed {
 /// zero=1 and 2 the state is laid flat in two groups, as transformers' Trainer makes them (tensors of two axes and
 /// more, which decay, then those of one), each in the order of content.tensors; see lay_group(). Under zero=3 every
 /// tensor is split on its own, see part_of_parameter().
-std::vector<Piece> partition_shares(const Content& content, std::span<const std::string> roles);
+std::vector<Piece> partition_shares(const Content& content, std::span<const Role> roles);
 
 }  // namespace tpx::formats::deepspeed

@@ -36,7 +36,7 @@ std::vector<int> every(int first, int step, int count) {
 }  // namespace
 
 std::vector<Piece> with_replicas(std::span<const Tensor> tensors, std::span<const Piece> pieces,
-                                 std::span<const std::string> roles, const Layout& layout) {
+                                 std::span<const Role> roles, const Layout& layout) {
     const std::vector<Spread> spread = spreads(tensors.size(), pieces, layout);
     std::vector<Piece> all;
     for (const Piece& piece : pieces) {
@@ -44,8 +44,8 @@ std::vector<Piece> with_replicas(std::span<const Tensor> tensors, std::span<cons
         const Coordinates at = coordinates(layout, std::max(piece.rank, 0));
         const bool expert = is_expert(tensors[t].name);
         // ZeRO 3 shares weights, too; those that only the first data rank has are small ones, which it replicates.
-        const bool partitioned = roles[t] == "weight" ? layout.zero == 3 && spread[t].over_dp
-                                                      : !tensors[t].shape.empty() && roles[t] != "extra";
+        const bool partitioned = roles[t] == Role::weight ? layout.zero == 3 && spread[t].over_dp
+                                                          : !tensors[t].shape.empty() && roles[t] != Role::extra;
         const int over_dp = partitioned ? 0 : expert ? layout.ep : 1;
         const int over_tp = spread[t].over_tp ? 0 : 1;
         for (int dp : every(at.dp, over_dp, layout.dp)) {

@@ -3,6 +3,7 @@
 
 #include "lib/core/catalogue.hpp"
 #include "lib/layout/layout.hpp"
+#include "lib/state/role.hpp"
 
 #include <span>
 #include <string>
@@ -14,6 +15,6 @@ namespace tpx::formats::deepspeed {
 /// memory: files have weights and steps of one data rank only, and what tensor ranks replicate of one of these. Master
 /// weights and moments are on the ranks whose partitions they are in. `roles`: of each tensor.
 std::vector<Piece> with_replicas(std::span<const Tensor> tensors, std::span<const Piece> pieces,
-                                 std::span<const std::string> roles, const Layout& layout);
+                                 std::span<const Role> roles, const Layout& layout);
 
 }  // namespace tpx::formats::deepspeed

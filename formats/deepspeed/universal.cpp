@@ -2,6 +2,7 @@
 #include "formats/deepspeed/universal.hpp"
 
 #include "formats/deepspeed/states.hpp"
+#include "formats/training_keys.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 
@@ -73,7 +74,7 @@ private:
         const std::string name = fmt::format("{}/{}", file.parameter, file.state);
         if (file.state == "step") {
             if (!stored.shape.empty()) throw failure("a step of shape {}", to_string(stored.shape));
-            add_scalar(name, "step", file.path, stored);
+            add_scalar(name, Role::step, file.path, stored);
             return true;
         }
         const Shape& shape = found->second.slicing.whole;
@@ -91,8 +92,7 @@ private:
         return true;
     }
 
-    void add_scalar(const std::string& name, std::string_view role, const fs::path& path,
-                    const torch::StoredTensor& stored) {
+    void add_scalar(const std::string& name, Role role, const fs::path& path, const torch::StoredTensor& stored) {
         const std::uint32_t tensor = builder_.tensor(name, role, stored.dtype, {});
         builder_.add_slice(tensor, builder_.file(path), stored, unsliced({}).blocks[0], 0);
     }
@@ -118,7 +118,7 @@ private:
             if (!stored.shape.empty()) throw failure("a step of shape {}", to_string(stored.shape));
             for (const auto& [name, shape] : groups[number]) {
                 const std::string full = name + "/step";
-                if (!builder_.has(full)) add_scalar(full, "step", path, stored);
+                if (!builder_.has(full)) add_scalar(full, Role::step, path, stored);
             }
         }
     }

@@ -126,7 +126,7 @@ private:
 
     void put(const std::string& name, const Slicing& slicing, int t, const torch::StoredTensor& stored,
              const fs::path& path, int rank) {
-        const std::uint32_t tensor = builder_.tensor(name, "weight", stored.dtype, slicing.whole);
+        const std::uint32_t tensor = builder_.tensor(name, Role::weight, stored.dtype, slicing.whole);
         // Tensor ranks that have the whole of it are replicas: verify compares them.
         const auto& blocks = slicing.blocks[slicing.replicated ? 0 : static_cast<std::size_t>(t)];
         builder_.add_slice(tensor, builder_.file(path), stored, blocks, rank);
@@ -165,7 +165,7 @@ private:
                       Index part) {
         const Parameter& parameter = grid_.parameters.find(name)->second;
         const Shape& local = parameter.locals[mp % grid_.tp];
-        const std::uint32_t tensor = builder_.tensor(name, "weight", stored.dtype, parameter.slicing.whole);
+        const std::uint32_t tensor = builder_.tensor(name, Role::weight, stored.dtype, parameter.slicing.whole);
         const Interval here = intersect({d * part, (d + 1) * part}, {0, volume(local)});
         if (here.empty()) return;
         builder_.add_range(tensor, builder_.file(path), stored.offset, here, local,
@@ -240,7 +240,7 @@ private:
     void add_excluded() {
         for (const auto& [name, parameter] : grid_.parameters)
             if (parameter.frozen && !builder_.has(name))
-                builder_.tensor(name, "weight", training_dtype(grid_.models[0]), parameter.slicing.whole);
+                builder_.tensor(name, Role::weight, training_dtype(grid_.models[0]), parameter.slicing.whole);
     }
 
     const Grid& grid_;

@@ -88,7 +88,7 @@ public:
             roles_[source.catalogue.tensors[t].name] = source.roles[t];
         if (source.format == Format::hdf5) tree_ = source.tree.get();
         for (const Tensor& tensor : content.tensors)
-            paths_.push_back(finder_.path_for(tensor.name, role_of(tensor.name) != "weight"));
+            paths_.push_back(finder_.path_for(tensor.name, role_of(tensor.name) != Role::weight));
     }
 
     Draft draft() {
@@ -101,9 +101,9 @@ public:
     }
 
 private:
-    std::string_view role_of(const std::string& name) const {
+    Role role_of(const std::string& name) const {
         const auto found = roles_.find(name);
-        return found == roles_.end() ? "weight" : found->second;
+        return found == roles_.end() ? Role::weight : found->second;
     }
 
     void draft_rank(int rank, int ranks, const std::vector<std::uint32_t>& pieces) {
@@ -155,8 +155,8 @@ private:
                    [&] {
                        skeleton.dataset(path, tensor.dtype, sizes(piece.box));
                        if (dotted(path) != tensor.name) skeleton.attribute(path, text_attribute(name_key, tensor.name));
-                       if (role_of(tensor.name) != "weight")
-                           skeleton.attribute(path, text_attribute(role_key, role_of(tensor.name)));
+                       if (role_of(tensor.name) != Role::weight)
+                           skeleton.attribute(path, text_attribute(role_key, name(role_of(tensor.name))));
                        if (piece.box != whole(tensor.shape)) add_box(skeleton, path, tensor, piece.box);
                        if (tree_ != nullptr) keep_attributes(skeleton, path, tensor.name);
                    });
@@ -181,7 +181,7 @@ private:
     Draft draft_;
     Paths finder_;
     std::vector<std::string> paths_;  // by tensor
-    std::map<std::string, std::string_view> roles_;
+    std::map<std::string, Role> roles_;
     const Tree* tree_ = nullptr;
     std::set<std::uint32_t> empties_;  // tensors without elements that are told already
 };

@@ -144,7 +144,7 @@ void add_tensors(std::span<const NamedDataset> datasets, Checkpoint& checkpoint)
             [&] { return fmt::format("{}: dataset '{}'", catalogue.path(dataset.file).string(), dataset.facts->path); },
             [&] { joiner.add(dataset); });
     }
-    const auto is_weight = [](std::string_view role) { return role == "weight"; };
+    const auto is_weight = [](Role role) { return role == Role::weight; };
     if (std::ranges::all_of(checkpoint.roles, is_weight)) checkpoint.roles.clear();
     std::ranges::stable_sort(catalogue.pieces, {}, [](const Piece& p) { return std::tie(p.tensor, p.box, p.file); });
     check_unwritten(catalogue);

@@ -24,7 +24,7 @@ std::string archive_text(const std::filesystem::path& archive, const char* name)
 /// A dataset that is, or is a part of, a tensor.
 struct NamedDataset {
     std::string name;
-    std::string_view role = "weight";
+    Role role = Role::weight;
     std::optional<Shape> shape;  ///< of the whole tensor, where the dataset is a part
     Tuple<Index> first;          ///< where it begins in there
     std::int32_t rank = -1;

@@ -141,7 +141,7 @@ private:
             const KerasPlace place = locate(shown, weight);
             const int number = counts[place.chain]++;
             add(fmt::format("{}{}vars.{}", dotted(place.chain), place.chain.empty() ? "" : ".", number), facts,
-                "weight");
+                Role::weight);
             if (!place.path.empty()) named_.back().new_path = fmt::format("{}/vars/{}", place.path, number);
             if (shown.empty()) named_.back().new_path = fmt::format("vars/{}", number);
         }
@@ -162,7 +162,7 @@ private:
     void read_optimizer(const GroupFacts& group) {
         int number = 0;
         for (const std::string& weight : weight_names(group)) {
-            add(fmt::format("optimizer.vars.{}", number), dataset(group.path + "/" + weight), "optimizer");
+            add(fmt::format("optimizer.vars.{}", number), dataset(group.path + "/" + weight), Role::optimizer);
             // Optimizers around others have files of another form.
             if (!weight.starts_with("loss_scale_optimizer/"))
                 named_.back().new_path = fmt::format("optimizer/vars/{}", number);
@@ -170,7 +170,7 @@ private:
         }
     }
 
-    void add(std::string name, const DatasetFacts& facts, std::string_view role) {
+    void add(std::string name, const DatasetFacts& facts, Role role) {
         named_.push_back({.name = std::move(name), .role = role, .rank = 0, .facts = &facts, .file = file_.number});
     }
 
@@ -218,7 +218,7 @@ std::vector<NamedDataset> keras_weights(std::span<const OpenedFile> files) {
                 const std::string chain = chains.name(variable->layer);
                 dataset.name = fmt::format("{}{}vars.{}", chain, chain.empty() ? "" : ".", variable->key);
                 if (dotted(variable->layer) == "optimizer" || variable->layer.starts_with("optimizer/"))
-                    dataset.role = "optimizer";
+                    dataset.role = Role::optimizer;
             }
             named.push_back(std::move(dataset));
         }

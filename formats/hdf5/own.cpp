@@ -4,19 +4,10 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 
 namespace tpx::formats::hdf5 {
 namespace {
-
-/// Roles live as long as the program.
-std::string_view lasting(const std::string& role) {
-    static std::mutex mutex;
-    static std::set<std::string> roles;
-    const std::lock_guard lock{mutex};
-    return *roles.insert(role).first;
-}
 
 bool is_own(const OpenedFile& file) {
     const std::string* written = text_of(file.survey.groups.at(0).attributes, schema_key);
@@ -37,7 +28,7 @@ Tuple<Index> index_list(const Attributes& attributes, const char* name, std::siz
 void read_marks(NamedDataset& dataset) {
     const Attributes& attributes = dataset.facts->attributes;
     if (const std::string* name = text_of(attributes, name_key)) dataset.name = *name;
-    if (const std::string* role = text_of(attributes, role_key)) dataset.role = lasting(*role);
+    if (const std::string* role = text_of(attributes, role_key)) dataset.role = roles_by_name({role, 1})[0];
     if (find(attributes, shape_key) == nullptr) return;
     const std::size_t axes = dataset.facts->shape.size();
     if (axes > max_rank) throw failure("has {} axes, more than {}", axes, max_rank);

@@ -43,7 +43,7 @@ std::string take_group(std::string_view& key) {
 struct BucketKey {
     int buffer = 0;
     int bucket = 0;
-    std::string_view role;
+    Role role = Role::master;
 };
 
 BucketKey parse_key(std::string_view key) {
@@ -78,7 +78,7 @@ private:
     struct Place {
         std::string group;
         int buffer = 0;
-        std::string_view role;
+        Role role = Role::master;
         auto operator<=>(const Place&) const = default;
     };
 

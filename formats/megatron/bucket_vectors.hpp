@@ -23,7 +23,7 @@ struct VectorChunk {
 
 /// What a buffer has for one role: its buckets, one behind another.
 struct BucketVector {
-    std::string_view role;  ///< master, exp_avg, exp_avg_sq
+    Role role = Role::master;  ///< master, exp_avg, exp_avg_sq
     DType dtype = DType::f32;
     std::vector<Index> buckets;       ///< elements of each
     std::vector<VectorChunk> chunks;  ///< in their order; they do not overlap

@@ -59,7 +59,7 @@ public:
         for (const RankDirectory& directory : model_parts(layout)) {
             const std::vector<RankParameter> parameters = parts.of(directory);
             for (const RankParameter& parameter : parameters) {
-                if (!parameter.dtypes.contains("weight"))
+                if (!parameter.dtypes.contains(Role::weight))
                     throw failure("'{}' has optimizer state but no weight", parameter.name);
             }
             add_directory(directory, parameters, separate_experts, false);
@@ -88,7 +88,7 @@ private:
     void add_parameter(const RankParameter& parameter, Index begin, std::span<const BufferShare> shares,
                        std::span<const std::int32_t> ranks) {
         for (const auto& [role, parts] : parameter.parts) {
-            if (role == "weight") continue;
+            if (role == Role::weight) continue;
             for (const RankPart& part : parts) add_part(part, begin + part.begin, shares, ranks);
         }
     }

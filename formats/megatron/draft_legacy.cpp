@@ -93,10 +93,10 @@ private:
         };
         for (std::size_t k = 0; k < parameters.size(); ++k) {
             const RankParameter& parameter = parameters[k];
-            const auto weight = parameter.parts.find("weight");
+            const auto weight = parameter.parts.find(Role::weight);
             if (parameter.chunk != chunk || weight == parameter.parts.end()) continue;
             entries.push_back({document.string(parameter.name),
-                               file.tensor(parameter.dtypes.at("weight"), parameter.shape, weight->second)});
+                               file.tensor(parameter.dtypes.at(Role::weight), parameter.shape, weight->second)});
             const auto own = extra_state_of(parameter.name);
             const bool bias_follows = k + 1 < parameters.size() && own && extra_state_of(parameters[k + 1].name) == own;
             if (own && !bias_follows) add_extra(*own);

@@ -70,7 +70,7 @@ void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dt
         expressed.copies.emplace(copy.name, expressed.tensors[weight].name);
         expressed.tensors.push_back(copy);
         expressed.reading.meanings.push_back(expressed.reading.meanings[weight]);
-        expressed.reading.meanings.back().role = "master";
+        expressed.reading.meanings.back().role = Role::master;
     }
     if (!superfluous.empty())
         notes.push_back(fmt::format("dropped {} master weights, which a plain optimizer of fp32 weights does not use",

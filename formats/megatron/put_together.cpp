@@ -28,9 +28,9 @@ struct Placed {
     Index experts = 1;      ///< grouped ones
 };
 
-std::string role_prefix(std::string_view role, bool distributed) {
-    if (role == "weight") return "";
-    if (role == "master") return distributed ? "optimizer.state.param." : "optimizer.state.fp32_param.";
+std::string role_prefix(Role role, bool distributed) {
+    if (role == Role::weight) return "";
+    if (role == Role::master) return distributed ? "optimizer.state.param." : "optimizer.state.fp32_param.";
     return fmt::format("optimizer.state.{}.", role);
 }
 
@@ -173,7 +173,7 @@ private:
     }
 
     bool layers_are_alike() const {
-        std::map<int, std::set<std::tuple<std::string_view, std::string_view, DType, Shape>>> layers;
+        std::map<int, std::set<std::tuple<Role, std::string_view, DType, Shape>>> layers;
         for (const Placed& placed : placed_) {
             if (placed.name.layer >= 0)
                 layers[placed.name.layer].insert(

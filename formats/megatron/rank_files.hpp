@@ -5,6 +5,7 @@
 #include "lib/core/box.hpp"
 #include "lib/core/dtype.hpp"
 #include "lib/layout/layout.hpp"
+#include "lib/state/role.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -21,9 +22,9 @@ enum class RowOrder { by_head, parts_first, parts_last };
 
 /// A tensor of one rank, as its file has it.
 struct RankTensor {
-    std::string name;                  ///< layers and experts count from 0 in each model chunk
-    std::string_view role = "weight";  ///< or master, exp_avg, exp_avg_sq
-    int chunk = 0;                     ///< model chunk of the rank: "model0", "model1", ...
+    std::string name;          ///< layers and experts count from 0 in each model chunk
+    Role role = Role::weight;  ///< or master, exp_avg, exp_avg_sq
+    int chunk = 0;             ///< model chunk of the rank: "model0", "model1", ...
     DType dtype = DType::f32;
     Shape shape;
     Strides strides;

@@ -24,7 +24,7 @@ std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool spli
     std::vector<std::size_t> found;
     for (std::size_t k = 0; k < directory.tensors.size(); ++k) {
         const RankTensor& tensor = directory.tensors[k];
-        if (tensor.role != "weight" || is_buffer(tensor.name)) continue;
+        if (tensor.role != Role::weight || is_buffer(tensor.name)) continue;
         const bool expert = tensor.name.find("mlp.experts.") != std::string::npos;
         if (!split || expert == experts) found.push_back(k);
     }
@@ -106,18 +106,19 @@ private:
     }
 
     void read_parameter(std::size_t parameter, std::int64_t id, Value master) {
-        if (!master.is_none()) add(parameter, "master", tensor_in(archive_, master, "its master weight"));
+        if (!master.is_none()) add(parameter, Role::master, tensor_in(archive_, master, "its master weight"));
         const auto state = std::ranges::lower_bound(states_, id, {}, &std::pair<std::int64_t, Value>::first);
         if (state == states_.end() || state->first != id) throw failure("the optimizer has no state {}", id);
         for (const auto& [key, value] : state->second.entries()) {
             const std::string_view name = key.as_string();
             if (name == "step") continue;
             if (name != "exp_avg" && name != "exp_avg_sq") throw failure("optimizer state '{}' is not known", name);
-            add(parameter, name == "exp_avg" ? "exp_avg" : "exp_avg_sq", tensor_in(archive_, value, "its moment"));
+            add(parameter, name == "exp_avg" ? Role::exp_avg : Role::exp_avg_sq,
+                tensor_in(archive_, value, "its moment"));
         }
     }
 
-    void add(std::size_t parameter, std::string_view role, const torch::StoredTensor& stored) {
+    void add(std::size_t parameter, Role role, const torch::StoredTensor& stored) {
         RankTensor tensor = directory_.tensors[parameter];
         if (stored.shape != tensor.shape)
             throw failure("its {} has shape {}, the parameter {}", role, to_string(stored.shape),
@@ -216,10 +217,10 @@ int sharing_ranks(const Layout& layout, bool experts) {
     return experts ? std::max(1, layout.tp * dense / (etp * layout.ep)) : dense;
 }
 
-std::string_view role_of_vector(std::string_view name) {
-    if (name == "param") return "master";
-    if (name == "exp_avg") return "exp_avg";
-    if (name == "exp_avg_sq") return "exp_avg_sq";
+Role role_of_vector(std::string_view name) {
+    if (name == "param") return Role::master;
+    if (name == "exp_avg") return Role::exp_avg;
+    if (name == "exp_avg_sq") return Role::exp_avg_sq;
     throw failure("optimizer state '{}' is not known", name);
 }
 

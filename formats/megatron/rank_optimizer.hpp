@@ -20,12 +20,12 @@ int sharing_ranks(const Layout& layout, bool experts);
 
 /// A vector of a buffer: the state of all its parameters for one role.
 struct BufferVector {
-    std::string_view role;  ///< master, exp_avg, exp_avg_sq
+    Role role = Role::master;  ///< master, exp_avg, exp_avg_sq
     torch::StoredTensor stored;
 };
 
 /// The role of vector "param", "exp_avg" or "exp_avg_sq". Throws Error for others.
-std::string_view role_of_vector(std::string_view name);
+Role role_of_vector(std::string_view name);
 
 /// The buffers, by number, of one optimizer of a distrib_optim.pt. Throws Error when it is not of the form that
 /// Megatron writes since February 2024.

@@ -16,23 +16,23 @@
 namespace tpx::formats::megatron {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> state_prefixes{{
-    {"optimizer.state.fp32_param.", "master"},
-    {"optimizer.state.param.", "master"},
-    {"optimizer.state.exp_avg_sq.", "exp_avg_sq"},
-    {"optimizer.state.exp_avg.", "exp_avg"},
+constexpr std::array<std::pair<std::string_view, Role>, 4> state_prefixes{{
+    {"optimizer.state.fp32_param.", Role::master},
+    {"optimizer.state.param.", Role::master},
+    {"optimizer.state.exp_avg_sq.", Role::exp_avg_sq},
+    {"optimizer.state.exp_avg.", Role::exp_avg},
 }};
 
 constexpr std::string_view embedding = "embedding.word_embeddings.weight";
 
 /// Takes the prefix of optimizer state off a stored name; the role that it tells.
-std::string take_role(std::string_view& name) {
+Role take_role(std::string_view& name) {
     for (const auto& [prefix, role] : state_prefixes) {
         if (!name.starts_with(prefix)) continue;
         name.remove_prefix(prefix.size());
-        return std::string{role};
+        return role;
     }
-    return "weight";
+    return Role::weight;
 }
 
 Shape without_leading(const Shape& shape, int leading) {
@@ -85,12 +85,12 @@ void RankParts::add(std::uint32_t tensor) {
 bool RankParts::any(bool experts, bool decays) const {
     return std::ranges::any_of(stored_, [&](const Stored& stored) {
         const Tensor& tensor = content_.tensors[stored.number];
-        return stored.role == "weight" && !is_buffer(tensor.name) && stored.experts == experts &&
+        return stored.role == Role::weight && !is_buffer(tensor.name) && stored.experts == experts &&
                without_decay(tensor.name, tensor.shape.size() - stored.leading) != decays;
     });
 }
 
-bool RankParts::masters() const { return std::ranges::find(stored_, "master", &Stored::role) != stored_.end(); }
+bool RankParts::masters() const { return std::ranges::find(stored_, Role::master, &Stored::role) != stored_.end(); }
 
 /// Megatron has the last norm beside the last layer where layers for multi-token prediction may be between it and the
 /// output layer.

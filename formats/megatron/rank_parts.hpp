@@ -24,8 +24,8 @@ struct RankParameter {
     std::string name;  ///< layers and experts count from 0
     int chunk = 0;
     Shape shape;
-    std::map<std::string, DType> dtypes;                 ///< by role
-    std::map<std::string, std::vector<RankPart>> parts;  ///< by role
+    std::map<Role, DType> dtypes;                 ///< by role
+    std::map<Role, std::vector<RankPart>> parts;  ///< by role
 };
 
 /// What each directory of `content.layout` holds, in the order of Megatron's modules within each chunk. `args` are
@@ -47,7 +47,7 @@ public:
 private:
     struct Stored {
         std::uint32_t number = 0;
-        std::string role;
+        Role role = Role::weight;
         RankName name;
         bool stacked = false;
         bool experts = false;

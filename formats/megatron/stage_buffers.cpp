@@ -13,7 +13,8 @@ std::vector<Buffer> buffers_of(const std::vector<RankParameter>& all, bool split
         const bool expert = parameter.name.find("mlp.experts.") != std::string::npos;
         if (is_buffer(parameter.name) || (split && expert != experts)) continue;
         const auto buffer = std::ranges::find_if(buffers, [&](const Buffer& list) {
-            return list[0]->chunk == parameter.chunk && list[0]->dtypes.at("weight") == parameter.dtypes.at("weight");
+            return list[0]->chunk == parameter.chunk &&
+                   list[0]->dtypes.at(Role::weight) == parameter.dtypes.at(Role::weight);
         });
         buffer == buffers.end() ? buffers.push_back({&parameter}) : buffer->push_back(&parameter);
     }

@@ -35,8 +35,8 @@ struct StoredPiece {
     Inside inside;
 };
 
-std::string state_name(std::string_view role, const std::string& weight) {
-    return fmt::format("optimizer.state.{}.{}", role == "master" ? "param" : role, weight);
+std::string state_name(Role role, const std::string& weight) {
+    return fmt::format("optimizer.state.{}.{}", role == Role::master ? std::string_view{"param"} : name(role), weight);
 }
 
 /// The catalogue and what is parallel to it, in the making.
@@ -171,7 +171,7 @@ private:
             throw failure("{} has buckets of {} elements, where these parameters make {}", vector.role,
                           fmt::join(vector.buckets, ", "), fmt::join(places.buckets, ", "));
         for (std::size_t k = 0; k < buffer.size(); ++k) {
-            for (const RankPart& part : buffer[k]->parts.at("weight")) add_part(vector, part, places.begin[k]);
+            for (const RankPart& part : buffer[k]->parts.at(Role::weight)) add_part(vector, part, places.begin[k]);
         }
     }
 

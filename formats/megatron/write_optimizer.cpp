@@ -32,13 +32,13 @@ Parameters parameters_of(const std::vector<RankParameter>& all, bool split, bool
     return found;
 }
 
-const std::vector<RankPart>& state(const RankParameter& parameter, const std::string& role) {
+const std::vector<RankPart>& state(const RankParameter& parameter, Role role) {
     const auto found = parameter.parts.find(role);
     if (found == parameter.parts.end()) throw failure("tensor '{}': it has no {}", parameter.name, role);
     return found->second;
 }
 
-Value state_tensor(ArchiveDraft& file, const RankParameter& parameter, const std::string& role) {
+Value state_tensor(ArchiveDraft& file, const RankParameter& parameter, Role role) {
     const auto& parts = state(parameter, role);
     return file.tensor(parameter.dtypes.at(role), parameter.shape, parts);
 }
@@ -95,12 +95,12 @@ private:
         Value moments = document_.dict();
         if (is_torch_adam(group))
             moments = document_.with_key(moments, "step", file_.scalar(static_cast<float>(group.at("step").as_real())));
-        for (const char* role : {"exp_avg", "exp_avg_sq"})
-            moments = document_.with_key(moments, role, state_tensor(file_, parameter, role));
+        for (const Role role : {Role::exp_avg, Role::exp_avg_sq})
+            moments = document_.with_key(moments, tpx::name(role), state_tensor(file_, parameter, role));
         state_.push_back({document_.integer(next_id_), moments});
-        const auto weight = parameter.dtypes.find("weight");
+        const auto weight = parameter.dtypes.find(Role::weight);
         if (weight == parameter.dtypes.end()) throw failure("tensor '{}': it has no weight", parameter.name);
-        if (is_half(weight->second)) masters.push_back(state_tensor(file_, parameter, "master"));
+        if (is_half(weight->second)) masters.push_back(state_tensor(file_, parameter, Role::master));
     }
 
     ArchiveDraft& file_;
@@ -119,11 +119,11 @@ private:
 Value buffer_value(ArchiveDraft& file, const Buffer& parameters, const BufferLayout& places) {
     Document& document = file.document();
     Value vectors = document.dict();
-    static constexpr std::array<std::pair<const char*, const char*>, 3> keys{
-        {{"param", "master"}, {"exp_avg", "exp_avg"}, {"exp_avg_sq", "exp_avg_sq"}}};
+    static constexpr std::array<std::pair<const char*, Role>, 3> keys{
+        {{"param", Role::master}, {"exp_avg", Role::exp_avg}, {"exp_avg_sq", Role::exp_avg_sq}}};
     for (const auto& [key, role] : keys) {
         std::vector<RankPart> parts;
-        const DType dtype = parameters[0]->dtypes.at(state(*parameters[0], role).empty() ? "weight" : role);
+        const DType dtype = parameters[0]->dtypes.at(state(*parameters[0], role).empty() ? Role::weight : role);
         for (std::size_t k = 0; k < parameters.size(); ++k) {
             for (RankPart part : state(*parameters[k], role)) {
                 part.begin += places.begin[k];
@@ -141,7 +141,7 @@ Value buffer_value(ArchiveDraft& file, const Buffer& parameters, const BufferLay
 
 bool has_state(const std::vector<RankParameter>& parameters) {
     return std::ranges::any_of(parameters, [](const RankParameter& parameter) {
-        return parameter.parts.size() > 1 || !parameter.parts.contains("weight");
+        return parameter.parts.size() > 1 || !parameter.parts.contains(Role::weight);
     });
 }
 
@@ -178,7 +178,7 @@ Value distributed_value(ArchiveDraft& file, const RankDirectory& directory,
         Value one = document.with_key(document.dict(), "buckets_coalesced", Value::boolean(true));
         std::vector<Entry> buffers;
         for (const Buffer& list : buffers_of(parameters, split, experts)) {
-            const DType dtype = list[0]->dtypes.at("weight");
+            const DType dtype = list[0]->dtypes.at(Role::weight);
             const bool as_f32 = !args.contains("accumulate_allreduce_grads_in_fp32") ||
                                 holds(args, "accumulate_allreduce_grads_in_fp32");
             const std::array<Value, 2> key{document.global("torch", info(dtype).torch),

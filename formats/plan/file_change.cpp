@@ -88,7 +88,7 @@ void write_tensors(hdf5::Writer& file, const FileChange& content, hsize_t axes) 
     file.texts("tensors/name", names);
     file.texts("tensors/source_dtype", from);
     file.texts("tensors/target_dtype", to);
-    file.texts("tensors/role", content.roles);
+    file.texts("tensors/role", names_of(content.roles));
     write_column<std::uint32_t>(file, "tensors/axes", content.tensors,
                                 [](const Tensor& t) { return static_cast<std::uint32_t>(t.shape.size()); });
     write_tuples(file, "tensors/shape", content.tensors, axes, [](const Tensor& t) -> const Shape& { return t.shape; });
@@ -295,7 +295,7 @@ FileChange read_checkpoint_plan(const hdf5::Reader& file) {
     content.settings = read_settings(file);
     for (const auto& [name, member] : totals) content.proven.*member = file.attribute_number(name);
     const hsize_t axes = read_tensors(file, content);
-    content.roles = file.texts("tensors/role");
+    content.roles = roles_by_name(file.texts("tensors/role"));
     content.source_files = read_files(file, "source_files");
     content.target_files = read_files(file, "target_files");
     content.source = read_pieces(file, "source", content, axes);

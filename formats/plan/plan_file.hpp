@@ -30,7 +30,7 @@ struct FileChange {
     ConversionSettings settings;
     std::vector<Tensor> tensors;  ///< canonical; dtypes are the source's
     std::vector<DType> target_dtypes;
-    std::vector<std::string> roles;  ///< of each tensor; may be empty where no hosts are planned
+    std::vector<Role> roles;  ///< of each tensor; may be empty where no hosts are planned
     std::vector<FileEntry> source_files;
     std::vector<FileEntry> target_files;  ///< may be empty when it is not known yet where payloads will go
     std::vector<Piece> source;            ///< strides may be left out where they are not known yet

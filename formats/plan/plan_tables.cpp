@@ -95,7 +95,7 @@ void get_hosts(const HostTables& tables, Change& plan) {
 void put_parcels(const Parcels& parcels, HostTables& tables) {
     tables.holders = lists(parcels.holders);
     tables.needers = lists(parcels.needers);
-    tables.roles.name = parcels.roles;
+    tables.roles.name = names_of(parcels.roles);
     tables.tensors = parcels.tensors;
     auto& to = tables.parcels;
     fill(to.holders, parcels.parcels, [](const Parcel& p) { return p.holders; });
@@ -110,7 +110,7 @@ void put_parcels(const Parcels& parcels, HostTables& tables) {
 void get_parcels(const HostTables& tables, Parcels& parcels) {
     parcels.old_ranks = static_cast<int>(tables.old_ranks.host.size());
     parcels.new_ranks = static_cast<int>(tables.new_devices.size());
-    parcels.roles = tables.roles.name;
+    parcels.roles = roles_by_name(tables.roles.name);
     parcels.tensors = tables.tensors;
     parcels.holders = sets(tables.holders, "holders");
     parcels.needers = sets(tables.needers, "needers");
@@ -251,8 +251,9 @@ ModelState from_tables(const ModelTables& tables, std::string name, const HostTa
         model.classes.push_back(std::move(kind));
     }
     for (std::uint32_t number : tables.virtual_nodes) model.classes[number].of_virtual_nodes = true;
-    for (std::size_t r = 0; r < hosts.roles.name.size(); ++r)
-        model.roles.push_back({hosts.roles.name[r], dtype_by_name(hosts.roles.dtype[r]).value()});
+    const std::vector<Role> roles = roles_by_name(hosts.roles.name);
+    for (std::size_t r = 0; r < roles.size(); ++r)
+        model.roles.push_back({roles[r], dtype_by_name(hosts.roles.dtype[r]).value()});
     return model;
 }
 
@@ -289,7 +290,7 @@ Change from_tables(const HostTables& tables) {
 }
 
 HeldTables held_tables(const FileChange& plan) {
-    HeldTables tables{plan.tensors, plan.roles, plan.held_before, plan.held_after, {}};
+    HeldTables tables{plan.tensors, names_of(plan.roles), plan.held_before, plan.held_after, {}};
     fill(tables.cells.parcel, plan.cells, [](const PieceCell& c) { return c.parcel; });
     fill(tables.cells.tensor, plan.cells, [](const PieceCell& c) { return c.tensor; });
     fill(tables.cells.begin, plan.cells, [](const PieceCell& c) { return c.begin; });

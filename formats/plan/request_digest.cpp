@@ -21,7 +21,7 @@ void add(Fingerprint& print, const ModelState& model) {
         if (kind.of_virtual_nodes) print.add(std::uint64_t{1});
     }
     for (const StateRole& role : model.roles) {
-        print.add(role.name);
+        print.add(name(role.role));
         print.add(name(role.dtype));
     }
 }
@@ -49,7 +49,7 @@ void add(Fingerprint& print, const Change& plan) {
         print.add(static_cast<std::uint64_t>(seat.device));
     }
     print.add(plan.placement.devices.size());
-    for (const std::string& role : plan.parcels.roles) print.add(role);
+    for (const Role role : plan.parcels.roles) print.add(name(role));
     for (const std::string& tensor : plan.parcels.tensors) print.add(tensor);
     // Plans without known iterations keep the digest that they had before iterations were recorded.
     for (const StateSource& source : plan.sources) {
@@ -113,7 +113,7 @@ void add(Fingerprint& print, const FileChange& plan) {
         print.add(name(plan.target_dtypes[t]));
         print.add(whole(plan.tensors[t].shape));
     }
-    for (const std::string& role : plan.roles) print.add(role);
+    for (const Role role : plan.roles) print.add(name(role));
     add(print, plan.source_files);
     add(print, plan.target_files);
     add(print, std::span{plan.source});

@@ -28,7 +28,7 @@ std::vector<Tensor> weights_of(const Source& source) {
     const Checkpoint& checkpoint = source.checkpoint;
     for (std::size_t t = 0; t < checkpoint.catalogue.tensors.size(); ++t) {
         const Tensor& tensor = checkpoint.catalogue.tensors[t];
-        const bool by_role = checkpoint.roles.empty() || checkpoint.roles[t] == "weight";
+        const bool by_role = checkpoint.roles.empty() || checkpoint.roles[t] == Role::weight;
         const bool is_state = std::ranges::any_of(torch_roles(), [&](const RolePattern& pattern) {
             return star_of(pattern.pattern, tensor.name).has_value();
         });

@@ -31,10 +31,10 @@ struct Place {
 Place place_of(const Content& content, std::uint32_t number) {
     constexpr std::string_view megatron = "optimizer.state.";
     const std::string& name = content.tensors[number].name;
-    const auto& roles = content.source == nullptr ? std::vector<std::string_view>{} : content.source->roles;
-    const std::string_view role = content.reading == nullptr ? "weight" : content.reading->meanings[number].role;
+    const auto& roles = content.source == nullptr ? std::vector<Role>{} : content.source->roles;
+    const Role role = content.reading == nullptr ? Role::weight : content.reading->meanings[number].role;
     const std::size_t slash = name.rfind('/');
-    if (!roles.empty() && role != "weight" && slash != name.npos)
+    if (!roles.empty() && role != Role::weight && slash != name.npos)
         return {name.substr(0, slash), name.substr(slash + 1)};
     const std::size_t dot = name.find('.', megatron.size());
     if (name.starts_with(megatron) && dot != name.npos)
@@ -110,9 +110,9 @@ private:
     /// Where the source tells a tensor of this name to belong; nothing when the name alone does.
     std::optional<Place> told_place(const std::string& name) const {
         const auto found = told_.find(name);
-        if (found == told_.end() || content_.source->roles[found->second] == "extra") return std::nullopt;
+        if (found == told_.end() || content_.source->roles[found->second] == Role::extra) return std::nullopt;
         const std::string& parameter = content_.source->parameters[found->second];
-        if (content_.source->roles[found->second] == "weight") return Place{parameter, ""};
+        if (content_.source->roles[found->second] == Role::weight) return Place{parameter, ""};
         return parameter == name ? std::nullopt : std::optional{Place{parameter, name.substr(name.rfind('.') + 1)}};
     }
 

@@ -48,7 +48,7 @@ public:
         if (entries_of(archive_.root()).empty()) return std::nullopt;
         find_weights();
         if (weights_.empty()) return std::nullopt;
-        training_.roles.assign(tensors_.size(), "extra");
+        training_.roles.assign(tensors_.size(), Role::extra);
         for (const torch::NamedTensor& named : tensors_) training_.parameters.push_back(named.name);
         name_weights();
         for (const Entry& entry : archive_.root().entries())
@@ -61,7 +61,7 @@ public:
         const bool said = optimizers_.empty() && std::ranges::all_of(tensors_, [&](const auto& named) {
                               const std::size_t t = numbers_.at(named.name);
                               return is_state(named.name) ||
-                                     (training_.roles[t] == "weight" && training_.parameters[t] == named.name);
+                                     (training_.roles[t] == Role::weight && training_.parameters[t] == named.name);
                           });
         if (said) return std::nullopt;
         return std::move(training_);
@@ -105,7 +105,7 @@ private:
             }
         }
         for (const auto& [name, number] : weights_) {
-            training_.roles[number] = "weight";
+            training_.roles[number] = Role::weight;
             training_.parameters[number] = name;
         }
         for (const auto& [name, number] : states_) {
@@ -134,8 +134,8 @@ private:
             const auto is_key = [&](const Entry& entry) { return entry.key.as_string() == key; };
             if (std::ranges::any_of(optimizers_, is_key)) continue;
             for (const auto& [name, number] : numbers_)
-                if (name.starts_with(fmt::format("{}.", key)) && training_.roles[number] == "extra")
-                    training_.roles[number] = "state";
+                if (name.starts_with(fmt::format("{}.", key)) && training_.roles[number] == Role::extra)
+                    training_.roles[number] = Role::state;
         }
     }
 
@@ -143,7 +143,7 @@ private:
     void mark_state(const Entry& optimizer) {
         const std::string prefix = state_prefix(optimizer);
         for (const auto& [name, number] : numbers_)
-            if (name.starts_with(prefix)) training_.roles[number] = "state";
+            if (name.starts_with(prefix)) training_.roles[number] = Role::state;
     }
 
     static std::string state_prefix(const Entry& optimizer) {

@@ -3,6 +3,7 @@
 
 #include "formats/adam.hpp"
 #include "formats/torch/archive.hpp"
+#include "lib/state/role.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -15,7 +16,7 @@ namespace tpx::formats {
 
 /// What the tensors of a training script's file are to its model and its optimizer.
 struct Training {
-    std::vector<std::string_view> roles;  ///< parallel to the tensors: "weight", "exp_avg", ..., "state", "extra"
+    std::vector<Role> roles;              ///< parallel to the tensors
     std::vector<std::string> parameters;  ///< likewise: the parameter that each is, or is state of
     std::optional<Adam> adam;
     std::vector<std::string> notes;

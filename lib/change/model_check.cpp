@@ -87,7 +87,7 @@ void check_model(const ModelState& model) {
     Index itemsizes = 0;  // at least 1 in the product below, so that sizes are bounded even without roles
     for (const StateRole& role : model.roles) {
         if (itemsize(role.dtype) == 0)
-            throw Error{Exit::usage, "role '{}': elements of {} are no whole bytes", role.name, name(role.dtype)};
+            throw Error{Exit::usage, "role '{}': elements of {} are no whole bytes", role.role, name(role.dtype)};
         itemsizes += itemsize(role.dtype);
     }
     constexpr Index largest = Index{1} << 62;

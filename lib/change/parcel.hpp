@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/state/role.hpp"
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -49,7 +51,7 @@ struct Parcel {
 struct Parcels {
     int old_ranks = 0;
     int new_ranks = 0;
-    std::vector<std::string> roles;
+    std::vector<Role> roles;
     std::vector<std::string> tensors;
     RankSets holders;
     RankSets needers;

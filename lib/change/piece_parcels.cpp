@@ -63,9 +63,9 @@ public:
     Parcels run();
 
 private:
-    using Ids = std::span<const std::uint32_t>;
+    using PieceNumbers = std::span<const std::uint32_t>;
 
-    static Ids take(Ids& rest, std::span<const Piece> pieces, std::uint32_t tensor);
+    static PieceNumbers take(PieceNumbers& rest, std::span<const Piece> pieces, std::uint32_t tensor);
     void tensor(std::uint32_t number, Holdings& holders, Holdings& needers);
     void add(std::uint32_t tensor, std::uint32_t holders, std::uint32_t needers, bool recut, const Box& box);
     void add_up();
@@ -78,12 +78,12 @@ private:
 };
 
 /// Takes the leading ids of pieces of `tensor` off `rest`, and those of earlier tensors.
-PieceParcels::Ids PieceParcels::take(Ids& rest, std::span<const Piece> pieces, std::uint32_t tensor) {
+PieceParcels::PieceNumbers PieceParcels::take(PieceNumbers& rest, std::span<const Piece> pieces, std::uint32_t tensor) {
     std::size_t begin = 0;
     while (begin < rest.size() && pieces[rest[begin]].tensor < tensor) ++begin;
     std::size_t end = begin;
     while (end < rest.size() && pieces[rest[end]].tensor == tensor) ++end;
-    const Ids taken = rest.subspan(begin, end - begin);
+    const PieceNumbers taken = rest.subspan(begin, end - begin);
     rest = rest.subspan(end);
     return taken;
 }
@@ -91,8 +91,8 @@ PieceParcels::Ids PieceParcels::take(Ids& rest, std::span<const Piece> pieces, s
 Parcels PieceParcels::run() {
     const std::vector<std::uint32_t> sources = in_order(source_.pieces);
     const std::vector<std::uint32_t> targets = in_order(target_.pieces);
-    Ids more_sources = sources;
-    for (Ids rest = targets; !rest.empty();) {
+    PieceNumbers more_sources = sources;
+    for (PieceNumbers rest = targets; !rest.empty();) {
         const std::uint32_t number = target_.pieces[rest.front()].tensor;
         Holdings holders{source_.pieces, take(more_sources, source_.pieces, number)};
         Holdings needers{target_.pieces, take(rest, target_.pieces, number)};
@@ -166,13 +166,13 @@ Parcels collect(const Side& source, const Side& target, std::span<const std::uin
 }  // namespace
 
 Parcels parcels_of(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
-                   std::vector<std::string> roles, int old_ranks, int new_ranks) {
+                   std::vector<Role> roles, int old_ranks, int new_ranks) {
     return collect(source, target, roles_of_tensors,
                    {.old_ranks = old_ranks, .new_ranks = new_ranks, .roles = std::move(roles)}, nullptr);
 }
 
 std::vector<PieceCell> cells_of(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
-                                std::vector<std::string> roles, int old_ranks, int new_ranks) {
+                                std::vector<Role> roles, int old_ranks, int new_ranks) {
     std::vector<PieceCell> cells;
     collect(source, target, roles_of_tensors,
             {.old_ranks = old_ranks, .new_ranks = new_ranks, .roles = std::move(roles)}, &cells);

@@ -26,11 +26,11 @@ struct PieceCell {
 /// for each tensor; empty: all have role 0. Throws Error "tensor 'NAME': ..." when a piece lies outside its tensor or
 /// belongs to no rank of its side, or when the sides are of different tensors.
 Parcels parcels_of(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
-                   std::vector<std::string> roles, int old_ranks, int new_ranks);
+                   std::vector<Role> roles, int old_ranks, int new_ranks);
 
 /// Which elements the bytes of the parcels are that parcels_of() makes of the same arguments: by parcel, then `begin`.
 /// The cells of a parcel cover it, each element once.
 std::vector<PieceCell> cells_of(const Side& source, const Side& target, std::span<const std::uint32_t> roles_of_tensors,
-                                std::vector<std::string> roles, int old_ranks, int new_ranks);
+                                std::vector<Role> roles, int old_ranks, int new_ranks);
 
 }  // namespace tpx

@@ -23,7 +23,7 @@ public:
         for (const RoleGroup& roles : pair_.role_groups()) add_parcels(roles);
         result_.old_ranks = from.ranks();
         result_.new_ranks = to.ranks();
-        for (const StateRole& role : model.roles) result_.roles.push_back(role.name);
+        for (const StateRole& role : model.roles) result_.roles.push_back(role.role);
         for (const TensorClass& kind : model.classes) result_.tensors.push_back(kind.name);
     }
 

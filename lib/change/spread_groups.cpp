@@ -70,7 +70,7 @@ Parcels spread_groups(const ModelState& model, const Layout& from, const Layout&
         }
     }
     sum_elements(overlaps, [](const Overlap& overlap) { return overlap.key(); });
-    Parcels parcels{.old_ranks = from.ranks(), .new_ranks = to.ranks(), .roles = {"all"}};
+    Parcels parcels{.old_ranks = from.ranks(), .new_ranks = to.ranks(), .roles = {Role::state}};
     for (const TensorClass& kind : model.classes) parcels.tensors.push_back(kind.name);
     const std::uint32_t element = smallest_element(model);
     for (const Overlap& each : overlaps)

@@ -97,7 +97,7 @@ private:
     }
 
     void add(const Rule& rule, const Occurrence& first, Place named, const std::set<Place>& places) {
-        const std::string_view role = pattern_ ? std::string_view{pattern_->role} : "weight";
+        const Role role = pattern_ ? pattern_->role : Role::weight;
         const Meaning meaning{Meaning::Kind::parameter, &rule, role, indices_of(named)};
         const NameIndices numbers = numbers_in(rule.name, meaning.indices, out_.reading.dims).value();
         std::string name = rule.name.name(numbers, out_.reading.prefixed);
@@ -225,7 +225,7 @@ void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have
 /// Where the output layer is the embedding and is not written, neither is its state.
 void drop_tied(const Family& family, States& states) {
     const CanonicalTensor* head = tied_tensor(family);
-    if (!head || states["weight"].contains(head->name)) return;
+    if (!head || states[Role::weight].contains(head->name)) return;
     for (auto& [role, occurrences] : states) occurrences.erase(head->name);
 }
 
@@ -244,10 +244,10 @@ Expressed unwritten(const Reading& source, const Dialect& dialect) {
 void write_states(const States& states, int layer_count, const Config& config, int tp,
                   const std::set<std::string>& tags, Expressed& out) {
     const Dialect& dialect = *out.reading.dialect;
-    for (const std::string_view role : state_roles) {
+    for (const Role role : state_roles) {
         const auto have = states.find(role);
         if (have == states.end() || have->second.empty()) continue;
-        const RolePattern* pattern = role == "weight" ? nullptr : &pattern_of(dialect, role, tags);
+        const RolePattern* pattern = role == Role::weight ? nullptr : &pattern_of(dialect, role, tags);
         Writer writer{out, have->second, pattern, config, tp, tags, layer_count};
         for (const Rule& rule : dialect.rules) writer.apply(rule);
         writer.require_all(dialect.name);
@@ -268,7 +268,7 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
     Expressed out = unwritten(source, dialect);
     States states = states_of(source, tensors, dialect, out.left_out);
     settle_masters(*source.family, dialect, tags.contains("masters"), states, out);
-    Occurrences& weights = states["weight"];
+    Occurrences& weights = states[Role::weight];
     require_layers(source, weights);
     settle_tie(source, dialect, weights, out);
     drop_tied(*source.family, states);
@@ -279,7 +279,7 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
 Expressed express_model(const Reading& source, const ModelState& model, int tp, const std::set<std::string>& tags) {
     Expressed out = unwritten(source, *source.dialect);
     States states = states_of(model, *source.family);
-    settle_tie(source, *source.dialect, states["weight"], out);
+    settle_tie(source, *source.dialect, states[Role::weight], out);
     drop_tied(*source.family, states);
     write_states(states, model.layers, source.config, tp, tags, out);
     return out;
@@ -290,7 +290,7 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
     if (!source.family || !source.complete) return out;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.meanings[t];
-        if (meaning.kind != Meaning::Kind::parameter || meaning.role == "step") continue;
+        if (meaning.kind != Meaning::Kind::parameter || meaning.role == Role::step) continue;
         if (has_varying_size(*source.family, meaning)) continue;  // only known sizes are padded
         const bool stacked = is_axis(*source.family, meaning, 'l');
         in_context([&] { return fmt::format("tensor '{}'", tensors[t].name); },

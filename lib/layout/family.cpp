@@ -210,7 +210,7 @@ bool Rule::tagged(std::string_view tag) const { return std::ranges::find(tags, t
 std::span<const RolePattern> torch_roles() {
     static const std::vector<RolePattern> roles = [] {
         std::vector<RolePattern> made;
-        for (const char* state : {"exp_avg", "exp_avg_sq", "step"})
+        for (const Role state : {Role::exp_avg, Role::exp_avg_sq, Role::step})
             for (const char* prefix : {"optimizer", "optim"})
                 made.push_back({state, fmt::format("{}.state.*.{}", prefix, state), ""});
         return made;

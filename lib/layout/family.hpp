@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/layout/notation.hpp"
+#include "lib/state/role.hpp"
 
 #include <map>
 #include <span>
@@ -42,7 +43,7 @@ struct Rule {
 
 /// How optimizer state is named: `pattern` has one `*`, the parameter's stored name.
 struct RolePattern {
-    std::string role;
+    Role role = Role::weight;
     std::string pattern;
     std::string tag;  ///< written only when it holds; all patterns are read
 };

@@ -95,7 +95,7 @@ WrittenRule parse_rule(const toml::node& node) {
 }
 
 /// "PATTERN", or ["PATTERN", "TAG"].
-RolePattern parse_pattern(const std::string& role, const toml::node& node) {
+RolePattern parse_pattern(Role role, const toml::node& node) {
     const std::vector<std::string> texts =
         node.is_array() ? texts_of(node, "a role pattern") : std::vector{text_of(node, "a role pattern")};
     if (texts.empty() || texts.size() > 2 || std::ranges::count(texts[0], '*') != 1)
@@ -130,9 +130,13 @@ WrittenDialect parse_dialect(const toml::table& table) {
     if (const toml::array* rules = table["rules"].as_array()) {
         for (const toml::node& rule : *rules) dialect.rules.push_back(parse_rule(rule));
     }
-    for_each_in(table, "roles", [&](const std::string& role, const toml::node& node) {
+    for_each_in(table, "roles", [&](const std::string& word, const toml::node& node) {
+        const auto role = role_by_name(word);
+        if (!role || !is_of_optimizer(*role))
+            throw failure("line {}: '{}' is not a role of optimizer state; use, for example, master or exp_avg",
+                          node.source().begin.line, word);
         if (!node.is_array()) throw failure("line {}: a role must be a list", node.source().begin.line);
-        for (const toml::node& item : *node.as_array()) dialect.roles[role].push_back(parse_pattern(role, item));
+        for (const toml::node& item : *node.as_array()) dialect.roles[*role].push_back(parse_pattern(*role, item));
     });
     return dialect;
 }

@@ -33,7 +33,7 @@ struct WrittenDialect {
     std::vector<std::string> whole;
     std::vector<Nesting> nest;
     std::vector<WrittenRule> rules;
-    std::map<std::string, std::vector<RolePattern>> roles;
+    std::map<Role, std::vector<RolePattern>> roles;
 };
 
 /// A file of rules before the files that it extends were added.

@@ -16,16 +16,16 @@ namespace tpx {
 namespace {
 
 constexpr Index most_layers = 100'000;
-constexpr std::array role_names{"weight", "master", "exp_avg", "exp_avg_sq"};
+constexpr std::array given_roles{Role::weight, Role::master, Role::exp_avg, Role::exp_avg_sq};
 
 StateRole parse_role(std::string_view text, DType weights) {
     const std::size_t colon = std::min(text.find(':'), text.size());
-    StateRole role{std::string{text.substr(0, colon)}, DType::f32};
-    if (std::ranges::find(role_names, role.name) == role_names.end())
+    const auto given = role_by_name(text.substr(0, colon));
+    if (!given || std::ranges::find(given_roles, *given) == given_roles.end())
         throw usage_error(
-            "roles: '{}' is not a role; use train, weights, or a list of {}, as in weight:bf16,exp_avg:f32", role.name,
-            fmt::join(role_names, ", "));
-    if (role.name == "weight") role.dtype = weights;
+            "roles: '{}' is not a role; use train, weights, or a list of {}, as in weight:bf16,exp_avg:f32",
+            text.substr(0, colon), fmt::join(given_roles, ", "));
+    StateRole role{*given, *given == Role::weight ? weights : DType::f32};
     if (colon == text.size()) return role;
     const auto dtype = dtype_by_name(text.substr(colon + 1));
     if (!dtype || itemsize(*dtype) == 0)
@@ -231,18 +231,18 @@ void add_virtual_nodes(ModelState& model, int count) {
     for (int layer = 0; layer < model.layers; ++layer) state.layers.push_back(layer);
     state.of_virtual_nodes = true;
     model.classes.push_back(std::move(state));
-    model.roles.push_back({"virtual_node", DType::u8});
+    model.roles.push_back({Role::virtual_node, DType::u8});
 }
 
 std::vector<StateRole> parse_roles(std::string_view text, DType weights) {
     if (text == "train") return parse_roles("weight:bf16,master:f32,exp_avg:f32,exp_avg_sq:f32", weights);
-    if (text == "weights") return {{"weight", weights}};
+    if (text == "weights") return {{Role::weight, weights}};
     std::vector<StateRole> roles;
     while (true) {
         const std::size_t comma = std::min(text.find(','), text.size());
         roles.push_back(parse_role(text.substr(0, comma), weights));
-        if (std::ranges::count(roles, roles.back().name, &StateRole::name) > 1)
-            throw usage_error("roles: '{}' is given twice", roles.back().name);
+        if (std::ranges::count(roles, roles.back().role, &StateRole::role) > 1)
+            throw usage_error("roles: '{}' is given twice", roles.back().role);
         if (comma == text.size()) return roles;
         text.remove_prefix(comma + 1);
     }

@@ -5,6 +5,7 @@
 #include "lib/core/dtype.hpp"
 #include "lib/layout/config.hpp"
 #include "lib/layout/family.hpp"
+#include "lib/state/role.hpp"
 
 #include <string>
 #include <string_view>
@@ -27,12 +28,12 @@ struct TensorClass {
 
 /// One of the values that are kept for every parameter.
 struct StateRole {
-    std::string name;  ///< "weight", "master", "exp_avg", "exp_avg_sq", "virtual_node"
+    Role role = Role::weight;  ///< or master, exp_avg, exp_avg_sq, virtual_node
     DType dtype = DType::f32;
 
-    bool is_of_virtual_nodes() const { return name == "virtual_node"; }
+    bool is_of_virtual_nodes() const { return role == Role::virtual_node; }
     /// ZeRO stages 1 and 2 share these among replicas.
-    bool is_optimizer() const { return name != "weight" && !is_of_virtual_nodes(); }
+    bool is_optimizer() const { return is_of_optimizer(role); }
 };
 
 /// All that a job keeps, before any layout: planning needs no more than this.

@@ -25,7 +25,7 @@ std::string name_in(const Family& family, const Dialect& dialect, const std::str
         if (rule.alias() || std::ranges::find(parts, tensor) == parts.end()) continue;
         if (const auto numbers = numbers_in(rule.name, indices_of(place), dims)) return rule.name.name(*numbers, true);
     }
-    return part_name("weight", family.tensor(tensor), indices_of(place));
+    return part_name(Role::weight, family.tensor(tensor), indices_of(place));
 }
 
 /// "'NAME' and 3 more": what `a` has and `b` lacks; empty when there is nothing.
@@ -50,7 +50,7 @@ std::string other_size(const Expressed& expressed, const Config& written) {
     const Family& family = *expressed.reading.family;
     const Dims told{family, framework, written};
     std::set<char> used;
-    for (const auto& [name, occurrence] : occurrences_of(expressed.reading, expressed.tensors, "weight"))
+    for (const auto& [name, occurrence] : occurrences_of(expressed.reading, expressed.tensors, Role::weight))
         for (const Axis& axis : family.tensor(name).axes)
             for (const Token token : axis) used.insert(token.letter);
     used.erase('l');
@@ -100,7 +100,7 @@ std::string misfit(const Expressed& expressed, const Config& config, const Confi
     const ModelState written_model = model_of(*expressed.reading.family, framework, written, {});
     // transformers leaves layers for multi-token prediction out.
     const Places model = places_of(written_model, written_model.layers);
-    Places stored = places_of(occurrences_of(expressed.reading, expressed.tensors, "weight"));
+    Places stored = places_of(occurrences_of(expressed.reading, expressed.tensors, Role::weight));
     if (const auto main = expressed.reading.dims['L'])
         for (auto& [name, places] : stored) std::erase_if(places, [&](Place place) { return place.layer >= *main; });
     if (const std::string lacks = first_beyond(expressed, model, stored); !lacks.empty())

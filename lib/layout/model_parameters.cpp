@@ -46,7 +46,7 @@ ParameterDifference parameter_difference(const Expressed& expressed, const Confi
     const Reading& reading = expressed.reading;
     const Places model =
         places_of(model_of(*reading.family, reading.dialect->name, written, {}), std::numeric_limits<int>::max());
-    const Places stored = places_of(occurrences_of(reading, expressed.tensors, "weight"));
+    const Places stored = places_of(occurrences_of(reading, expressed.tensors, Role::weight));
     return {beyond(reading, model, stored), beyond(reading, stored, model)};
 }
 

@@ -29,7 +29,7 @@ void for_each_place(const Reading& reading, const Tensor& tensor, const Meaning&
 
 }  // namespace
 
-Occurrences occurrences_of(const Reading& source, std::span<const Tensor> tensors, std::string_view role) {
+Occurrences occurrences_of(const Reading& source, std::span<const Tensor> tensors, Role role) {
     Occurrences found;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.meanings[t];

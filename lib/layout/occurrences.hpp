@@ -32,8 +32,8 @@ struct Occurrence {
 
 using Occurrences = std::map<std::string, Occurrence, std::less<>>;
 
-/// Where the parameters of `source` occur in one role, "weight" or a state of the optimizer, by canonical name.
-Occurrences occurrences_of(const Reading& source, std::span<const Tensor> tensors, std::string_view role);
+/// Where the parameters of `source` occur in one role, of the weights or a state of the optimizer, by canonical name.
+Occurrences occurrences_of(const Reading& source, std::span<const Tensor> tensors, Role role);
 
 /// Throws Error when a layer lacks a tensor that all layers have, or an expert one that the others of its layer have.
 void require_layers(const Reading& source, const Occurrences& have);

@@ -133,8 +133,8 @@ Part make_part(const Reading& reading, const Dims& sizes, const Meaning& meaning
 
 }  // namespace
 
-std::string part_name(std::string_view role, const CanonicalTensor& tensor, const NameIndices& at) {
-    std::string name = role == "weight" ? "" : std::string{role} + ".";
+std::string part_name(Role role, const CanonicalTensor& tensor, const NameIndices& at) {
+    std::string name = role == Role::weight ? "" : fmt::format("{}.", role);
     if (at.layer && tensor.has('l')) name += fmt::format("layers.{}.", *at.layer);
     if (at.expert && tensor.is_index('e')) name += fmt::format("experts.{}.", *at.expert);
     return name + tensor.name;
@@ -221,7 +221,7 @@ Tuple<Index> stored_index(const Part& part, const Tuple<Index>& x) {
 
 std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
     if (!reading.complete || meaning.kind != Meaning::Kind::parameter) return {own_part(tensor)};
-    if (meaning.role == "step") {
+    if (meaning.role == Role::step) {
         Part part = own_part(tensor);
         part.name = part_name(meaning.role, reading.family->tensor(meaning.rule->expression.parts[0]), meaning.indices);
         return {part};

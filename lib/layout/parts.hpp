@@ -63,7 +63,7 @@ std::vector<FactoredAxis> factored_shape(const Family& family, const Meaning& me
 std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
 /// What a canonical tensor is called in one role, of a layer and expert if it has them: "exp_avg.layers.3.q".
-std::string part_name(std::string_view role, const CanonicalTensor& tensor, const NameIndices& at);
+std::string part_name(Role role, const CanonicalTensor& tensor, const NameIndices& at);
 
 /// The whole tensor as its own only part.
 Part own_part(const Tensor& tensor);

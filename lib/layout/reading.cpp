@@ -17,7 +17,7 @@ void solve(Reading& reading, std::span<const Tensor> tensors) {
         for (std::size_t t = 0; t < tensors.size(); ++t) {
             const Meaning& meaning = reading.meanings[t];
             if (meaning.kind != Meaning::Kind::parameter || meaning.rule->expression.parts.size() > 1 ||
-                meaning.role == "step")
+                meaning.role == Role::step)
                 continue;
             std::vector<Axis> axes = shape_axes(*reading.family, meaning);
             std::erase_if(axes, [](const Axis& axis) { return axis[0].letter == 'l'; });
@@ -124,7 +124,7 @@ Reading read(std::span<const Tensor> tensors, std::span<const Family> families, 
     }
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = reading.meanings[t];
-        if (meaning.kind == Meaning::Kind::parameter && meaning.role == "weight" && meaning.rule->name.has_prefix())
+        if (meaning.kind == Meaning::Kind::parameter && meaning.role == Role::weight && meaning.rule->name.has_prefix())
             reading.prefixed = tensors[t].name.starts_with(meaning.rule->name.prefix());
     }
     reading.dims = Dims{*reading.family, reading.source(), config};
@@ -152,7 +152,7 @@ char tp_factor(const Reading& reading, const CanonicalTensor& tensor) {
 }
 
 bool is_axis(const Family& family, const Meaning& meaning, char index) {
-    if (meaning.kind != Meaning::Kind::parameter || meaning.role == "step") return false;
+    if (meaning.kind != Meaning::Kind::parameter || meaning.role == Role::step) return false;
     const CanonicalTensor& tensor = family.tensor(meaning.rule->expression.parts[0]);
     const auto& number = index == 'l' ? meaning.indices.layer : meaning.indices.expert;
     return tensor.is_index(index) && tensor.has(index) && !number;

@@ -21,7 +21,7 @@ struct Meaning {
     };
     Kind kind = Kind::unknown;
     const Rule* rule = nullptr;
-    std::string_view role = "weight";  ///< or master, exp_avg, exp_avg_sq, step: a role of the dialect
+    Role role = Role::weight;  ///< or master, exp_avg, exp_avg_sq, step: a role of the dialect
     NameIndices indices;
 };
 

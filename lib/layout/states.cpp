@@ -10,13 +10,13 @@
 namespace tpx {
 namespace {
 
-bool has_role(const Dialect& dialect, std::string_view role) {
+bool has_role(const Dialect& dialect, Role role) {
     return std::ranges::find(dialect.roles, role, &RolePattern::role) != dialect.roles.end();
 }
 
 /// Parts of role `to` are filled with those of role `from`, where `places` are.
-void copy_parts(const Family& family, const std::string& tensor, const Occurrence& places, std::string_view from,
-                std::string_view to, Expressed& out) {
+void copy_parts(const Family& family, const std::string& tensor, const Occurrence& places, Role from, Role to,
+                Expressed& out) {
     const CanonicalTensor& canonical = family.tensor(tensor);
     for (const Place place : places.places)
         out.copies[part_name(to, canonical, indices_of(place))] = part_name(from, canonical, indices_of(place));
@@ -29,7 +29,7 @@ NameIndices indices_of(Place place) {
             place.expert < 0 ? std::nullopt : std::optional{place.expert}};
 }
 
-const RolePattern& pattern_of(const Dialect& dialect, std::string_view role, const std::set<std::string>& tags) {
+const RolePattern& pattern_of(const Dialect& dialect, Role role, const std::set<std::string>& tags) {
     const RolePattern* found = nullptr;
     for (const RolePattern& pattern : dialect.roles) {
         if (pattern.role == role && (pattern.tag.empty() ? !found : tags.contains(pattern.tag))) found = &pattern;
@@ -41,12 +41,12 @@ const RolePattern& pattern_of(const Dialect& dialect, std::string_view role, con
 States states_of(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect,
                  std::vector<std::string>& left_out) {
     States states;
-    for (const std::string_view role : state_roles) {
-        if (role == "weight" || !dialect.roles.empty()) states[role] = occurrences_of(source, tensors, role);
+    for (const Role role : state_roles) {
+        if (role == Role::weight || !dialect.roles.empty()) states[role] = occurrences_of(source, tensors, role);
     }
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.meanings[t];
-        const bool step = meaning.role == "step" && !dialect.roles.empty();
+        const bool step = meaning.role == Role::step && !dialect.roles.empty();
         if (meaning.kind != Meaning::Kind::parameter || (!states.contains(meaning.role) && !step))
             left_out.push_back(tensors[t].name);
     }
@@ -56,12 +56,12 @@ States states_of(const Reading& source, std::span<const Tensor> tensors, const D
 States states_of(const ModelState& model, const Family& family) {
     States states;
     for (const StateRole& role : model.roles) {
-        const auto known = std::ranges::find(state_roles, role.name);
+        const bool known = std::ranges::find(state_roles, role.role) != state_roles.end();
         for (const TensorClass& kind : model.classes) {
-            const bool has_role = known != state_roles.end() && !kind.of_virtual_nodes &&
-                                  (role.name == "weight" || !family.tensor(kind.name).buffer);
+            const bool has_role =
+                known && !kind.of_virtual_nodes && (role.role == Role::weight || !family.tensor(kind.name).buffer);
             if (!has_role) continue;
-            Occurrence& occurrence = states[*known][kind.name];
+            Occurrence& occurrence = states[role.role][kind.name];
             occurrence.dtype = role.dtype;
             occurrence.stored = kind.name;
             const std::vector<int> layers = kind.layers.empty() ? std::vector<int>{-1} : kind.layers;
@@ -76,24 +76,24 @@ States states_of(const ModelState& model, const Family& family) {
 
 void settle_masters(const Family& family, const Dialect& dialect, bool wanted, States& states, Expressed& out) {
     if (dialect.roles.empty()) return;
-    Occurrences& weights = states["weight"];
-    Occurrences& masters = states["master"];
-    const bool named = has_role(dialect, "master");
+    Occurrences& weights = states[Role::weight];
+    Occurrences& masters = states[Role::master];
+    const bool named = has_role(dialect, Role::master);
     for (const auto& [name, master] : masters) {
         const auto weight = weights.find(name);
         if (weight != weights.end() && named) continue;
         if (weight != weights.end() && weight->second.places != master.places)
             throw failure("tensor '{}': only some layers have master weights", master.stored);
         weights[name] = master;
-        copy_parts(family, name, master, "master", "weight", out);
+        copy_parts(family, name, master, Role::master, Role::weight, out);
     }
     if (!named) {
         masters.clear();
     } else if (wanted && masters.empty()) {
-        for (const auto& [name, moment] : states["exp_avg"]) {
+        for (const auto& [name, moment] : states[Role::exp_avg]) {
             masters[name] = weights[name];
             masters[name].dtype = DType::f32;
-            copy_parts(family, name, weights[name], "weight", "master", out);
+            copy_parts(family, name, weights[name], Role::weight, Role::master, out);
         }
     }
 }

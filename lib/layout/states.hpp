@@ -15,16 +15,16 @@
 namespace tpx {
 
 /// Weights and the state that Adam keeps of them, in the order in which they are written.
-inline constexpr std::array<std::string_view, 4> state_roles{"weight", "master", "exp_avg", "exp_avg_sq"};
+inline constexpr std::array state_roles{Role::weight, Role::master, Role::exp_avg, Role::exp_avg_sq};
 
 /// By role.
-using States = std::map<std::string_view, Occurrences>;
+using States = std::map<Role, Occurrences>;
 
 NameIndices indices_of(Place place);
 
 /// The pattern by which `dialect` writes state of `role`: of those whose tag holds the last, else the first without
 /// one. Throws Error when it has none.
-const RolePattern& pattern_of(const Dialect& dialect, std::string_view role, const std::set<std::string>& tags);
+const RolePattern& pattern_of(const Dialect& dialect, Role role, const std::set<std::string>& tags);
 
 /// What occurs of each role, of weights alone if `dialect` has no names for others. The names of all other tensors go
 /// to `left_out`, but for steps that another framework counts elsewhere.

@@ -116,7 +116,7 @@ TEST_CASE("blocks of ranks and every placement of ranks on devices: layouts") {
                             {"proj", {16, 16}, 1, 0, {0, 1, 2, 3, 4, 5, 6, 7}},
                             {"norm", {16}, -1, 0, {0, 1, 2, 3, 4, 5, 6, 7}},
                             {"embed", {64, 16}, 0, 0, {}, 0, true, true}},
-                           {{"weight", DType::bf16}, {"exp_avg", DType::f32}}};
+                           {{Role::weight, DType::bf16}, {Role::exp_avg, DType::f32}}};
     int total = 0;
     int dearer = 0;
     for (const char* zero : {"", ",zero=1"}) {

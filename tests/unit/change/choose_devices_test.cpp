@@ -19,7 +19,7 @@ struct OneHost {
 
     OneHost(int ranks, std::mt19937& random) : home(static_cast<std::size_t>(ranks)) {
         parcels.old_ranks = parcels.new_ranks = ranks;
-        parcels.roles = {"weight"};
+        parcels.roles = {Role::weight};
         parcels.tensors = {"w"};
         std::iota(home.begin(), home.end(), 0);
         std::ranges::shuffle(home, random);

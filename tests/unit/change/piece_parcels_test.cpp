@@ -61,7 +61,7 @@ TEST_CASE("parcels of pieces are what their elements come to one by one") {
         while (random.chance(50) && !source.pieces.empty()) source.pieces.pop_back();
         std::vector<std::uint32_t> roles;
         for (std::size_t t = 0; t < tensors.size(); ++t) roles.push_back(random.number(0, 1));
-        const Parcels parcels = parcels_of(source.side(), target.side(), roles, {"weight", "exp_avg"}, 4, 5);
+        const Parcels parcels = parcels_of(source.side(), target.side(), roles, {Role::weight, Role::exp_avg}, 4, 5);
         ElementAmounts amounts;
         for (const Parcel& p : parcels.parcels) {
             CHECK(p.bytes > 0);
@@ -83,11 +83,12 @@ TEST_CASE("cells name the elements of every byte of the parcels, each once") {
         while (random.chance(50) && !source.pieces.empty()) source.pieces.pop_back();
         std::vector<std::uint32_t> roles;
         for (std::size_t t = 0; t < tensors.size(); ++t) roles.push_back(random.number(0, 1));
-        const Parcels parcels = parcels_of(source.side(), target.side(), roles, {"weight", "exp_avg"}, 4, 5);
+        const Parcels parcels = parcels_of(source.side(), target.side(), roles, {Role::weight, Role::exp_avg}, 4, 5);
         std::vector<std::uint64_t> ends(parcels.parcels.size(), 0);
         std::set<std::pair<std::uint32_t, Box>> seen;
         std::uint32_t last = 0;
-        for (const PieceCell& cell : cells_of(source.side(), target.side(), roles, {"weight", "exp_avg"}, 4, 5)) {
+        for (const PieceCell& cell :
+             cells_of(source.side(), target.side(), roles, {Role::weight, Role::exp_avg}, 4, 5)) {
             REQUIRE(cell.parcel >= last);
             last = cell.parcel;
             const Parcel& parcel = parcels.parcels[cell.parcel];
@@ -114,14 +115,14 @@ TEST_CASE("pieces that cannot be are refused by name") {
     const Pieces good{tensors, {piece}};
     piece.rank = 2;
     const Pieces stranger{tensors, {piece}};
-    CHECK_THROWS_WITH_AS(parcels_of(good.side(), stranger.side(), {}, {"weight"}, 2, 2),
+    CHECK_THROWS_WITH_AS(parcels_of(good.side(), stranger.side(), {}, {Role::weight}, 2, 2),
                          "tensor 'w': piece [0:4] is of rank 2, there are 2 ranks", Error);
     piece.box = {{0, 5}};
     const Pieces outside{tensors, {piece}};
-    CHECK_THROWS_WITH_AS(parcels_of(outside.side(), good.side(), {}, {"weight"}, 3, 2),
+    CHECK_THROWS_WITH_AS(parcels_of(outside.side(), good.side(), {}, {Role::weight}, 3, 2),
                          "tensor 'w': a piece [0:5] lies outside its shape [4]", Error);
     const Pieces other{{{"w", DType::f32, {5}}}, {}};
-    CHECK_THROWS_WITH_AS(parcels_of(good.side(), other.side(), {}, {"weight"}, 2, 2),
+    CHECK_THROWS_WITH_AS(parcels_of(good.side(), other.side(), {}, {Role::weight}, 2, 2),
                          "tensor 0 is 'w' [4] in the source, 'w' [5] in the target", Error);
 }
 

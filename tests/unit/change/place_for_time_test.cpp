@@ -146,7 +146,7 @@ TEST_CASE("a slow host gets the block that needs least, though it holds more of 
     made.hosts[2].nic = 100e9;
     made.seats = {{0, 0}, {1, 1}, {2, 2}};
     Parcels& parcels = made.parcels;
-    parcels = {.old_ranks = 3, .new_ranks = 2, .roles = {"weight"}, .tensors = {"w"}};
+    parcels = {.old_ranks = 3, .new_ranks = 2, .roles = {Role::weight}, .tensors = {"w"}};
     const auto add = [&](std::int32_t holder, std::int32_t needer, std::uint64_t bytes) {
         const std::vector<std::int32_t> holders{holder}, needers{needer};
         parcels.parcels.push_back({parcels.holders.add(holders), parcels.needers.add(needers), 0, 0, false, bytes});

@@ -173,7 +173,7 @@ TEST_CASE("replicas of groups share a host") {
     made.hosts = uniform_hosts(2, 2);
     made.seats = {{0, 0}, {1, 2}};
     Parcels& parcels = made.parcels;
-    parcels = {.old_ranks = 2, .new_ranks = 4, .roles = {"weight"}, .tensors = {"w"}};
+    parcels = {.old_ranks = 2, .new_ranks = 4, .roles = {Role::weight}, .tensors = {"w"}};
     for (std::int32_t layer : {0, 1}) {
         const std::vector<std::int32_t> holder{layer}, needers{layer, layer + 2};
         parcels.parcels.push_back({parcels.holders.add(holder), parcels.needers.add(needers), 0, 0, false, 100});

@@ -85,8 +85,8 @@ inline ModelState random_model(RandomSource& random) {
     const int classes = random.between(1, 4);
     for (int number = 0; number < classes; ++number)
         model.classes.push_back(random_class(random, model.layers, number));
-    model.roles = {{"weight", DType::bf16}, {"exp_avg", DType::f32}};
-    if (random.once_in(2)) model.roles.push_back({"master", DType::f32});
+    model.roles = {{Role::weight, DType::bf16}, {Role::exp_avg, DType::f32}};
+    if (random.once_in(2)) model.roles.push_back({Role::master, DType::f32});
     return model;
 }
 

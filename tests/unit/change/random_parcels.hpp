@@ -53,7 +53,7 @@ public:
         }
         seat(made, extent);
         made.parcels.new_ranks = number(1, std::min(places, extent.ranks));
-        made.parcels.roles = {"weight", "exp_avg"};
+        made.parcels.roles = {Role::weight, Role::exp_avg};
         made.parcels.tensors = {"a", "b"};
         fill(made, extent);
         return made;
@@ -111,7 +111,7 @@ private:
 inline Parcels grid(int stages, int shards, int replicas) {
     Parcels parcels;
     parcels.old_ranks = parcels.new_ranks = stages * shards * replicas;
-    parcels.roles = {"weight", "exp_avg"};
+    parcels.roles = {Role::weight, Role::exp_avg};
     parcels.tensors = {"w"};
     const auto rank = [&](int stage, int replica, int shard) { return (stage * replicas + replica) * shards + shard; };
     for (int stage = 0; stage < stages; ++stage) {

@@ -21,7 +21,7 @@ Instance broadcast(int needers) {
     made.seats = {{0, 0}};
     made.parcels.old_ranks = 1;
     made.parcels.new_ranks = 1 + needers;
-    made.parcels.roles = {"weight"};
+    made.parcels.roles = {Role::weight};
     made.parcels.tensors = {"w"};
     std::vector<std::int32_t> all(1 + needers);
     std::iota(all.begin(), all.end(), 0);

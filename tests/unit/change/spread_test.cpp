@@ -88,7 +88,7 @@ struct Slow {
         if (x.empty() && kind.experts == 0) return true;
         int shards = 1;
         int shard = 0;
-        if (layout.zero == 3 || (layout.zero > 0 && role.name != "weight")) {
+        if (layout.zero == 3 || (layout.zero > 0 && role.role != Role::weight)) {
             shards = own ? expert_dp() : layout.dp * layout.cp;
             shard = at.position;
             if (x.empty()) return true;
@@ -151,7 +151,7 @@ template <class Visit>
 void for_each_tensor(const ModelState& model, const Visit& visit) {
     for (std::uint32_t role = 0; role < model.roles.size(); ++role) {
         for (const TensorClass& kind : model.classes) {
-            if (kind.of_virtual_nodes != (model.roles[role].name == "virtual_node")) continue;
+            if (kind.of_virtual_nodes != (model.roles[role].role == Role::virtual_node)) continue;
             for (int layer : kind.layers.empty() ? std::vector{-1} : kind.layers) {
                 for (Index expert = 0; expert < std::max<Index>(kind.experts, 1); ++expert)
                     visit(kind, role, layer, expert);
@@ -275,7 +275,7 @@ std::string refusal(const ModelState& model, const std::string& from) {
 }
 
 TEST_CASE("an invalid layout is refused with the tensor, the numbers and the nearest valid one") {
-    ModelState model{.name = "m", .layers = 4, .roles = {{"weight", DType::bf16}}};
+    ModelState model{.name = "m", .layers = 4, .roles = {{Role::weight, DType::bf16}}};
     model.classes = {{.name = "q", .shape = {24, 8}, .tp_axis = 0, .layers = {0, 1, 2, 3}},
                      {.name = "down", .shape = {8, 6}, .tp_axis = 1, .layers = {0, 1, 2, 3}, .experts = 8}};
     CHECK(refusal(model, "tp=5") == "tp=5: tensor 'q': tp=5 does not divide its axis 0 of 24; tp=4 or tp=6 can");

@@ -16,7 +16,7 @@ namespace {
 struct Setup {
     std::vector<Host> hosts = uniform_hosts(2, 2);
     std::vector<Seat> seats{{0, 0}, {0, 1}, {1, 2}, {1, 3}};
-    Parcels parcels{.old_ranks = 4, .new_ranks = 1, .roles = {"weight"}, .tensors = {"w"}};
+    Parcels parcels{.old_ranks = 4, .new_ranks = 1, .roles = {Role::weight}, .tensors = {"w"}};
 
     Setup() {
         const std::int32_t zero[] = {0};

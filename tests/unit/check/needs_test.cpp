@@ -146,14 +146,14 @@ TEST_CASE("needs that are listed as pieces are the parcels of random pieces, and
         }
         const Side before{held.tensors, held.before};
         const Side after{held.tensors, held.after};
-        const Parcels parcels = parcels_of(before, after, roles, {"weight", "master"}, 8, 8);
+        const Parcels parcels = parcels_of(before, after, roles, {Role::weight, Role::master}, 8, 8);
         if (parcels.parcels.empty()) continue;
         CAPTURE(round);
         PlanTables tables = tables_of(parcels, nullptr);
         tables.held = held;
         REQUIRE(fault<PieceNeeds>(tables) == "");
         check_alterations(tables, fault<PieceNeeds>);
-        for (const PieceCell& cell : cells_of(before, after, roles, {"weight", "master"}, 8, 8)) {
+        for (const PieceCell& cell : cells_of(before, after, roles, {Role::weight, Role::master}, 8, 8)) {
             tables.held->cells.parcel.push_back(cell.parcel);
             tables.held->cells.tensor.push_back(cell.tensor);
             tables.held->cells.begin.push_back(cell.begin);

@@ -55,7 +55,7 @@ std::optional<std::size_t> weight_with_master(const formats::Source& source) {
     const auto& meanings = source.reading.meanings;
     const auto& checkpoint = source.checkpoint;
     for (std::size_t t = 0; t < meanings.size(); ++t) {
-        if (meanings[t].role != "weight" || meanings[t].kind == Meaning::Kind::extra) continue;
+        if (meanings[t].role != Role::weight || meanings[t].kind == Meaning::Kind::extra) continue;
         for (std::size_t m = 0; m < meanings.size(); ++m) {
             const bool same_rule = meanings[t].rule != nullptr && meanings[m].rule == meanings[t].rule &&
                                    meanings[m].indices.layer == meanings[t].indices.layer &&
@@ -63,7 +63,7 @@ std::optional<std::size_t> weight_with_master(const formats::Source& source) {
             const bool same_name =
                 checkpoint.catalogue.tensors[m].name.starts_with(checkpoint.catalogue.tensors[t].name + "/");
             const bool master =
-                meanings[m].role == "master" || (!checkpoint.roles.empty() && checkpoint.roles[m] == "master");
+                meanings[m].role == Role::master || (!checkpoint.roles.empty() && checkpoint.roles[m] == Role::master);
             if (master && (same_rule || same_name)) return t;
         }
     }

@@ -28,8 +28,8 @@ PlanReport planned(const fs::path& checkpoint, const std::string& to, const std:
     return make_plan_report(options);
 }
 
-std::map<std::string, Bytes> by_role(const PlanReport& plan) {
-    std::map<std::string, Bytes> roles;
+std::map<Role, Bytes> by_role(const PlanReport& plan) {
+    std::map<Role, Bytes> roles;
     for (std::size_t r = 0; r < plan.change.parcels.roles.size(); ++r)
         roles[plan.change.parcels.roles[r]] = plan.change.relocation.roles[r];
     return roles;
@@ -38,12 +38,12 @@ std::map<std::string, Bytes> by_role(const PlanReport& plan) {
 /// The model whose state `plan` was made of, with the roles that the checkpoint has.
 ModelState model_of_checkpoint(const PlanReport& plan) {
     const formats::Source& source = plan.checkpoint->opened.source;
-    std::map<std::string, DType> dtypes;
+    std::map<Role, DType> dtypes;
     for (std::size_t t = 0; t < plan.checkpoint->roles_of_tensors.size(); ++t)
         dtypes.emplace(plan.checkpoint->roles[plan.checkpoint->roles_of_tensors[t]],
                        plan.checkpoint->conversion.source_tensors[t].dtype);
     std::vector<StateRole> roles;
-    for (const char* role : {"weight", "master", "exp_avg", "exp_avg_sq"})
+    for (const Role role : {Role::weight, Role::master, Role::exp_avg, Role::exp_avg_sq})
         if (dtypes.contains(role)) roles.push_back({role, dtypes.at(role)});
     return model_of(*source.reading.family, source.reading.source(), source.reading.config, roles);
 }
@@ -106,7 +106,7 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
     const auto of_model = by_role(model);
     const auto of_checkpoint = by_role(*plan);
     for (const auto& [role, bytes] : of_model) {
-        CAPTURE(role);
+        CAPTURE(name(role));
         REQUIRE(of_checkpoint.contains(role));
         const Bytes& counted = of_checkpoint.at(role);
         CHECK(counted.needed == bytes.needed);
@@ -164,11 +164,11 @@ TEST_CASE("T14: state that ZeRO shares is needed once, weights by every replica"
     const auto roles = by_role(plan);
     const PlanReport once = planned("testdata/llama-opt/legacy-tp2-dp2", "tp=2");
     const auto whole = by_role(once);
-    CHECK(roles.at("weight").needed == 4 * whole.at("weight").needed);
-    for (const char* role : {"master", "exp_avg", "exp_avg_sq"}) {
-        CAPTURE(role);
+    CHECK(roles.at(Role::weight).needed == 4 * whole.at(Role::weight).needed);
+    for (const Role role : {Role::master, Role::exp_avg, Role::exp_avg_sq}) {
+        CAPTURE(name(role));
         CHECK(roles.at(role).needed == whole.at(role).needed);
-        CHECK(roles.at(role).needed == 2 * whole.at("weight").needed);  // f32 against bf16
+        CHECK(roles.at(role).needed == 2 * whole.at(Role::weight).needed);  // f32 against bf16
     }
     CHECK(to_string(*plan.from) == "tp=2,dp=2,zero=1");
 }
@@ -213,7 +213,7 @@ TEST_CASE("T14: needed bytes are those of a simple count") {
         const Catalogue& catalogue = plan.checkpoint->opened.source.checkpoint.catalogue;
         std::uint64_t weights = 0;
         for (const auto& [role, bytes] : by_role(plan))
-            if (role == "weight") weights = bytes.needed;
+            if (role == Role::weight) weights = bytes.needed;
         CHECK(weights == simple_count(catalogue, "", tp, copies) - simple_count(catalogue, "train", tp, copies));
     }
 }
@@ -221,15 +221,14 @@ TEST_CASE("T14: needed bytes are those of a simple count") {
 TEST_CASE("T14: a DeepSpeed plan counts masters as masters, weights on every data rank and partitions once") {
     const PlanReport plan = planned("testdata/deepspeed/zero2-roundrobin-dp4", "dp=2,zero=2");
     const formats::Source& source = plan.checkpoint->opened.source;
-    std::map<std::string, std::uint64_t> stored;
+    std::map<Role, std::uint64_t> stored;
     for (std::size_t t = 0; t < source.checkpoint.roles.size(); ++t) {
         const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
-        stored[std::string{source.checkpoint.roles[t]}] +=
-            static_cast<std::uint64_t>(volume(tensor.shape) * itemsize(tensor.dtype));
+        stored[source.checkpoint.roles[t]] += static_cast<std::uint64_t>(volume(tensor.shape) * itemsize(tensor.dtype));
     }
     auto roles = by_role(plan);
-    for (const char* role : {"master", "exp_avg", "exp_avg_sq"}) CHECK(roles[role].needed == stored[role]);
-    CHECK(!roles.contains("weight"));
+    for (const Role role : {Role::master, Role::exp_avg, Role::exp_avg_sq}) CHECK(roles[role].needed == stored[role]);
+    CHECK(!roles.contains(Role::weight));
     const std::vector<std::string>& notes = plan.checkpoint->conversion.notes;
     CHECK(std::ranges::any_of(notes,
                               [](const std::string& note) { return note.starts_with("not counted: 20 weights"); }));

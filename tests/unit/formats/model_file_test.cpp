@@ -235,7 +235,7 @@ Tensors stored(const Source& source) {
     const auto& list = source.checkpoint.catalogue.tensors;
     for (std::size_t i = 0; i < list.size(); ++i) {
         const Meaning& meaning = source.reading.meanings[i];
-        if (meaning.kind != Meaning::Kind::parameter || meaning.role != "weight" || meaning.rule->alias()) continue;
+        if (meaning.kind != Meaning::Kind::parameter || meaning.role != Role::weight || meaning.rule->alias()) continue;
         for (const Part& part : parts_of(source.reading, list[i], meaning)) tensors[part.name] = volume(part.shape);
     }
     return tensors;

@@ -18,15 +18,15 @@ namespace tpx::test {
 
 using Ranks = std::vector<std::int32_t>;
 /// Bytes by (role, holders, needers, recut).
-using Amounts = std::map<std::tuple<std::string, Ranks, Ranks, bool>, std::uint64_t>;
+using Amounts = std::map<std::tuple<Role, Ranks, Ranks, bool>, std::uint64_t>;
 
 /// With `ignore_recut` all count as not recut. What is no parameter or state of one is left out.
 inline Amounts amounts_of(const Parcels& parcels, bool ignore_recut) {
     const auto list = [](std::span<const std::int32_t> ranks) { return Ranks{ranks.begin(), ranks.end()}; };
     Amounts amounts;
     for (const Parcel& parcel : parcels.parcels) {
-        const std::string& role = parcels.roles[parcel.role];
-        if (role == "extra" || role == "step") continue;
+        const Role role = parcels.roles[parcel.role];
+        if (role == Role::extra || role == Role::step) continue;
         amounts[{role, list(parcels.holders[parcel.holders]), list(parcels.needers[parcel.needers]),
                  parcel.recut && !ignore_recut}] += parcel.bytes;
     }
@@ -50,9 +50,9 @@ inline Parcels parcels_by_piece(formats::Source& source, const formats::Target& 
     const formats::Conversion conversion = convert(source, target);
     const std::vector<Piece> held = held_pieces(source, conversion, from).pieces;
     const std::vector<Piece> needed = needed_pieces(source, conversion, target).pieces;
-    std::vector<std::string> names;
+    std::vector<Role> names;
     std::vector<std::uint32_t> numbers(conversion.target_tensors.size());
-    const std::vector<std::string> roles = roles_of_draft(source, conversion);
+    const std::vector<Role> roles = roles_of_draft(source, conversion);
     for (std::size_t t = 0; t < roles.size(); ++t) {
         auto found = std::ranges::find(names, roles[t]);
         if (found == names.end()) found = names.insert(names.end(), roles[t]);

@@ -23,10 +23,10 @@ using test::difference;
 /// What describes the model of a checkpoint: its configuration alone, and which roles it has.
 ModelDescription description_of(const Source& source) {
     const std::string_view words = source.reading.source();
-    std::map<std::string, DType> dtypes;
+    std::map<Role, DType> dtypes;
     for (std::size_t t = 0; t < source.reading.meanings.size(); ++t) {
         const Meaning& meaning = source.reading.meanings[t];
-        if (meaning.kind == Meaning::Kind::parameter && meaning.role != "step")
+        if (meaning.kind == Meaning::Kind::parameter && meaning.role != Role::step)
             dtypes.emplace(meaning.role, source.checkpoint.catalogue.tensors[t].dtype);
     }
     std::vector<StateRole> roles;
@@ -98,7 +98,7 @@ TEST_CASE("a model description and a DeepSpeed checkpoint of the model give the 
     const std::vector<Family>& families = test::families();
     const auto state_of = [](const Parcels& parcels) {
         Amounts amounts = amounts_of(parcels, false);
-        std::erase_if(amounts, [](const auto& amount) { return std::get<0>(amount.first) == "weight"; });
+        std::erase_if(amounts, [](const auto& amount) { return std::get<0>(amount.first) == Role::weight; });
         return amounts;
     };
     const Layout from = parse_layout("dp=2,zero=2");
@@ -125,7 +125,7 @@ TEST_CASE("DeepSpeed's partitions of weights are held by one rank each under zer
             stored_model_change(description, Format::deepspeed, parse_layout("dp=3,zero=1"), parse_layout(text));
         std::uint64_t weights = 0;
         for (const Parcel& parcel : change.parcels.parcels) {
-            if (change.parcels.roles[parcel.role] == "weight")
+            if (change.parcels.roles[parcel.role] == Role::weight)
                 weights += parcel.bytes * change.parcels.needers[parcel.needers].size();
         }
         CHECK(weights == copies * 2 * static_cast<std::uint64_t>(parameters(description.model)));
@@ -145,7 +145,8 @@ TEST_CASE("flat buffers split optimizer state otherwise than first axes do") {
     const auto bytes = [](const Parcels& parcels) {
         std::uint64_t sum = 0;
         for (const Parcel& parcel : parcels.parcels)
-            sum += parcels.roles[parcel.role] == "weight" ? 0 : parcel.bytes * parcels.needers[parcel.needers].size();
+            sum +=
+                parcels.roles[parcel.role] == Role::weight ? 0 : parcel.bytes * parcels.needers[parcel.needers].size();
         return sum;
     };
     CHECK(bytes(change.parcels) == bytes(even));  // the vocabulary of Llama 3 needs no padding for these layouts

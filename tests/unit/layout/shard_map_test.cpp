@@ -79,8 +79,8 @@ TEST_CASE("torchtitan is recognised by its names, without a configuration") {
     CHECK(reading.dialect->name == "titan");
     CHECK_FALSE(reading.complete);  // nobody can tell six heads of six from three of twelve
     CHECK(reading.dims['f'] == 77);
-    CHECK(reading.meanings[12].role == "step");
-    CHECK(reading.meanings[13].role == "exp_avg");
+    CHECK(reading.meanings[12].role == Role::step);
+    CHECK(reading.meanings[13].role == Role::exp_avg);
     CHECK(reading.meanings[14].kind == Meaning::Kind::extra);
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("Megatron's own layers cut what TransformerEngine's replicate") {
         });
         REQUIRE(rule != reading.dialect->rules.end());
         const Meaning meaning{
-            .kind = Meaning::Kind::parameter, .rule = &*rule, .role = "weight", .indices = {.layer = 0}};
+            .kind = Meaning::Kind::parameter, .rule = &*rule, .role = Role::weight, .indices = {.layer = 0}};
         const auto cut = ShardMap{parse_layout("tp=2"), {.equal = true}, {}}.shards(
             reading, tensors[1], meaning, stored_sharing(parse_layout("tp=2")));
         CHECK(cut.size() == (local ? 2 : 1));

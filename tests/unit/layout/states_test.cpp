@@ -123,7 +123,7 @@ TEST_CASE("masters alone are weights enough, as those of ZeRO 3 are") {
     Reading reading = mcore.reading;
     reading.meanings.clear();
     for (std::size_t t = 0; t < mcore.tensors.size(); ++t) {
-        if (mcore.reading.meanings[t].role == "weight") continue;
+        if (mcore.reading.meanings[t].role == Role::weight) continue;
         tensors.push_back(mcore.tensors[t]);
         reading.meanings.push_back(mcore.reading.meanings[t]);
     }
@@ -135,6 +135,6 @@ TEST_CASE("masters alone are weights enough, as those of ZeRO 3 are") {
 TEST_CASE("a role that a dialect does not name is refused") {
     const Titan titan{DType::f32};
     const Dialect& dialect = *titan.reading().family->dialect("titan");
-    CHECK(pattern_of(dialect, "exp_avg", {}).pattern == "optimizer.state.*.exp_avg");
-    CHECK_THROWS_WITH_AS(pattern_of(dialect, "master", {}), "titan names have no place for master", Error);
+    CHECK(pattern_of(dialect, Role::exp_avg, {}).pattern == "optimizer.state.*.exp_avg");
+    CHECK_THROWS_WITH_AS(pattern_of(dialect, Role::master, {}), "titan names have no place for master", Error);
 }

@@ -18,9 +18,7 @@ std::uint32_t number_of(const Checkpoint& checkpoint, std::string_view name) {
     return static_cast<std::uint32_t>(std::ranges::find(tensors, name, &Tensor::name) - tensors.begin());
 }
 
-std::ptrdiff_t count(const Checkpoint& checkpoint, std::string_view role) {
-    return std::ranges::count(checkpoint.roles, role);
-}
+std::ptrdiff_t count(const Checkpoint& checkpoint, Role role) { return std::ranges::count(checkpoint.roles, role); }
 
 /// Adds one to the last byte of a tensor of one piece.
 void change(const std::filesystem::path& directory, std::string_view name) {
@@ -43,8 +41,8 @@ void change(const std::filesystem::path& directory, std::string_view name) {
 
 TEST_CASE("an optimizer that counts parameters has one of those that are tied") {
     const Checkpoint checkpoint = open("testdata/training/dcp-tied");
-    CHECK(count(checkpoint, "exp_avg") == 11);
-    CHECK(count(checkpoint, "state") == 0);
+    CHECK(count(checkpoint, Role::exp_avg) == 11);
+    CHECK(count(checkpoint, Role::state) == 0);
     const auto first = number_of(checkpoint, "optim.state.0.exp_avg");
     CHECK(checkpoint.parameters.at(first) == "model.embed_tokens.weight");
     CHECK(checkpoint.parameters.at(number_of(checkpoint, "optim.state.8.exp_avg")) ==
@@ -54,8 +52,8 @@ TEST_CASE("an optimizer that counts parameters has one of those that are tied") 
     std::filesystem::copy("testdata/training/dcp-tied", scratch.path() / "other");
     change(scratch.path() / "other", "model.lm_head.weight");
     const Checkpoint other = open(scratch.path() / "other");
-    CHECK(count(other, "exp_avg") == 0);
-    CHECK(count(other, "state") == 33);
+    CHECK(count(other, Role::exp_avg) == 0);
+    CHECK(count(other, Role::state) == 33);
     CHECK(other.notes.size() == 1);
 }
 

@@ -136,7 +136,7 @@ TEST_CASE("universal checkpoints hold all states, and remember how slices are cu
 nlohmann::json states_of(const Checkpoint& checkpoint) {
     nlohmann::json all = tensors_of(checkpoint);
     for (std::size_t t = 0; t < checkpoint.roles.size(); ++t)
-        if (checkpoint.roles[t] == "weight") all.erase(checkpoint.catalogue.tensors[t].name);
+        if (checkpoint.roles[t] == Role::weight) all.erase(checkpoint.catalogue.tensors[t].name);
     return all;
 }
 

@@ -25,7 +25,7 @@ void check_fixture(const fs::path& directory, const fs::path& json) {
     const nlohmann::json want = test::expected_tensors(json);
     if (checkpoint.format == Format::universal) {
         for (std::size_t t = 0; t < checkpoint.roles.size(); ++t)
-            if (checkpoint.roles[t] == "weight") found.erase(checkpoint.catalogue.tensors[t].name);
+            if (checkpoint.roles[t] == Role::weight) found.erase(checkpoint.catalogue.tensors[t].name);
     }
     CHECK(found == want);
     CHECK(checkpoint.iteration == 2);

@@ -70,9 +70,9 @@ TEST_CASE("names that no family knows are those of torch in a DCP checkpoint, wi
         for (std::size_t t = 0; t < source.checkpoint.roles.size(); ++t) {
             const std::string& name = source.checkpoint.catalogue.tensors[t].name;
             const std::string parameter = name.substr(0, name.rfind('/'));
-            const std::string_view role = source.checkpoint.roles[t];
-            if (role == "weight" || role == "master") CHECK(found.contains(parameter));
-            if (role == "exp_avg" || role == "exp_avg_sq")
+            const Role role = source.checkpoint.roles[t];
+            if (role == Role::weight || role == Role::master) CHECK(found.contains(parameter));
+            if (role == Role::exp_avg || role == Role::exp_avg_sq)
                 CHECK(found.contains(fmt::format("optimizer.state.{}.{}", parameter, role)));
         }
         for (const Tensor& tensor : made.draft.tensors) CHECK_FALSE(tensor.name.find('/') != tensor.name.npos);
@@ -141,7 +141,7 @@ TEST_CASE("optimizer state by torch's names is known whatever the model's are") 
     const Reading reading = read(tensors, families(), source.reading.config);
     CHECK(reading.unknown.empty());
     for (std::size_t t = 0; t < count; ++t) {
-        CHECK(reading.meanings[count + t].role == "exp_avg");
+        CHECK(reading.meanings[count + t].role == Role::exp_avg);
         CHECK(reading.meanings[count + t].rule == reading.meanings[t].rule);
     }
 }

@@ -47,7 +47,7 @@ TEST_CASE("any names, types and cuts come back from HDF5") {
             Shape shape;
             for (std::uint64_t k = random() % 4; k > 0; --k) shape.push_back(static_cast<Index>(random() % 7));
             tensors.push_back({name, dtypes_to_try[random() % dtypes_to_try.size()], shape});
-            source.roles.push_back(name == "p.q/exp_avg" ? "exp_avg" : "weight");
+            source.roles.push_back(name == "p.q/exp_avg" ? Role::exp_avg : Role::weight);
         }
         source.iteration = round;
         const Bytes bytes = random_bytes(tensors, random);
@@ -61,7 +61,7 @@ TEST_CASE("any names, types and cuts come back from HDF5") {
         CHECK(test::describe(again.catalogue.tensors, test::assemble(again.catalogue)) ==
               test::describe(tensors, bytes));
         for (std::size_t t = 0; t < again.roles.size(); ++t)
-            CHECK(again.roles[t] == (again.catalogue.tensors[t].name == "p.q/exp_avg" ? "exp_avg" : "weight"));
+            CHECK(again.roles[t] == (again.catalogue.tensors[t].name == "p.q/exp_avg" ? Role::exp_avg : Role::weight));
         std::set<std::int32_t> writers;
         for (const Piece& piece : again.catalogue.pieces) writers.insert(piece.rank);
         CHECK((writers.empty() || *writers.rbegin() < ranks));

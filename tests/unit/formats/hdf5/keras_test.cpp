@@ -64,7 +64,8 @@ TEST_CASE("variables of the optimizer are told apart") {
     CHECK(checkpoint.format == Format::keras_legacy);
     REQUIRE(checkpoint.roles.size() == checkpoint.catalogue.tensors.size());
     for (std::size_t t = 0; t < checkpoint.roles.size(); ++t)
-        CHECK((checkpoint.roles[t] == "optimizer") == checkpoint.catalogue.tensors[t].name.starts_with("optimizer."));
+        CHECK((checkpoint.roles[t] == Role::optimizer) ==
+              checkpoint.catalogue.tensors[t].name.starts_with("optimizer."));
 }
 
 TEST_CASE("what is written for Keras is read again, each form from its own") {

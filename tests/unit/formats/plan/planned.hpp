@@ -55,7 +55,7 @@ inline ModelState small_model() {
                      {.name = "norm", .shape = {12}, .layers = {0, 1, 2, 3}},
                      {.name = "router", .shape = {8, 12}, .layers = {1, 2, 3}},
                      {.name = "expert", .shape = {16, 12}, .tp_axis = 1, .layers = {1, 2, 3}, .experts = 8}};
-    model.roles = {{"weight", DType::bf16}, {"master", DType::f32}, {"exp_avg", DType::f32}};
+    model.roles = {{Role::weight, DType::bf16}, {Role::master, DType::f32}, {Role::exp_avg, DType::f32}};
     return model;
 }
 
@@ -116,7 +116,7 @@ inline formats::PlanFile checkpoint_plan_with_hosts(unsigned seed, const Stage& 
     std::vector<std::uint32_t> roles;
     for (std::uint32_t t = 0; t < file.tensors.size(); ++t) {
         roles.push_back(t % 2);
-        file.roles.emplace_back(t % 2 == 0 ? "weight" : "exp_avg");
+        file.roles.push_back(t % 2 == 0 ? Role::weight : Role::exp_avg);
     }
     const auto held = [](const std::vector<Piece>& pieces) {
         std::vector<Piece> list;
@@ -128,8 +128,9 @@ inline formats::PlanFile checkpoint_plan_with_hosts(unsigned seed, const Stage& 
     file.held_after = held(file.target);
     const Side before{file.tensors, file.held_before}, after{file.tensors, file.held_after};
     const int old_ranks = stage.hosts * stage.gpus, new_ranks = stage.gpus * 2;
-    content.hosts = plan_hosts(parcels_of(before, after, roles, {"weight", "exp_avg"}, old_ranks, new_ranks), stage);
-    file.cells = cells_of(before, after, roles, {"weight", "exp_avg"}, old_ranks, new_ranks);
+    content.hosts =
+        plan_hosts(parcels_of(before, after, roles, {Role::weight, Role::exp_avg}, old_ranks, new_ranks), stage);
+    file.cells = cells_of(before, after, roles, {Role::weight, Role::exp_avg}, old_ranks, new_ranks);
     return content;
 }
 

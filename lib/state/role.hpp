@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx {
+
+/// What a tensor of a training state is to its parameter. In the order of their names, in which tables list them.
+enum class Role : std::uint8_t {
+    copy,             ///< of another tensor of the state, with the same values
+    exp_avg,          ///< Adam's first moment
+    exp_avg_sq,       ///< Adam's second moment
+    extra,            ///< no parameter and no state of one: RNG state, counters
+    master,           ///< the weight in the precision in which it is updated
+    max_exp_avg_sq,   ///< the largest second moment (amsgrad)
+    momentum_buffer,  ///< SGD's momentum
+    optimizer,        ///< a variable of an optimizer that does not say which
+    quantized,        ///< a weight in blocks that share scales
+    state,            ///< of an optimizer, of a kind without a word of its own here
+    step,             ///< how many steps an optimizer has made
+    sum,              ///< Adagrad's sum of squares
+    virtual_node,     ///< what a virtual node keeps
+    weight
+};
+
+/// "weight", "exp_avg", ...: the name of the enumerator; of static life.
+std::string_view name(Role role);
+
+/// The role with this name; nothing for other words.
+std::optional<Role> role_by_name(std::string_view text);
+
+/// The roles with these names. Throws Error that lists the names there are when one is another word.
+std::vector<Role> roles_by_name(std::span<const std::string> texts);
+
+/// The names of `roles`.
+std::vector<std::string> names_of(std::span<const Role> roles);
+
+/// Whether an optimizer keeps tensors of this role, which ZeRO shares among replicas.
+constexpr bool is_of_optimizer(Role role) {
+    return role != Role::weight && role != Role::quantized && role != Role::extra && role != Role::copy &&
+           role != Role::virtual_node;
+}
+
+}  // namespace tpx
+
+/// By name.
+template <>
+struct fmt::formatter<tpx::Role> : fmt::formatter<std::string_view> {
+    template <class Context>
+    auto format(tpx::Role role, Context& context) const {
+        return fmt::formatter<std::string_view>::format(tpx::name(role), context);
+    }
+};
