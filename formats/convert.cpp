@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/addends.hpp"
+#include "formats/canonical_pieces.hpp"
+#include "formats/conversion.hpp"
+#include "formats/conversion_draft.hpp"
+#include "formats/deepspeed/excluded.hpp"
+#include "formats/deepspeed/missing_weights.hpp"
+#include "formats/dialect_choice.hpp"
+#include "formats/folder_files.hpp"
+#include "formats/join.hpp"
+#include "formats/kept_names.hpp"
+#include "formats/left_out.hpp"
+#include "formats/megatron/common_of_dcp.hpp"
+#include "formats/megatron/common_state.hpp"
+#include "formats/megatron/fit_masters.hpp"
+#include "formats/megatron/legacy.hpp"
+#include "formats/megatron/unpack.hpp"
+#include "formats/missing_parts.hpp"
+#include "formats/model_choice.hpp"
+#include "formats/quantized.hpp"
+#include "formats/roles.hpp"
+#include "formats/source_places.hpp"
+#include "formats/target_names.hpp"
+#include "formats/target_states.hpp"
+#include "formats/unknown_tensors.hpp"
+#include "formats/unscaled.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/shard_map.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace tpx::formats {
+namespace {
+
+/// Whether weights that DeepSpeed keeps as masters only are weights in the target, too.
+bool needs_weights(const Source& source, const Target& target) {
+    const bool kept = is_deepspeed(target.format) || is_megatron(target.format) || is_torch(target.format);
+    return is_deepspeed(source.checkpoint.format) && (kept || target.format == Format::hdf5);
+}
+
+/// Gives each box to the least loaded of its holders, in a fixed order. If the target is split by holders, `file` of a
+/// piece is the number of its holders among those that its rank writes for.
+std::vector<Piece> assign(const Expressed& expressed, const Target& target, int layer_count) {
+    const std::vector<int> stages =
+        target.layout.pp > 1 ? stages_of_layers(target.layout, layer_count) : std::vector<int>{};
+    const ShardMap map{target.layout, cutting_of(target.format), stages};
+    const Sharing sharing = stored_sharing(target.layout);
+    std::vector<std::uint64_t> load(target.layout.ranks(), 0);
+    const bool split = target.split_by_holders && (target.format == Format::dcp || target.format == Format::torch_dist);
+    std::vector<std::map<std::vector<int>, std::uint32_t>> files(target.layout.ranks());
+    std::vector<Piece> pieces;
+    for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
+        const Tensor& tensor = expressed.tensors[t];
+        for (const Shard& shard : map.shards(expressed.reading, tensor, expressed.reading.meanings[t], sharing)) {
+            const std::vector<int> ranks = map.ranks(shard, sharing);
+            const int owner = *std::ranges::min_element(ranks, {}, [&](int rank) { return load[rank]; });
+            load[owner] += static_cast<std::uint64_t>(volume(shard.box) * itemsize(tensor.dtype));
+            Piece piece{.tensor = t, .box = shard.box, .rank = owner};
+            piece.strides = row_major(sizes(shard.box));
+            if (split) piece.file = files[owner].try_emplace(ranks, files[owner].size()).first->second;
+            pieces.push_back(piece);
+        }
+    }
+    return pieces;
+}
+
+/// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
+Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
+    const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+    if (respells_states(source, target, dialect)) return with_states_respelt(source, target);
+    if (is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format))
+        return {.reading = source.reading, .tensors = tensors};
+    if (dialect)
+        return express(source.reading, tensors, *dialect, config, target.layout.tp, spelling(source, target, config));
+    if (source.layout && source.layout->tp == target.layout.tp) return {.reading = source.reading, .tensors = tensors};
+    return repad(source.reading, tensors, config, target.layout.tp);
+}
+
+/// Megatron's distributed optimizer is its stage 1 of ZeRO; its checkpoints know no other stage.
+void set_distributed(Target& target) {
+    if (!is_megatron(target.format) || target.layout.zero == 0) return;
+    constexpr const char* key = "use_distributed_optimizer";
+    if (target.layout.zero > 1)
+        throw Error{Exit::usage, "layout: zero={}: Megatron shards optimizer state only as zero=1 does",
+                    target.layout.zero};
+    if (target.config.contains(key) && !holds(target.config, key))
+        throw Error{Exit::usage, "layout: zero=1 contradicts --set {}=false", key};
+    target.config[key] = true;
+}
+
+/// The steps of convert(), in the order in which they must be made.
+class Converter {
+public:
+    Converter(Source& source, const Target& given) : source_{source}, target_{given} { set_distributed(target_); }
+
+    Conversion run() {
+        settle_source();
+        choose_names();
+        check();
+        settle_settings();
+        express_tensors();
+        fill_content();
+        carry_optimizer();
+        check_names(target_.format, out_.content.tensors);
+        join_and_draft();
+        tell_what_is_left();
+        return std::move(out_);
+    }
+
+private:
+    Format source_format() const { return source_.checkpoint.format; }
+
+    /// Whether DeepSpeed's own partitions are cut anew, which needs no rules.
+    bool keeps_cuts() const { return is_deepspeed(target_.format) && is_deepspeed(source_format()); }
+
+    /// Makes the source's tensors numbers, and its state that of all ranks.
+    void settle_source() {
+        if (needs_values(source_, target_)) dequantize(source_, target_.dtype);
+        if (const auto& quantised = source_.checkpoint.quantised; !quantised.empty())
+            throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
+                          quantised.size() - 1, quantised[0].type);
+        if (is_megatron(target_.format)) megatron::restore_common(source_.checkpoint);
+        settle_folder_files(source_.checkpoint, target_.format);
+    }
+
+    /// Finds the dialect of the new names; none where the tensors keep theirs.
+    void choose_names() {
+        Config config = source_.reading.config;
+        for (const auto& [key, value] : target_.config) config[key] = value;
+        choice_ = choose_model(source_, target_, choose_dialect(source_, target_, out_.notes), config, out_.notes);
+        if (choice_.dialect == nullptr) return;
+        if (std::string note = change_addends(source_, *choice_.dialect, target_.dtype); !note.empty())
+            out_.notes.push_back(std::move(note));
+    }
+
+    void check() {
+        check_deepspeed(source_, target_);
+        check_excluded(source_, target_, out_.notes);
+        check_whole_model(source_, target_);
+        if (choice_.dialect != nullptr) {
+            out_.dialect = std::make_shared<const Dialect>(with_roles_of(target_.format, *choice_.dialect));
+            choice_.dialect = out_.dialect.get();
+        }
+        // Without rules nothing is cut anew, so what is not asked to change need not be judged.
+        const bool same_cuts =
+            source_.layout && source_.layout->tp == target_.layout.tp && source_.layout->pp == target_.layout.pp;
+        if (!keeps_cuts() && (source_.reading.family || !same_cuts)) check_layout(source_.reading, target_.layout);
+        check_states(source_, target_, choice_.dialect);
+        check_dtype(source_, target_);
+        if (!keeps_cuts()) check_unscaled(source_, target_, choice_.dialect);
+        if (!keeps_cuts()) check_unknown(source_, target_, out_.notes);
+        made_ = needs_weights(source_, target_) ? add_missing_weights(source_) : std::map<std::string, DType>{};
+        if (!keeps_cuts() && choice_.dialect != nullptr && !made_.empty() && !target_.dtype)
+            target_.dtype = made_.begin()->second;
+        if (is_megatron(target_.format) && target_.layout.fsdp > 1)
+            throw Error{Exit::usage,
+                        "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
+    }
+
+    /// The configuration with which the new tensors are named and padded.
+    void settle_settings() {
+        config_ = source_.reading.config;
+        // The vocabulary is padded and layers are named again as Megatron's args, which DCP kept, say.
+        if (is_megatron(target_.format) && source_format() == Format::dcp && source_.checkpoint.common) {
+            const Config args = megatron::args_of(*source_.checkpoint.common);
+            for (const char* key : {"make_vocab_size_divisible_by", "transformer_impl"})
+                if (const auto kept = args.find(key); kept != args.end()) config_.insert(*kept);
+        }
+        // A distributed optimizer is what comes closest to state that another framework has cut over data ranks.
+        if (choice_.dialect != nullptr && is_megatron(target_.format)) config_["use_distributed_optimizer"] = true;
+        for (const auto& [key, value] : target_.config) config_[key] = value;
+        if (is_megatron(source_format()) && target_.format == Format::torch_dist &&
+            target_.config.contains("use_distributed_optimizer"))
+            spell_masters(source_.checkpoint, holds(target_.config, "use_distributed_optimizer"));
+    }
+
+    void express_tensors() {
+        out_.expressed = target_tensors(source_, target_, choice_.dialect, config_);
+        if (choice_.dialect == nullptr && is_megatron(source_format()) && is_megatron(target_.format))
+            megatron::fit_masters(out_.expressed, holds(config_, "use_distributed_optimizer"), target_.dtype,
+                                  out_.notes);
+        set_dtype(out_.expressed, target_.dtype);
+        if (keeps_cuts()) keep_names(target_, out_.expressed);
+        if (!target_.dtype) set_dtypes(out_.expressed, made_);
+        leave_out_seeds(source_, target_, out_.expressed);
+    }
+
+    /// Says which rank writes which boxes.
+    void fill_content() {
+        std::vector<View> views = take_views(source_, target_, choice_.dialect, out_.expressed);
+        std::vector<Piece> pieces;
+        if (!is_deepspeed(target_.format))
+            pieces = assign(out_.expressed, target_, layers(out_.expressed.reading, out_.expressed.tensors));
+        out_.content = {.tensors = out_.expressed.tensors,
+                        .pieces = std::move(pieces),
+                        .source = &source_.checkpoint,
+                        .ranks = target_.layout.ranks(),
+                        .layout = target_.layout,
+                        .shard_size = target_.shard_size,
+                        .split_by_holders = target_.split_by_holders,
+                        .views = std::move(views)};
+    }
+
+    /// Carries settings of the optimizer over.
+    void carry_optimizer() {
+        const bool respells = respells_states(source_, target_, choice_.dialect);
+        if (choice_.dialect == nullptr && target_.format == Format::dcp && respells && !has_moments(source_))
+            out_.notes.push_back("dropped param_groups settings, which are converted only for optimizers like Adam");
+        if (choice_.dialect != nullptr || (target_.format != Format::hdf5 && respells))
+            carry_adam(source_, target_, out_);
+        else if (is_torch(target_.format) && (is_deepspeed(source_format()) || source_.checkpoint.common))
+            out_.content.adam = adam_of(source_);
+    }
+
+    /// Says which part of the source each part of the new tensors is.
+    void join() {
+        locate_all(source_.checkpoint);
+        choice_.dialect != nullptr ? join_by_parts(source_, out_) : join_by_name(source_, out_);
+        const Catalogue& from = source_.checkpoint.catalogue;
+        out_.source_pieces = canonical_pieces(from.tensors, from.pieces, out_.source_parts);
+    }
+
+    void join_and_draft() {
+        const bool aligned = aligns_payloads(target_.format);
+        if (aligned) {
+            out_.draft.tensors = out_.content.tensors;  // as the draft will have them
+            join();
+            set_places(source_.checkpoint.catalogue, out_);
+        }
+        out_.draft = make_draft(source_, target_, choice_, config_, out_);
+        if (!aligned) join();
+        out_.content.source = nullptr;  // the source may move from here on
+        out_.target_pieces = canonical_pieces(out_.draft.tensors, out_.draft.pieces, out_.target_parts);
+    }
+
+    void tell_what_is_left() {
+        if (choice_.dialect != nullptr) out_.dropped_copies = dropped_copies(source_.checkpoint, source_.reading);
+        note_left_out(source_, target_, out_);
+        note_split_files(target_, out_);
+    }
+
+    Source& source_;
+    Target target_;
+    ModelChoice choice_{};
+    Config config_;
+    std::map<std::string, DType> made_;  // weights that are masters only in the source
+    Conversion out_;
+};
+
+}  // namespace
+
+Conversion convert(Source& source, const Target& target) { return Converter{source, target}.run(); }
+
+}  // namespace tpx::formats
