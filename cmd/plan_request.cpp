@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -19,6 +20,7 @@ public:
     RequestCheck(const PlanOptions& options, const formats::PlanFile& plan) : options_{options}, plan_{plan} {}
 
     void run() const {
+        check_subjects();
         compare_layout("--from", options_.from, plan_.from);
         compare_layout("--to", options_.to, plan_.to);
         if (!options_.model.empty()) compare_model();
@@ -31,6 +33,21 @@ private:
         if (stored != given)
             throw Error{Exit::no, "{}: was made for another request: {} was {}, not {}", options_.check, what, stored,
                         given};
+    }
+
+    /// What describes a model or a checkpoint needs one that it describes.
+    void check_subjects() const {
+        if (!options_.model.empty()) return;
+        if (!options_.roles.empty()) throw Error{Exit::usage, "--check with --roles needs --model"};
+        if (options_.derive_weights) throw Error{Exit::usage, "--check with --derive-weights needs --model"};
+        if (!options_.checkpoint.empty()) return;
+        const std::pair<const char*, bool> described[]{{"--format", !options_.format.empty()},
+                                                       {"--dialect", !options_.dialect.empty()},
+                                                       {"--rules", !options_.rules.empty()},
+                                                       {"--config", !options_.config.empty()},
+                                                       {"--set", !options_.settings.empty()}};
+        for (const auto& [option, given] : described)
+            if (given) throw Error{Exit::usage, "--check with {} needs CKPT or --model", option};
     }
 
     void compare_layout(const char* option, const std::string& given, const std::string& stored) const {
