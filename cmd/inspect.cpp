@@ -16,6 +16,7 @@
 #include "lib/layout/nearest_family.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -155,7 +156,8 @@ void print_json(const formats::Source& source, const Details& findings, bool ten
     for (const auto& [scheme, count] : findings.schemes)
         json["quantized"].push_back({{"scheme", scheme}, {"tensors", count}});
     json["dims"] = Json::object();
-    for (const auto& [letter, size] : source.reading.dims.known()) json["dims"][std::string{letter}] = size;
+    for (const auto& [letter, size] : source.reading.dims.known())
+        if (std::isalpha(static_cast<unsigned char>(letter)) != 0) json["dims"][std::string{letter}] = size;
     json["holes"] = Json::array();
     for (const Hole& hole : findings.holes)
         json["holes"].push_back({{"tensor", catalogue.tensors[hole.tensor].name}, {"box", to_json(hole.box)}});

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/layout/matching.hpp"
+#include "lib/layout/outer_model.hpp"
 #include "lib/layout/parts.hpp"
 
 #include <algorithm>
@@ -113,6 +114,12 @@ Reading read(std::span<const Tensor> tensors, std::span<const Family> families, 
     Reading reading;
     reading.config = config;
     FamilyMatch best = best_match(tensors, families, config, reading.why_not);
+    if (best.family && !best.unknown.empty()) {
+        if (auto wide = widened(*best.family, *best.dialect, tensors, best.unknown, config)) {
+            reading.own_family = std::move(wide->family);
+            best = match_dialect(*reading.own_family, *wide->dialect, tensors);
+        }
+    }
     reading.family = best.family;
     reading.dialect = best.dialect;
     reading.meanings = std::move(best.meanings);
