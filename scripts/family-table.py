@@ -39,7 +39,7 @@ Hugging Face; their language models are split under these names.
 COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "logits", "Bridge"]
 
 # Classes of transformers that are not called as their model_type, without underscores.
-TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "gemma3n": "gemma3n_text",
+TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "gemma3n": "gemma3n_text", "minimaxm3sparse": "minimax_m3_vl",
          "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}  # fmt: skip
 # Families that the fixtures of Megatron's optimizer state are of.
 FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}

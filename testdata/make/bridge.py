@@ -68,6 +68,7 @@ MODELS = {
     "gemma3-vl": ("gemma_vl.gemma3_vl_bridge", "gemma3-vl", {}),
     "mistral3": ("ministral3.ministral3_bridge", "mistral3", {}),
     "mistral3-small": ("ministral3.ministral3_bridge", "mistral3-small", {}),
+    "minimax-m3": ("minimax_m3.minimax_m3_bridge:MiniMaxM3Bridge", "minimax-m3", {}),
     "glm-4.5v": ("glm_vl.glm_45v_bridge", "glm-4.5v", {}),
     "qwen2-audio": ("qwen_audio.qwen2_audio_bridge", "qwen2-audio", {}),
     "qwen3.5-mtp": ("qwen.qwen35_bridge:Qwen35Bridge", "qwen3.5", {**SMALL, "layer_types": ["linear_attention", "full_attention"], "mtp_num_hidden_layers": 1}),
@@ -159,7 +160,7 @@ COLUMN = ("linear_qkv", "linear_fc1", "linear_fc1_up", "linear_q_up_proj", "line
 def module_class(name):
     """The class of Megatron-core's module that holds a parameter."""
     *_, module, parameter = name.split(".")
-    if name.startswith(("visual.", "vision_tower.", "audio_tower.", "multi_modal_projector.")):
+    if name.startswith(("visual.", "vision_tower.", "audio_tower.", "multi_modal_projector.", "patch_merge_mlp.", "lightning_indexers.")):
         return "TENorm" if "norm" in module else "ColumnParallelLinear"
     if module == "word_embeddings":
         return "VocabParallelEmbedding"
@@ -343,8 +344,7 @@ def of_transformers(key, changes):
     if "text_config" in settings:  # a model around a language model
         text = settings["text_config"]
         changes = {"text_config": {**text, **{entry: value for entry, value in FEW.items() if entry in text}}}
-        if "layer_types" in text:
-            changes["text_config"]["layer_types"] = text["layer_types"][:2]
+        changes["text_config"] |= {entry: text[entry][:2] for entry in ("layer_types", "mlp_layer_types") if entry in text}
     return kind, *model(kind, {**settings, **changes})
 
 

@@ -182,6 +182,14 @@ OUTER = {
          "vision_config": {**EYES, "image_size": 28, "patch_size": 14}},
         "tp=2,pp=2,dp=2,ep=2",
     ),
+    "minimax-m3": (
+        "MiniMaxM3SparseForConditionalGeneration",
+        {"text_config": {**TEXT, "head_dim": 8, "intermediate_size": 32, "dense_intermediate_size": 40, "num_local_experts": 4, "num_experts_per_tok": 2,
+                         "shared_intermediate_size": 28, "n_shared_experts": 1, "rotary_dim": 4, "index_n_heads": 4, "index_head_dim": 8,
+                         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "layer_types": ["minimax_m3_sparse", "full_attention"] * 2},
+         "vision_config": TOWER, "projector_hidden_size": 20},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
     "qwen2-audio": (
         "Qwen2AudioForConditionalGeneration",
         {"text_config": {**TEXT, "model_type": "qwen2"}, "audio_token_index": 100,
