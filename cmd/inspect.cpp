@@ -13,6 +13,7 @@
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
+#include "lib/layout/adapter_family.hpp"
 #include "lib/layout/nearest_family.hpp"
 
 #include <algorithm>
@@ -195,6 +196,11 @@ void print_tensors(const formats::Source& source, Output& out) {
 
 std::string spoken_dialect(const Reading& reading) {
     if (!reading.dialect) return fmt::format("unknown ({})", printable(reading.why_not));
+    if (is_of_adapters(*reading.family)) {
+        const bool known = reading.config.contains("model_type") || reading.config.contains("num_layers");
+        return fmt::format("LoRA adapter of {}, {} names", known ? reading.family->name : "an unknown base (--config)",
+                           reading.dialect->name);
+    }
     return fmt::format("{}, {} names", reading.family->name, reading.dialect->name);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
 
+#include "formats/adapter_config.hpp"
 #include "formats/addends.hpp"
 #include "formats/canonical_pieces.hpp"
 #include "formats/config_file.hpp"
@@ -132,6 +133,10 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
     const auto given = config.find(config_json_key);
     if (given != config.end() && source.checkpoint.config_json.empty())
         source.checkpoint.config_json = spelled(given->second);
+    // Megatron's checkpoints without args, such as those of adapters, may have the config.json that tpx wrote.
+    if (is_megatron(source.checkpoint.format) && !source.checkpoint.config.contains("num_layers") &&
+        !source.checkpoint.config_json.empty())
+        source.checkpoint.config.merge(parse_config_json(source.checkpoint.config_json));
     Config merged = source.checkpoint.config;
     for (const auto& [key, value] : config) {
         if (key == config_json_key) continue;
@@ -165,6 +170,7 @@ Conversion convert(Source& source, const Target& given) {
     Catalogue& from = source.checkpoint.catalogue;
     if (is_megatron(target.format)) megatron::restore_common(source.checkpoint);
     settle_folder_files(source.checkpoint, target.format);
+    settle_adapter(source, target);
     Config config = source.reading.config;
     for (const auto& [key, value] : target.config) config[key] = value;
     const ModelChoice choice =
