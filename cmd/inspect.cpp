@@ -13,9 +13,11 @@
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
+#include "lib/layout/adapter_family.hpp"
 #include "lib/layout/nearest_family.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -155,7 +157,8 @@ void print_json(const formats::Source& source, const Details& findings, bool ten
     for (const auto& [scheme, count] : findings.schemes)
         json["quantized"].push_back({{"scheme", scheme}, {"tensors", count}});
     json["dims"] = Json::object();
-    for (const auto& [letter, size] : source.reading.dims.known()) json["dims"][std::string{letter}] = size;
+    for (const auto& [letter, size] : source.reading.dims.known())
+        if (std::isalpha(static_cast<unsigned char>(letter)) != 0) json["dims"][std::string{letter}] = size;
     json["holes"] = Json::array();
     for (const Hole& hole : findings.holes)
         json["holes"].push_back({{"tensor", catalogue.tensors[hole.tensor].name}, {"box", to_json(hole.box)}});
@@ -193,6 +196,11 @@ void print_tensors(const formats::Source& source, Output& out) {
 
 std::string spoken_dialect(const Reading& reading) {
     if (!reading.dialect) return fmt::format("unknown ({})", printable(reading.why_not));
+    if (is_of_adapters(*reading.family)) {
+        const bool known = reading.config.contains("model_type") || reading.config.contains("num_layers");
+        return fmt::format("LoRA adapter of {}, {} names", known ? reading.family->name : "an unknown base (--config)",
+                           reading.dialect->name);
+    }
     return fmt::format("{}, {} names", reading.family->name, reading.dialect->name);
 }
 

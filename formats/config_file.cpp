@@ -54,7 +54,7 @@ std::optional<ConfigValue> list_text(const nlohmann::json& list) {
     });
 }
 
-/// Adds the settings of `object`, nested ones as TABLE.KEY or TABLE.TABLE.KEY, and lengths of lists as LIST.count;
+/// Adds the settings of `object`, nested ones as TABLE.KEY or TABLE.TABLE.KEY, and lengths of its lists as LIST.count;
 /// `config` keeps what it has of `kept`.
 void add_settings(Config& config, const nlohmann::json& object, std::initializer_list<std::string_view> kept) {
     for (const auto& [key, value] : object.items()) {
@@ -67,6 +67,8 @@ void add_settings(Config& config, const nlohmann::json& object, std::initializer
         if (!value.is_object()) continue;
         for (const auto& [inner, nested] : value.items()) {
             if (nested.is_primitive()) config[key + "." + inner] = scalar(nested);
+            if (nested.is_array())
+                if (const auto items = list_text(nested)) config[key + "." + inner] = *items;
             if (!nested.is_object()) continue;
             for (const auto& [innermost, setting] : nested.items()) {
                 if (setting.is_primitive()) config[fmt::format("{}.{}.{}", key, inner, innermost)] = scalar(setting);
@@ -94,8 +96,10 @@ Config parse_config_json(std::string_view text) {
     add_settings(config, object, {});
     // What tpx asks of a configuration is about the language model, whose settings may be nested; whether the output
     // layer is the embedding is a setting of the whole model.
-    if (const nlohmann::json* inner = text_settings(object))
-        add_settings(config, *inner, {"architectures", "dtype", "torch_dtype", "tie_word_embeddings"});
+    const nlohmann::json* inner = text_settings(object);
+    if (inner == nullptr) return config;
+    if (const auto type = config.find("model_type"); type != config.end()) config["outer.model_type"] = type->second;
+    add_settings(config, *inner, {"architectures", "dtype", "torch_dtype", "tie_word_embeddings"});
     return config;
 }
 

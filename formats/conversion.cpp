@@ -54,6 +54,10 @@ Source open_source(const std::filesystem::path& path, std::span<const Family> fa
     const auto given = config.find(config_json_key);
     if (given != config.end() && source.checkpoint.config_json.empty())
         source.checkpoint.config_json = spelled(given->second);
+    // Megatron's checkpoints without args, such as those of adapters, may have the config.json that tpx wrote.
+    if (is_megatron(source.checkpoint.format) && !source.checkpoint.config.contains("num_layers") &&
+        !source.checkpoint.config_json.empty())
+        source.checkpoint.config.merge(parse_config_json(source.checkpoint.config_json));
     Config merged = source.checkpoint.config;
     for (const auto& [key, value] : config) {
         if (key == config_json_key) continue;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion_draft.hpp"
 
+#include "formats/adapter_config.hpp"
+#include "formats/adapter_settings.hpp"
 #include "formats/companions.hpp"
 #include "formats/config_file.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
@@ -9,6 +11,7 @@
 #include "formats/megatron/model_check.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
+#include "lib/layout/adapter_family.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -87,6 +90,11 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
     if (is_torch(target.format)) return made;
     const std::filesystem::path folder = folder_of(made);
     copy_companions(source.checkpoint, folder, made);
+    if (dialect && source.reading.family && is_of_adapters(*source.reading.family)) {
+        std::string settings = adapter_config_for(source, target.format, config, out);
+        if (!settings.empty()) put_file(made, folder / adapter_config_name, std::move(settings));
+        if (target.format == Format::safetensors) return made;  // config.json beside it would be that of the base
+    }
     // Megatron has args; only what they cannot say comes from a file.
     if (megatron && source.checkpoint.config_json.empty()) return made;
     std::string config_json = target_config_json(source, target, choice.config_json, out.expressed, config);

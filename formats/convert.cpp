@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/adapter_config.hpp"
 #include "formats/addends.hpp"
 #include "formats/canonical_pieces.hpp"
 #include "formats/conversion.hpp"
@@ -122,6 +123,7 @@ private:
                           quantised.size() - 1, quantised[0].type);
         if (is_megatron(target_.format)) megatron::restore_common(source_.checkpoint);
         settle_folder_files(source_.checkpoint, target_.format);
+        settle_adapter(source_, target_);
     }
 
     /// Finds the dialect of the new names; none where the tensors keep theirs.

@@ -2,9 +2,14 @@
 #include "formats/dialect_choice.hpp"
 
 #include "formats/roles.hpp"
+#include "formats/unknown_tensors.hpp"
 #include "lib/core/error.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <set>
+#include <string>
 
 namespace tpx::formats {
 namespace {
@@ -57,6 +62,27 @@ bool turns_ranks(const Source& source, const Target& target) {
            std::ranges::any_of(source.reading.dialect->rules, [](const Rule& rule) { return rule.tagged("ranks"); });
 }
 
+/// Refuses Megatron's names for parts outside the language model that have none, and files that Megatron Bridge does
+/// not write of such models.
+void check_outer(const Source& source, const Target& target, std::string_view wanted) {
+    const Reading& reading = source.reading;
+    if (wanted != "mcore" || !reading.family || reading.dialect->name == wanted) return;
+    if (reading.family->is_outer && target.format == Format::megatron)
+        throw Error{Exit::usage,
+                    "--format megatron: Megatron Bridge stores models with parts outside the language model as "
+                    "torch_dist; use --format torch_dist"};
+    const auto whole = outer_tensors(reading, source.checkpoint.catalogue.tensors);
+    if (whole.empty()) return;
+    std::set<std::string> known;
+    for (const Family& family : source.families)
+        for (const OuterModel& outer : family.outer) known.insert(outer.types.begin(), outer.types.end());
+    throw failure(
+        "cannot convert to Megatron names: {} {} outside the language model, such as '{}', {} no Megatron name; such "
+        "names are known for model_type {}",
+        whole.size(), whole.size() == 1 ? "tensor" : "tensors", whole[0]->name, whole.size() == 1 ? "has" : "have",
+        fmt::join(known, ", "));
+}
+
 }  // namespace
 
 const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes) {
@@ -69,6 +95,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     }
     const std::string_view wanted = asked ? std::string_view{target.dialect} : home_dialect(target.format);
     if (wanted.empty()) return nullptr;
+    check_outer(source, target, wanted);
     const bool unwrap =
         target.format == Format::safetensors && reading.family && reading.dialect->name == wanted && is_wrapped(source);
     if (!asked && !unwrap && source.checkpoint.format == target.format) return nullptr;

@@ -22,6 +22,7 @@ constexpr std::array asked_by_tpx{
     "decoder_last_pipeline_num_layers",
     "dtype",
     "hf_model_type",
+    "lora_alpha",
     "lr",
     "make_vocab_size_divisible_by",
     "model_type",

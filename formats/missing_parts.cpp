@@ -4,6 +4,7 @@
 #include "formats/deepspeed/missing_weights.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
+#include "lib/layout/adapter_family.hpp"
 #include "lib/layout/occurrences.hpp"
 
 #include <fmt/format.h>
@@ -193,6 +194,8 @@ std::vector<std::string> by_numbers(const Source& source) {
 }  // namespace
 
 std::vector<std::string> missing_parts(const Source& source) {
+    // An adapter may be for any of the layers of its base.
+    if (source.reading.family != nullptr && is_of_adapters(*source.reading.family)) return {};
     std::vector<std::string> lines = source.reading.family != nullptr ? FamilyCheck{source}.run() : by_numbers(source);
     for (const std::string& parameter : lost_weights(source.checkpoint))
         lines.push_back(fmt::format("tensor '{}': only its master weight is stored", parameter));
@@ -201,6 +204,7 @@ std::vector<std::string> missing_parts(const Source& source) {
 
 void check_whole_model(const Source& source, const Target& target) {
     if (target.format != Format::safetensors || target.dialect == "keep" || source.reading.family == nullptr) return;
+    if (is_of_adapters(*source.reading.family)) return;
     // Weights that DeepSpeed's files lack are rounded from their masters.
     const std::vector<std::string> missing = FamilyCheck{source}.run();
     if (missing.empty()) return;

@@ -6,6 +6,7 @@
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
+#include "lib/layout/adapter_family.hpp"
 #include "lib/layout/model_fit.hpp"
 
 #include <fmt/ranges.h>
@@ -173,6 +174,15 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
                               source.reading.dialect->name == "hf" && !told(target.config).empty();
     const bool wanted = known && (dialect || told_by_user || is_megatron(source.checkpoint.format));
     if (!wanted || is_torch(target.format) || is_megatron(target.format)) return {dialect, File::none};
+    if (is_of_adapters(*source.reading.family)) return {dialect, File::none};
+    // Rules describe the language model alone, so no config.json can be made of a model around it.
+    if (source.reading.family->is_outer) {
+        if (strict && target.format == Format::safetensors)
+            throw Error{Exit::usage,
+                        "the model has parts outside its language model, whose settings are unknown; pass --config "
+                        "config.json"};
+        return {dialect, File::none};
+    }
     Config said = config;
     const std::string type = told(config);
     if (!type.empty()) said[told_type] = type;

@@ -138,10 +138,14 @@ std::string with_dtype(const std::string& config_json, DType dtype) {
 
 std::string with_settings(const std::string& config_json, const Config& settings) {
     auto json = nlohmann::ordered_json::parse(config_json);
+    // Of nested configurations, a setting may be that of the language model, and not the one of the same name around
+    // it.
+    const Config own = parse_config_json(config_json);
     bool changed = false;
     for (auto& [key, value] : json.items()) {
         const auto setting = settings.find(key);
         if (setting == settings.end() || !(value.is_primitive() || value.is_null())) continue;
+        if (const auto same = own.find(key); same != own.end() && same->second == setting->second) continue;
         const nlohmann::ordered_json given = to_json({key, setting->second});
         changed |= given != value;
         value = given;

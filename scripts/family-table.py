@@ -30,10 +30,16 @@ the file says it, and an empty field that neither does.
 - Bridge: names, shapes and values of each rank are those that Megatron Bridge's code makes.
 
 """
+OUTER_HEAD = """
+Models around a language model have names of Megatron Bridge, in `torch_dist`: the language model is split, and the parts around
+it, such as a vision tower, are whole on the first stage of the pipeline. Other vision-language and audio models keep the names of
+Hugging Face; their language models are split under these names.
+
+"""
 COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "logits", "Bridge"]
 
 # Classes of transformers that are not called as their model_type, without underscores.
-TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text",
+TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "gemma3n": "gemma3n_text", "minimaxm3sparse": "minimax_m3_vl",
          "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}  # fmt: skip
 # Families that the fixtures of Megatron's optimizer state are of.
 FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}
@@ -69,7 +75,7 @@ def model_type(kind, known):
     """The model_type of a class of transformers."""
     base = re.sub(r"(LMHeadModel|For[A-Z]\w+|EncoderModel|Model)$", "", kind)
     plain = base.replace("_", "").lower()
-    found = TYPES.get(plain) or next((word for word in known if word.replace("_", "") == plain), None)
+    found = next((word for word in known if word.replace("_", "") == plain), None) or TYPES.get(plain)
     if found not in known:
         raise ValueError(f"{kind}: no family has its model_type; add it to TYPES")
     return found
@@ -79,6 +85,22 @@ def read_titan():
     """The models that are converted to torchtitan's names."""
     text = (INTEROP / "hf_models.py").read_text()
     return re.findall(r'"([^"]+)"', re.search(r'torchtitan\'s names", titan.*? in \((.*?)\)\]', text)[1])
+
+
+def bridge_configs():
+    """The configurations of the models in testdata/bridge."""
+    return [json.loads(table.read_text())["config"] for table in sorted((ROOT / "testdata/bridge").glob("*.json"))]
+
+
+def outer_table():
+    """The models around language models, by model type: the file that describes them, and what is tested."""
+    compared = {config["model_type"] for config in bridge_configs() if "text_config" in config}
+    known = {word: file.stem for file in sorted((ROOT / "formats/rules").glob("*.toml")) for model in tomllib.loads(file.read_text()).get("outer", []) for word in model["types"]}
+    tried = {model_type(kind, known): layout for _, kind, layout in models("OUTER")}
+    lines = ["| model type | file | Megatron | Bridge |", "|---|---|---|---|"]
+    for word, file in sorted(known.items()):
+        lines.append(f"| `{word}` | {file} | {'yes' if word in tried else 'rules'} | {'yes' if word in compared else ''} |")
+    return OUTER_HEAD + "\n".join(lines) + "\n"
 
 
 def covered():
@@ -112,8 +134,9 @@ def covered():
         settings = json.loads(config.read_text())
         if "quantization_config" in settings:
             mark(of_type[settings["model_type"]], "FP8")
-    for table in (ROOT / "testdata/bridge").glob("*.json"):
-        mark(of_type[json.loads(table.read_text())["config"]["model_type"]], "Bridge")
+    for config in bridge_configs():
+        if "text_config" not in config:
+            mark(of_type[config["model_type"]], "Bridge")
     for name, (dialects, _) in rules.items():
         for column, dialect in (("HF", "hf"), ("Megatron", "mcore"), ("titan", "titan")):
             if dialect in dialects:
@@ -130,7 +153,7 @@ def table():
         lines.append(f"| {name} | {', '.join(f'`{word}`' for word in words)} | {' | '.join(found[name].get(column, '') for column in COLUMNS)} |")
     counts = [sum(found[name].get(column, "rules") != "rules" for name in rules) for column in COLUMNS]
     lines.append(f"| {len(rules)} families, tested | | {' | '.join(map(str, counts))} |")
-    return HEAD + "\n".join(lines) + "\n"
+    return HEAD + "\n".join(lines) + "\n" + outer_table()
 
 
 def man_page_faults():

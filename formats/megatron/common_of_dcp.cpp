@@ -11,6 +11,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 
@@ -128,7 +129,9 @@ private:
 
 void read_args(Checkpoint& checkpoint) {
     const auto is_megatrons = [](const Tensor& tensor) {
-        return tensor.name.starts_with("decoder.layers.") || tensor.name.starts_with("encoder.layers.");
+        constexpr std::array<std::string_view, 3> starts{"decoder.layers.", "encoder.layers.",
+                                                         "language_model.decoder.layers."};
+        return std::ranges::any_of(starts, [&](std::string_view start) { return tensor.name.starts_with(start); });
     };
     if (std::ranges::none_of(checkpoint.catalogue.tensors, is_megatrons)) return;
     Restorer restorer{checkpoint};  // whose document the args are in

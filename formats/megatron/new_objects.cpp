@@ -65,11 +65,15 @@ std::string without_part(const std::string& name) {
 /// lacks one of its model's, and passes over others.
 std::vector<Module> modules_of(const Tensor& tensor) {
     constexpr std::string_view layers = "decoder.layers.";
-    const std::string name = without_part(tensor.name);
+    constexpr std::string_view outer = "language_model.";
+    const std::string stored = without_part(tensor.name);
+    const std::string before{stored.starts_with(outer) ? outer : ""};
+    const std::string name = stored.substr(before.size());
     const bool in_layers = name.starts_with(layers);
+    if (stored == "multi_modal_projector.proj.weight") return {{"multi_modal_projector.proj", {1}}};  // of Gemma 3
     if (!name.ends_with(".weight") || !(in_layers || name.starts_with("decoder.") || name.starts_with("mtp.")))
         return {};
-    Module module{.name = name.substr(0, name.rfind('.')), .stack = {}};
+    Module module{.name = before + name.substr(0, name.rfind('.')), .stack = {}};
     const std::string last = module.name.substr(module.name.rfind('.') + 1);
     if (!is_linear_module(last) && !last.ends_with("norm")) return {};
     const bool stacked = in_layers && std::isdigit(static_cast<unsigned char>(name[layers.size()])) == 0;

@@ -4,6 +4,7 @@
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/layout/adapter_family.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -118,6 +119,9 @@ private:
     /// PEFT finds an adapter by its name.
     const char* single_file() const {
         constexpr const char* adapter = "adapter_model.safetensors";
+        if (content_.reading != nullptr && content_.reading->family != nullptr &&
+            is_of_adapters(*content_.reading->family))
+            return adapter;
         const Checkpoint* source = content_.source;
         const bool is_adapter = source != nullptr && source->format == Format::safetensors &&
                                 source->catalogue.files.size() == 1 && source->catalogue.files[0].path == adapter;

@@ -147,14 +147,13 @@ std::string nested_name(std::string_view name, const Nesting& nesting) {
     return nesting.prefix + std::string{name.substr(name.find(']') + 1)};
 }
 
-/// `dialect` with the names that it has inside another model.
+}  // namespace
+
 Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting) {
     Dialect inside = dialect;
     for (Rule& rule : inside.rules) rule.name = NameTemplate{nested_name(rule.name.text(), nesting)};
     return inside;
 }
-
-}  // namespace
 
 void add_family(WrittenFamily& base, const WrittenFamily& more) {
     remove_from(base, more.remove);
@@ -172,6 +171,7 @@ void add_family(WrittenFamily& base, const WrittenFamily& more) {
     }
     if (!more.own.tp_divides.empty()) base.own.tp_divides = more.own.tp_divides;
     for (const auto& [name, dialect] : more.dialects) add_dialect(base.dialects[name], dialect);
+    base.own.outer.insert(base.own.outer.begin(), more.own.outer.begin(), more.own.outer.end());
     base.own.detect = more.own.detect;
     base.own.told = more.own.told;
 }

@@ -24,6 +24,7 @@ struct CanonicalTensor {
     bool mtp = false;       ///< without layer: also on the stage of layers for multi-token prediction, if there are any
     bool buffer = false;    ///< no parameter, so FSDP leaves it whole
     bool optional = false;  ///< a checkpoint, or single layers of it, may lack it
+    bool outer = false;     ///< it is outside the language model, see OuterModel
     std::string tie;        ///< the canonical tensor that it is when a checkpoint lacks it
 
     bool has(char letter) const;  ///< `letter` is one of its factors
@@ -62,6 +63,27 @@ struct Dialect {
     std::vector<RolePattern> roles;
 };
 
+/// How the names of a dialect change where its model is a part of another one, as the text model of a vision-language
+/// model.
+struct Nesting {
+    std::string prefix;  ///< replaces the bracketed prefix of names
+    std::string before;  ///< precedes names without a bracketed prefix
+};
+
+/// The names that a dialect has for a part outside the language model.
+struct OuterNames {
+    std::vector<std::string> globs;  ///< with one '*' at most; the first is written
+    std::vector<int> axes;           ///< which axis of the canonical tensor each stored axis is; empty: the same
+};
+
+/// A model that contains the language model of a family, and other parts, such as a vision tower. Ranks of the first
+/// stage of the pipeline have these whole.
+struct OuterModel {
+    std::vector<std::string> types;                        ///< its values of model_type
+    std::map<std::string, Nesting, std::less<>> nest;      ///< by dialect
+    std::vector<std::map<std::string, OuterNames>> parts;  ///< by dialect
+};
+
 /// One entry of a configuration that is written for a framework: see configuration_for().
 struct ConfigEntry {
     std::string key;
@@ -96,6 +118,8 @@ struct Family {
     std::vector<std::string> tp_divides;  ///< formulas that tp must divide
     std::map<std::string, CanonicalTensor, std::less<>> tensors;
     std::vector<Dialect> dialects;
+    std::vector<OuterModel> outer;
+    bool is_outer = false;  ///< it was widened to an outer model, see widened()
 
     const Dialect* dialect(std::string_view wanted) const;
     /// Whether the size of a factor differs from layer to layer (its formula is "varies"), so that it follows from the
@@ -103,6 +127,9 @@ struct Family {
     bool varies(char letter) const;
     const CanonicalTensor& tensor(std::string_view wanted) const;  ///< throws Error when there is none
 };
+
+/// `dialect` with the names that it has inside another model.
+Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting);
 
 /// A file of rules: its name, for messages, and its text.
 struct FamilySource {

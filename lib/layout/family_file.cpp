@@ -220,6 +220,47 @@ void read_present(const toml::table& table, Family& family) {
     });
 }
 
+/// "GLOB", a list of them, or "GLOB -> b a", where a is the first axis of the canonical tensor.
+OuterNames parse_outer_names(const toml::node& node) {
+    OuterNames names{.globs = node.is_array() ? texts_of(node, "a part") : std::vector{text_of(node, "a part")},
+                     .axes = {}};
+    constexpr std::string_view arrow = " -> ";
+    for (std::string& glob : names.globs) {
+        if (const std::size_t at = glob.find(arrow); at != glob.npos) {
+            for (const std::string& axis : words_of(std::string_view{glob}.substr(at + arrow.size())))
+                names.axes.push_back(letter_of(axis, node) - 'a');
+            glob.resize(at);
+        }
+        std::vector<int> sorted = names.axes;
+        std::ranges::sort(sorted);
+        for (std::size_t k = 0; k < sorted.size(); ++k)
+            if (sorted[k] != static_cast<int>(k))
+                throw failure("line {}: axes of a part are a, b, and so on, each once", node.source().begin.line);
+        if (std::ranges::count(glob, '*') > 1)
+            throw failure("line {}: the name of a part has one '*' at most", node.source().begin.line);
+    }
+    return names;
+}
+
+OuterModel parse_outer(const toml::node& node) {
+    const toml::table* table = node.as_table();
+    const toml::node* types = table == nullptr ? nullptr : table->get("types");
+    if (types == nullptr) throw failure("line {}: outer: 'types' is missing", node.source().begin.line);
+    OuterModel outer{.types = texts_of(*types, "types"), .nest = {}, .parts = {}};
+    for_each_in(*table, "nest", [&](const std::string& dialect, const toml::node& nesting) {
+        outer.nest[dialect] = parse_nesting(nesting);
+    });
+    const toml::array* parts = table->get_as<toml::array>("parts");
+    if (parts == nullptr) throw failure("line {}: outer: 'parts' is missing", node.source().begin.line);
+    for (const toml::node& part : *parts) {
+        auto& names = outer.parts.emplace_back();
+        if (!part.is_table()) throw failure("line {}: a part must be a table", part.source().begin.line);
+        for (const auto& [dialect, text] : *part.as_table())
+            names[std::string{dialect.str()}] = parse_outer_names(text);
+    }
+    return outer;
+}
+
 WrittenFamily read_family(const toml::table& table) {
     WrittenFamily written;
     Family& family = written.own;
@@ -244,6 +285,8 @@ WrittenFamily read_family(const toml::table& table) {
         if (!node.is_table()) throw failure("line {}: dialect '{}' must be a table", node.source().begin.line, name);
         written.dialects.emplace(name, parse_dialect(*node.as_table()));
     });
+    if (const toml::array* outer = table["outer"].as_array())
+        for (const toml::node& node : *outer) family.outer.push_back(parse_outer(node));
     return written;
 }
 

@@ -17,13 +17,6 @@ struct WrittenRule {
     std::vector<std::string> tags;
 };
 
-/// How the names of a dialect change where its model is a part of another one, as the text model of a vision-language
-/// model.
-struct Nesting {
-    std::string prefix;  ///< replaces the bracketed prefix of names
-    std::string before;  ///< precedes names without a bracketed prefix
-};
-
 /// A dialect as it stands in a file.
 struct WrittenDialect {
     std::vector<std::string> layer;  ///< what stands before names that begin with '.'; several: any of them

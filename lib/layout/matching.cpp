@@ -143,6 +143,10 @@ std::string_view configured_by(const Dialect& dialect, const Config& config) {
     return args == file ? (dialect.name == "mcore" ? "mcore" : "hf") : args ? "mcore" : "hf";
 }
 
+FamilyMatch match_dialect(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors) {
+    return match(family, dialect, tensors, FoldedNames{tensors});
+}
+
 FamilyMatch best_match(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,
                        std::string& why_not) {
     const auto type = model_type(families, config);

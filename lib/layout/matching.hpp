@@ -36,6 +36,9 @@ struct FamilyMatch {
     }
 };
 
+/// What the rules of one dialect say of `tensors`, whatever the configuration.
+FamilyMatch match_dialect(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors);
+
 /// The best of `families` and their dialects for `tensors`, if its rules fit them; else an empty one, and `why_not`
 /// says which came closest and what it lacks.
 FamilyMatch best_match(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,

@@ -101,6 +101,7 @@ std::string misfit(const Expressed& expressed, const Config& config, const Confi
     // transformers leaves layers for multi-token prediction out.
     const Places model = places_of(written_model, written_model.layers);
     Places stored = places_of(occurrences_of(expressed.reading, expressed.tensors, Role::weight));
+    std::erase_if(stored, [&](const auto& entry) { return family.tensor(entry.first).outer; });
     if (const auto main = expressed.reading.dims['L'])
         for (auto& [name, places] : stored) std::erase_if(places, [&](Place place) { return place.layer >= *main; });
     if (const std::string lacks = first_beyond(expressed, model, stored); !lacks.empty())

@@ -94,11 +94,18 @@ Expression parse_expression(std::string_view text) {
         expression.axes = parse_axes(axes.substr(0, as));
         if (as != std::string_view::npos) expression.shape = parse_axes(axes.substr(as + 4));
     }
+    for (const std::string& part : expression.parts) {
+        if (std::isalpha(static_cast<unsigned char>(part[0])) == 0)
+            throw failure(
+                "expression '{}': '{}' is not the name of a tensor; a whole number may be added at the end, as in "
+                "'norm - 1'",
+                text, part);
+    }
+    if (addend != 0 && expression.parts.size() > 1)
+        throw failure("expression '{}': only the values of a single part can have an addend", text);
     const std::string letters = sorted_letters(expression.axes);
     if (expression.parts.empty() || std::ranges::count(letters, '+') != (expression.parts.size() > 1 ? 1 : 0))
         throw failure("expression '{}': several parts need one '+', a single part none", text);
-    if (addend != 0 && expression.parts.size() > 1)
-        throw failure("expression '{}': only the values of a single part can have an addend", text);
     if (!expression.shape.empty() && sorted_letters(expression.shape) != letters)
         throw failure("expression '{}': the axes before and after 'as' must have the same factors", text);
     return expression;

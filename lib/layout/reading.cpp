@@ -2,7 +2,9 @@
 #include "lib/layout/reading.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/adapter_family.hpp"
 #include "lib/layout/matching.hpp"
+#include "lib/layout/outer_model.hpp"
 #include "lib/layout/parts.hpp"
 
 #include <algorithm>
@@ -112,7 +114,21 @@ void count_layers(Reading& reading) {
 Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config) {
     Reading reading;
     reading.config = config;
-    FamilyMatch best = best_match(tensors, families, config, reading.why_not);
+    FamilyMatch best;
+    if (are_of_adapter(tensors, config)) {
+        const auto made = std::make_shared<const std::vector<Family>>(adapter_families(families));
+        best = best_match(tensors, *made, config, reading.why_not);
+        // A model that is stored together with its adapter is a model.
+        if (best.unknown.size() > best.parameters) best = {};
+        reading.own_family = {made, best.family};
+    }
+    if (!best.family) best = best_match(tensors, families, config, reading.why_not);
+    if (best.family && !best.unknown.empty()) {
+        if (auto wide = widened(*best.family, *best.dialect, tensors, best.unknown, config)) {
+            reading.own_family = std::move(wide->family);
+            best = match_dialect(*reading.own_family, *wide->dialect, tensors);
+        }
+    }
     reading.family = best.family;
     reading.dialect = best.dialect;
     reading.meanings = std::move(best.meanings);

@@ -6,6 +6,7 @@
 #include "lib/layout/family.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,10 +32,11 @@ std::string_view configured_by(const Dialect& dialect, const Config& config);
 
 /// How the tensors of a checkpoint are understood: by which family, in which framework's names.
 struct Reading {
-    const Family* family = nullptr;    ///< null: none fits
-    const Dialect* dialect = nullptr;  ///< null exactly when family is
-    bool prefixed = false;             ///< the names carry the dialect's bracketed prefix
-    std::vector<Meaning> meanings;     ///< one a tensor
+    const Family* family = nullptr;            ///< null: none fits
+    std::shared_ptr<const Family> own_family;  ///< `family`, if it is made for this checkpoint alone
+    const Dialect* dialect = nullptr;          ///< null exactly when family is
+    bool prefixed = false;                     ///< the names carry the dialect's bracketed prefix
+    std::vector<Meaning> meanings;             ///< one a tensor
     std::vector<std::uint32_t> unknown;
     Dims dims;
     bool complete = false;  ///< the size of every factor in use is known, so tensors can be taken apart

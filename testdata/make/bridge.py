@@ -32,7 +32,7 @@ SMALL = {"num_hidden_layers": 2, "vocab_size": 96}
 FEW = {**SMALL, "num_experts": 2, "n_routed_experts": 2, "num_local_experts": 2, "moe_num_experts": 2}
 
 # For each family the file of its bridge (and the class, if it is not the first), a model of families.py, and what is changed of that: of the number of experts the
-# entry that the model has.
+# entry that the model has. Without a model of families.py: ling().
 MODELS = {
     "llama": ("llama.llama_bridge", "llama", SMALL),
     "mistral": ("mistral.mistral_bridge", "mistral-window", SMALL),
@@ -63,6 +63,14 @@ MODELS = {
     "qwen3.5": ("qwen.qwen35_bridge:Qwen35Bridge", "qwen3.5", {**SMALL, "layer_types": ["linear_attention", "full_attention"]}),
     "qwen3.5-moe": ("qwen.qwen35_bridge", "qwen3.5-moe", {**FEW, "layer_types": ["linear_attention", "full_attention"]}),
     "qwen3-next-mtp": ("qwen.qwen3_next_bridge", "qwen3-next", {**FEW, "layer_types": ["linear_attention", "full_attention"], "num_nextn_predict_layers": 1}),
+    "bailing-moe-v2": ("bailing.bailing_moe2_bridge", "", {}),
+    "qwen2.5-vl": ("qwen_vl.qwen25_vl_bridge", "qwen2.5-vl", {}),
+    "gemma3-vl": ("gemma_vl.gemma3_vl_bridge", "gemma3-vl", {}),
+    "mistral3": ("ministral3.ministral3_bridge", "mistral3", {}),
+    "mistral3-small": ("ministral3.ministral3_bridge", "mistral3-small", {}),
+    "minimax-m3": ("minimax_m3.minimax_m3_bridge:MiniMaxM3Bridge", "minimax-m3", {}),
+    "glm-4.5v": ("glm_vl.glm_45v_bridge", "glm-4.5v", {}),
+    "qwen2-audio": ("qwen_audio.qwen2_audio_bridge", "qwen2-audio", {}),
     "qwen3.5-mtp": ("qwen.qwen35_bridge:Qwen35Bridge", "qwen3.5", {**SMALL, "layer_types": ["linear_attention", "full_attention"], "mtp_num_hidden_layers": 1}),
 }
 
@@ -152,6 +160,8 @@ COLUMN = ("linear_qkv", "linear_fc1", "linear_fc1_up", "linear_q_up_proj", "line
 def module_class(name):
     """The class of Megatron-core's module that holds a parameter."""
     *_, module, parameter = name.split(".")
+    if name.startswith(("visual.", "vision_tower.", "audio_tower.", "multi_modal_projector.", "patch_merge_mlp.", "lightning_indexers.")):
+        return "TENorm" if "norm" in module else "ColumnParallelLinear"
     if module == "word_embeddings":
         return "VocabParallelEmbedding"
     if module == "output_layer":
@@ -188,6 +198,7 @@ def first(config, *entries):
 
 def provider(config):
     """Sizes, as Megatron calls them."""
+    config = getattr(config, "text_config", config)
     heads = config.num_attention_heads
     return types.SimpleNamespace(
         hidden_size=config.hidden_size,
@@ -220,6 +231,12 @@ def mapped(registry, stored):
     layers = sorted({found[0] for found in numbers if found}, key=int)
     experts = [str(number) for number in range(2)]
     for mapping in registry.get_all_mappings():
+        if "**" in mapping.megatron_param:
+            for source in stored:
+                if rest := re.fullmatch(re.escape(mapping.hf_param).replace(r"\*\*", "(.*)"), source):
+                    name = mapping.megatron_param.replace("**", rest[1])
+                    yield name, registry.megatron_to_hf_lookup(name), {"": source}
+            continue
         wanted = mapping.megatron_param.count("*")
         for taken in itertools.product(*[layers, experts][:wanted]):
             name = mapping.megatron_param
@@ -259,6 +276,7 @@ def converted(ranks, modules, mapping, name, values, config, whole):
 def whole_shape(name, sources, stored, config):
     """The shape of the unsharded parameter, as far as the mappings need it before they make it."""
     if ".experts.linear_fc" in name and len(sources) == 1:
+        config = getattr(config, "text_config", config)
         width = getattr(config, "moe_intermediate_size", None) or config.intermediate_size
         out, into = (2 * width, config.hidden_size) if "linear_fc1" in name else (config.hidden_size, width)
         return (out,) if ".bias" in name else (out, into)
@@ -291,17 +309,55 @@ def model(kind, settings):
     return config, stored, {name: torch.from_numpy(megatron_bridge.values(name, shape)) for name, shape in names.items()}
 
 
+LING = {"model_type": "bailing_moe_v2", "architectures": ["BailingMoeV2ForCausalLM"], "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 96, "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "rope_theta": 600000.0,
+        "partial_rotary_factor": 0.5, "num_experts": 2, "num_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "moe_intermediate_size": 32,
+        "first_k_dense_replace": 1, "use_qk_norm": True, "use_qkv_bias": False, "tie_word_embeddings": False, "routed_scaling_factor": 2.5, "num_nextn_predict_layers": 1}  # fmt: skip
+
+
+def ling():
+    """The same of a model that transformers does not have: Ling 2.0, with the names and shapes of modeling_bailing_moe_v2.py in
+    Megatron Bridge."""
+    hidden, heads, groups, head = (LING[key] for key in ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim"))
+    shapes = {"model.word_embeddings.weight": (LING["vocab_size"], hidden), "model.norm.weight": (hidden,), "lm_head.weight": (LING["vocab_size"], hidden)}
+    for layer in range(3):
+        rows = (heads + 2 * groups) * head
+        found = {"input_layernorm": (hidden,), "post_attention_layernorm": (hidden,), "attention.query_key_value": (rows, hidden), "attention.dense": (hidden, heads * head),
+                 "attention.query_layernorm": (head,), "attention.key_layernorm": (head,)}  # fmt: skip
+        mlps = [("mlp", LING["intermediate_size"])] if layer == 0 else [(f"mlp.{part}", LING["moe_intermediate_size"]) for part in ("experts.0", "experts.1", "shared_experts")]
+        for mlp, width in mlps:
+            found |= {f"{mlp}.gate_proj": (width, hidden), f"{mlp}.up_proj": (width, hidden), f"{mlp}.down_proj": (hidden, width)}
+        if layer > 0:
+            found["mlp.gate"] = (2, hidden)
+            shapes[f"model.layers.{layer}.mlp.gate.expert_bias"] = (2,)
+        if layer == 2:
+            found |= {"enorm": (hidden,), "hnorm": (hidden,), "eh_proj": (hidden, 2 * hidden), "final_layernorm": (hidden,)}
+        shapes |= {f"model.layers.{layer}.{name}.weight": shape for name, shape in found.items()}
+    config = types.SimpleNamespace(**LING)
+    return LING["architectures"][0], config, LING, {name: torch.from_numpy(megatron_bridge.values(name, shape)) for name, shape in sorted(shapes.items())}
+
+
+def of_transformers(key, changes):
+    """Class, configuration and tensors of a model of families.py."""
+    kind, settings, *_ = {**families.MEGATRON, **families.NEWER, **families.BRIDGED, **families.OUTER}[key]
+    changes = {entry: value for entry, value in changes.items() if entry in settings or entry not in FEW or entry in SMALL}
+    if "text_config" in settings:  # a model around a language model
+        text = settings["text_config"]
+        changes = {"text_config": {**text, **{entry: value for entry, value in FEW.items() if entry in text}}}
+        changes["text_config"] |= {entry: text[entry][:2] for entry in ("layer_types", "mlp_layer_types") if entry in text}
+    return kind, *model(kind, {**settings, **changes})
+
+
 def table(family):
     conversion = importlib.import_module("megatron.bridge.models.conversion.param_mapping")
     conversion.mpu = types.SimpleNamespace(is_initialized=lambda: False)
     base = importlib.import_module("megatron.bridge.models.conversion.model_bridge").MegatronModelBridge
     path, key, changes = MODELS[family]
     path, _, wanted = path.partition(":")
+    transformers.AutoConfig.register = transformers.AutoModelForCausalLM.register = lambda *_, **named: None
     file = importlib.import_module(f"megatron.bridge.models.{path}")
     file.torch = WithoutGpu("torch")
-    kind, settings, *_ = {**families.MEGATRON, **families.NEWER, **families.BRIDGED}[key]
-    changes = {entry: value for entry, value in changes.items() if entry in settings or entry not in FEW or entry in SMALL}
-    config, stored, tensors = model(kind, {**settings, **changes})
+    kind, config, stored, tensors = of_transformers(key, changes) if key else ling()
 
     own = next(item for item in vars(file).values() if isinstance(item, type) and issubclass(item, base) and item is not base
                and wanted in ("", item.__name__))

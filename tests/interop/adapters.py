@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapters: tpx merges LoRA and DoRA adapters to the same bits as PEFT's merge_and_unload() on a CPU, for models of
-transformers in three dtypes and for a quantized model. Merging for two ranks gives the same bits."""
+transformers in three dtypes and for a quantized model. Merging for two ranks gives the same bits. Adapters of PEFT become those
+of Megatron Bridge's CanonicalLoRA and come back, and those of Bridge's LoRA, which share a matrix between queries, keys and
+values, change weights in PEFT as they do in Bridge."""
 import os
 import subprocess
 import sys
@@ -77,18 +79,99 @@ def differences(found, expected):
             for name in expected if found[name].dtype != expected[name].dtype or not torch.equal(found[name], expected[name])]
 
 
-def check(tpx, folder, stored):
-    """The differences between the merged bits of tpx and those of PEFT, for one file and by way of two ranks. `stored` is the
-    dtype of the adapter's factors; None: the dtype in which PEFT saves them."""
+def check(tpx, folder, dtype):
+    """The differences between the merged bits of tpx and those of PEFT, for one file and by way of two ranks. `dtype` is that
+    of the adapter's factors; None: the dtype in which PEFT saves them."""
     base, adapter, out, split, back = (folder / name for name in ("base", "adapter", "out", "split", "back"))
     file = adapter / "adapter_model.safetensors"
-    if stored is not None:
-        save_file({key: tensor.to(stored) if "lora_" in key else tensor for key, tensor in load_file(file).items()}, file)
+    if dtype is not None:
+        save_file({key: tensor.to(dtype) if "lora_" in key else tensor for key, tensor in load_file(file).items()}, file)
     expected = merged(folder, base)
     run(tpx, "reshard", base, out, "--to", "tp=1", "--merge-adapter", adapter, "--quiet")
     run(tpx, "reshard", base, split, "--to", "tp=2", "--merge-adapter", adapter, "--quiet")
     run(tpx, "reshard", split, back, "--to", "tp=1", "--quiet")
     return [text for result in (out, back) for text in differences(load_file(result / "model.safetensors"), expected)]
+
+
+def stored(folder):
+    """The tensors of a torch_dist checkpoint."""
+    from torch.distributed.checkpoint import FileSystemReader, load
+
+    reader = FileSystemReader(next(Path(folder).rglob(".metadata")).parent)
+    found = {name: torch.empty(info.size, dtype=info.properties.dtype)
+             for name, info in reader.read_metadata().state_dict_metadata.items() if hasattr(info, "size")}
+    load(found, storage_reader=reader, no_dist=True)
+    return found
+
+
+BRIDGE = {"q_proj": "self_attention.linear_qkv.adapter.adapter_q", "k_proj": "self_attention.linear_qkv.adapter.adapter_k",
+          "v_proj": "self_attention.linear_qkv.adapter.adapter_v", "o_proj": "self_attention.linear_proj.adapter",
+          "gate_proj": "mlp.linear_fc1.adapter.adapter_gate", "up_proj": "mlp.linear_fc1.adapter.adapter_up", "down_proj": "mlp.linear_fc2.adapter"}  # fmt: skip
+
+
+def to_bridge_and_back(tpx, folder):
+    """Faults of an adapter of PEFT under the names of CanonicalLoRA, split over ranks, and of the same as PEFT's again."""
+    base, adapter, there, other, back = (folder / name for name in ("base", "adapter", "there", "other", "back"))
+    make(folder, base, {"r": 8, "lora_alpha": 16, "target_modules": ALL}, LLAMA, BF16)
+    given = ["--config", base / "config.json", "--quiet"]
+    run(tpx, "reshard", adapter, there, "--to", "tp=2,pp=2", "--format", "torch_dist", *given)
+    was, found = load_file(adapter / "adapter_model.safetensors"), stored(there)
+    expected = {}
+    for module, name in BRIDGE.items():
+        for letter, side in (("A", "linear_in"), ("B", "linear_out")):
+            layers = [value for key, value in sorted(was.items()) if key.endswith(f".{module}.lora_{letter}.weight")]
+            expected[f"decoder.layers.{name}.{side}.weight"] = torch.stack(layers)
+    faults = differences(found, expected)
+    run(tpx, "reshard", there, other, "--to", "tp=4", "--quiet")
+    faults += differences(stored(other), expected)
+    run(tpx, "reshard", other, back, "--to", "tp=1", "--format", "safetensors", "--quiet")
+    faults += differences(load_file(back / "adapter_model.safetensors"), was)
+    if (back / "adapter_config.json").read_bytes() != (adapter / "adapter_config.json").read_bytes():
+        faults.append("adapter_config.json is not what it was")
+    return faults + ([f"unexpected {path.name}" for path in back.iterdir() if path.name in ("config.json", "model.safetensors")])
+
+
+def of_bridge(tpx, folder, rank=8, alpha=24):
+    """Faults of what PEFT makes of an adapter that Bridge's LoRA wrote: all that a fused layer holds shares one A."""
+    from peft import PeftModel
+    from torch.distributed.checkpoint import FileSystemWriter, save
+
+    torch.manual_seed(3)
+    LLAMA.save_pretrained(folder / "base")
+    model = AutoModelForCausalLM.from_config(LLAMA, dtype=F32)
+    model.save_pretrained(folder / "base")
+    hidden, wide, heads, groups, layers = LLAMA.hidden_size, LLAMA.intermediate_size, LLAMA.num_attention_heads, LLAMA.num_key_value_heads, LLAMA.num_hidden_layers
+    head = hidden // heads
+    shapes = {"self_attention.linear_qkv": ((heads + 2 * groups) * head, hidden), "self_attention.linear_proj": (hidden, hidden),
+              "mlp.linear_fc1": (2 * wide, hidden), "mlp.linear_fc2": (hidden, wide)}  # fmt: skip
+    tensors = {}
+    for name, (out, into) in shapes.items():
+        tensors[f"decoder.layers.{name}.adapter.linear_in.weight"] = torch.randn(layers, rank, into)
+        tensors[f"decoder.layers.{name}.adapter.linear_out.weight"] = torch.randn(layers, out, rank)
+    there = folder / "bridge/iter_0000001"
+    there.mkdir(parents=True)
+    save(tensors, storage_writer=FileSystemWriter(there), no_dist=True)
+    torch.save({"iteration": 1}, there / "common.pt")
+    (there / "metadata.json").write_text('{"sharded_backend": "torch_dist", "sharded_backend_version": 1, "common_backend": "torch", "common_backend_version": 1}')
+    (there / "run_config.yaml").write_text(f"model:\n  alpha: 1\npeft:\n  _target_: megatron.bridge.peft.lora.LoRA\n  dim: {rank}\n  alpha: {alpha}\ntrain:\n  alpha: 2\n")
+    (folder / "bridge/latest_checkpointed_iteration.txt").write_text("1")
+    run(tpx, "reshard", folder / "bridge", folder / "split", "--to", "tp=2,pp=2", "--config", folder / "base/config.json", "--quiet")
+    faults = differences(stored(folder / "split"), tensors)
+    for source, out in (("bridge", "peft"), ("split", "peft2")):
+        run(tpx, "reshard", folder / source, folder / out, "--to", "tp=1", "--format", "safetensors", "--config", folder / "base/config.json", "--quiet")
+        adapted = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder / "base"), folder / out)
+        for layer in range(layers):
+            part = adapted.base_model.model.model.layers[layer]
+            delta = {name: alpha / rank * tensors[f"decoder.layers.{name}.adapter.linear_out.weight"][layer] @ tensors[f"decoder.layers.{name}.adapter.linear_in.weight"][layer] for name in shapes}
+            qkv = delta["self_attention.linear_qkv"].reshape(groups, heads // groups + 2, head, hidden)
+            expected = {"q_proj": qkv[:, :-2].reshape(-1, hidden), "k_proj": qkv[:, -2].reshape(-1, hidden), "v_proj": qkv[:, -1].reshape(-1, hidden),
+                        "o_proj": delta["self_attention.linear_proj"], "gate_proj": delta["mlp.linear_fc1"][:wide], "up_proj": delta["mlp.linear_fc1"][wide:],
+                        "down_proj": delta["mlp.linear_fc2"]}  # fmt: skip
+            for name, value in expected.items():
+                module = getattr(part.self_attn if name in ALL[:4] else part.mlp, name)
+                if not torch.allclose(module.get_delta_weight("default"), value, rtol=1e-4, atol=1e-4):
+                    faults.append(f"{out}: another change of layer {layer}, {name}")
+    return faults
 
 
 def main(tpx):
@@ -98,11 +181,11 @@ def main(tpx):
         print("skipped: peft is not installed; scripts/interop-venv.sh installs it")
         return 77
     failures = []
-    for name, config, dtype, stored, settings in CASES:
+    for name, config, dtype, factors, settings in CASES:
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
             make(folder, folder / "base", settings, config, dtype)
-            failures += [f"{name}: {text}" for text in check(tpx, folder, stored)]
+            failures += [f"{name}: {text}" for text in check(tpx, folder, factors)]
     # An adapter of a quantized base is merged into what the base dequantizes to.
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
@@ -114,7 +197,10 @@ def main(tpx):
         for file in out.glob("*.safetensors"):
             found |= load_file(file)
         failures += [f"fp8: {text}" for text in differences(found, expected)]
-    print("\n".join(failures) or "merged as PEFT does")
+    for name, check_names in (("to Megatron Bridge and back", to_bridge_and_back), ("of Megatron Bridge", of_bridge)):
+        with tempfile.TemporaryDirectory() as folder:
+            failures += [f"{name}: {text}" for text in check_names(tpx, Path(folder))]
+    print("\n".join(failures) or "merged and converted as PEFT and Megatron Bridge do")
     return 1 if failures else 0
 
 

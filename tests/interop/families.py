@@ -151,8 +151,55 @@ BRIDGED = {
     "glm-5": ("GlmMoeDsaForCausalLM", INDEXED, "tp=2,pp=2,dp=2,ep=2"),
 }  # fmt: skip
 
+# Models around a language model, in the layers of Megatron Bridge: towers are whole on the first stage.
+TEXT = {**GLU, "max_position_embeddings": 64}
+MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 1]}}
+TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+EYES = {"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 24, "out_hidden_size": 24}
+OUTER = {
+    "qwen2-vl": ("Qwen2VLForConditionalGeneration", {"text_config": {**TEXT, **MROPE}, "vision_config": {"depth": 2, "embed_dim": 16, "num_heads": 2, "hidden_size": 24}}, "tp=2,pp=2"),
+    "qwen2.5-vl": ("Qwen2_5_VLForConditionalGeneration", {"text_config": {**TEXT, **MROPE}, "vision_config": {**EYES, "fullatt_block_indexes": [1]}}, "tp=2,pp=2"),
+    "gemma3-vl": (
+        "Gemma3ForConditionalGeneration",
+        {"text_config": {**TEXT, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}, "vision_config": TOWER,
+         "mm_tokens_per_image": 4, "image_token_index": 100, "boi_token_index": 98, "eoi_token_index": 99},
+        "tp=2,pp=2",
+    ),
+    "mistral3": (
+        "Mistral3ForConditionalGeneration",
+        {"text_config": {**TEXT, "model_type": "ministral3", "head_dim": 8}, "vision_config": {**TOWER, "model_type": "pixtral", "head_dim": 8}, "image_token_index": 100},
+        "tp=2,pp=2",
+    ),
+    "mistral3-small": (
+        "Mistral3ForConditionalGeneration",
+        {"text_config": {**TEXT, "model_type": "mistral", "head_dim": 8}, "vision_config": {**TOWER, "model_type": "pixtral", "head_dim": 8}, "image_token_index": 100,
+         "tie_word_embeddings": False},
+        "tp=2,pp=2",
+    ),
+    "glm-4.5v": (
+        "Glm4vMoeForConditionalGeneration",
+        {"text_config": {**TEXT, **EXPERTS, **MROPE, "head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "attention_bias": True},
+         "vision_config": {**EYES, "image_size": 28, "patch_size": 14}},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "minimax-m3": (
+        "MiniMaxM3SparseForConditionalGeneration",
+        {"text_config": {**TEXT, "head_dim": 8, "intermediate_size": 32, "dense_intermediate_size": 40, "num_local_experts": 4, "num_experts_per_tok": 2,
+                         "shared_intermediate_size": 28, "n_shared_experts": 1, "rotary_dim": 4, "index_n_heads": 4, "index_head_dim": 8,
+                         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "layer_types": ["minimax_m3_sparse", "full_attention"] * 2},
+         "vision_config": TOWER, "projector_hidden_size": 20},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "qwen2-audio": (
+        "Qwen2AudioForConditionalGeneration",
+        {"text_config": {**TEXT, "model_type": "qwen2"}, "audio_token_index": 100,
+         "audio_config": {"encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 24, "d_model": 16, "num_mel_bins": 8, "max_source_positions": 16}},
+        "tp=2,pp=2",
+    ),
+}  # fmt: skip
+
 # What tpx asks for where these lost their config.json, since Megatron's args do not say it.
-ASKED = {"falcon-h1": "mlp_multipliers"}
+ASKED = {"falcon-h1": "mlp_multipliers", **dict.fromkeys(OUTER, "config.json")}
 
 # Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
 KEPT = {
@@ -203,6 +250,19 @@ KEPT = {
         "DeepseekV4ForCausalLM",
         {**GLU, **EXPERTS, "n_routed_experts": 4, "head_dim": 16, "q_lora_rank": 12, "o_lora_rank": 8, "o_groups": 2, "index_n_heads": 4, "index_head_dim": 8,
          "qk_rope_head_dim": 4, "num_hash_layers": 1, "layer_types": ["sliding_attention", "heavily_compressed_attention", "compressed_sparse_attention", "compressed_sparse_attention"]},
+    ),
+    "hy-v4": ("HYV4ForCausalLM", {**INDEXED, "n_shared_experts": 1, "hc_mult": 3, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+                                   "indexer_types": ["full", "full", "shared", "shared"], "layer_types": ["indexed_attention"] * 4}),
+    "olmo-hybrid": ("OlmoHybridForCausalLM", {**GLU, **DELTA, "linear_num_value_heads": 2, "linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2}),
+    "kimi-linear": (
+        "KimiLinearForCausalLM",
+        {**LATENT, **EXPERTS, "num_experts": 4, "num_experts_per_token": 2, "num_shared_experts": 1, "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8,
+         "linear_num_heads": 4, "linear_head_dim": 6, "layer_types": ["linear_attention", "full_attention"] * 2, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]},
+    ),
+    "gemma3n": (
+        "Gemma3nForCausalLM",
+        {**GLU, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 6,
+         "vocab_size_per_layer_input": 90, "laurel_rank": 4, "altup_num_inputs": 3, "intermediate_size": [40] * 4, "activation_sparsity_pattern": [0.0] * 4},
     ),
     "bamba": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4}),
 }  # fmt: skip
@@ -297,7 +357,7 @@ def main(tpx):
     failed = 0
     transformers.logging.set_verbosity_error()
     kept = {**KEPT, **{f"{name}, kept": entry[:2] for name, entry in BRIDGED.items()}}
-    for name, (kind, settings, *layout) in {**MEGATRON, **NEWER, **BRIDGED, **kept}.items():
+    for name, (kind, settings, *layout) in {**MEGATRON, **NEWER, **BRIDGED, **OUTER, **kept}.items():
         with tempfile.TemporaryDirectory() as scratch:
             if layout:
                 words = ["--to", layout[0], "--format", "torch_dist", *PADDED]

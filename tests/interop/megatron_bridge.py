@@ -89,6 +89,44 @@ def differences(tensors, folder):
     return faults + [f"{name}: not what it was" for name in found.keys() & tensors.keys() if not numpy.array_equal(found[name], tensors[name])]
 
 
+def stacked_tensors(folder):
+    """The tensors of a torch_dist checkpoint, one for each layer and expert as ranks have them."""
+    import torch
+    from torch.distributed.checkpoint import FileSystemReader, load
+
+    reader = FileSystemReader(folder)
+    made = {name: torch.empty(info.size, dtype=info.properties.dtype)
+            for name, info in reader.read_metadata().state_dict_metadata.items() if hasattr(info, "size")}
+    load(made, storage_reader=reader, no_dist=True)
+    found = {}
+    for name, value in made.items():
+        before, layers, after = name.partition("decoder.layers.")
+        parts = [(name, value)]
+        if layers and not after[0].isdigit():
+            parts = [(f"{before}{layers}{number}.{after}", one) for number, one in enumerate(value)]
+        for one, tensor in parts:
+            if ".experts.experts." in one:
+                found.update({f"{one.replace('.experts.experts.', '.experts.')}{e}": t.numpy() for e, t in enumerate(tensor)})
+            else:
+                found[one] = tensor.numpy()
+    return found
+
+
+def check_outer(tpx, table, source, tensors, folder):
+    """The same of a model with parts outside its language model, which Megatron Bridge stores in torch_dist alone."""
+    faults, names = [], 0
+    for number, layout in enumerate(("tp=1", "tp=2,pp=2")):
+        there, again = Path(folder, f"there{number}"), Path(folder, f"back{number}")
+        failed = run(tpx, "reshard", source, there, "--to", layout, "--format", "torch_dist", "--quiet", "--set", "make_vocab_size_divisible_by=8")
+        if not failed:
+            held = stacked_tensors(next(there.rglob(".metadata")).parent)
+            names += len(held)
+            failed = compared(table, [held])
+        failed = failed or run(tpx, "reshard", there, again, "--to", "tp=1", "--format", "safetensors", "--quiet")
+        faults += [f"{layout}: {line}" for line in failed or differences(tensors, again)]
+    return faults, names
+
+
 def by_way_of_torch_dist(tpx, ranks, out):
     """Faults of the torch_dist checkpoint that tpx makes of rank files: Megatron-core stores the parts of Mamba's inputs there."""
     from torch.distributed.checkpoint import FileSystemReader
@@ -110,6 +148,8 @@ def check(tpx, table, folder):
     (source / "config.json").write_text(json.dumps(table["config"]))
     tensors = {name: values(name, shape) for name, shape in table["hf"].items()}
     save_file(tensors, source / "model.safetensors", {"format": "pt"})
+    if "text_config" in table["config"]:
+        return check_outer(tpx, table, source, tensors, folder)
     experts = max((int(found[1]) + 1 for name in table["mcore"] if (found := re.search(r"linear_fc1\.weight(\d+)$", name))), default=0)
     faults, names, given = [], 0, source
     for number, layout in enumerate(LAYOUTS):

@@ -236,6 +236,8 @@ Tensors stored(const Source& source) {
     for (std::size_t i = 0; i < list.size(); ++i) {
         const Meaning& meaning = source.reading.meanings[i];
         if (meaning.kind != Meaning::Kind::parameter || meaning.role != Role::weight || meaning.rule->alias()) continue;
+        // A configuration describes the language model alone.
+        if (source.reading.family->tensor(meaning.rule->expression.parts[0]).outer) continue;
         for (const Part& part : parts_of(source.reading, list[i], meaning)) tensors[part.name] = volume(part.shape);
     }
     return tensors;

@@ -26,6 +26,10 @@ TEST_CASE("several parts need one place to stand, a single part none") {
     CHECK(parse_expression("norm - 1").addend == -1);
     CHECK(parse_expression("norm -> (g h) + 2").addend == 2);
     CHECK(parse_expression("q k v -> (g +) h").addend == 0);
+    CHECK_THROWS_WITH(parse_expression("norm norm - 1"),
+                      "expression 'norm norm - 1': only the values of a single part can have an addend");
+    for (const char* text : {"1 - norm", "norm - 1.5", "norm - 1 -> h"})
+        CHECK_THROWS_WITH_AS(parse_expression(text), doctest::Contains("is not the name of a tensor"), Error);
     CHECK_THROWS_AS(parse_expression("a b -> (+) - 1"), Error);
     CHECK_THROWS_AS(parse_expression("q k v -> g h"), Error);
     CHECK_THROWS_AS(parse_expression("q -> (g +)"), Error);

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/outer_model.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/adapter_family.hpp"
+#include "lib/layout/express.hpp"
+#include "lib/layout/parts.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+using namespace tpx;
+
+namespace {
+
+constexpr std::string_view text_family = R"(
+family = "text"
+detect.hf = ["text"]
+[dims]
+l = { hf = "layers" }
+h = { hf = "hidden" }
+f = { hf = "wide" }
+[tensors]
+norm = "l h"
+gate = "l f h ; tp=f"
+up = "l f h ; tp=f"
+down = "l h f ; tp=f"
+[dialects.hf]
+layer = "[model.]layers.{l}"
+nest = [["inner.model.", "inner."]]
+whole = ["*tower.*"]
+rules = [[".norm", "norm"], [".gate.weight", "gate"], [".up.weight", "up"], [".down.weight", "down"]]
+[dialects.mcore]
+layer = "blocks.{l}"
+nest = [["", "language."]]
+rules = [[".norm", "norm"], [".fc1.weight", "gate up -> (+) h"], [".fc2.weight", "down"]]
+[[outer]]
+types = ["seeing"]
+nest = { hf = ["inner.model.", "inner."], mcore = ["", "language."] }
+parts = [
+  { hf = ["tower.*", "tower.old.*"], mcore = "eye.*" },
+  { hf = "tower.out", mcore = "eye.proj -> b a" },
+]
+)";
+
+const Config seeing{{"model_type", "text"},
+                    {"outer.model_type", "seeing"},
+                    {"layers", std::int64_t{1}},
+                    {"hidden", std::int64_t{4}},
+                    {"wide", std::int64_t{6}}};
+
+std::vector<Tensor> seeing_tensors() {
+    std::vector<Tensor> tensors;
+    const std::string layer = "inner.model.layers.0.";
+    tensors.push_back({layer + "norm", DType::f32, {4}});
+    tensors.push_back({layer + "gate.weight", DType::f32, {6, 4}});
+    tensors.push_back({layer + "up.weight", DType::f32, {6, 4}});
+    tensors.push_back({layer + "down.weight", DType::f32, {4, 6}});
+    tensors.push_back({"tower.old.patch", DType::f32, {3, 3, 2}});
+    tensors.push_back({"tower.out", DType::f32, {3, 4}});
+    return tensors;
+}
+
+std::vector<std::string> names_of(std::span<const Tensor> tensors) {
+    std::vector<std::string> names;
+    for (const Tensor& tensor : tensors) names.push_back(tensor.name);
+    std::ranges::sort(names);
+    return names;
+}
+
+}  // namespace
+
+TEST_CASE("parts outside the language model are renamed, and their axes exchanged") {
+    const std::array families{parse_family(text_family, "text.toml")};
+    const std::vector<Tensor> tensors = seeing_tensors();
+    const Reading reading = read(tensors, families, seeing);
+    REQUIRE(reading.family != nullptr);
+    CHECK(reading.family->is_outer);
+    CHECK(reading.unknown.empty());
+    CHECK(reading.complete);
+    const Expressed expressed = express(reading, tensors, *reading.family->dialect("mcore"), {}, 1, {});
+    CHECK(names_of(expressed.tensors) ==
+          std::vector<std::string>{"eye.patch", "eye.proj", "language.blocks.0.fc1.weight",
+                                   "language.blocks.0.fc2.weight", "language.blocks.0.norm"});
+    const auto proj = std::ranges::find(expressed.tensors, "eye.proj", &Tensor::name);
+    CHECK(proj->shape == Shape{4, 3});
+}
+
+TEST_CASE("a model that no table describes keeps its unknown tensors") {
+    const std::array families{parse_family(text_family, "text.toml")};
+    Config other = seeing;
+    other["outer.model_type"] = std::string{"hearing"};
+    const Reading reading = read(seeing_tensors(), families, other);
+    REQUIRE(reading.family != nullptr);
+    CHECK_FALSE(reading.family->is_outer);
+    CHECK(reading.unknown.size() == 2);
+}
+
+TEST_CASE("adapters have the names of PEFT and of Megatron Bridge") {
+    const std::array families{parse_family(text_family, "text.toml")};
+    Config config = seeing;
+    config.erase("outer.model_type");
+    const std::string layer = "blocks.0.";
+    const std::vector<Tensor> shared{{layer + "fc1.adapter.linear_in.weight", DType::f32, {2, 4}},
+                                     {layer + "fc1.adapter.linear_out.weight", DType::f32, {12, 2}}};
+    const Reading reading = read(shared, families, config);
+    REQUIRE(reading.family != nullptr);
+    CHECK(is_of_adapters(*reading.family));
+    const Expressed peft = express(reading, shared, *reading.family->dialect("hf"), {}, 1, {});
+    const std::string start = "base_model.model.model.layers.0.";
+    CHECK(names_of(peft.tensors) == std::vector<std::string>{start + "gate.lora_A.weight", start + "gate.lora_B.weight",
+                                                             start + "up.lora_A.weight", start + "up.lora_B.weight"});
+    const Expressed bridge = express(reading, shared, *reading.family->dialect("mcore"), {}, 1, {});
+    CHECK(names_of(bridge.tensors) == std::vector<std::string>{layer + "fc1.adapter.adapter_gate.linear_in.weight",
+                                                               layer + "fc1.adapter.adapter_gate.linear_out.weight",
+                                                               layer + "fc1.adapter.adapter_up.linear_in.weight",
+                                                               layer + "fc1.adapter.adapter_up.linear_out.weight"});
+    // What two weights share lies at one place for both.
+    const std::vector<Part> parts = parts_of(reading, shared[0], reading.meanings[0]);
+    REQUIRE(parts.size() == 2);
+    CHECK(parts[0].name == "layers.0.gate.a");
+    CHECK(parts[1].name == "layers.0.up.a");
+    CHECK(parts[0].offset == parts[1].offset);
+}
+
+TEST_CASE("tensors of PEFT without a description of the base are not converted") {
+    const std::vector<Tensor> tensors{{"base_model.model.model.layers.0.up.lora_A.weight", DType::f32, {2, 4}}};
+    CHECK_FALSE(are_of_adapter(tensors, {}));
+    CHECK(are_of_adapter(tensors, {{"model_type", "text"}}));
+    CHECK_FALSE(are_of_adapter(tensors, {{"model_type", "text"}, {"outer.model_type", "seeing"}}));
+}
