@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""reshard.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--ranks N] [--formats F,F] [--cold] [--reflinks]
-           [--write]
+"""reshard.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--ranks N] [--formats F,F] [--cold]
+           [--reflinks | --pieces] [--write]
 
 Times `mpirun tpx reshard` in turn with `cp -r` of the same checkpoint, each file of both synced, and with two `dd
 oflag=direct` that write as many zeros together, and prints both ratios: 1 is as fast as the other. The source lies in
@@ -10,6 +10,8 @@ tables in RESULTS.md; --cold puts its own there.
 
 --reflinks measures XFS and btrfs in files of --scratch that are mounted, which requires root: the part of the output that
 shares its blocks with the source, the space that it takes, and the time beside `cp -r --reflink=never`.
+
+--pieces reads and writes a million pieces of 2,000 tensors, 0.5 GB: seconds, and the peak memory of a rank.
 """
 import argparse
 import json
@@ -36,6 +38,8 @@ CHAINS = [
     [("torch_dist", "tp=1"), ("torch_dist", "pp=4"), ("torch_dist", "tp=4")],
 ]
 MEMORIES = ["64MiB", "256MiB", "1GiB"]
+TENSORS = 2000
+MANY = [("tp=1", "fsdp=512", None), ("tp=1", "fsdp=512", "3GiB"), ("fsdp=512", "fsdp=1", None), ("fsdp=512", "fsdp=512", None)]
 
 
 def reshard(arguments, source, out, to, kind, *more):
@@ -146,6 +150,38 @@ def reflinks(options, scratch, say):
             (scratch / "disk").unlink()
 
 
+def write_tensors(folder):
+    """A checkpoint of tensors with as many rows as a million pieces need, all zero."""
+    folder.mkdir()
+    size = 512 * 256 * 2
+    header = {f"layers.{k}.weight": {"dtype": "BF16", "shape": [512, 256], "data_offsets": [k * size, (k + 1) * size]}
+              for k in range(TENSORS)}  # fmt: skip
+    text = json.dumps(header).encode()
+    with open(folder / "model.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + TENSORS * size)
+
+
+def many_pieces(options, scratch, say):
+    say(f"`bench/reshard.py --pieces` on {machine(scratch)}: {TENSORS} tensors of [512, 256] bf16, of which each of 512 "
+        f"ranks has a piece, DCP, {options.ranks} ranks, load {os.getloadavg()[0]:.0f} at the beginning.\n")  # fmt: skip
+    say("| change | `--memory` | pieces read and written | seconds | peak of a rank |")
+    say("|---|---|---|---|---|")
+    launch = ["mpirun", "-n", str(options.ranks), options.tpx]
+    write_tensors(scratch / "weights")
+    made = {"tp=1": scratch / "weights", "fsdp=512": scratch / "pieces"}
+    run(reshard(launch, made["tp=1"], made["fsdp=512"], "fsdp=512", "dcp"))
+    for before, after, memory in MANY:
+        out, limit = scratch / "out", ["--memory", memory] if memory else []
+        report = json.loads(output([*launch, "reshard", made[before], out, "--to", after, "--format", "dcp", "--dry-run", "--json", *limit]))
+        taken = run(reshard(launch, made[before], out, after, "dcp", *limit))
+        remove(out)
+        most = peak(options, lambda launch: reshard(launch, made[before], out, after, "dcp", *limit), scratch)
+        remove(out)
+        read = TENSORS if before == "tp=1" else TENSORS * 512
+        say(f"| {before} → {after} | {memory or ''} | {read:,} and {report['pieces']:,} | {taken:.1f} | {most:.0f} MiB |")
+
+
 def beside_cp(options, scratch, say):
     total = llama.write(scratch / "weights", options.layers)
     cache = "cold" if options.cold else "warm"
@@ -172,6 +208,7 @@ def main():
     parser.add_argument("--formats", default="torch_dist,dcp")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--reflinks", action="store_true")
+    parser.add_argument("--pieces", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
 
@@ -183,11 +220,13 @@ def main():
 
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
-        (reflinks if options.reflinks else beside_cp)(options, scratch, say)
+        (reflinks if options.reflinks else many_pieces if options.pieces else beside_cp)(options, scratch, say)
+    say(f"\nLoad at the end: {os.getloadavg()[0]:.0f}.")
     if options.write:
         from results import put
 
-        name = "reshard that shares blocks" if options.reflinks else "reshard beside cp"
+        name = "reshard that shares blocks" if options.reflinks else "reshard: a million pieces" if options.pieces else "reshard beside cp"
+        name += f", {options.layers} layers" if options.layers != 4 else ""
         put(f"{name}, cold" if options.cold else name, "\n".join(lines))
 
 

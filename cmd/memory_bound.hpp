@@ -28,7 +28,7 @@ MetadataSize metadata_of(const formats::Conversion& conversion, const Moves& mov
 
 /// The limits of a process that may take `memory` bytes, when it has opened its checkpoints and will read them by
 /// `metadata`; buffers get what remains, and 16 MiB at least. Throws an mpi::AgreedError that names a limit that would
-/// do if the metadata leave less. Collective; the same on all ranks.
+/// do if the metadata, those that are already in memory too, leave less. Collective; the same on all ranks.
 ExecOptions limits_within(const mpi::Comm& comm, std::uint64_t memory, const MetadataSize& metadata);
 
 }  // namespace tpx::cli

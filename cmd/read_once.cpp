@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -21,7 +22,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 /// Runs `body` and returns what it read; `error` is what it threw.
 std::string recorded(const std::filesystem::path& folder, const std::function<void()>& body,
                      std::optional<Error>& error) {
-    const FileAnswers answers{folder};
+    FileAnswers answers{folder};
     try {
         mpi::run_watched(body);
         return answers.packed();
@@ -50,7 +51,7 @@ void read_once(const mpi::Comm& comm, const std::filesystem::path& path, const s
     broadcast_compressed(comm, packed);
     mpi::all_or_none(comm, [&] {
         if (comm.rank() == 0) return;
-        const FileAnswers answers{folder, packed};
+        const FileAnswers answers{folder, std::move(packed)};
         body();
     });
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <numeric>
 
 namespace tpx::cli {
 namespace {
@@ -79,6 +80,9 @@ void print_stages(const ReshardDone& done, Output& out) {
         out.result("{:<9} {:>10} {:>6.0f} % {:>10}{}{}\n", stage_names[k], format_seconds(seconds),
                    100 * seconds / std::max(done.seconds, 1e-9), bytes, least.empty() ? "" : " ", least);
     }
+    const double staged = std::accumulate(report.stages.begin(), report.stages.end(), 0.0);
+    const double other = std::max(done.seconds - staged, 0.0);
+    out.result("{:<9} {:>10} {:>6.0f} %\n", "other", format_seconds(other), 100 * other / std::max(done.seconds, 1e-9));
 }
 
 void print_done(const ReshardDone& done, Output& out) {

@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 
 #include <atomic>
+#include <utility>
 
 namespace tpx {
 namespace {
@@ -32,18 +33,21 @@ Value take(std::string_view& bytes) {
 
 FileAnswers::FileAnswers(const std::filesystem::path& root) : root_{root.string()}, records_{true} { living = this; }
 
-FileAnswers::FileAnswers(const std::filesystem::path& root, std::string_view packed)
-    : root_{root.string()}, records_{false} {
-    for (auto left = take<std::uint64_t>(packed); left > 0; --left) {
-        const auto size = take<std::uint64_t>(packed);
-        numbers_.emplace(packed.substr(0, size), static_cast<std::uint32_t>(numbers_.size()));
-        packed.remove_prefix(size);
+FileAnswers::FileAnswers(const std::filesystem::path& root, std::string packed)
+    : root_{root.string()}, records_{false}, bytes_{std::move(packed)} {
+    std::string_view rest = bytes_;
+    for (auto left = take<std::uint64_t>(rest); left > 0; --left) {
+        const auto size = take<std::uint64_t>(rest);
+        numbers_.emplace(rest.substr(0, size), static_cast<std::uint32_t>(numbers_.size()));
+        rest.remove_prefix(size);
     }
-    for (auto left = take<std::uint64_t>(packed); left > 0; --left) {
-        const Key key = take<Key>(packed);
-        places_.emplace(key, take<Place>(packed));
+    const auto count = take<std::uint64_t>(rest);
+    places_.reserve(count);
+    for (auto left = count; left > 0; --left) {
+        const Key key = take<Key>(rest);
+        places_.emplace(key, take<Place>(rest));
     }
-    bytes_ = packed;
+    bytes_.erase(0, bytes_.size() - rest.size());
     living = this;
 }
 
@@ -53,7 +57,7 @@ void FileAnswers::forget() { living = nullptr; }
 
 FileAnswers* FileAnswers::current() { return living.load(std::memory_order_relaxed); }
 
-std::string FileAnswers::packed() const {
+std::string FileAnswers::packed() {
     std::vector<std::string_view> paths(numbers_.size());
     for (const auto& [path, number] : numbers_) paths[number] = path;
     std::string all;
@@ -67,7 +71,10 @@ std::string FileAnswers::packed() const {
         put(all, key);
         put(all, place);
     }
-    return all + bytes_;
+    places_.clear();
+    numbers_.clear();
+    bytes_.insert(0, all);
+    return std::exchange(bytes_, {});
 }
 
 std::size_t FileAnswers::KeyHash::operator()(const Key& key) const {

@@ -30,7 +30,7 @@ public:
 
     /// Returns the recorded answers in `packed`; `root` is this process's path of the folder that was the recorder's
     /// root.
-    FileAnswers(const std::filesystem::path& root, std::string_view packed);
+    FileAnswers(const std::filesystem::path& root, std::string packed);
 
     ~FileAnswers();
     FileAnswers(const FileAnswers&) = delete;
@@ -44,8 +44,9 @@ public:
 
     bool records() const { return records_; }
 
-    /// All recorded answers, for the second constructor.
-    std::string packed() const;
+    /// All recorded answers, for the second constructor. To be called last, as it leaves none here: of a checkpoint of
+    /// a million pieces they take a gigabyte.
+    std::string packed();
 
     /// The answer to a question about `path`, or about `size` bytes at `offset` of it: a recorded answer, or the result
     /// of `ask`. An Error that `ask` throws is recorded as an answer, too.

@@ -10,13 +10,41 @@
 namespace tpx {
 namespace {
 
+/// What zlib makes of bytes, part by part: room for the worst case would take as much memory as the bytes themselves.
+class Compressor {
+public:
+    Compressor() { check(deflateInit(&stream_, Z_BEST_SPEED)); }
+    ~Compressor() { deflateEnd(&stream_); }
+    Compressor(const Compressor&) = delete;
+    Compressor& operator=(const Compressor&) = delete;
+
+    void add(std::string_view bytes, bool is_last, std::string& packed) {
+        stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));  // which zlib only reads
+        stream_.avail_in = static_cast<uInt>(bytes.size());
+        do {
+            stream_.next_out = reinterpret_cast<Bytef*>(room_.data());
+            stream_.avail_out = static_cast<uInt>(room_.size());
+            const int result = deflate(&stream_, is_last ? Z_FINISH : Z_NO_FLUSH);
+            if (result != Z_BUF_ERROR && result != Z_STREAM_END) check(result);  // Z_BUF_ERROR: nothing was left to do
+            packed.append(room_, 0, room_.size() - stream_.avail_out);
+        } while (stream_.avail_out == 0);
+    }
+
+private:
+    static void check(int result) {
+        if (result != Z_OK) throw failure("cannot compress metadata: {}", zError(result));
+    }
+
+    z_stream stream_{};
+    std::string room_ = std::string(std::size_t{1} << 18, '\0');
+};
+
 std::string compressed(std::string_view bytes) {
-    uLong size = compressBound(bytes.size());
-    std::string packed(size, '\0');
-    const int result = compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
-                                 reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), Z_BEST_SPEED);
-    if (result != Z_OK) throw failure("cannot compress metadata: {}", zError(result));
-    packed.resize(size);
+    constexpr std::size_t part = std::size_t{1} << 20;
+    Compressor compressor;
+    std::string packed;
+    for (; bytes.size() > part; bytes.remove_prefix(part)) compressor.add(bytes.substr(0, part), false, packed);
+    compressor.add(bytes, true, packed);
     return packed;
 }
 

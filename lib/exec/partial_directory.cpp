@@ -69,8 +69,9 @@ void PartialDirectory::make() {
     note_old_outputs();
     marker_ = marker_text(naming_.source, naming_.out);
     if (::mkdir(path_.c_str(), 0777) != 0) {
-        if (errno != EEXIST) throw system_failure(path_, errno);
-        return take_over();
+        if (errno == EEXIST) return take_over();
+        const bool is_of_parent = errno == ENOENT || errno == EACCES || errno == EROFS;
+        throw system_failure(is_of_parent ? parent_of(naming_.out) : path_, errno);
     }
     keep_ = true;  // as long as another run could have taken the folder over
     lock_.emplace(path_);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # hosts.sh RATE... -- COMMAND: runs COMMAND on emulated hosts th0, th1, ... of this machine, network namespaces on a bridge,
-# each with a NIC of its RATE (as tc says it, "1gbit") both ways. In COMMAND, `mpirun-hosts` starts a rank on each of them.
+# each with a NIC of its RATE (as tc says it, "1gbit") both ways. In COMMAND, `mpirun-hosts` starts a rank on each of them, and
+# `set-link HOST down` cuts a host off, `set-link HOST up` connects it again.
 # Exit 77, skipped, where that is not permitted or the tools are missing.
 set -u
 rates=
@@ -57,7 +58,11 @@ exec "$scratch/remote" th0 mpirun --hostfile "$scratch/hostfile" --map-by node -
     --mca plm_rsh_agent "$scratch/remote" --mca pml ob1 --mca btl vader,tcp,self \\
     --mca btl_tcp_if_include 10.98.0.0/24 --mca oob_tcp_if_include 10.98.0.0/24 --mca mpi_yield_when_idle 1 "\$@"
 END
-chmod +x "$scratch/remote" "$scratch/mpirun-hosts"
+cat >"$scratch/set-link" <<END
+#!/bin/sh
+exec ip -n "tpx${id}sw" link set "port\${1#th}" "\$2"
+END
+chmod +x "$scratch/remote" "$scratch/mpirun-hosts" "$scratch/set-link"
 PATH=$scratch:$PATH
 export PATH OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 unset OMPI_MCA_plm_rsh_agent OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_rmaps_base_oversubscribe

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memory.py TPX [TENSORS]: a file of many tiny tensors, whose metadata take far more memory than their data. verify
-and reshard refuse a --memory that they do not fit into and name one that would do, within which they then stay.
+"""memory.py TPX [TENSORS]: files of many tiny tensors, and of few that are cut into many pieces, whose metadata take far
+more memory than their data. verify and reshard refuse a --memory that they do not fit into and name one that would do,
+within which they then stay.
 """
 import json
 import os
@@ -12,13 +13,14 @@ from pathlib import Path
 MEBI = 1 << 20
 
 
-def write_safetensors(path, tensors):
-    header = {f"model.layers.{number}.weight": {"dtype": "F32", "shape": [1, 4], "data_offsets": [16 * number, 16 * number + 16]}
+def write_safetensors(path, tensors, rows=1):
+    size = 16 * rows
+    header = {f"model.layers.{number}.weight": {"dtype": "F32", "shape": [rows, 4], "data_offsets": [size * number, size * (number + 1)]}
               for number in range(tensors)}
     text = json.dumps(header, separators=(",", ":")).encode()
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + 16 * tensors)
+        file.truncate(8 + len(text) + size * tensors)
 
 
 def run(command, folder):
@@ -61,6 +63,8 @@ def main():
         check(tpx, folder, "verify", folder / "a.safetensors")  # against the record
         check(tpx, folder, "reshard", folder / "a.safetensors", folder / "one", "--to", "tp=1", "--format", "dcp")
         check(tpx, folder, "reshard", folder / "one", folder / "many", "--to", "fsdp=4")
+        write_safetensors(folder / "few.safetensors", 40, 512)
+        check(tpx, folder, "reshard", folder / "few.safetensors", folder / "pieces", "--to", "fsdp=512", "--format", "dcp")
 
 
 if __name__ == "__main__":

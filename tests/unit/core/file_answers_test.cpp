@@ -69,7 +69,7 @@ TEST_CASE("another process gets the same answers without the files, wherever it 
     std::string packed;
     ReadRecord first;
     {
-        const FileAnswers answers{root};
+        FileAnswers answers{root};
         CHECK(FileAnswers::current() == &answers);
         CHECK(look(root) == seen);
         packed = answers.packed();
@@ -94,7 +94,7 @@ TEST_CASE("what was not asked before is asked of the file system") {
     write_with_folders(scratch.path() / "b", "other");
     std::string packed;
     {
-        const FileAnswers answers{scratch.path()};
+        FileAnswers answers{scratch.path()};
         read_file(scratch.path() / "a");
         packed = answers.packed();
     }

@@ -1,0 +1,52 @@
+#!/bin/sh
+# link_down.sh TPX SLOW_WRITES: a host that loses its link while tpx reshard runs on three emulated hosts is named after
+# --patience, all processes end, also on that host, and the same command completes the output. With the options of
+# tpx-reshard(1), mpirun does not wait for the lost host either. Skipped (77) where hosts cannot be emulated.
+set -u
+tpx=$1 slow=$2
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "${3:-}" != cut ]; then
+    out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT
+    cd "$out" || exit 1
+    sh "$here/hosts.sh" 1gbit 1gbit 1gbit -- sh "$here/link_down.sh" "$tpx" "$slow" cut
+    exit
+fi
+fail() {
+    echo "link_down: $*" >&2
+    cat err >&2
+    exit 1
+}
+
+# 128 MB in one tensor, of which each write takes a second longer.
+head='{"w":{"dtype":"F32","shape":[32000,1000],"data_offsets":[0,128000000]}}'
+mkdir hf
+{
+    printf "\\$(printf '%03o' ${#head})\0\0\0\0\0\0\0%s" "$head"
+    seq 100000000 | head -c 128000000
+} >hf/model.safetensors
+
+keepalive='--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3'
+# shellcheck disable=SC2086 # words
+reshard() { mpirun-hosts $keepalive "$@" -n 3 "$tpx" reshard "$PWD/hf" "$PWD/out" --to fsdp=64 --format dcp --patience 5 --threads 1; }
+
+reshard -x LD_PRELOAD="$slow" -x SLOW_WRITES_MS=1000 >said 2>err &
+job=$!
+for _ in $(seq 300); do ls out.partial-*/.tpx/journal.* >/dev/null 2>&1 && break; sleep 0.1; done
+sleep 2
+set-link th2 down
+for _ in $(seq 60); do
+    kill -0 $job 2>/dev/null || break
+    sleep 1
+done
+! kill -0 $job 2>/dev/null || { pkill -KILL -f "mpirun .* $PWD/out"; fail "the job goes on"; }
+wait $job && fail "exit status 0"
+grep -q "^tpx: rank 0: rank 2 on host th2 has not answered for 5 s (--patience)" err || fail "th2 is not named"
+for _ in $(seq 60); do
+    pgrep -f "^$tpx reshard $PWD/hf" >/dev/null || break
+    sleep 1
+done
+! pgrep -f "^$tpx reshard $PWD/hf" >/dev/null || fail "processes are left"
+[ ! -e out ] || fail "an output"
+set-link th2 up
+reshard >said 2>err || fail "it cannot be continued"
+"$tpx" verify hf out >said 2>err || fail "another output"
