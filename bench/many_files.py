@@ -3,7 +3,7 @@
 """many_files.py [--scratch DIR] [--size GIB] [--repeats N] [--write]
 
 What the disk gives to plain writers, without tpx: four processes write the same bytes into 4 files and into 512. Each file
-is written from its beginning to its end, or all files in turn, a piece of each, as tensors are read that are cut into 512.
+is written from its beginning to its end, or one piece per file in turn, the order in which a checkpoint of 512 shards is written.
 Pieces go past the page cache or through it; every file is synced. The last column is the speed beside that of 4 files.
 """
 import argparse
@@ -12,6 +12,7 @@ import os
 import statistics
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 from timing import machine, remove, spread
@@ -51,10 +52,14 @@ def seconds(folder, total, files, piece, direct, in_turn):
     for writer in range(WRITERS):
         child = os.fork()
         if child == 0:
-            write_share(folder, range(writer, files, WRITERS), total // files, min(piece, total // files), direct, in_turn)
-            os._exit(0)
+            try:
+                write_share(folder, range(writer, files, WRITERS), total // files, min(piece, total // files), direct, in_turn)
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
         children.append(child)
-    if any(os.waitpid(child, 0)[1] != 0 for child in children):
+    if any([os.waitpid(child, 0)[1] != 0 for child in children]):
         raise SystemExit("many_files.py: a writer failed")
     taken = time.perf_counter() - started
     remove(folder)

@@ -128,12 +128,26 @@ struct Details {
     std::optional<FamilyFit> nearest;  ///< where no family explains the tensors
 };
 
+/// The names of an adapter of Megatron Bridge are those of several families, among which the configuration chooses.
+bool is_family_known(const Reading& reading) {
+    return reading.family != nullptr && (!is_of_adapters(*reading.family) || reading.config.contains("model_type") ||
+                                         reading.config.contains("num_layers"));
+}
+
+/// The settings of an adapter that PEFT saved; the type of other adapters; null for other checkpoints.
+Json adapter_json(const Reading& reading, const Details& findings) {
+    Json json = findings.adapter ? findings.adapter->json : Json{};
+    if (!findings.adapter && reading.family != nullptr && is_of_adapters(*reading.family)) json["type"] = "lora";
+    if (!json.is_null()) json["library"] = findings.adapter || reading.dialect->name == "hf" ? "peft" : "bridge";
+    return json;
+}
+
 void print_json(const formats::Source& source, const Details& findings, bool tensors, Output& out) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
     Json json{{"checkpoint", catalogue.directory.string()},
               {"format", formats::name(checkpoint.format)},
-              {"family", source.reading.family ? Json(source.reading.family->name) : nullptr},
+              {"family", is_family_known(source.reading) ? Json(source.reading.family->name) : nullptr},
               {"dialect", source.reading.dialect ? Json(source.reading.dialect->name) : nullptr},
               {"layout", source.layout ? to_json(*source.layout) : Json(nullptr)},
               {"iteration", checkpoint.iteration ? Json(*checkpoint.iteration) : nullptr},
@@ -153,7 +167,7 @@ void print_json(const formats::Source& source, const Details& findings, bool ten
                            {"known", findings.nearest->known},
                            {"unknown", findings.nearest->unknown},
                            {"missing", findings.nearest->missing}};
-    if (findings.adapter) json["adapter"] = findings.adapter->json;
+    if (Json adapter = adapter_json(source.reading, findings); !adapter.is_null()) json["adapter"] = std::move(adapter);
     for (const auto& [scheme, count] : findings.schemes)
         json["quantized"].push_back({{"scheme", scheme}, {"tensors", count}});
     json["dims"] = Json::object();
@@ -196,11 +210,9 @@ void print_tensors(const formats::Source& source, Output& out) {
 
 std::string spoken_dialect(const Reading& reading) {
     if (!reading.dialect) return fmt::format("unknown ({})", printable(reading.why_not));
-    if (is_of_adapters(*reading.family)) {
-        const bool known = reading.config.contains("model_type") || reading.config.contains("num_layers");
-        return fmt::format("LoRA adapter of {}, {} names", known ? reading.family->name : "an unknown base (--config)",
-                           reading.dialect->name);
-    }
+    if (!is_family_known(reading)) return "LoRA adapter of an unknown base; pass --config config.json";
+    if (is_of_adapters(*reading.family))
+        return fmt::format("LoRA adapter of {}, {} names", reading.family->name, reading.dialect->name);
     return fmt::format("{}, {} names", reading.family->name, reading.dialect->name);
 }
 

@@ -17,9 +17,9 @@ namespace tpx::cli {
 namespace {
 
 constexpr std::uint64_t mebi = std::uint64_t{1} << 20;
-constexpr std::uint64_t least_buffers = 16 * mebi, for_threads = 8 * mebi;
+constexpr std::uint64_t least_buffers = 16 * mebi;
 
-// From here on a limit is kept or refused. Smaller ones are for buffers alone where no metadata stand out.
+// A limit of at least this much is kept or refused; a smaller one bounds only the buffers, unless metadata are large.
 constexpr std::uint64_t least_promised = 64 * mebi, noticeable = 8 * mebi;
 
 /// What a tensor takes beside its name: itself, its numbers and role, its digest, its place in tables while canonical
@@ -93,9 +93,9 @@ MetadataSize metadata_of(const formats::Conversion& conversion, const Moves& mov
 
 ExecOptions limits_within(const mpi::Comm& comm, std::uint64_t memory, const MetadataSize& metadata) {
     const Taken mine = taken();
-    std::uint64_t needed = std::max(mine.most, mine.now + metadata.bytes + least_buffers + for_threads);
+    std::uint64_t needed = std::max(mine.most, mine.now + metadata.bytes + least_buffers);
     mpi::all_max(comm, {&needed, 1});
-    if (needed > memory && (needed > least_promised || metadata.bytes > noticeable))
+    if (needed > memory && (memory >= least_promised || metadata.bytes > noticeable))
         throw mpi::AgreedError{failure("--memory {} is too small for the metadata of {} and {}; --memory {} would do",
                                        limit_text(memory), counted(metadata.tensors, "tensor"),
                                        counted(metadata.pieces, "piece"), limit_text(rounded_up(needed)))};

@@ -27,8 +27,8 @@ MetadataSize metadata_of(const formats::Source& source, std::uint64_t more = 0);
 MetadataSize metadata_of(const formats::Conversion& conversion, const Moves& moves);
 
 /// The limits of a process that may take `memory` bytes, when it has opened its checkpoints and will read them by
-/// `metadata`; buffers get what remains, and 16 MiB at least. Throws an mpi::AgreedError that names a limit that would
-/// do if the metadata, those that are already in memory too, leave less. Collective; the same on all ranks.
+/// `metadata`; buffers get what remains, and 16 MiB at least. Throws an mpi::AgreedError that names a sufficient
+/// limit if the metadata, including those already in memory, leave less. Collective; the same on all ranks.
 ExecOptions limits_within(const mpi::Comm& comm, std::uint64_t memory, const MetadataSize& metadata);
 
 }  // namespace tpx::cli

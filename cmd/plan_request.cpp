@@ -35,11 +35,11 @@ private:
                         given};
     }
 
-    /// What describes a model or a checkpoint needs one that it describes.
+    /// Options that describe a model or checkpoint require one.
     void check_subjects() const {
         if (!options_.model.empty()) return;
-        if (!options_.roles.empty()) throw Error{Exit::usage, "--check with --roles needs --model"};
-        if (options_.derive_weights) throw Error{Exit::usage, "--check with --derive-weights needs --model"};
+        if (!options_.roles.empty()) throw Error{Exit::usage, "--check: --roles requires --model"};
+        if (options_.derive_weights) throw Error{Exit::usage, "--check: --derive-weights requires --model"};
         if (!options_.checkpoint.empty()) return;
         const std::pair<const char*, bool> described[]{{"--format", !options_.format.empty()},
                                                        {"--dialect", !options_.dialect.empty()},
@@ -47,7 +47,7 @@ private:
                                                        {"--config", !options_.config.empty()},
                                                        {"--set", !options_.settings.empty()}};
         for (const auto& [option, given] : described)
-            if (given) throw Error{Exit::usage, "--check with {} needs CKPT or --model", option};
+            if (given) throw Error{Exit::usage, "--check: {} requires CKPT or --model", option};
     }
 
     void compare_layout(const char* option, const std::string& given, const std::string& stored) const {

@@ -25,7 +25,7 @@ std::string recorded(const std::filesystem::path& folder, const std::function<vo
     FileAnswers answers{folder};
     try {
         mpi::run_watched(body);
-        return answers.packed();
+        return answers.take_packed();
     } catch (const Error& mine) {
         error = mine;
     } catch (const std::exception& mine) {

@@ -2,6 +2,7 @@
 #include "formats/adapter_config.hpp"
 
 #include "formats/adapter_settings.hpp"
+#include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
@@ -37,19 +38,27 @@ std::string module_before(std::string_view name, std::string_view ending) {
     return std::string{name.substr(name.rfind('.') + 1)};
 }
 
+double parse_alpha(std::string_view text) {
+    double alpha = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), alpha);
+    if (fault != std::errc{} || end != text.data() + text.size() || !std::isfinite(alpha))
+        throw failure("{}: peft.alpha is '{}', not a number; pass --set {}=N", run_config_name, text, alpha_setting);
+    return alpha;
+}
+
 /// The value of `peft: alpha:` in a YAML file that Megatron Bridge wrote.
 std::optional<double> alpha_of_run_config(const fs::path& file) {
     if (!path_is_file(file)) return std::nullopt;
+    constexpr std::string_view key = "  alpha:";
+    constexpr const char* blank = " \t\r";
     std::istringstream lines{read_file(file, largest_run_config)};
     bool inside = false;
     for (std::string line; std::getline(lines, line);) {
         if (!line.starts_with(' ')) inside = line.starts_with("peft:");
-        constexpr std::string_view key = "  alpha:";
         if (!inside || !line.starts_with(key)) continue;
-        const std::size_t at = line.find_first_not_of(' ', key.size());
-        double alpha = 0;
-        if (at != line.npos && std::from_chars(line.data() + at, line.data() + line.size(), alpha).ec == std::errc{})
-            return alpha;
+        const std::size_t begin = line.find_first_not_of(blank, key.size());
+        if (begin == line.npos) return std::nullopt;
+        return parse_alpha(std::string_view{line}.substr(begin, line.find_last_not_of(blank) + 1 - begin));
     }
     return std::nullopt;
 }
@@ -63,7 +72,7 @@ std::optional<double> alpha_of(const Source& source, const Config& config) {
     return alpha_of_run_config(source.checkpoint.catalogue.directory / run_config_name);
 }
 
-/// What PEFT must be told of the tensors that are written.
+/// The adapter_config.json for the tensors of `out`.
 std::string peft_config(const Conversion& out, double alpha) {
     constexpr std::string_view ending = ".lora_A.weight";
     constexpr std::string_view wrapper = "base_model.model.";
@@ -99,7 +108,7 @@ std::string peft_config(const Conversion& out, double alpha) {
     return json.dump(2) + "\n";
 }
 
-/// What Megatron Bridge calls the module that an adapter of `name` is for, as a target of CanonicalLoRA.
+/// The entry of CanonicalLoRA's target_modules for the tensor `name`, such as linear_q.
 std::string bridge_target(std::string_view name) {
     constexpr std::string_view ending = ".linear_in.weight";
     name.remove_suffix(ending.size());
@@ -115,6 +124,9 @@ std::string bridge_target(std::string_view name) {
 
 /// Megatron Bridge has one rank and one alpha for all modules, and multiplies by alpha / rank.
 void check_for_bridge(const AdapterSettings& settings) {
+    if (!settings.unmergeable.empty())
+        throw failure("{}: adapters with {} cannot be converted to Megatron Bridge; merge with PEFT (merge_and_unload)",
+                      adapter_config_name, fmt::join(settings.unmergeable, ", "));
     const char* what = settings.dora              ? "use_dora"
                        : settings.rank_stabilized ? "use_rslora"
                        : !settings.ranks.empty()  ? "rank_pattern"
@@ -127,12 +139,19 @@ void check_for_bridge(const AdapterSettings& settings) {
             adapter_config_name, what);
 }
 
+/// Whether the conversion may change the names of `source`.
+bool changes_names(const Source& source, const Target& target) {
+    if (target.dialect.empty()) return source.checkpoint.format != target.format;
+    return target.dialect != "keep" && target.dialect != source.reading.dialect->name;
+}
+
 }  // namespace
 
 void settle_adapter(Source& source, const Target& target) {
     if (source.reading.family == nullptr || !is_of_adapters(*source.reading.family)) return;
     const fs::path own = source.checkpoint.catalogue.directory / adapter_config_name;
-    if (is_megatron(target.format) && path_is_file(own)) check_for_bridge(read_adapter_settings(own));
+    if (is_megatron(target.format) && changes_names(source, target) && path_is_file(own))
+        check_for_bridge(read_adapter_settings(own));
     if (target.format == Format::safetensors)
         for (const char* name : {"config.json", run_config_name}) std::erase(source.checkpoint.companions, name);
 }
@@ -148,11 +167,12 @@ std::string adapter_config_for(const Source& source, Format format, const Config
                         alpha_setting};
         return peft_config(out, *alpha);
     }
-    if (!known) return "";
+    if (!known || !is_megatron(format)) return "";
     const AdapterSettings settings = read_adapter_settings(own);
     std::set<std::string> targets;
     for (const Tensor& tensor : out.content.tensors)
         if (tensor.name.ends_with(".linear_in.weight")) targets.insert(bridge_target(tensor.name));
+    if (targets.empty()) return "";
     out.notes.push_back(
         fmt::format("Megatron Bridge loads this adapter with CanonicalLoRA(target_modules=['{}'], dim={}, alpha={})",
                     fmt::join(targets, "', '"), settings.rank, settings.alpha));

@@ -54,8 +54,8 @@ std::optional<ConfigValue> list_text(const nlohmann::json& list) {
     });
 }
 
-/// Adds the settings of `object`, nested ones as TABLE.KEY or TABLE.TABLE.KEY, and lengths of its lists as LIST.count;
-/// `config` keeps what it has of `kept`.
+/// Adds the settings of `object`, nested ones as TABLE.KEY or TABLE.TABLE.KEY, and lengths of top-level lists as
+/// LIST.count; `config` keeps what it has of `kept`.
 void add_settings(Config& config, const nlohmann::json& object, std::initializer_list<std::string_view> kept) {
     for (const auto& [key, value] : object.items()) {
         if (config.contains(key) && std::ranges::find(kept, key) != kept.end()) continue;

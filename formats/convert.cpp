@@ -105,17 +105,18 @@ public:
         carry_optimizer();
         check_names(target_.format, out_.content.tensors);
         join_and_draft();
-        tell_what_is_left();
+        note_dropped();
         return std::move(out_);
     }
 
 private:
     Format source_format() const { return source_.checkpoint.format; }
 
-    /// Whether DeepSpeed's own partitions are cut anew, which needs no rules.
-    bool keeps_cuts() const { return is_deepspeed(target_.format) && is_deepspeed(source_format()); }
+    /// Whether DeepSpeed's own partitions are resharded, which needs no rules.
+    bool reshards_partitions() const { return is_deepspeed(target_.format) && is_deepspeed(source_format()); }
 
-    /// Makes the source's tensors numbers, and its state that of all ranks.
+    /// Dequantizes the source if the target stores plain values, restores Megatron's common state, and decides which
+    /// files beside the tensors are copied.
     void settle_source() {
         if (needs_values(source_, target_)) dequantize(source_, target_.dtype);
         if (const auto& quantised = source_.checkpoint.quantised; !quantised.empty())
@@ -144,16 +145,17 @@ private:
             out_.dialect = std::make_shared<const Dialect>(with_roles_of(target_.format, *choice_.dialect));
             choice_.dialect = out_.dialect.get();
         }
-        // Without rules nothing is cut anew, so what is not asked to change need not be judged.
+        // Without rules no tensor is split differently, so the layout is checked only if tp or pp changes.
         const bool same_cuts =
             source_.layout && source_.layout->tp == target_.layout.tp && source_.layout->pp == target_.layout.pp;
-        if (!keeps_cuts() && (source_.reading.family || !same_cuts)) check_layout(source_.reading, target_.layout);
+        if (!reshards_partitions() && (source_.reading.family || !same_cuts))
+            check_layout(source_.reading, target_.layout);
         check_states(source_, target_, choice_.dialect);
         check_dtype(source_, target_);
-        if (!keeps_cuts()) check_unscaled(source_, target_, choice_.dialect);
-        if (!keeps_cuts()) check_unknown(source_, target_, out_.notes);
+        if (!reshards_partitions()) check_unscaled(source_, target_, choice_.dialect);
+        if (!reshards_partitions()) check_unknown(source_, target_, out_.notes);
         made_ = needs_weights(source_, target_) ? add_missing_weights(source_) : std::map<std::string, DType>{};
-        if (!keeps_cuts() && choice_.dialect != nullptr && !made_.empty() && !target_.dtype)
+        if (!reshards_partitions() && choice_.dialect != nullptr && !made_.empty() && !target_.dtype)
             target_.dtype = made_.begin()->second;
         if (is_megatron(target_.format) && target_.layout.fsdp > 1)
             throw Error{Exit::usage,
@@ -163,13 +165,14 @@ private:
     /// The configuration with which the new tensors are named and padded.
     void settle_settings() {
         config_ = source_.reading.config;
-        // The vocabulary is padded and layers are named again as Megatron's args, which DCP kept, say.
+        // Padding of the vocabulary and names of layers follow Megatron's args, which the DCP checkpoint kept.
         if (is_megatron(target_.format) && source_format() == Format::dcp && source_.checkpoint.common) {
             const Config args = megatron::args_of(*source_.checkpoint.common);
             for (const char* key : {"make_vocab_size_divisible_by", "transformer_impl"})
                 if (const auto kept = args.find(key); kept != args.end()) config_.insert(*kept);
         }
-        // A distributed optimizer is what comes closest to state that another framework has cut over data ranks.
+        // Optimizer state that another framework sharded over data-parallel ranks is most like that of a distributed
+        // optimizer.
         if (choice_.dialect != nullptr && is_megatron(target_.format)) config_["use_distributed_optimizer"] = true;
         for (const auto& [key, value] : target_.config) config_[key] = value;
         if (is_megatron(source_format()) && target_.format == Format::torch_dist &&
@@ -183,7 +186,7 @@ private:
             megatron::fit_masters(out_.expressed, holds(config_, "use_distributed_optimizer"), target_.dtype,
                                   out_.notes);
         set_dtype(out_.expressed, target_.dtype);
-        if (keeps_cuts()) keep_names(target_, out_.expressed);
+        if (reshards_partitions()) keep_names(target_, out_.expressed);
         if (!target_.dtype) set_dtypes(out_.expressed, made_);
         leave_out_seeds(source_, target_, out_.expressed);
     }
@@ -236,7 +239,7 @@ private:
         out_.target_pieces = canonical_pieces(out_.draft.tensors, out_.draft.pieces, out_.target_parts);
     }
 
-    void tell_what_is_left() {
+    void note_dropped() {
         if (choice_.dialect != nullptr) out_.dropped_copies = dropped_copies(source_.checkpoint, source_.reading);
         note_left_out(source_, target_, out_);
         note_split_files(target_, out_);

@@ -43,8 +43,8 @@ public:
           map_{layout, cutting_of(format),
                layout.pp > 1 ? stages_of_layers(layout, layers(reading, tensors)) : std::vector<int>{}} {}
 
-    std::vector<Piece> run(std::span<const Role> roles, const std::optional<ExactPieces>& exact) {
-        std::vector<Piece> whole_shards = exact ? exact->pieces : std::vector<Piece>{};
+    std::vector<Piece> run(std::span<const Role> roles, std::optional<ExactPieces> exact) {
+        std::vector<Piece> whole_shards = exact ? std::move(exact->pieces) : std::vector<Piece>{};
         for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
             if (parts_[t].empty() || (exact && exact->include(roles[t]))) continue;
             const TensorForm form = form_of_tensor(t);
@@ -215,9 +215,9 @@ std::vector<Piece> written_pieces(const Conversion& conversion) {
 RankHoldings rank_holdings(const Content& content, std::span<const std::vector<NumberedPart>> parts,
                            std::span<const Role> roles, Format format, const Config& args) {
     RankHoldings held;
-    const auto exact = exact_pieces(format, content, args, roles, held.note);
+    auto exact = exact_pieces(format, content, args, roles, held.note);
     Expansion expansion{*content.reading, content.tensors, parts, content.layout, format};
-    held.pieces = expansion.run(roles, exact);
+    held.pieces = expansion.run(roles, std::move(exact));
     return held;
 }
 

@@ -168,13 +168,16 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
     const bool whole = names_model(written);
     if (whole && known && source.reading.family->config.contains("hf")) check_layers(source, written);
     if (whole && strict && known) check_own(source, own, config);
+    const bool adapter = source.reading.family && is_of_adapters(*source.reading.family);
+    // An adapter has no config.json; a known one is that of the base.
+    if (adapter && target.format == Format::safetensors) return {dialect, File::none};
     if (whole || (!own.empty() && !strict)) return {dialect, File::own};
     // Where names stay those of transformers, the model that --config or --set tell goes along as well.
     const bool told_by_user = known && !dialect && target.format == Format::safetensors &&
                               source.reading.dialect->name == "hf" && !told(target.config).empty();
     const bool wanted = known && (dialect || told_by_user || is_megatron(source.checkpoint.format));
     if (!wanted || is_torch(target.format) || is_megatron(target.format)) return {dialect, File::none};
-    if (is_of_adapters(*source.reading.family)) return {dialect, File::none};
+    if (adapter) return {dialect, File::none};
     // Rules describe the language model alone, so no config.json can be made of a model around it.
     if (source.reading.family->is_outer) {
         if (strict && target.format == Format::safetensors)

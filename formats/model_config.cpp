@@ -138,8 +138,8 @@ std::string with_dtype(const std::string& config_json, DType dtype) {
 
 std::string with_settings(const std::string& config_json, const Config& settings) {
     auto json = nlohmann::ordered_json::parse(config_json);
-    // Of nested configurations, a setting may be that of the language model, and not the one of the same name around
-    // it.
+    // A key may exist both in the outer configuration and in the nested one of the language model: it is skipped if
+    // the latter has the value already.
     const Config own = parse_config_json(config_json);
     bool changed = false;
     for (auto& [key, value] : json.items()) {

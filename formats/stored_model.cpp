@@ -28,7 +28,7 @@ void check_layout(Format format, const Layout& layout) {
     };
     if (format == Format::deepspeed) {
         if (layout.tp > 1 || layout.pp > 1 || layout.cp > 1 || layout.ep > 1)
-            refuse("a model description tells of DeepSpeed's data-parallel ranks only; give dp= and zero=");
+            refuse("--format deepspeed with --model supports data parallelism only; use dp= and zero=");
         if (layout.fsdp > 1) refuse("DeepSpeed shards parameters as zero=3 does; give zero=3 instead of fsdp=");
         if (layout.vn > 0) refuse("DeepSpeed has no virtual nodes");
         return;

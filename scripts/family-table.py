@@ -31,8 +31,8 @@ the file says it, and an empty field that neither does.
 
 """
 OUTER_HEAD = """
-Models around a language model have names of Megatron Bridge, in `torch_dist`: the language model is split, and the parts around
-it, such as a vision tower, are whole on the first stage of the pipeline. Other vision-language and audio models keep the names of
+tpx reads and writes these models under the names of Megatron Bridge (`torch_dist`): the language model is sharded; other parts,
+such as a vision tower, stay whole on the first pipeline stage. Other vision-language and audio models keep the names of
 Hugging Face; their language models are split under these names.
 
 """

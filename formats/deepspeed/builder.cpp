@@ -6,7 +6,6 @@
 #include "lib/core/flat.hpp"
 
 #include <algorithm>
-#include <array>
 #include <tuple>
 
 namespace tpx::formats::deepspeed {

@@ -4,7 +4,6 @@
 #include "formats/deepspeed/builder.hpp"
 #include "formats/deepspeed/groups.hpp"
 
-#include <array>
 #include <map>
 
 namespace tpx::formats::deepspeed {
@@ -31,6 +30,7 @@ public:
         std::vector<Index> elements;
         for (const std::uint32_t t : tensors) elements.push_back(volume(content_.tensors[t].shape));
         const GroupLayout group = lay_group(elements, {}, ranks_);
+        if (group.part == 0) return;
         for (std::size_t k = 0; k < tensors.size(); ++k) {
             const Interval own{group.starts[k], group.starts[k] + elements[k]};
             for (Index rank = own.begin / group.part; own.begin < own.end && rank * group.part < own.end; ++rank) {
@@ -59,13 +59,18 @@ private:
 }  // namespace
 
 std::vector<Piece> partition_shares(const Content& content, std::span<const Role> roles) {
-    std::map<Role, std::array<Numbers, 2>> groups;  // by role
-    for (std::uint32_t t = 0; t < roles.size(); ++t)
-        groups[roles[t]][content.tensors[t].shape.size() > 1 ? 0 : 1].push_back(t);
+    struct Groups {
+        Numbers decaying, others;
+    };
+    std::map<Role, Groups> groups;
+    for (std::uint32_t t = 0; t < roles.size(); ++t) {
+        Groups& of_role = groups[roles[t]];
+        (content.tensors[t].shape.size() > 1 ? of_role.decaying : of_role.others).push_back(t);
+    }
     PartitionShares shares{content};
     for (const auto& [role, of_role] : groups) {
         if (role == Role::extra || (role == Role::weight && content.layout.zero < 3)) continue;
-        for (const Numbers& tensors : of_role) {
+        for (const Numbers& tensors : {of_role.decaying, of_role.others}) {
             if (content.layout.zero == 3)
                 shares.split_each(tensors);
             else

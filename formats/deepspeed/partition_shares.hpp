@@ -4,7 +4,6 @@
 #include "formats/checkpoint.hpp"
 
 #include <span>
-#include <string>
 #include <vector>
 
 namespace tpx::formats::deepspeed {

@@ -6,7 +6,6 @@
 #include "lib/state/role.hpp"
 
 #include <span>
-#include <string>
 #include <vector>
 
 namespace tpx::formats::deepspeed {

@@ -57,7 +57,7 @@ void FileAnswers::forget() { living = nullptr; }
 
 FileAnswers* FileAnswers::current() { return living.load(std::memory_order_relaxed); }
 
-std::string FileAnswers::packed() {
+std::string FileAnswers::take_packed() {
     std::vector<std::string_view> paths(numbers_.size());
     for (const auto& [path, number] : numbers_) paths[number] = path;
     std::string all;

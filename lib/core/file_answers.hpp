@@ -44,9 +44,9 @@ public:
 
     bool records() const { return records_; }
 
-    /// All recorded answers, for the second constructor. To be called last, as it leaves none here: of a checkpoint of
-    /// a million pieces they take a gigabyte.
-    std::string packed();
+    /// Moves all recorded answers out, for the second constructor; call it last. They take about 1 GB for a checkpoint
+    /// of a million pieces.
+    std::string take_packed();
 
     /// The answer to a question about `path`, or about `size` bytes at `offset` of it: a recorded answer, or the result
     /// of `ask`. An Error that `ask` throws is recorded as an answer, too.

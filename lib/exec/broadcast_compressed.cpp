@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-/// What zlib makes of bytes, part by part: room for the worst case would take as much memory as the bytes themselves.
+/// Compresses bytes with zlib part by part, so that no worst-case buffer as large as the input is needed.
 class Compressor {
 public:
     Compressor() { check(deflateInit(&stream_, Z_BEST_SPEED)); }

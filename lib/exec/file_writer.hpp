@@ -40,12 +40,12 @@ public:
     bool has_written(std::size_t file) const { return written_[file]; }
 
 private:
-    std::uint64_t least_direct_of(std::uint32_t file, std::uint64_t size);
+    bool is_worth_direct(std::uint32_t file, std::uint64_t size);
     std::uint64_t write_directly(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
 
     TargetFiles& files_;
     bool direct_works_ = true;
-    std::optional<bool> on_disk_;
+    std::optional<bool> on_ext4_;
     std::vector<bool> written_;
 };
 

@@ -70,7 +70,7 @@ void PartialDirectory::make() {
     marker_ = marker_text(naming_.source, naming_.out);
     if (::mkdir(path_.c_str(), 0777) != 0) {
         if (errno == EEXIST) return take_over();
-        const bool is_of_parent = errno == ENOENT || errno == EACCES || errno == EROFS;
+        const bool is_of_parent = errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == EROFS;
         throw system_failure(is_of_parent ? parent_of(naming_.out) : path_, errno);
     }
     keep_ = true;  // as long as another run could have taken the folder over

@@ -34,12 +34,13 @@ void TargetFiles::adopt(std::uint32_t file, Fd fd) {
 std::shared_ptr<Fd> TargetFiles::buffered(std::uint32_t file) { return get(2 * std::size_t{file}, O_WRONLY); }
 
 std::shared_ptr<Fd> TargetFiles::direct(std::uint32_t file) {
+    const std::size_t slot = 2 * std::size_t{file} + 1;
     {
         const std::lock_guard lock{mutex_};
-        make_room();  // errors of what was written to others are errors
+        if (!fds_[slot]) make_room();  // errors of what was written to others are errors
     }
     try {
-        return get(2 * std::size_t{file} + 1, O_WRONLY | O_DIRECT);
+        return get(slot, O_WRONLY | O_DIRECT);
     } catch (const Error&) {
         return nullptr;
     }

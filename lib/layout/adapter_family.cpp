@@ -23,11 +23,8 @@ std::optional<std::pair<Axis, Axis>> matrix_axes(const CanonicalTensor& tensor) 
 }
 
 CanonicalTensor factor_tensor(const CanonicalTensor& weight, std::string_view name, std::vector<Axis> matrix, char tp) {
-    CanonicalTensor made{.name = fmt::format("{}.{}", weight.name, name),
-                         .tp = tp,
-                         .last = weight.last,
-                         .optional = true,
-                         .outer = true};
+    CanonicalTensor made{
+        .name = fmt::format("{}.{}", weight.name, name), .tp = tp, .last = weight.last, .optional = true};
     for (const Axis& axis : weight.axes)
         if (weight.is_index(axis.front().letter)) made.axes.push_back(axis);
     made.axes.insert(made.axes.end(), matrix.begin(), matrix.end());
@@ -66,7 +63,7 @@ std::string part_adapter(std::string_view part) {
 class DialectMaker {
 public:
     DialectMaker(const Family& made, const Dialect& base) : made_{made} {
-        dialect_ = {.name = base.name, .bare = base.bare, .extra = base.extra};
+        dialect_ = {.name = base.name, .bare = base.bare, .extra = base.extra, .roles = base.roles};
         for (const Rule& rule : base.rules)
             if (usable(rule)) base.name == "hf" ? add_peft(rule) : add_bridge(rule);
     }
@@ -128,9 +125,9 @@ Family adapter_family(const Family& base) {
     made.tp_divides = base.tp_divides;
     made.dims[adapter_rank]["any"] = "varies";
     for (const auto& [name, tensor] : base.tensors) add_factors(tensor, made);
-    for (const Dialect& dialect : base.dialects)
-        if (dialect.name == "hf" || dialect.name == "mcore")
-            made.dialects.push_back(DialectMaker{made, dialect}.take());
+    // The first dialect of a name is that of the model alone; others are for the model inside another one.
+    for (const char* name : {"hf", "mcore"})
+        if (const Dialect* dialect = base.dialect(name)) made.dialects.push_back(DialectMaker{made, *dialect}.take());
     return made;
 }
 
@@ -141,10 +138,10 @@ bool are_of_adapter(std::span<const Tensor> tensors, const Config& config) {
         return std::ranges::any_of(tensors,
                                    [&](const Tensor& tensor) { return tensor.name.find(word) != std::string::npos; });
     };
+    // Adapters of a model inside another one have other names than those of adapter_families().
+    if (config.contains("outer.model_type")) return false;
     if (any(".adapter.") && any(".linear_in.weight")) return true;
-    const bool described = config.contains("model_type") || config.contains("num_layers");
-    return any(".lora_A.weight") && described &&
-           !config.contains("outer.model_type");  // PEFT has other names for these
+    return any(".lora_A.weight") && (config.contains("model_type") || config.contains("num_layers"));
 }
 
 std::vector<Family> adapter_families(std::span<const Family> families) {

@@ -11,7 +11,8 @@
 namespace tpx {
 
 /// Whether `tensors` are those of a LoRA adapter whose names can be converted: they have the names of Megatron Bridge,
-/// or those of PEFT and `config` describes the base.
+/// or those of PEFT and `config` describes the base. False for adapters of a model inside another one, such as the text
+/// model of a vision-language model.
 bool are_of_adapter(std::span<const Tensor> tensors, const Config& config);
 
 /// The factor that is the rank of an adapter, which differs between weights. Letters of rules are other characters.
@@ -20,10 +21,10 @@ inline constexpr char adapter_rank = '\x7f';
 /// Whether `family` is one of adapter_families().
 inline bool is_of_adapters(const Family& family) { return family.dims.contains(adapter_rank); }
 
-/// The families of LoRA adapters for models of `families`. For each weight W of a linear layer that is not one of
-/// several experts, an adapter has W.a of shape [rank, in] and W.b of shape [out, rank], under the names of PEFT
-/// (dialect "hf") and of Megatron Bridge ("mcore"). Megatron's linear layers that hold several weights have an adapter
-/// for each of these (CanonicalLoRA), or, which is only read, one adapter whose A they share (LoRA).
+/// The families of LoRA adapters for models of `families`, in the same order. For each weight W of a linear layer,
+/// except those of experts, an adapter has W.a of shape [rank, in] and W.b of shape [out, rank], under the names of
+/// PEFT (dialect "hf") and of Megatron Bridge ("mcore"). Fused layers of Megatron have either one adapter per weight
+/// (CanonicalLoRA), or one whose A the weights share (LoRA); the latter is read but never written.
 std::vector<Family> adapter_families(std::span<const Family> families);
 
 }  // namespace tpx

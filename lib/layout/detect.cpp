@@ -58,6 +58,12 @@ bool is_cut(const Reading& reading, std::size_t tensor) {
     return reading.meanings[tensor].kind == Meaning::Kind::parameter || !reading.family;
 }
 
+/// Whether a tensor is a parameter outside the language model.
+bool is_outer(const Reading& reading, std::size_t t) {
+    const Meaning& meaning = reading.meanings[t];
+    return meaning.kind == Meaning::Kind::parameter && reading.family->tensor(meaning.rule->expression.parts[0]).outer;
+}
+
 bool explains(const Layout& layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting,
               const StoredBoxes& boxes) {
     try {
@@ -69,10 +75,11 @@ bool explains(const Layout& layout, const Catalogue& catalogue, const Reading& r
                  map.shards(reading, catalogue.tensors[t], reading.meanings[t], stored_sharing(layout)))
                 expected.push_back(shard.box);
             std::ranges::sort(expected);
-            // Without rules nobody knows what a trainer left whole.
+            // Without rules nobody knows what a trainer left whole, and a frozen tower need not be wrapped.
             const auto stored = boxes[t];
+            const bool may_be_whole = !reading.family || is_outer(reading, t);
             const bool left_whole =
-                !reading.family && stored.size() == 1 && stored[0] == whole(catalogue.tensors[t].shape);
+                may_be_whole && stored.size() == 1 && stored[0] == whole(catalogue.tensors[t].shape);
             if (!left_whole && !std::ranges::equal(expected, stored)) return false;
         }
         return true;

@@ -72,12 +72,13 @@ struct Nesting {
 
 /// The names that a dialect has for a part outside the language model.
 struct OuterNames {
-    std::vector<std::string> globs;  ///< with one '*' at most; the first is written
+    std::vector<std::string> globs;  ///< all names of a part have one '*', or none; the first is written
     std::vector<int> axes;           ///< which axis of the canonical tensor each stored axis is; empty: the same
 };
 
-/// A model that contains the language model of a family, and other parts, such as a vision tower. Ranks of the first
-/// stage of the pipeline have these whole.
+/// Describes a model that contains this language model and other parts, such as a vision tower, and maps the names of
+/// those parts between dialects. Tensor parallelism does not split parts; with pipeline parallelism they are on the
+/// first stage.
 struct OuterModel {
     std::vector<std::string> types;                        ///< its values of model_type
     std::map<std::string, Nesting, std::less<>> nest;      ///< by dialect

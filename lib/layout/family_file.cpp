@@ -220,10 +220,22 @@ void read_present(const toml::table& table, Family& family) {
     });
 }
 
+/// Checks that `glob` can be written as a name once its `*` is replaced.
+void check_outer_name(const std::string& glob, const toml::node& node) {
+    in_context([&] { return fmt::format("line {}", node.source().begin.line); },
+               [&] {
+                   const NameTemplate name{glob};
+                   if (name.has('l') || name.has('e') || name.has_prefix())
+                       throw failure("the name of a part cannot contain {{l}}, {{e}} or a bracketed prefix");
+                   if (std::ranges::count(glob, '*') > 1) throw failure("the name of a part has one '*' at most");
+               });
+}
+
 /// "GLOB", a list of them, or "GLOB -> b a", where a is the first axis of the canonical tensor.
 OuterNames parse_outer_names(const toml::node& node) {
     OuterNames names{.globs = node.is_array() ? texts_of(node, "a part") : std::vector{text_of(node, "a part")},
                      .axes = {}};
+    if (names.globs.empty()) throw failure("line {}: a part needs a name", node.source().begin.line);
     constexpr std::string_view arrow = " -> ";
     for (std::string& glob : names.globs) {
         if (const std::size_t at = glob.find(arrow); at != glob.npos) {
@@ -236,10 +248,24 @@ OuterNames parse_outer_names(const toml::node& node) {
         for (std::size_t k = 0; k < sorted.size(); ++k)
             if (sorted[k] != static_cast<int>(k))
                 throw failure("line {}: axes of a part are a, b, and so on, each once", node.source().begin.line);
-        if (std::ranges::count(glob, '*') > 1)
-            throw failure("line {}: the name of a part has one '*' at most", node.source().begin.line);
+        check_outer_name(glob, node);
     }
     return names;
+}
+
+/// A table of the names of a part by dialect.
+std::map<std::string, OuterNames> parse_part(const toml::node& node) {
+    const auto line = node.source().begin.line;
+    if (!node.is_table()) throw failure("line {}: a part must be a table", line);
+    std::map<std::string, OuterNames> part;
+    for (const auto& [dialect, text] : *node.as_table()) part[std::string{dialect.str()}] = parse_outer_names(text);
+    if (part.empty()) throw failure("line {}: a part needs a name", line);
+    const auto has_star = [](const std::string& glob) { return glob.find('*') != glob.npos; };
+    const bool starred = has_star(part.begin()->second.globs[0]);
+    for (const auto& [dialect, names] : part)
+        if (std::ranges::any_of(names.globs, [&](const std::string& glob) { return has_star(glob) != starred; }))
+            throw failure("line {}: all names of a part must have one '*', or none", line);
+    return part;
 }
 
 OuterModel parse_outer(const toml::node& node) {
@@ -252,13 +278,16 @@ OuterModel parse_outer(const toml::node& node) {
     });
     const toml::array* parts = table->get_as<toml::array>("parts");
     if (parts == nullptr) throw failure("line {}: outer: 'parts' is missing", node.source().begin.line);
-    for (const toml::node& part : *parts) {
-        auto& names = outer.parts.emplace_back();
-        if (!part.is_table()) throw failure("line {}: a part must be a table", part.source().begin.line);
-        for (const auto& [dialect, text] : *part.as_table())
-            names[std::string{dialect.str()}] = parse_outer_names(text);
-    }
+    for (const toml::node& part : *parts) outer.parts.push_back(parse_part(part));
     return outer;
+}
+
+void read_outer(const toml::table& table, Family& family) {
+    const toml::node* node = table.get("outer");
+    if (node == nullptr) return;
+    if (!node->is_array())
+        throw failure("line {}: 'outer' must be a list of tables; write [[outer]]", node->source().begin.line);
+    for (const toml::node& outer : *node->as_array()) family.outer.push_back(parse_outer(outer));
 }
 
 WrittenFamily read_family(const toml::table& table) {
@@ -285,8 +314,7 @@ WrittenFamily read_family(const toml::table& table) {
         if (!node.is_table()) throw failure("line {}: dialect '{}' must be a table", node.source().begin.line, name);
         written.dialects.emplace(name, parse_dialect(*node.as_table()));
     });
-    if (const toml::array* outer = table["outer"].as_array())
-        for (const toml::node& node : *outer) family.outer.push_back(parse_outer(node));
+    read_outer(table, family);
     return written;
 }
 

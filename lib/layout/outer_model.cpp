@@ -71,25 +71,29 @@ public:
             if (const Dialect* plain = family.dialect(name)) made_->dialects.push_back(nested_dialect(*plain, nesting));
     }
 
-    void add(const Tensor& tensor, const Found& found) {
+    /// Adds `tensor`. Returns false if rules cannot describe it beside the others. Throws Error if its number of axes
+    /// is not that of the part.
+    bool add(const Tensor& tensor, const Found& found) {
+        check_axes(tensor, *found.part);
         CanonicalTensor canonical{.name = canonical_name(found), .first = true, .optional = true, .outer = true};
         const std::vector<int>& order = found.part->at(own_.name).axes;
-        if (!order.empty() && std::ssize(order) != tensor.shape.size())
-            throw failure("tensor '{}': shape {}, but {} axes were expected", tensor.name, to_string(tensor.shape),
-                          order.size());
         canonical.axes.resize(static_cast<std::size_t>(tensor.shape.size()));
         std::map<Index, int> seen;
         for (int k = 0; k < tensor.shape.size(); ++k) {
             const std::size_t axis = static_cast<std::size_t>(order.empty() ? k : order[static_cast<std::size_t>(k)]);
-            canonical.axes[axis] = Axis{{letter_of(tensor.shape[k], seen[tensor.shape[k]]++)}};
+            const auto letter = letter_of(tensor.shape[k], seen[tensor.shape[k]]++);
+            if (!letter) return false;
+            canonical.axes[axis] = Axis{{*letter}};
         }
+        if (!add_rule(own_, tensor.name, canonical, order)) return false;
         for (Dialect& dialect : made_->dialects) {
             const auto names = found.part->find(dialect.name);
-            if (names != found.part->end())
-                add_rule(dialect, with_star(names->second.globs[0], found.star), canonical, names->second.axes);
+            if (names == found.part->end()) continue;
+            if (!add_rule(dialect, with_star(names->second.globs[0], found.star), canonical, names->second.axes))
+                return false;
         }
-        add_rule(own_, tensor.name, canonical, order);
-        made_->tensors.emplace(canonical.name, std::move(canonical));
+        const std::string name = canonical.name;
+        return made_->tensors.emplace(name, std::move(canonical)).second;
     }
 
     WidenedFamily take() {
@@ -102,21 +106,32 @@ private:
         return with_star(found.part->begin()->second.globs[0], found.star);
     }
 
-    /// The factor for the `number`-th axis of this size in a tensor.
-    char letter_of(Index size, int number) {
+    static void check_axes(const Tensor& tensor, const std::map<std::string, OuterNames>& part) {
+        for (const auto& [dialect, names] : part)
+            if (!names.axes.empty() && std::ssize(names.axes) != tensor.shape.size())
+                throw failure("tensor '{}': expected {} axes, found shape {}", tensor.name, names.axes.size(),
+                              to_string(tensor.shape));
+    }
+
+    /// The factor for the `number`-th axis of this size in a tensor. Nothing if no letter is left.
+    std::optional<char> letter_of(Index size, int number) {
         constexpr int first = 0x80;  // letters of rules are ASCII
+        constexpr int last = 0xff;
         const auto [place, is_new] = letters_.try_emplace({size, number}, first + static_cast<int>(letters_.size()));
-        if (place->second > 0xff) throw failure("the parts outside the language model have too many sizes");
+        if (place->second > last) return std::nullopt;
         const char letter = static_cast<char>(place->second);
         if (is_new) made_->dims[letter]["any"] = std::to_string(size);
         return letter;
     }
 
-    static void add_rule(Dialect& dialect, const std::string& name, const CanonicalTensor& tensor,
+    /// Returns false if `name` has characters that a NameTemplate would not take literally.
+    static bool add_rule(Dialect& dialect, const std::string& name, const CanonicalTensor& tensor,
                          const std::vector<int>& order) {
+        if (name.find('{') != name.npos || name.starts_with('[')) return false;
         Rule rule{NameTemplate{name}, {.parts = {tensor.name}, .axes = {}, .shape = {}}, {}};
         for (const int axis : order) rule.expression.axes.push_back(tensor.axes[static_cast<std::size_t>(axis)]);
         dialect.rules.push_back(std::move(rule));
+        return true;
     }
 
     std::shared_ptr<Family> made_;
@@ -138,8 +153,9 @@ std::optional<WidenedFamily> widened(const Family& family, const Dialect& dialec
             if (auto part = find_part(outer, dialect.name, tensors[t].name)) found.emplace_back(t, *std::move(part));
         if (found.empty() || (!named && found.size() < unknown.size())) continue;
         Widener widener{family, dialect, outer};
-        for (const auto& [t, part] : found) widener.add(tensors[t], part);
-        return widener.take();
+        const bool all = std::ranges::all_of(
+            found, [&](const auto& entry) { return widener.add(tensors[entry.first], entry.second); });
+        return all ? std::optional{widener.take()} : std::nullopt;
     }
     return std::nullopt;
 }

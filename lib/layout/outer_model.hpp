@@ -12,15 +12,16 @@
 
 namespace tpx {
 
-/// A family with rules for the parts outside its language model that one checkpoint has.
+/// A family extended by the tensors of one checkpoint that are outside its language model.
 struct WidenedFamily {
     std::shared_ptr<const Family> family;
     const Dialect* dialect = nullptr;  ///< that of the checkpoint
 };
 
-/// `family` with a tensor for each of the tensors `unknown` that belongs to a part of the outer model which `config`
-/// names, or, if it names no model, of one that explains all of them. The outer model's dialects come first. Nothing if
-/// there is no such model.
+/// Extends `family` by those tensors of `unknown` that belong to an outer model: the one that `config` names, or, if it
+/// names none, the first whose parts match all of them. Dialects of the outer model come before the checkpoint's own.
+/// Returns nothing if no outer model matches, or if rules cannot describe the tensors. Throws Error "tensor 'NAME':
+/// ..." if a tensor's number of axes is not that of its part.
 std::optional<WidenedFamily> widened(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors,
                                      std::span<const std::uint32_t> unknown, const Config& config);
 

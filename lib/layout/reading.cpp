@@ -109,19 +109,33 @@ void count_layers(Reading& reading) {
     if (count > 0) reading.dims.set('l', count);
 }
 
+bool knows_any(const Family& family, std::span<const Tensor> tensors) {
+    return std::ranges::any_of(family.dialects, [&](const Dialect& dialect) {
+        return match_dialect(family, dialect, tensors).parameters > 0;
+    });
+}
+
+/// The family of adapters for `tensors`, which `owner` keeps alive. Empty if they are not those of an adapter, or
+/// include tensors of its base: a model that is stored together with its adapter is a model.
+FamilyMatch adapter_match(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,
+                          std::shared_ptr<const Family>& owner) {
+    if (!are_of_adapter(tensors, config)) return {};
+    const auto made = std::make_shared<const std::vector<Family>>(adapter_families(families));
+    std::string why_not;
+    FamilyMatch best = best_match(tensors, *made, config, why_not);
+    if (!best.family) return {};
+    const auto base = static_cast<std::size_t>(best.family - made->data());
+    if (!best.unknown.empty() && knows_any(families[base], tensors)) return {};
+    owner = {made, best.family};
+    return best;
+}
+
 }  // namespace
 
 Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config) {
     Reading reading;
     reading.config = config;
-    FamilyMatch best;
-    if (are_of_adapter(tensors, config)) {
-        const auto made = std::make_shared<const std::vector<Family>>(adapter_families(families));
-        best = best_match(tensors, *made, config, reading.why_not);
-        // A model that is stored together with its adapter is a model.
-        if (best.unknown.size() > best.parameters) best = {};
-        reading.own_family = {made, best.family};
-    }
+    FamilyMatch best = adapter_match(tensors, families, config, reading.own_family);
     if (!best.family) best = best_match(tensors, families, config, reading.why_not);
     if (best.family && !best.unknown.empty()) {
         if (auto wide = widened(*best.family, *best.dialect, tensors, best.unknown, config)) {
@@ -129,6 +143,7 @@ Reading read(std::span<const Tensor> tensors, std::span<const Family> families, 
             best = match_dialect(*reading.own_family, *wide->dialect, tensors);
         }
     }
+    if (best.family) reading.why_not.clear();
     reading.family = best.family;
     reading.dialect = best.dialect;
     reading.meanings = std::move(best.meanings);

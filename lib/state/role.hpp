@@ -17,26 +17,26 @@ enum class Role : std::uint8_t {
     copy,             ///< of another tensor of the state, with the same values
     exp_avg,          ///< Adam's first moment
     exp_avg_sq,       ///< Adam's second moment
-    extra,            ///< no parameter and no state of one: RNG state, counters
+    extra,            ///< neither a parameter nor optimizer state: RNG state, counters
     master,           ///< the weight in the precision in which it is updated
     max_exp_avg_sq,   ///< the largest second moment (amsgrad)
     momentum_buffer,  ///< SGD's momentum
-    optimizer,        ///< a variable of an optimizer that does not say which
+    optimizer,        ///< a variable of an optimizer of unknown kind
     quantized,        ///< a weight in blocks that share scales
-    state,            ///< of an optimizer, of a kind without a word of its own here
+    state,            ///< other optimizer state
     step,             ///< how many steps an optimizer has made
     sum,              ///< Adagrad's sum of squares
     virtual_node,     ///< what a virtual node keeps
     weight
 };
 
-/// "weight", "exp_avg", ...: the name of the enumerator; of static life.
+/// "weight", "exp_avg", ...: the name of the enumerator, valid for the whole program.
 std::string_view name(Role role);
 
-/// The role with this name; nothing for other words.
+/// The role with this name; nothing for any other text.
 std::optional<Role> role_by_name(std::string_view text);
 
-/// The roles with these names. Throws Error that lists the names there are when one is another word.
+/// The roles with these names. Throws Error, listing the valid names, if a text is not one of them.
 std::vector<Role> roles_by_name(std::span<const std::string> texts);
 
 /// The names of `roles`.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# second_signal.sh TPX SLOW_WRITES: a process that is asked to stop while a write takes long waits for it; asked again,
-# it ends at once, with the status of the first signal.
+# second_signal.sh TPX SLOW_WRITES: after a first signal, tpx waits for a running write; after a second one it exits at
+# once, with the exit status of the first.
 set -u
 tpx=$1 slow=$2
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -30,10 +30,11 @@ ends_within() {
 
 for try in "INT 130" "TERM 75" "USR1 75"; do
     signal=${try% *}
-    SLOW_WRITES_MS=60000 LD_PRELOAD=$slow "$tpx" reshard hf out --to tp=1 --format dcp --threads 1 >said 2>err &
+    rm -f mark
+    SLOW_WRITES_MARK=mark SLOW_WRITES_MS=60000 LD_PRELOAD=$slow "$tpx" reshard hf out --to tp=1 --format dcp --threads 1 >said 2>err &
     job=$!
-    for _ in $(seq 300); do ls out.partial-*/.tpx/journal* >/dev/null 2>&1 && break; sleep 0.1; done
-    sleep 0.3
+    for _ in $(seq 300); do [ -e mark ] && break; sleep 0.1; done
+    [ -e mark ] || fail "no write begins"
     kill -"$signal" "$job"
     ! ends_within 10 || fail "SIG$signal ends it in the middle of a write"
     kill -"$signal" "$job"

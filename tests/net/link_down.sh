@@ -25,22 +25,23 @@ mkdir hf
     seq 100000000 | head -c 128000000
 } >hf/model.safetensors
 
+patience=15
 keepalive='--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3'
 # shellcheck disable=SC2086 # words
-reshard() { mpirun-hosts $keepalive "$@" -n 3 "$tpx" reshard "$PWD/hf" "$PWD/out" --to fsdp=64 --format dcp --patience 5 --threads 1; }
+reshard() { mpirun-hosts $keepalive "$@" -n 3 "$tpx" reshard "$PWD/hf" "$PWD/out" --to fsdp=64 --format dcp --patience "$patience" --threads 1; }
 
 reshard -x LD_PRELOAD="$slow" -x SLOW_WRITES_MS=1000 >said 2>err &
 job=$!
 for _ in $(seq 300); do ls out.partial-*/.tpx/journal.* >/dev/null 2>&1 && break; sleep 0.1; done
 sleep 2
 set-link th2 down
-for _ in $(seq 60); do
+for _ in $(seq 90); do
     kill -0 $job 2>/dev/null || break
     sleep 1
 done
 ! kill -0 $job 2>/dev/null || { pkill -KILL -f "mpirun .* $PWD/out"; fail "the job goes on"; }
 wait $job && fail "exit status 0"
-grep -q "^tpx: rank 0: rank 2 on host th2 has not answered for 5 s (--patience)" err || fail "th2 is not named"
+grep -q "^tpx: rank 0: rank 2 on host th2 has not answered for 15 s (--patience)" err || fail "th2 is not named"
 for _ in $(seq 60); do
     pgrep -f "^$tpx reshard $PWD/hf" >/dev/null || break
     sleep 1
@@ -48,5 +49,7 @@ done
 ! pgrep -f "^$tpx reshard $PWD/hf" >/dev/null || fail "processes are left"
 [ ! -e out ] || fail "an output"
 set-link th2 up
+patience=60
 reshard >said 2>err || fail "it cannot be continued"
+grep -q "continuing the earlier run" err || fail "it starts over"
 "$tpx" verify hf out >said 2>err || fail "another output"

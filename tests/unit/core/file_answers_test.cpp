@@ -72,7 +72,7 @@ TEST_CASE("another process gets the same answers without the files, wherever it 
         FileAnswers answers{root};
         CHECK(FileAnswers::current() == &answers);
         CHECK(look(root) == seen);
-        packed = answers.packed();
+        packed = answers.take_packed();
     }
     CHECK(FileAnswers::current() == nullptr);
     fs::remove_all(root);
@@ -96,7 +96,7 @@ TEST_CASE("what was not asked before is asked of the file system") {
     {
         FileAnswers answers{scratch.path()};
         read_file(scratch.path() / "a");
-        packed = answers.packed();
+        packed = answers.take_packed();
     }
     write_with_folders(scratch.path() / "a", "changed");
     const FileAnswers answers{scratch.path(), packed};

@@ -7,6 +7,7 @@
 #include "lib/layout/reading.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -204,4 +205,25 @@ TEST_CASE("of several rules for one name the one counts whose tensor is there") 
         // torchtitan's Qwen3 rotates halves, its Llama neighbours.
         CHECK(reading.meanings[3].rule->expression.axes.empty() == norms);
     }
+}
+
+TEST_CASE("a mistake in [[outer]] is refused with its line") {
+    const auto refusal = [](std::string_view outer) {
+        return family_refusal(fmt::format("family = 'more'\nextends = ['base']\n{}", outer));
+    };
+    const auto part = [&](std::string_view text) {
+        return refusal(fmt::format("[[outer]]\ntypes = ['seeing']\nparts = [{}]", text));
+    };
+    CHECK(part("{ hf = ['a.*', 'b.*'], mcore = 'c.*' }, { hf = 'a', mcore = 'c -> b a' }").empty());
+    const std::string star = "more.toml: line 5: all names of a part must have one '*', or none";
+    CHECK(part("{ hf = 'a.*', mcore = 'b' }") == star);
+    CHECK(part("{ hf = ['a.*', 'a'], mcore = 'b.*' }") == star);
+    CHECK(part("{ hf = 'a.*.*' }") == "more.toml: line 5: the name of a part has one '*' at most");
+    CHECK(part("{ hf = 'a.*', mcore = [] }") == "more.toml: line 5: a part needs a name");
+    CHECK(part("{}") == "more.toml: line 5: a part needs a name");
+    CHECK(part("{ mcore = '{x.*' }") == "more.toml: line 5: name '{x.*': '{' is not closed");
+    CHECK(part("{ mcore = 'x.{l}.*' }") ==
+          "more.toml: line 5: the name of a part cannot contain {l}, {e} or a bracketed prefix");
+    CHECK(refusal("[outer]\ntypes = ['seeing']\nparts = []") ==
+          "more.toml: line 3: 'outer' must be a list of tables; write [[outer]]");
 }

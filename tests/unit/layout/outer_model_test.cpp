@@ -8,6 +8,7 @@
 #include "lib/layout/reading.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -99,6 +100,32 @@ TEST_CASE("a model that no table describes keeps its unknown tensors") {
     CHECK(reading.unknown.size() == 2);
 }
 
+TEST_CASE("a tensor of a part with another number of axes is refused") {
+    const std::array families{parse_family(text_family, "text.toml")};
+    std::vector<Tensor> tensors = seeing_tensors();
+    tensors.back().shape = {3};
+    CHECK_THROWS_WITH_AS(read(tensors, families, seeing), "tensor 'tower.out': expected 2 axes, found shape [3]",
+                         Error);
+}
+
+TEST_CASE("parts that rules cannot describe stay unknown") {
+    const std::array families{parse_family(text_family, "text.toml")};
+    const auto unknown = [&](const std::vector<Tensor>& tensors) {
+        const Reading reading = read(tensors, families, seeing);
+        REQUIRE(reading.family != nullptr);
+        CHECK_FALSE(reading.family->is_outer);
+        return reading.unknown.size();
+    };
+    std::vector<Tensor> tensors = seeing_tensors();
+    tensors.push_back({"tower.{x}", DType::f32, {3}});
+    CHECK(unknown(tensors) == 3);
+    tensors.back().name = "tower.patch";  // also what tower.old.patch is called
+    CHECK(unknown(tensors) == 3);
+    tensors.pop_back();
+    for (int k = 0; k < 129; ++k) tensors.push_back({fmt::format("tower.{}", k), DType::f32, {100 + k}});
+    CHECK(unknown(tensors) == 131);
+}
+
 TEST_CASE("adapters have the names of PEFT and of Megatron Bridge") {
     const std::array families{parse_family(text_family, "text.toml")};
     Config config = seeing;
@@ -131,4 +158,48 @@ TEST_CASE("tensors of PEFT without a description of the base are not converted")
     CHECK_FALSE(are_of_adapter(tensors, {}));
     CHECK(are_of_adapter(tensors, {{"model_type", "text"}}));
     CHECK_FALSE(are_of_adapter(tensors, {{"model_type", "text"}, {"outer.model_type", "seeing"}}));
+}
+
+TEST_CASE("adapters of a model inside another one are not converted") {
+    const std::array families{parse_family(text_family, "text.toml")};
+    const std::vector<Tensor> tensors{{"language.blocks.0.fc2.adapter.linear_in.weight", DType::f32, {2, 6}},
+                                      {"language.blocks.0.fc2.adapter.linear_out.weight", DType::f32, {4, 2}}};
+    CHECK_FALSE(are_of_adapter(tensors, seeing));
+    CHECK(read(tensors, families, seeing).family == nullptr);
+    CHECK(read(tensors, families, {}).family == nullptr);
+}
+
+TEST_CASE("optimizer state of an adapter is recognized") {
+    const std::array families{parse_family(
+        fmt::format("{}[dialects.mcore.roles]\nexp_avg = [\"state.exp_avg.*\"]\n", text_family), "text.toml")};
+    const std::string name = "blocks.0.fc2.adapter.linear_in.weight";
+    const std::vector<Tensor> tensors{{name, DType::f32, {2, 6}}, {"state.exp_avg." + name, DType::f32, {2, 6}}};
+    const Reading reading = read(tensors, families, {});
+    REQUIRE(reading.family != nullptr);
+    CHECK(is_of_adapters(*reading.family));
+    CHECK(reading.unknown.empty());
+    CHECK(reading.meanings[1].role == Role::exp_avg);
+}
+
+TEST_CASE("a model that is stored together with its adapter is a model") {
+    const std::array families{parse_family(text_family, "text.toml")};
+    Config config = seeing;
+    config.erase("outer.model_type");
+    const std::string layer = "blocks.0.";
+    std::vector<Tensor> tensors;
+    for (const char* adapter : {"fc1.adapter.adapter_gate", "fc1.adapter.adapter_up"}) {
+        tensors.push_back({fmt::format("{}{}.linear_in.weight", layer, adapter), DType::f32, {2, 4}});
+        tensors.push_back({fmt::format("{}{}.linear_out.weight", layer, adapter), DType::f32, {6, 2}});
+    }
+    const Reading adapter = read(tensors, families, config);
+    REQUIRE(adapter.family != nullptr);
+    CHECK(is_of_adapters(*adapter.family));
+    CHECK(adapter.why_not.empty());
+    tensors.push_back({layer + "norm", DType::f32, {4}});
+    tensors.push_back({layer + "fc1.weight", DType::f32, {12, 4}});
+    tensors.push_back({layer + "fc2.weight", DType::f32, {4, 6}});
+    const Reading model = read(tensors, families, config);
+    REQUIRE(model.family == &families[0]);
+    CHECK(model.own_family == nullptr);
+    CHECK(model.unknown.size() == 4);
 }
