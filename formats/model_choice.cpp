@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 namespace tpx::formats {
 namespace {
@@ -72,6 +73,9 @@ std::string told(const Config& config) {
     return type.empty() ? text_of(config, told_type) : type;
 }
 
+/// Models whose code is not part of transformers but comes with their weights: no other is taken for one of these.
+constexpr std::array<std::string_view, 1> remote_types{"bailing_moe_v2"};
+
 /// The first model_type but `but` of which exactly the source's tensors are the parameters.
 std::optional<Candidate> other_fitting(const Source& source, const std::string& but, const Config& config,
                                        std::string_view dialect) {
@@ -79,7 +83,7 @@ std::optional<Candidate> other_fitting(const Source& source, const std::string& 
         const auto types = family.detect.find("hf");
         if (types == family.detect.end() || !family.config.contains("hf") || !family.dialect(dialect)) continue;
         for (const std::string& type : types->second) {
-            if (type == but) continue;
+            if (type == but || std::ranges::find(remote_types, type) != remote_types.end()) continue;
             Config with_type = config;
             with_type.erase("model_type");
             with_type[told_type] = type;

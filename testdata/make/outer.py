@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""outer.py TESTDATA: writes outer/gemma3, a Gemma 3 of two layers with a vision tower of one, as transformers 5.23 saves it:
+"""outer.py TESTDATA: writes towers/gemma3, a Gemma 3 of two layers with a vision tower of one, as transformers 5.23 saves it:
 its configuration, and values of bf16 that follow from their place."""
 import json
 import struct
@@ -46,7 +46,7 @@ def shapes():
 
 
 def main(folder):
-    folder = Path(folder, "outer/gemma3")
+    folder = Path(folder, "towers/gemma3")
     folder.mkdir(parents=True, exist_ok=True)
     header, data = {"__metadata__": {"format": "pt"}}, b""
     for number, (name, shape) in enumerate(shapes()):

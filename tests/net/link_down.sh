@@ -25,7 +25,7 @@ mkdir hf
     seq 100000000 | head -c 128000000
 } >hf/model.safetensors
 
-patience=15
+patience=5
 keepalive='--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3'
 # shellcheck disable=SC2086 # words
 reshard() { mpirun-hosts $keepalive "$@" -n 3 "$tpx" reshard "$PWD/hf" "$PWD/out" --to fsdp=64 --format dcp --patience "$patience" --threads 1; }
@@ -35,13 +35,13 @@ job=$!
 for _ in $(seq 300); do ls out.partial-*/.tpx/journal.* >/dev/null 2>&1 && break; sleep 0.1; done
 sleep 2
 set-link th2 down
-for _ in $(seq 90); do
+for _ in $(seq 60); do
     kill -0 $job 2>/dev/null || break
     sleep 1
 done
 ! kill -0 $job 2>/dev/null || { pkill -KILL -f "mpirun .* $PWD/out"; fail "the job goes on"; }
 wait $job && fail "exit status 0"
-grep -q "^tpx: rank 0: rank 2 on host th2 has not answered for 15 s (--patience)" err || fail "th2 is not named"
+grep -q "^tpx: rank 0: rank 2 on host th2 has not answered for 5 s (--patience)" err || fail "th2 is not named"
 for _ in $(seq 60); do
     pgrep -f "^$tpx reshard $PWD/hf" >/dev/null || break
     sleep 1
