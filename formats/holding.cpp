@@ -25,7 +25,7 @@ bool is_state(Role role) { return role != Role::weight && role != Role::extra; }
 /// The exact pieces that ranks hold of some stored tensors, where they are no equal parts along an axis.
 struct ExactPieces {
     std::vector<Piece> pieces;
-    bool of_weights = false;  ///< of all tensors, not of the optimizer's state only
+    bool of_weights = false;  ///< of weights too, not only of optimizer state
 
     bool include(Role role) const { return is_state(role) || (of_weights && role == Role::weight); }
 };

@@ -73,7 +73,7 @@ std::string told(const Config& config) {
     return type.empty() ? text_of(config, told_type) : type;
 }
 
-/// Models whose code is not part of transformers but comes with their weights: no other is taken for one of these.
+/// Models whose code comes with their weights and is not part of transformers: chosen only if they are named.
 constexpr std::array<std::string_view, 1> remote_types{"bailing_moe_v2"};
 
 /// The first model_type but `but` of which exactly the source's tensors are the parameters.

@@ -14,7 +14,7 @@
 namespace tpx {
 namespace {
 
-/// What the star of `glob` stands for in `name`; "" if it has no star. Nothing if it does not match.
+/// The text that `*` in `glob` matches in `name`: "" if `glob` has no `*`, nothing if `name` does not match.
 std::optional<std::string_view> star_text(std::string_view glob, std::string_view name) {
     if (glob.find('*') != glob.npos) return star_of(glob, name);
     return glob == name ? std::optional{std::string_view{}} : std::nullopt;
@@ -26,7 +26,7 @@ std::string with_star(std::string_view glob, std::string_view text) {
     return name;
 }
 
-/// A tensor of a part: which part, and what the star of its names stands for.
+/// The part that a tensor belongs to, and the text that `*` matches in its name.
 struct Found {
     const std::map<std::string, OuterNames>* part = nullptr;
     std::string star;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """torchrun --nproc-per-node 2 zero_llama.py OUT: one step of a Llama of two layers under ZeRO 2 (DeepSpeed 0.19.8), with the two
-groups of parameters that transformers' Trainer makes: tensors of one axis do not decay. config.json stands beside the step."""
+groups of parameters that transformers' Trainer makes: tensors of one axis do not decay. It writes config.json, too."""
 import os
 import sys
 
