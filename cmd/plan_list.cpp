@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 namespace tpx::cli {
@@ -65,8 +66,14 @@ public:
             std::fill(new_hosts_.begin() + block.begin, new_hosts_.begin() + block.end, block.host);
     }
 
-    // Of the sender: old ranks that hold them or, where it forwards, new ranks that need them; none: storage, the store
-    // of a host, or a host that only forwards.
+    // The rank that sends; none: storage, or the store of a host.
+    std::optional<std::int32_t> sender(const Transfer& transfer) const {
+        if (transfer.from == from_storage) return std::nullopt;
+        const bool in_store = !transfer.forwards && report_.change.old_ranks[transfer.from_rank].device < 0;
+        return in_store ? std::nullopt : std::optional{transfer.from_rank};
+    }
+    // Of the sender: old ranks that hold them or, where it forwards, new ranks that need them; none: storage, or the
+    // store of a host.
     std::vector<std::int32_t> from(const Transfer& transfer) const {
         if (transfer.from == from_storage) return {};
         if (transfer.forwards) return needers(transfer, transfer.from);
@@ -107,6 +114,14 @@ std::string spoken(const std::vector<std::int32_t>& ranks) {
     return text;
 }
 
+std::string spoken(std::optional<std::int32_t> rank) { return rank ? fmt::format(" rank {}", *rank) : ""; }
+
+// " rank 0, then ranks 1-3": the first one receives, and the others copy from it.
+std::string spoken_receivers(const Transfer& transfer, std::vector<std::int32_t> ranks) {
+    std::erase(ranks, transfer.to_rank);
+    return fmt::format(" rank {}{}{}", transfer.to_rank, ranks.empty() ? "" : ", then", spoken(ranks));
+}
+
 std::string spoken(const Part& part) {
     std::string text = fmt::format("{} {}", printable(part.tensor), to_string(part.box));
     if (!part.layers.empty()) text += fmt::format(" layers {}", fmt::join(part.layers, ","));
@@ -126,14 +141,17 @@ void list_transfers(const PlanReport& report, Output& out) {
     const std::vector<std::vector<Part>> parts = parts_of(report);
     const Ends ends{report};
     for (const Transfer& transfer : report.change.relocation.transfers) {
-        const std::string way = fmt::format("{}{} -> {}{}", name_of(report, transfer.from), spoken(ends.from(transfer)),
-                                            name_of(report, transfer.to), spoken(ends.to(transfer)));
+        const std::string way =
+            fmt::format("{}{} -> {}{}", name_of(report, transfer.from), spoken(ends.sender(transfer)),
+                        name_of(report, transfer.to), spoken_receivers(transfer, ends.to(transfer)));
         for_each_sent(transfer, parts[transfer.parcel], [&](const Part& part, std::uint64_t begin, std::uint64_t end) {
             out.result("{} {} {} bytes {}-{} {}\n", transfer.round, role_of(report, transfer), spoken(part), begin, end,
                        way);
         });
     }
 }
+
+Json rank_or_null(std::optional<std::int32_t> rank) { return rank ? Json(*rank) : Json(nullptr); }
 
 Json transfers_json(const PlanReport& report) {
     const std::vector<std::vector<Part>> parts = parts_of(report);
@@ -150,8 +168,10 @@ Json transfers_json(const PlanReport& report) {
         list.push_back({{"round", transfer.round},
                         {"role", name(role_of(report, transfer))},
                         {"from", transfer.from == from_storage ? Json(nullptr) : Json(transfer.from)},
+                        {"from_rank", rank_or_null(ends.sender(transfer))},
                         {"from_ranks", ends.from(transfer)},
                         {"to", transfer.to},
+                        {"to_rank", transfer.to_rank},
                         {"to_ranks", ends.to(transfer)},
                         {"forwards", transfer.forwards},
                         {"parcel", transfer.parcel},

@@ -71,6 +71,7 @@ public:
     double attribute_real(const char* name) const;
     bool has_attribute(const char* name) const;
     bool has_group(const char* name) const;
+    bool has_column(const char* name) const;
 
     std::vector<std::string> texts(const char* name) const;
 

@@ -122,6 +122,10 @@ bool Reader::has_group(const char* name) const {
     return is_plain_path(file_.get(), name) && Group{H5Gopen2(file_.get(), name, H5P_DEFAULT)};
 }
 
+bool Reader::has_column(const char* name) const {
+    return is_plain_path(file_.get(), name) && Dataset{H5Dopen2(file_.get(), name, H5P_DEFAULT)};
+}
+
 Reader::Array Reader::open(const char* name) const {
     const auto mistake = [&](std::string_view cause) { return failure("'{}': {}", name, cause); };
     if (!is_plain_path(file_.get(), name)) throw mistake("no such dataset");

@@ -82,6 +82,13 @@ void for_each_host_column(Tables& tables, Visit&& visit) {
     visit("sending/disks", tables.sending_disks);
 }
 
+/// The same for the columns of the ranks of transfers; files of other programs and older files may lack them.
+template <class Tables, class Visit>
+void for_each_rank_column(Tables& tables, Visit&& visit) {
+    visit("transfers/from_rank", tables.transfers.from_rank);
+    visit("transfers/to_rank", tables.transfers.to_rank);
+}
+
 /// The same for the columns of the iteration of each source; older files lack them.
 template <class Tables, class Visit>
 void for_each_source_column(Tables& tables, Visit&& visit) {

@@ -70,6 +70,8 @@ void write_tables(hdf5::Writer& file, const PlanTables& tables) {
         file.attribute("state", tables.hosts->state);
         for_each_host_number(*tables.hosts, [&](const char* name, auto number) { file.attribute(name, number); });
         for_each_host_column(*tables.hosts, write);
+        const auto& transfers = tables.hosts->transfers;
+        if (transfers.to_rank.size() == transfers.to.size()) for_each_rank_column(*tables.hosts, write);
         for_each_source_column(*tables.hosts, write);
         if (tables.hosts->group > 1) file.attribute("group", tables.hosts->group);
         if (!tables.hosts->group_prices.empty()) {
@@ -103,6 +105,8 @@ HostTables read_hosts(const hdf5::Reader& file) {
     tables.state = file.attribute_text("state");
     for_each_host_number(tables, NumberReader{file});
     for_each_host_column(tables, ColumnReader{file});
+    if (file.has_column("transfers/from_rank") || file.has_column("transfers/to_rank"))
+        for_each_rank_column(tables, ColumnReader{file});
     if (file.has_group("sources")) for_each_source_column(tables, ColumnReader{file});
     if (file.has_attribute("group")) tables.group = file.attribute_number("group");
     if (file.has_group("tp_groups")) {

@@ -166,6 +166,8 @@ void put_relocation(const Relocation& relocation, HostTables& tables) {
     fill(to.end, relocation.transfers, [](const Transfer& t) { return t.end; });
     fill(to.round, relocation.transfers, [](const Transfer& t) { return t.round; });
     fill(to.forwards, relocation.transfers, [](const Transfer& t) { return t.forwards; });
+    fill(to.from_rank, relocation.transfers, [](const Transfer& t) { return t.from_rank; });
+    fill(to.to_rank, relocation.transfers, [](const Transfer& t) { return t.to_rank; });
     tables.rounds = relocation.rounds;
     tables.window = relocation.window;
     tables.loads.staging = relocation.staging;
@@ -185,9 +187,13 @@ void get_relocation(const HostTables& tables, Relocation& relocation) {
                                     roles.other_host[r], roles.storage[r]});
     const auto& from = tables.transfers;
     relocation.transfers.reserve(from.parcel.size());
-    for (std::size_t t = 0; t < from.parcel.size(); ++t)
+    for (std::size_t t = 0; t < from.parcel.size(); ++t) {
         relocation.transfers.push_back({from.parcel[t], from.from[t], from.to[t], from.begin[t], from.end[t],
                                         from.round[t], from.forwards[t] != 0});
+        if (from.to_rank.empty()) continue;
+        relocation.transfers.back().from_rank = from.from_rank[t];
+        relocation.transfers.back().to_rank = from.to_rank[t];
+    }
     relocation.rounds = static_cast<std::uint32_t>(tables.rounds);
     relocation.window = tables.window;
     relocation.staging = tables.loads.staging;

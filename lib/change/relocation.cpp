@@ -2,6 +2,7 @@
 #include "lib/change/relocation.hpp"
 
 #include "lib/change/rounds.hpp"
+#include "lib/change/transfer_ranks.hpp"
 #include "lib/change/transfers.hpp"
 #include "lib/change/whereabouts.hpp"
 #include "lib/core/error.hpp"
@@ -199,6 +200,7 @@ void Relocating::count(const Transfers& transfers) {
 void Relocating::add_rounds(Transfers transfers) {
     Schedule scheduled = schedule(std::move(transfers), parcels_, hosts_.size(), window_);
     result_.transfers = std::move(scheduled.transfers);
+    set_ranks(result_.transfers, parcels_, where_.old_hosts, where_.new_hosts);
     result_.rounds = scheduled.rounds;
     result_.staging = std::move(scheduled.staging);
     for (const Transfer& transfer : result_.transfers) count(transfer);

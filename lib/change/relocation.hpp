@@ -32,6 +32,11 @@ struct Transfer {
     std::uint64_t end = 0;
     std::uint32_t round = 0;
     bool forwards = false;  ///< `from` does not hold the bytes: all of them come to it in earlier rounds
+    /// An old rank on `from` that holds the bytes (with StateIn::stores: the host's store) or, if the host forwards
+    /// them, the new rank that received them; -1: storage. Its device is the one that sends.
+    std::int32_t from_rank = -1;
+    /// A new rank on `to` that needs the bytes, the same for all bytes of a parcel. Others of the host copy from it.
+    std::int32_t to_rank = -1;
 };
 
 /// Why no choice of senders is done sooner: `bytes` can leave only through the NICs of `hosts`, or must be read from

@@ -18,7 +18,8 @@ std::vector<std::int32_t> hosts_of_devices(std::span<const Host> hosts, std::spa
 
 Whereabouts::Whereabouts(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
                          const Placement& placement)
-    : holding{images(parcels.holders, seat_hosts(hosts, old_ranks, parcels.old_ranks))},
+    : old_hosts{seat_hosts(hosts, old_ranks, parcels.old_ranks)},
+      holding{images(parcels.holders, old_hosts)},
       on{images(parcels.holders, seat_devices(hosts, old_ranks))},
       new_hosts{hosts_of_devices(hosts, placement.devices)} {
     needing = images(parcels.needers, new_hosts);

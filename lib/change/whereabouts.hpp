@@ -15,6 +15,7 @@ struct Whereabouts {
     Whereabouts(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
                 const Placement& placement);
 
+    std::vector<std::int32_t> old_hosts;  ///< the host of each old rank; -1: none, or it is lost
     Images holding;                       ///< hosts, of sets of holders; lost ones hold nothing
     Images on;                            ///< devices, of sets of holders
     Images needing;                       ///< hosts, of sets of needers

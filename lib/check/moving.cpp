@@ -72,6 +72,7 @@ public:
             if ((t_.forwards[transfer] != 0) == holds_source(transfer))
                 throw failure("parcel {}: transfer {} is marked as what it is not (forwards)", parcel_, transfer);
             if (t_.forwards[transfer]) check_forward(transfer, missing);
+            if (!t_.to_rank.empty()) check_ranks(transfer);
         }
     }
 
@@ -111,6 +112,7 @@ private:
     void check_groups(std::span<const std::int32_t> missing) const;
     TransferNumbers into(std::uint32_t host, std::uint64_t begin, std::uint64_t end) const;
     void check_forward(std::uint32_t transfer, std::span<const std::int32_t> missing) const;
+    void check_ranks(std::uint32_t transfer) const;
 
     const Facts& facts_;
     const std::vector<std::uint32_t>& groups_;  // switch group of each host
@@ -166,6 +168,35 @@ void Delivery::check_forward(std::uint32_t transfer, std::span<const std::int32_
             throw failure("parcel {}: host '{}' forwards bytes {} to {} in round {}, but has them after round {}",
                           parcel_, name(from), std::max(t_.begin[before], t_.begin[transfer]),
                           std::min(t_.end[before], t_.end[transfer]), t_.round[transfer], t_.round[before]);
+    }
+}
+
+/// A transfer goes from a rank of its sender that has all bytes to a rank of its receiver that needs them.
+void Delivery::check_ranks(std::uint32_t transfer) const {
+    const auto is_on = [&](std::int32_t rank, std::span<const std::int32_t> ranks,
+                           const std::vector<std::int32_t>& hosts, std::uint32_t host) {
+        return std::ranges::binary_search(ranks, rank) && hosts[rank] == static_cast<std::int32_t>(host);
+    };
+    const std::uint32_t from = t_.from[transfer];
+    const std::int32_t from_rank = t_.from_rank[transfer];
+    const std::int32_t to_rank = t_.to_rank[transfer];
+    if (!is_on(to_rank, facts_.needers(parcel_), facts_.new_host, t_.to[transfer]))
+        throw failure("parcel {}: transfer {} goes to new rank {}, which is not on host '{}' or needs none of it",
+                      parcel_, transfer, to_rank, name(t_.to[transfer]));
+    if (from == storage_host) {
+        if (from_rank != -1)
+            throw failure("parcel {}: transfer {} is read from storage, but by rank {}", parcel_, transfer, from_rank);
+    } else if (!t_.forwards[transfer]) {
+        if (!is_on(from_rank, facts_.holders(parcel_), facts_.old_host, from))
+            throw failure(
+                "parcel {}: transfer {} comes from old rank {}, which is not on host '{}' or holds none of it", parcel_,
+                transfer, from_rank, name(from));
+    } else {
+        for (std::uint32_t before : into(from, t_.begin[transfer], t_.end[transfer])) {
+            if (t_.to_rank[before] != from_rank)
+                throw failure("parcel {}: transfer {} comes from new rank {}, but transfer {} brought bytes to rank {}",
+                              parcel_, transfer, from_rank, before, t_.to_rank[before]);
+        }
     }
 }
 

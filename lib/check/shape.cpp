@@ -150,6 +150,8 @@ void check_blocks(const HostTables& t) {
 void check_transfers(const HostTables& t) {
     const auto& f = t.transfers;
     check_rows("transfers", f.parcel.size(), f.from, f.to, f.begin, f.end, f.round, f.forwards);
+    const std::size_t ranks = f.to_rank.empty() && f.from_rank.empty() ? 0 : f.parcel.size();
+    check_rows("transfers", ranks, f.from_rank, f.to_rank);
     check_flags("transfers/forwards", f.forwards);
     check_below("transfers/parcel", f.parcel, t.parcels.bytes.size());
     check_below("transfers/from", f.from, t.hosts.name.size(), storage_host);

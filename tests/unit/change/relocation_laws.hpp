@@ -116,6 +116,34 @@ inline void check_transfers(const RelocationCase& it) {
     }
 }
 
+/// Ranks at the ends of transfers are on their hosts, need the bytes, and hold or have received all that they send.
+inline void check_ranks(const RelocationCase& it) {
+    std::map<std::pair<std::uint32_t, std::int32_t>, std::vector<Transfer>> received;  // by parcel and rank
+    for (const Transfer& transfer : it.relocation.transfers) {
+        const Parcel& parcel = it.instance.parcels.parcels[transfer.parcel];
+        const auto needers = it.instance.parcels.needers[parcel.needers];
+        REQUIRE(std::ranges::find(needers, transfer.to_rank) != needers.end());
+        REQUIRE(it.host_of(transfer.to_rank) == transfer.to);
+        if (transfer.from == from_storage) {
+            REQUIRE(transfer.from_rank == -1);
+        } else if (transfer.forwards) {
+            REQUIRE(it.host_of(transfer.from_rank) == transfer.from);
+            std::uint64_t bytes = 0;
+            for (const Transfer& before : received[{transfer.parcel, transfer.from_rank}]) {
+                if (before.round < transfer.round && before.begin < transfer.end && transfer.begin < before.end)
+                    bytes += std::min(before.end, transfer.end) - std::max(before.begin, transfer.begin);
+            }
+            REQUIRE(bytes == transfer.end - transfer.begin);
+        } else {
+            const auto holders = it.instance.parcels.holders[parcel.holders];
+            REQUIRE(std::ranges::find(holders, transfer.from_rank) != holders.end());
+            REQUIRE(it.seat(transfer.from_rank) != nullptr);
+            REQUIRE(it.seat(transfer.from_rank)->host == static_cast<std::int32_t>(transfer.from));
+        }
+        received[{transfer.parcel, transfer.to_rank}].push_back(transfer);
+    }
+}
+
 /// In each round a host sends to at most one host and receives from at most one; where nothing is forwarded and
 /// any byte can be cut off, one host is busy in all rounds.
 inline void check_rounds(const RelocationCase& it) {

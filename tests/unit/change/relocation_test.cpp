@@ -43,6 +43,7 @@ TEST_CASE("transfers cover what is missing, loads add up, and no choice of sende
         const RelocationCase it{instance, state, i % 2 == 0};
         check_counts(it);
         check_transfers(it);
+        check_ranks(it);
         check_rounds(it);
         check_order(it);
         check_sending(it);
@@ -62,6 +63,7 @@ TEST_CASE("no host forwards bytes before it has them, splits elements, or keeps 
         const std::uint64_t window = i % 2 == 0 ? static_cast<std::uint64_t>(random.number(64, 128)) : default_window;
         const RelocationCase it{instance, i % 3 == 0 ? StateIn::stores : StateIn::memory, i % 2 == 0, window};
         check_transfers(it);
+        check_ranks(it);
         check_rounds(it);
         check_order(it);
         for (const Transfer& transfer : it.relocation.transfers) forwards += transfer.forwards;
@@ -97,12 +99,37 @@ TEST_CASE("many hosts: transfers cover what is missing and loads add up") {
         const RelocationCase it{instance, i % 3 == 0 ? StateIn::stores : StateIn::memory, i % 2 == 0};
         check_counts(it);
         check_transfers(it);
+        check_ranks(it);
         check_rounds(it);
         check_order(it);
         for (std::size_t h = 0; h < it.host_count(); ++h)
             CHECK(it.relocation.hosts[h].nic_out <=
                   static_cast<std::uint64_t>(it.relocation.sending.seconds * it.nic(h)) + 1);
     }
+}
+
+TEST_CASE("all devices of a host send and receive") {
+    Instance made;
+    made.hosts = uniform_hosts(2, 4);
+    made.seats = {{0, 0}, {0, 1}, {0, 2}, {0, 3}};
+    made.parcels.old_ranks = 4;
+    made.parcels.new_ranks = 8;
+    made.parcels.roles = {Role::weight};
+    made.parcels.tensors = {"w"};
+    const std::uint32_t holders = made.parcels.holders.add(std::vector<std::int32_t>{0, 1, 2, 3});
+    for (std::int32_t rank = 0; rank < 4; ++rank) {
+        const std::uint32_t needers = made.parcels.needers.add(std::vector<std::int32_t>{rank, rank + 4});
+        made.parcels.parcels.push_back({holders, needers, 0, 0, false, 1000});
+    }
+    const RelocationCase it{made, StateIn::memory, true};
+    std::map<std::int32_t, std::uint64_t> sent, received;
+    for (const Transfer& transfer : it.relocation.transfers) {
+        sent[transfer.from_rank] += transfer.end - transfer.begin;
+        received[transfer.to_rank] += transfer.end - transfer.begin;
+    }
+    CHECK(sent.size() == 4);
+    for (const auto& [rank, bytes] : sent) CHECK(bytes <= 1100);
+    CHECK(received == std::map<std::int32_t, std::uint64_t>{{4, 1000}, {5, 1000}, {6, 1000}, {7, 1000}});
 }
 
 TEST_CASE("a layout that stays moves nothing, wherever its hosts are in the list") {

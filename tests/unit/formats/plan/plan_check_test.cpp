@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/plan_check.hpp"
 
+#include "lib/change/whereabouts.hpp"
 #include "lib/core/file.hpp"
 #include "tests/support/checkpoints.hpp"
 #include "tests/unit/formats/plan/altered_file.hpp"
@@ -85,6 +86,31 @@ TEST_CASE("write testdata/plan/model.plan" * doctest::skip()) {
 
 namespace {
 
+bool is_in(std::span<const std::int32_t> ranks, std::int32_t rank) {
+    return std::ranges::find(ranks, rank) != ranks.end();
+}
+
+// Whether `bad` only names other ranks than `plan` that may as well send or receive the bytes of a transfer.
+bool names_other_ranks(const std::filesystem::path& bad, const Change& plan, const Alteration& alteration) {
+    if (alteration.field != "/transfers/from_rank" && alteration.field != "/transfers/to_rank") return false;
+    if (alteration.kind == Alteration::drop || alteration.kind == Alteration::remove) return false;
+    const Change altered = *read_plan_file(bad).hosts;
+    const std::vector<std::int32_t> new_hosts = hosts_of_devices(plan.hosts, plan.placement.devices);
+    for (std::size_t t = 0; t < plan.relocation.transfers.size(); ++t) {
+        const Transfer& old = plan.relocation.transfers[t];
+        const Transfer& now = altered.relocation.transfers[t];
+        const Parcel& parcel = plan.parcels.parcels[old.parcel];
+        if (now.to_rank != old.to_rank && (!is_in(plan.parcels.needers[parcel.needers], now.to_rank) ||
+                                           new_hosts[now.to_rank] != static_cast<std::int32_t>(old.to)))
+            return false;
+        if (now.from_rank != old.from_rank &&
+            (old.forwards || !is_in(plan.parcels.holders[parcel.holders], now.from_rank) ||
+             plan.old_ranks[now.from_rank].host != static_cast<std::int32_t>(old.from)))
+            return false;
+    }
+    return true;
+}
+
 // Whether a plan says the same after an alteration. The version says who made the plan, and nothing about it; without
 // groups, the plan claims less, and these blocks are also those of groups of one rank.
 bool is_equivalent(const Alteration& alteration) {
@@ -105,7 +131,7 @@ TEST_CASE("no field of a plan can be altered unnoticed, even with a fitting CRC"
         for (const Alteration& alteration : alterations(good)) {
             CAPTURE(alteration.name());
             if (!alter(good, bad, alteration)) continue;
-            if (!is_equivalent(alteration)) CHECK(is_found(bad));
+            if (!is_equivalent(alteration)) CHECK((is_found(bad) || names_other_ranks(bad, *plan.hosts, alteration)));
             ++count;
         }
         CHECK(count > 150);
@@ -149,7 +175,7 @@ TEST_CASE("what a plan decides cannot be altered unnoticed even where the reques
             } catch (const Error&) {
                 continue;  // no plan at all any more
             }
-            if (!is_equivalent(alteration)) CHECK(is_found(bad));
+            if (!is_equivalent(alteration)) CHECK((is_found(bad) || names_other_ranks(bad, *plan.hosts, alteration)));
         }
         CHECK(count > 100);
     }
