@@ -46,6 +46,8 @@ class Walk:
         arguments = ["--import", self.checkpoint, "--replicas", str(self.random.randint(1, min(2, len(self.alive))))]
         if "rope" in self.checkpoint:  # which does not record it
             arguments += ["--iteration", "7"]
+        if len(self.alive) < 2:  # whose two devices are too few for the ranks of some checkpoints
+            arguments += ["--to", self.layouts[0]]
         self.run(*arguments)
 
     def run(self, *arguments):
