@@ -3,8 +3,6 @@
 #include "lib/change/piece_parcels.hpp"
 #include "lib/change/spread.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -101,17 +99,23 @@ private:
     std::vector<std::uint32_t> new_hosts_;
 };
 
-// " ranks 0-3,8", or nothing.
-std::string spoken(const std::vector<std::int32_t>& ranks) {
+// "0-3,8" for ascending numbers.
+std::string ranges(std::span<const int> numbers) {
     std::string text;
-    for (std::size_t first = 0; first < ranks.size();) {
+    for (std::size_t first = 0; first < numbers.size();) {
         std::size_t last = first;
-        while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-        text += text.empty() ? ranks.size() == 1 ? " rank " : " ranks " : ",";
-        text += first == last ? fmt::format("{}", ranks[first]) : fmt::format("{}-{}", ranks[first], ranks[last]);
+        while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+        if (!text.empty()) text += ',';
+        text += first == last ? fmt::format("{}", numbers[first]) : fmt::format("{}-{}", numbers[first], numbers[last]);
         first = last + 1;
     }
     return text;
+}
+
+// " ranks 0-3,8", or nothing.
+std::string spoken(const std::vector<std::int32_t>& ranks) {
+    if (ranks.empty()) return "";
+    return fmt::format(" {} {}", ranks.size() == 1 ? "rank" : "ranks", ranges(ranks));
 }
 
 std::string spoken(std::optional<std::int32_t> rank) { return rank ? fmt::format(" rank {}", *rank) : ""; }
@@ -124,7 +128,7 @@ std::string spoken_receivers(const Transfer& transfer, std::vector<std::int32_t>
 
 std::string spoken(const Part& part) {
     std::string text = fmt::format("{} {}", printable(part.tensor), to_string(part.box));
-    if (!part.layers.empty()) text += fmt::format(" layers {}", fmt::join(part.layers, ","));
+    if (!part.layers.empty()) text += fmt::format(" layers {}", ranges(part.layers));
     if (part.experts.size() > 0) text += fmt::format(" experts {}-{}", part.experts.begin, part.experts.end - 1);
     return text;
 }
