@@ -136,6 +136,22 @@ fs::path tracked(const fs::path& root) {
     return root / name;
 }
 
+/// The snapshot of a repository in the cache of the Hugging Face Hub, `repository`: the one that refs/main names or, if
+/// there is no such file, the only one; empty if `repository` is no such folder, or has several.
+fs::path snapshot_of(const fs::path& repository) {
+    const fs::path snapshots = repository / "snapshots";
+    if (!path_is_directory(snapshots)) return {};
+    const fs::path main = repository / "refs" / "main";
+    if (path_exists(main)) {
+        const std::string name = fs::path{first_line(main)}.filename().string();
+        if (name.empty() || !path_is_directory(snapshots / name))
+            throw failure("{}: names snapshot '{}', which is missing", main.string(), name);
+        return snapshots / name;
+    }
+    const std::vector<std::string> names = list_directory(snapshots);
+    return names.size() == 1 ? snapshots / names.front() : fs::path{};
+}
+
 /// What torch.save and others leave in a directory; empty when there is nothing of that kind.
 std::string describe_entries(const fs::path& directory) {
     std::string found;
@@ -184,6 +200,8 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
     if (holds_bin_files(path)) return {path, Format::torch, "a Hugging Face checkpoint of torch.save files"};
     if (other == gguf_files) return {path, Format::gguf, other};
     if (other == hdf5_files) return {path, Format::hdf5, other};
+    if (const fs::path snapshot = may_descend ? snapshot_of(path) : fs::path{}; !snapshot.empty())
+        return recognise_directory(snapshot, false);
     return {path, {}, other};
 }
 
