@@ -18,16 +18,26 @@ Error refusal(const Assignment& assignment, fmt::format_string<Args...> format, 
     return Error{Exit::usage, "--assignment {}: {}", assignment.file, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-/// Takes devices of `hosts` out of use, the last ones first, until `usable` devices of `type` are left.
-void restrict_devices(std::vector<Host>& hosts, const std::string& type, int usable) {
+/// The numbers of hosts, those that hold the fewest bytes first, and of these the last.
+std::vector<std::size_t> by_bytes(std::span<const std::uint64_t> held) {
+    std::vector<std::size_t> order(held.size());
+    std::iota(order.rbegin(), order.rend(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t host) { return held[host]; });
+    return order;
+}
+
+/// Takes devices of `hosts` out of use, those of the first hosts in `order` first, until `usable` of `type` are left.
+void restrict_devices(std::vector<Host>& hosts, const std::string& type, int usable,
+                      std::span<const std::size_t> order) {
     int free = 0;
     for (const Host& host : hosts)
         if (host.device_type == type) free += free_devices(host);
-    for (auto host = hosts.rbegin(); host != hosts.rend(); ++host) {
-        if (host->device_type != type || host->lost) continue;
-        for (int device = host->gpus - 1; device >= 0 && free > usable; --device) {
-            if (is_lost(*host, device)) continue;
-            host->lost_devices.insert(std::ranges::lower_bound(host->lost_devices, device), device);
+    for (const std::size_t number : order) {
+        Host& host = hosts[number];
+        if (host.device_type != type || host.lost) continue;
+        for (int device = host.gpus - 1; device >= 0 && free > usable; --device) {
+            if (is_lost(host, device)) continue;
+            host.lost_devices.insert(std::ranges::lower_bound(host.lost_devices, device), device);
             --free;
         }
     }
@@ -56,7 +66,8 @@ void check_assignment(const Migration& job, const Assignment& assignment) {
                           devices.local_batch, devices.type, job.batch, layout.vn, virtual_nodes_for(assignment));
 }
 
-std::vector<Host> assigned_hosts(const Assignment& assignment, const Layout& layout, std::vector<Host> hosts) {
+std::vector<Host> assigned_hosts(const Assignment& assignment, const Layout& layout, std::vector<Host> hosts,
+                                 std::span<const std::uint64_t> held) {
     const int ranks = layout.ranks() / layout.dp;  // of a dp coordinate
     for (const AssignedDevices& devices : assignment.devices) {
         int free = 0;
@@ -68,12 +79,13 @@ std::vector<Host> assigned_hosts(const Assignment& assignment, const Layout& lay
                 counted(static_cast<std::uint64_t>(devices.count) * static_cast<std::uint64_t>(ranks), "device"),
                 devices.type, free);
     }
+    const std::vector<std::size_t> order = by_bytes(held);
     std::vector<std::string> types;
     for (const Host& host : hosts)
         if (std::ranges::find(types, host.device_type) == types.end()) types.push_back(host.device_type);
     for (const std::string& type : types) {
         const auto used = std::ranges::find(assignment.devices, type, &AssignedDevices::type);
-        restrict_devices(hosts, type, used == assignment.devices.end() ? 0 : used->count * ranks);
+        restrict_devices(hosts, type, used == assignment.devices.end() ? 0 : used->count * ranks, order);
     }
     return hosts;
 }

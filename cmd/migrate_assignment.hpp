@@ -4,6 +4,8 @@
 #include "cmd/migrate.hpp"
 #include "formats/profile/assignment_file.hpp"
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 // With --assignment: which virtual nodes run on devices of which type.
@@ -16,8 +18,10 @@ int virtual_nodes_for(const formats::Assignment& assignment);
 /// `job`, and the layout has as many dp coordinates as the assignment has devices.
 void check_assignment(const Migration& job, const formats::Assignment& assignment);
 
-/// `hosts` without devices that `assignment` does not use. Throws Error (usage) if there are too few devices of a type.
-std::vector<Host> assigned_hosts(const formats::Assignment& assignment, const Layout& layout, std::vector<Host> hosts);
+/// `hosts` without devices that `assignment` does not use: of each type, devices of hosts that hold the fewest bytes of
+/// the state, by `held`, are left out first. Throws Error (usage) if there are too few devices of a type.
+std::vector<Host> assigned_hosts(const formats::Assignment& assignment, const Layout& layout, std::vector<Host> hosts,
+                                 std::span<const std::uint64_t> held);
 
 /// Sets how many virtual nodes each dp coordinate of `job`, whose ranks are placed on `hosts`, runs. Throws Error
 /// (usage) if the ranks of one coordinate are on devices of several types.

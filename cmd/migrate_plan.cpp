@@ -84,7 +84,11 @@ void place_ranks(const MigrateRequest& options, Migration& job, const std::vecto
         job.devices = placed_ranks(options, job, hosts, held, files);
         return;
     }
-    const std::vector<Host> used = assigned_hosts(*options.assigned, job.target.layout, hosts);
+    std::vector<std::uint64_t> bytes(hosts.size());
+    for (const Piece& piece : held)
+        bytes[static_cast<std::size_t>(piece.rank)] +=
+            static_cast<std::uint64_t>(volume(piece.box) * itemsize(job.conversion.source_tensors[piece.tensor].dtype));
+    const std::vector<Host> used = assigned_hosts(*options.assigned, job.target.layout, hosts, bytes);
     job.devices = placed_ranks(options, job, used, held, files);
     assign_virtual_nodes(job, *options.assigned, hosts);
 }
