@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate_report.hpp"
 
+#include "cmd/direct_note.hpp"
 #include "cmd/job_log.hpp"
 #include "cmd/migrate_forecast.hpp"
 #include "cmd/store_json.hpp"
@@ -74,6 +75,7 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
     if (job.leaving) json["leaving"] = leaving_json(*job.leaving);
     if (places.background_rate > 0) json["background_rate"] = places.background_rate;
     if (done == nullptr) return json;
+    for (const std::string& note : direct_notes(done->report, places.to)) json["notes"].push_back(note);
     json["bytes_read"] = done->report.bytes_read;
     json["bytes_written"] = done->report.bytes_written;
     json["bytes_shared"] = done->report.bytes_shared;
@@ -111,6 +113,8 @@ Json leaving_json(const LeavingPlan& plan) {
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
             const formats::Manifest* manifest) {
     for (const std::string& note : job.conversion.notes) out.note("{}", note);
+    for (const std::string& note : direct_notes(done == nullptr ? Report{} : done->report, places.to))
+        out.note("{}", note);
     if (job.choice)
         out.note("--to auto: {} is the best of {}; tpx plan --to auto compares them", to_string(job.target.layout),
                  counted(job.choice->compared, "layout"));

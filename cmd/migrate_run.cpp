@@ -92,12 +92,12 @@ Made make_files(const HostRun& run, const fs::path& folder, const ReadRecord& re
 
 MigrateDone sum_of(const HostRun& run, const Made& made) {
     const std::size_t hosts = run.team.hosts.size();
-    constexpr std::size_t before = 5;
+    constexpr std::size_t before = 6;
     std::vector<std::uint64_t> sums(before + 2 * hosts);
     if (run.team.is_first(run.all.rank())) {
         const Report& report = made.report;
-        sums = {report.bytes_read, report.bytes_written, report.bytes_shared, report.bytes_kept,
-                made.exchanged.messages};
+        sums = {report.bytes_read, report.bytes_written,    report.bytes_shared,
+                report.bytes_kept, made.exchanged.messages, report.refused_direct ? 1U : 0U};
         sums.resize(before + 2 * hosts);
         sums[before + run.team.host] = made.exchanged.sent;
         sums[before + hosts + run.team.host] = made.exchanged.received;
@@ -109,6 +109,7 @@ MigrateDone sum_of(const HostRun& run, const Made& made) {
     done.report.bytes_shared = sums[2];
     done.report.bytes_kept = sums[3];
     done.messages = sums[4];
+    done.report.refused_direct = sums[5] > 0;
     const auto sent = sums.begin() + before;
     const auto received = sent + static_cast<std::ptrdiff_t>(hosts);
     done.sent.assign(sent, received);

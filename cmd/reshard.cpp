@@ -2,6 +2,7 @@
 #include "cmd/check_copies.hpp"
 #include "cmd/check_written.hpp"
 #include "cmd/commands.hpp"
+#include "cmd/direct_note.hpp"
 #include "cmd/job_log.hpp"
 #include "cmd/memory_bound.hpp"
 #include "cmd/output.hpp"
@@ -208,6 +209,10 @@ void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job,
         digesting.read_digests = job.recorded ? &read : nullptr;
         digesting.move_digests = options.verify ? &moved : nullptr;
         done.report = move(comm, job, directory, digesting, out);
+        for (const std::string& note : direct_notes(done.report, options.output)) {
+            out.note("{}", note);
+            done.said.push_back(note);
+        }
     }
     {
         const Phase phase{trace, "check recorded digests"};

@@ -19,7 +19,7 @@ struct ReshardDone {
     double seconds = 0;
     std::optional<Prediction> least;  ///< the least times of resources
     bool durable = true;
-    std::vector<std::string> said;  ///< notes that were printed before the work began
+    std::vector<std::string> said;  ///< notes that were printed before report()
     std::optional<Verified> verified;
 };
 

@@ -18,13 +18,19 @@ class ArchiveReader {
 public:
     static void read(Archive& archive) {
         if (archive.range_.length == 0) throw failure("the file is empty");
-        std::string magic(std::min<std::uint64_t>(archive.range_.length, 2), '\0');
-        read_at(*archive.range_.fd, archive.range_.offset, std::as_writable_bytes(std::span{magic}),
-                archive.range_.path);
-        magic == "PK" ? read_zip(archive) : LegacyReader::read(archive);
+        if (magic_of(archive.range_) == "PK") return read_zip(archive);
+        if (archive.range_.examined != nullptr) archive.range_.examined->at_ends = false;
+        LegacyReader::read(archive);
     }
 
 private:
+    static std::string magic_of(const FileRange& range) {
+        std::string magic(std::min<std::uint64_t>(range.length, 2), '\0');
+        if (range.known != nullptr) return range.known->head.substr(0, magic.size());
+        read_at(*range.fd, range.offset, std::as_writable_bytes(std::span{magic}), range.path);
+        return magic;
+    }
+
     static const ZipEntry& member(const Zip& zip, std::string_view name) {
         const ZipEntry* const entry = zip.find(name);
         if (entry == nullptr) throw failure("no member '{}/{}'", zip.root(), name);
@@ -40,6 +46,7 @@ private:
 
     static void read_zip(Archive& archive) {
         const Zip& zip = archive.zip_.emplace(archive.range_);
+        if (archive.range_.examined != nullptr) archive.range_.examined->parts.emplace_back(0, 2);
         const ZipEntry& pickle = member(zip, "data.pkl");
         if (zip.find("constants.pkl") != nullptr) throw failure("a TorchScript archive, which holds code");
         member(zip, "version");

@@ -79,20 +79,25 @@ Zip::Zip(FileRange range, Root root) : reader_{std::move(range)}, kind_{root} {
     if (directory.position > directory.end || directory.size > directory.end - directory.position)
         throw failure("the directory of {} bytes at byte {} is not all before byte {}", directory.size,
                       directory.position, directory.end);
-    const std::string bytes = reader_.read(directory.position, directory.size);
+    const std::string bytes = reader_.peek(directory.position, directory.size);
     std::string_view left = bytes;
     for (std::uint64_t i = 0; i < directory.entries; ++i) {
         if (left.size() < entry_size || field(left, 0, 4) != entry_signature)
             throw failure("the directory ends after {} of {} members", i, directory.entries);
         const std::uint64_t name = field(left, 28, 2), extra = field(left, 30, 2), comment = field(left, 32, 2);
         if (name + extra + comment > left.size() - entry_size) throw failure("member {} has no room for its name", i);
-        add_entry(left.substr(0, entry_size), left.substr(entry_size, name), left.substr(entry_size + name, extra));
+        const std::uint64_t position = directory.position + bytes.size() - left.size();
+        // All but the checksum of the content, which read() examines if it matters.
+        reader_.examine(position, crc_at);
+        reader_.examine(position + crc_at + crc_size, entry_size + name + extra + comment - crc_at - crc_size);
+        add_entry(position, left.substr(0, entry_size), left.substr(entry_size, name),
+                  left.substr(entry_size + name, extra));
         left.remove_prefix(entry_size + name + extra + comment);
     }
     check_layout();
 }
 
-void Zip::add_entry(std::string_view header, std::string_view name, std::string_view extra) {
+void Zip::add_entry(std::uint64_t position, std::string_view header, std::string_view name, std::string_view extra) {
     const std::uint64_t method = field(header, 10, 2);
     if ((field(header, 8, 2) & 1) != 0) throw failure("member '{}' is encrypted", name);
     if (method != 0 && method != 8) throw failure("member '{}' has compression method {}", name, method);
@@ -111,7 +116,8 @@ void Zip::add_entry(std::string_view header, std::string_view name, std::string_
     entry.size = widen(field(header, 24, 4), extra64);
     entry.stored_size = widen(field(header, 20, 4), extra64);
     entry.header = widen(field(header, 42, 4), extra64);
-    entry.crc = static_cast<std::uint32_t>(field(header, 16, 4));
+    entry.record = position;
+    entry.crc = static_cast<std::uint32_t>(field(header, crc_at, crc_size));
     entry.deflated = method == 8;
     if (!entry.deflated && entry.size != entry.stored_size)
         throw failure("member '{}' has {} bytes, and {} stored", name, entry.size, entry.stored_size);

@@ -9,9 +9,22 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tpx::torch {
+
+/// The bytes of a range that its readers looked at; they and its length decide what was found in it.
+struct ExaminedBytes {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> parts;  ///< begin and end of each, in the order of reading
+    bool at_ends = true;  ///< whether all of them are among the bytes that are read ahead
+};
+
+/// The bytes that are read ahead of a range.
+struct RangeEnds {
+    std::string head;
+    std::string tail;  ///< empty if `head` is the whole range
+};
 
 /// `length` bytes of an open file from `offset` on: a whole file, or one of many archives laid back to back. The file
 /// must stay open as long as something reads the range.
@@ -20,8 +33,16 @@ struct FileRange {
     std::filesystem::path path;  ///< for messages
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
-    std::uint64_t ends = 4096;  ///< bytes that are read ahead at each end
+    std::uint64_t ends = 4096;          ///< bytes that are read ahead at each end
+    const RangeEnds* known = nullptr;   ///< these bytes, if they have been read already
+    ExaminedBytes* examined = nullptr;  ///< where readers of a zip archive record what they look at; may be null
+
+    /// Whether all bytes are read ahead.
+    bool is_short() const { return length <= 4 * ends; }
 };
+
+/// Reads the bytes that are read ahead of a range.
+RangeEnds read_ends(const FileRange& range);
 
 /// Reads parts of a range. Its first and last `ends` bytes are read once, a range of at most four times as many as a
 /// whole. Throws Error for parts that are not all inside.
@@ -33,16 +54,22 @@ public:
     void read(std::uint64_t position, std::span<std::byte> into) const;
     std::string read(std::uint64_t position, std::uint64_t size) const;
 
+    /// The same, for bytes of which examine() is told the part that matters.
+    std::string peek(std::uint64_t position, std::uint64_t size) const;
+    void examine(std::uint64_t position, std::uint64_t size) const;
+
 private:
+    void fetch(std::uint64_t position, std::span<std::byte> into) const;
+
     FileRange range_;
-    std::string head_;
-    std::string tail_;
+    RangeEnds ends_;
 };
 
 /// A member of a zip archive, as the central directory tells it. Positions are relative to the range.
 struct ZipEntry {
     std::string name;  ///< without the root folder
     std::uint64_t header = 0;
+    std::uint64_t record = 0;  ///< in the central directory
     std::uint64_t stored_size = 0;
     std::uint64_t size = 0;
     std::uint32_t crc = 0;
@@ -84,7 +111,7 @@ private:
     /// Calls `each` with the inflated content of a deflated member, stretch by stretch.
     template <class Each>
     void inflate_entry(const ZipEntry& entry, Each&& each) const;
-    void add_entry(std::string_view header, std::string_view name, std::string_view extra);
+    void add_entry(std::uint64_t position, std::string_view header, std::string_view name, std::string_view extra);
     void check_layout();
 
     RangeReader reader_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/zip.hpp"
+#include "formats/torch/zip_records.hpp"
 #include "lib/core/coding.hpp"
 #include "lib/core/error.hpp"
 
@@ -69,6 +70,7 @@ std::string Zip::read(const ZipEntry& entry, std::uint64_t limit) const {
                           } else {
                               content = reader_.read(payload(entry), entry.size);
                           }
+                          reader_.examine(entry.record + zip::crc_at, zip::crc_size);
                           if (has_crc(entry)) expect_crc(entry, crc_of(0, content));
                           return content;
                       });

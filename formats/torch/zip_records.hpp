@@ -18,6 +18,7 @@ inline constexpr std::uint32_t locator_signature = 0x07064b50;
 
 inline constexpr std::size_t local_size = 30;
 inline constexpr std::size_t entry_size = 46;
+inline constexpr std::size_t crc_at = 16, crc_size = 4;  // in the record of a member
 inline constexpr std::size_t end_size = 22;
 inline constexpr std::size_t end64_size = 56;
 inline constexpr std::size_t locator_size = 20;

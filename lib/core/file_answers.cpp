@@ -11,6 +11,8 @@ namespace {
 
 std::atomic<FileAnswers*> living{nullptr};
 
+thread_local bool paused = false;
+
 // Whether each process must ask for itself: files in /proc belong to the process that reads them, such as what the
 // kernel reports about it, and the source of zeros that tpx reads instead of missing parts.
 bool is_own(const std::filesystem::path& path) { return path.native().starts_with("/proc/"); }
@@ -55,7 +57,11 @@ FileAnswers::~FileAnswers() { living = nullptr; }
 
 void FileAnswers::forget() { living = nullptr; }
 
-FileAnswers* FileAnswers::current() { return living.load(std::memory_order_relaxed); }
+FileAnswers* FileAnswers::current() { return paused ? nullptr : living.load(std::memory_order_relaxed); }
+
+FileAnswers::Pause::Pause() : before_{std::exchange(paused, true)} {}
+
+FileAnswers::Pause::~Pause() { paused = before_; }
 
 std::string FileAnswers::take_packed() {
     std::vector<std::string_view> paths(numbers_.size());

@@ -22,7 +22,18 @@ namespace tpx {
 /// ask. At most one FileAnswers exists at a time.
 class FileAnswers {
 public:
-    enum class Question : std::uint8_t { status, link_status, entries, real_path, length, size, open, bytes, survey };
+    enum class Question : std::uint8_t {
+        status,
+        link_status,
+        entries,
+        real_path,
+        length,
+        size,
+        open,
+        bytes,
+        survey,
+        archives
+    };
 
     /// Records answers. Paths below `root` are recorded relative to it, because its path may differ between processes;
     /// no path is below an empty root.
@@ -38,6 +49,18 @@ public:
 
     /// The FileAnswers that exists, or null.
     static FileAnswers* current();
+
+    /// While it exists, current() is null on this thread: for `ask` of an answer that is made of many reads.
+    class Pause {
+    public:
+        Pause();
+        ~Pause();
+        Pause(const Pause&) = delete;
+        Pause& operator=(const Pause&) = delete;
+
+    private:
+        bool before_;
+    };
 
     /// To be called in a forked process: current() is null there from now on.
     static void forget();

@@ -76,33 +76,51 @@ std::string difference(const std::vector<Claim>& mine, const std::vector<Claim>&
     return {};
 }
 
-/// "rank 3", "ranks 1, 2 and 5", "ranks 1, 2, 3, 4, 5 and 37 more".
-std::string spoken(const std::vector<int>& ranks) {
-    constexpr std::size_t most = 5;
+/// "rank 3", "ranks 1, 2 and 5".
+std::string spoken(std::span<const int> ranks) {
     std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-    const std::size_t shown = std::min(ranks.size(), most);
-    for (std::size_t k = 0; k < shown; ++k)
+    for (std::size_t k = 0; k < ranks.size(); ++k)
         text += fmt::format("{}{}", k == 0 ? "" : k + 1 == ranks.size() ? " and " : ", ", ranks[k]);
+    return text;
+}
+
+/// "ranks 1 and 2 on host b and rank 5 on host c" and, where `hosts` is empty, "ranks 1, 2 and 5"; of more than five
+/// ranks the first five "and 37 more".
+std::string spoken(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
+    constexpr std::size_t most = 5;
+    const std::span shown = std::span{ranks}.first(std::min(ranks.size(), most));
+    const auto host_of = [&](int rank) { return hosts.empty() ? "" : hosts[static_cast<std::size_t>(rank)]; };
+    std::string text;
+    for (std::size_t begin = 0, end = 0; begin < shown.size(); begin = end) {
+        const std::string host = host_of(shown[begin]);
+        while (end < shown.size() && host_of(shown[end]) == host) ++end;
+        if (begin > 0) text += end == ranks.size() ? " and " : ", ";
+        text += spoken(shown.subspan(begin, end - begin));
+        if (!host.empty()) text += " on host " + host;
+    }
     if (ranks.size() > most) text += fmt::format(" and {} more", ranks.size() - most);
     return text;
 }
 
-/// Ends the run of ranks of which some claim other things than rank 0. Collective.
+/// Ends the run of ranks of which some claim other things than rank 0. Names hosts if one of these ranks is on another
+/// host than rank 0. Collective.
 [[noreturn]] void report(const mpi::Comm& comm, const std::vector<Claim>& claims, bool same_host) {
     std::string packed = comm.rank() == 0 ? pack(claims) : "";
     mpi::broadcast(comm, packed);
     const std::string mine = comm.rank() == 0 ? "" : difference(claims, unpack(packed), same_host);
     const std::vector<std::string> all = mpi::gather(comm, mine);
+    std::vector<std::string> hosts = mpi::gather(comm, host_name());
     std::string message;
     if (comm.rank() == 0) {
         std::vector<int> ranks;
         for (std::size_t rank = 0; rank < all.size(); ++rank)
             if (!all[rank].empty()) ranks.push_back(static_cast<int>(rank));
         const std::string& cause = ranks.empty() ? std::string{"the order of what they read"} : all[ranks[0]];
+        if (std::ranges::all_of(ranks, [&](int rank) { return hosts[rank] == hosts[0]; })) hosts.clear();
         message = fmt::format(
-            "{} and rank 0 disagree: {}; start all processes with the same arguments in the same directory on shared "
+            "{} and {} disagree: {}; start all processes with the same arguments in the same directory on shared "
             "storage, and do not modify the checkpoint meanwhile",
-            ranks.empty() ? std::string{"ranks"} : spoken(ranks), cause);
+            ranks.empty() ? "ranks" : spoken(ranks, hosts), spoken({0}, hosts), cause);
     }
     mpi::broadcast(comm, message);
     throw mpi::AgreedError{failure("{}", message)};

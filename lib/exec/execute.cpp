@@ -54,13 +54,14 @@ void check_sources(const mpi::Comm& comm, const Moves& moves, const Side& source
 }
 
 Report report_of(const mpi::Comm& comm, const Movers& movers, const Timeline& own, bool takes_part) {
-    std::array<std::uint64_t, stage_count + 4> sums{};
+    std::array<std::uint64_t, stage_count + 5> sums{};
     for (std::size_t k = 0; k < stage_count; ++k) sums[k] = own.nanoseconds(static_cast<Stage>(k));
     for (const auto& mover : movers) {
         for (std::size_t k = 0; k < stage_count; ++k) sums[k] += mover->timeline.nanoseconds(static_cast<Stage>(k));
         sums[stage_count] += mover->bytes_read;
         sums[stage_count + 1] += mover->bytes_done;
         sums[stage_count + 2] += mover->bytes_shared;
+        sums[stage_count + 4] += mover->was_refused_direct() ? 1 : 0;
     }
     sums[stage_count + 3] = takes_part ? movers.size() : 0;
     mpi::all_sum(comm, sums);
@@ -69,6 +70,7 @@ Report report_of(const mpi::Comm& comm, const Movers& movers, const Timeline& ow
     report.bytes_read = sums[stage_count];
     report.bytes_written = sums[stage_count + 1];
     report.bytes_shared = sums[stage_count + 2];
+    report.refused_direct = sums[stage_count + 4] > 0;
     // Files are created and synced by one thread of each rank.
     for (std::size_t k = 0; k < stage_count; ++k) {
         const auto stage = static_cast<Stage>(k);

@@ -21,6 +21,9 @@ struct Report {
     std::uint64_t bytes_shared = 0;   ///< the part of them that shares disk blocks with the source and was not written
     std::uint64_t bytes_kept = 0;     ///< of the target's payloads that earlier runs had written
 
+    /// Whether the file system refused to write past the page cache (O_DIRECT).
+    bool refused_direct = false;
+
     int threads = 0;  ///< that read, copied and wrote, of all ranks
     /// Seconds in each Stage, the mean over these threads; of `create` and `sync` over the ranks, and with the time in
     /// which they wait for each other.

@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <sys/ioctl.h>
@@ -24,6 +25,11 @@ constexpr std::uint64_t most_direct = std::uint64_t{1} << 30;
 bool is_on_ext4(const Fd& fd) {
     struct statfs status {};
     return ::fstatfs(fd.get(), &status) == 0 && static_cast<std::uint32_t>(status.f_type) == EXT4_SUPER_MAGIC;
+}
+
+// With an errno of EINVAL or EOPNOTSUPP, file systems say so; other errors have other causes.
+bool refuses_direct(const std::filesystem::path& path) {
+    return !Fd{::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC)} && (errno == EINVAL || errno == EOPNOTSUPP);
 }
 
 }  // namespace
@@ -64,9 +70,11 @@ std::uint64_t FileWriter::write_directly(std::uint32_t file, std::uint64_t offse
     const std::uint64_t size = bytes.size() / alignment * alignment;
     std::uint64_t done = 0;
     const std::shared_ptr<Fd> fd = files_.direct(file);
+    if (fd == nullptr) refused_direct_ = refuses_direct(files_.path(file));
     while (fd != nullptr && done < size) {
         const ssize_t put = ::pwrite(fd->get(), bytes.data() + done, std::min(size - done, most_direct),
                                      static_cast<off_t>(offset + done));
+        if (put < 0) refused_direct_ = errno == EINVAL || errno == EOPNOTSUPP;
         if (put <= 0 || static_cast<std::uint64_t>(put) % alignment != 0) break;
         done += static_cast<std::uint64_t>(put);
     }

@@ -39,12 +39,16 @@ public:
     /// Whether anything was written to `file`.
     bool has_written(std::size_t file) const { return written_[file]; }
 
+    /// Whether the file system refused to write past the page cache; if so, all bytes have gone through it.
+    bool was_refused_direct() const { return refused_direct_; }
+
 private:
     bool is_worth_direct(std::uint32_t file, std::uint64_t size);
     std::uint64_t write_directly(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
 
     TargetFiles& files_;
     bool direct_works_ = true;
+    bool refused_direct_ = false;
     std::optional<bool> on_ext4_;
     std::vector<bool> written_;
 };

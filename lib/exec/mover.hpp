@@ -62,6 +62,7 @@ public:
 
     const Overflows& overflows() const { return overflows_; }
     bool has_written(std::size_t file) const { return targets_.has_written(file); }
+    bool was_refused_direct() const { return targets_.was_refused_direct(); }
 
     Timeline timeline;
     std::uint64_t bytes_read = 0;

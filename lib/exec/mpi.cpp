@@ -39,6 +39,16 @@ void spread(const Comm& comm, void* data, std::size_t bytes, int root) {
     wait({request, "MPI_Ibcast"});
 }
 
+// Calls `body` with parts of `bytes`, one after the other, none of which is larger than a message may be.
+template <class Byte>
+void for_each_message(std::span<Byte> bytes, const auto& body) {
+    while (!bytes.empty()) {
+        const std::span<Byte> part = bytes.first(std::min(bytes.size(), largest_message));
+        body(part);
+        bytes = bytes.subspan(part.size());
+    }
+}
+
 }  // namespace
 
 WaitHook::WaitHook(std::function<void(bool)> look) { hook() = std::move(look); }
@@ -181,12 +191,20 @@ void broadcast(const Comm& comm, std::string& bytes, int root) {
     }
 }
 
+// Rank 0 receives from one rank after the other; the other ranks receive nothing.
 std::vector<std::string> gather(const Comm& comm, const std::string& bytes) {
-    std::vector<std::string> all;
-    for (int rank = 0; rank < comm.size(); ++rank) {
-        std::string theirs = rank == comm.rank() ? bytes : std::string{};
-        broadcast(comm, theirs, rank);
-        if (comm.rank() == 0) all.push_back(std::move(theirs));
+    std::uint64_t size = bytes.size();
+    if (comm.rank() != 0) {
+        send(comm, 0, Tag::gather, std::as_bytes(std::span{&size, 1}));
+        for_each_message(std::as_bytes(std::span{bytes}), [&](auto part) { send(comm, 0, Tag::gather, part); });
+        return {};
+    }
+    std::vector<std::string> all{bytes};
+    for (int rank = 1; rank < comm.size(); ++rank) {
+        receive(comm, rank, Tag::gather, std::as_writable_bytes(std::span{&size, 1}));
+        std::string& theirs = all.emplace_back(size, '\0');
+        for_each_message(std::as_writable_bytes(std::span{theirs}),
+                         [&](auto part) { receive(comm, rank, Tag::gather, part); });
     }
     return all;
 }

@@ -50,7 +50,7 @@ private:
 };
 
 /// What a message between two ranks is.
-enum class Tag : int { request = 1, reply, chunk, link, offer, beat };
+enum class Tag : int { request = 1, reply, chunk, link, offer, beat, gather };
 
 /// A message or a collective that is under way; empty when there is none. Its bytes must stay where they are until it
 /// is done.
@@ -113,7 +113,7 @@ void all_max(const Comm& comm, std::span<std::uint64_t> values);
 /// Gives every rank the bytes that `root` has.
 void broadcast(const Comm& comm, std::string& bytes, int root = 0);
 
-/// The bytes of all ranks, in their order, on rank 0; nothing on the others.
+/// The bytes of all ranks, in their order, on rank 0; nothing on the others, which receive nothing.
 std::vector<std::string> gather(const Comm& comm, const std::string& bytes);
 
 /// The bytes of all ranks, in their order, on every rank.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # limits.sh TPX: few file descriptors, a full disk, and a small /dev/shm end in the right output or in one line and no
-# output. The disk and /dev/shm need root and loop devices; without them only descriptors are limited. Quotas, and disks
-# that fill while they are written, are injected by tests/faults.
+# output. The disk and /dev/shm need root and loop devices; without them only descriptors are limited. Disks that fill while
+# they are written are injected by tests/faults.
 set -u
 tpx=$1
 # shellcheck source=scripts/mpi-env.sh

@@ -3,9 +3,30 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <stdexcept>
+#include <string>
 
 using namespace tpx;
+
+namespace {
+
+/// The peak resident size of this process in bytes, 0 if it is unknown.
+std::uint64_t peak_memory() {
+    std::ifstream status{"/proc/self/status"};
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+    return 0;
+}
+
+/// Makes peak_memory() that from now on, and returns it; 0 where the kernel cannot do that.
+std::uint64_t restart_peak_memory() {
+    std::ofstream file{"/proc/self/clear_refs"};
+    file << 5 << std::flush;
+    return file ? peak_memory() : 0;
+}
+
+}  // namespace
 
 TEST_CASE("when one rank fails, all ranks throw that rank's error") {
     const mpi::Comm world = mpi::Comm::world();
@@ -61,4 +82,24 @@ TEST_CASE("bytes reach every rank, and rank 0 from every rank") {
     const std::vector<std::string> all = mpi::gather(world, std::to_string(world.rank()));
     CHECK(all.size() == (world.rank() == 0 ? static_cast<std::size_t>(world.size()) : 0));
     for (std::size_t k = 0; k < all.size(); ++k) CHECK(all[k] == std::to_string(k));
+}
+
+TEST_CASE("gather() gives no rank but rank 0 the bytes of others, and rank 0 long ones whole") {
+    const mpi::Comm world = mpi::Comm::world();
+    std::string mine(40'000'000, static_cast<char>('a' + world.rank()));
+    mine += std::to_string(world.rank());
+    const std::uint64_t before = restart_peak_memory();
+    const std::vector<std::string> all = mpi::gather(world, mine);
+    if (world.rank() == 0) {
+        REQUIRE(all.size() == static_cast<std::size_t>(world.size()));
+        for (int k = 0; k < world.size(); ++k) {
+            const std::string& theirs = all[static_cast<std::size_t>(k)];
+            CHECK(theirs.size() == 40'000'001);
+            CHECK(theirs.find_first_not_of(static_cast<char>('a' + k)) == 40'000'000);
+            CHECK(theirs.ends_with(std::to_string(k)));
+        }
+    } else if (before != 0) {
+        CHECK(peak_memory() - before < 20'000'000);  // not even a copy of its own
+    }
+    CHECK(mpi::gather(world, "").size() == all.size());
 }

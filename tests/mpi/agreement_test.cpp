@@ -6,10 +6,35 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
 
 using namespace tpx;
 
-namespace {}  // namespace
+namespace {
+
+/// While it exists, this thread sees another host name, where that is permitted.
+class OtherHost {
+public:
+    explicit OtherHost(const std::string& name) : before_{open_file("/proc/self/ns/uts", O_RDONLY)} {
+        moved_ = ::unshare(CLONE_NEWUTS) == 0 && ::sethostname(name.data(), name.size()) == 0;
+    }
+    ~OtherHost() {
+        if (moved_) ::setns(before_.get(), CLONE_NEWUTS);
+    }
+    OtherHost(const OtherHost&) = delete;
+    OtherHost& operator=(const OtherHost&) = delete;
+
+    bool has_moved() const { return moved_; }
+
+private:
+    Fd before_;
+    bool moved_ = false;
+};
+
+}  // namespace
 
 TEST_CASE("ranks that claim the same go on") {
     const mpi::Comm world = mpi::Comm::world();
@@ -33,6 +58,28 @@ TEST_CASE("ranks that do not are named, with what differs first (T2)") {
     claims.push_back({"c", "4", ""});
     CHECK(test::message_of([&] { require_same(world, claims); }).find("disagree: b: only on rank 0;") !=
           std::string::npos);
+}
+
+TEST_CASE("ranks on several hosts that see different files are named with their hosts (T2)") {
+    const mpi::Comm world = mpi::Comm::world();
+    if (world.size() == 1) return;
+    const bool elsewhere = world.rank() > world.size() / 2 || world.size() == 2;
+    const OtherHost host{fmt::format("tpx-host{}", elsewhere ? world.rank() : 0)};
+    std::array<std::uint64_t, 1> moved{host.has_moved() ? 1u : 0u};
+    mpi::all_min(world, moved);
+    if (moved[0] == 0) {
+        MESSAGE("skipped: host names cannot be changed");
+        return;
+    }
+    const std::vector<Claim> claims{{"model.safetensors", world.rank() == 0 ? "7 bytes" : "8 bytes", ""}};
+    const std::string expected = world.size() == 2 ? "rank 1 on host tpx-host1"
+                                                   : "ranks 1 and 2 on host tpx-host0, rank 3 on host tpx-host3 and "
+                                                     "rank 4 on host tpx-host4";
+    if (world.size() != 2 && world.size() != 5) return;
+    CHECK(test::message_of([&] { require_same(world, claims); })
+              .starts_with(expected +
+                           " and rank 0 on host tpx-host0 disagree: model.safetensors: 8 bytes; on rank 0: 7 "
+                           "bytes;"));
 }
 
 TEST_CASE("a file that changes between the first look and the last ends the run on all ranks (T16)") {

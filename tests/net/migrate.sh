@@ -42,7 +42,7 @@ mpirun-hosts -n 4 "$tpx" migrate "$PWD/stores/{host}" "$PWD/new/{host}" --hosts 
 after=$(sent)
 mkdir merged && for store in new/*; do cp -R "$store/." merged/ || exit 1; done
 "$tpx" verify all merged || exit 1
-python3 - "$before" "$after" <<'PYTHON'
+python3 - "$before" "$after" <<'PYTHON' || exit 1
 import json, sys
 done = json.load(open("out.json"))
 planned, carried = done["bytes_between_hosts"], int(sys.argv[2]) - int(sys.argv[1])
@@ -50,3 +50,12 @@ busiest = max(max(host["sends"], host["receives"]) for host in done["hosts"])
 print(f"{planned} bytes were planned, {carried} carried; {done['seconds']:.2f} s, at least {busiest / 119.5e6:.2f} s by the busiest NIC")
 sys.exit(not planned <= carried <= 1.05 * planned + 4e6)
 PYTHON
+
+# Stores that hold different files of one name are named by rank and host.
+cp stores/th0/model-00001-of-00004.safetensors stores/th2/ || exit 1
+printf x | dd of=stores/th2/model-00001-of-00004.safetensors bs=1 seek=20000 conv=notrunc status=none
+mpirun-hosts -n 4 "$tpx" migrate "$PWD/stores/{host}" "$PWD/other/{host}" --hosts "$PWD/hosts.txt" --to fsdp=4 2>err && exit 1
+if ! grep -q 'model-00001-of-00004.safetensors: differs between the stores of rank 0 on host th0 and rank 2 on host th2;' err; then
+    cat err >&2
+    exit 1
+fi

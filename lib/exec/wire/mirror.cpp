@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/fingerprint.hpp"
+#include "lib/core/host_name.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/temporary_folder.hpp"
 #include "lib/exec/broadcast_compressed.hpp"
@@ -111,11 +112,7 @@ void Mirror::list(int host, const std::vector<fs::path>* only) {
             if (is_new) servers[path] = static_cast<int>(rank);
             auto& [expected, file] = known->second;
             const int owner = std::stoi(hosts[rank]);
-            if (content != expected)
-                throw mpi::AgreedError{failure(
-                    "{}: differs between the stores of ranks {} and {}; the stores hold different checkpoints or "
-                    "iterations",
-                    path, servers[path], rank)};
+            if (content != expected) refuse_different(path, servers[path], static_cast<int>(rank));
             if (file.hosts.empty() || file.hosts.back() != owner) file.hosts.push_back(owner);
         }
     }
@@ -125,6 +122,18 @@ void Mirror::list(int host, const std::vector<fs::path>* only) {
         servers_.push_back(servers[path]);
         files_.push_back(std::move(entry.second));
     }
+}
+
+// All ranks compare the same lists, so that all of them find the same difference.
+void Mirror::refuse_different(const std::string& path, int rank, int other) const {
+    const std::vector<std::string> names = mpi::all_gather(comm_, host_name());
+    const std::string& host = names[static_cast<std::size_t>(rank)];
+    const std::string& other_host = names[static_cast<std::size_t>(other)];
+    const std::string who =
+        host == other_host ? fmt::format("ranks {} and {}", rank, other)
+                           : fmt::format("rank {} on host {} and rank {} on host {}", rank, host, other, other_host);
+    throw mpi::AgreedError{failure(
+        "{}: differs between the stores of {}; the stores hold different checkpoints or iterations", path, who)};
 }
 
 void Mirror::make_files() {

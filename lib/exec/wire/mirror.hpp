@@ -74,6 +74,7 @@ private:
     class Desk;
 
     void list(int host, const std::vector<std::filesystem::path>* only);
+    [[noreturn]] void refuse_different(const std::string& path, int rank, int other) const;
     void make_files();
     void fetch_for(const std::function<void()>& body, bool keep);
     void serve(const std::filesystem::path& store) const;

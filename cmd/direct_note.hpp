@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/exec/execute.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::cli {
+
+/// A note if the file system of `output` refused direct writes; otherwise nothing.
+inline std::vector<std::string> direct_notes(const Report& report, std::string_view output) {
+    if (!report.refused_direct) return {};
+    return {
+        fmt::format("{}: the file system does not support direct I/O (O_DIRECT); all data was written through the page "
+                    "cache, which can take longer",
+                    output)};
+}
+
+}  // namespace tpx::cli
