@@ -70,7 +70,7 @@ Migration plan_shared(const Managed& run, const std::string& path, Purpose purpo
 
 Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs::path>* only, Purpose purpose,
                         ReadRecord& record) {
-    Mirror mirror{run.comm, origin.own, static_cast<int>(run.team.host), only};
+    Mirror mirror{run.comm, origin.own, static_cast<int>(run.team.host), only, formats::answer_about};
     record.seal();
     origin.folder = mirror.folder();
     origin.files = mirror.files();

@@ -140,7 +140,8 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
         formats::store_of(options.output, team.hosts[team.host]);
     });
     ReadRecord record;
-    std::optional<Mirror> mirror{std::in_place, comm, origin.own, static_cast<int>(team.host)};
+    std::optional<Mirror> mirror{std::in_place,        comm, origin.own, static_cast<int>(team.host), nullptr,
+                                 formats::answer_about};
     record.seal();
     origin.folder = mirror->folder();
     origin.files = mirror->files();

@@ -120,6 +120,9 @@ Checkpoint open(const std::filesystem::path& path);
 /// strides. Throws Error when an archive does not hold the one tensor that the catalogue promises.
 void locate(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces);
 
+/// Answers a FileQuestion of locate() about the file at `path`.
+std::string answer_about(const std::filesystem::path& path, std::string_view question);
+
 /// A tensor that lies in the bytes of another one, as tied and sliced tensors do.
 struct View {
     std::string name;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/open.hpp"
 #include "formats/checkpoint.hpp"
+#include "formats/dcp/archive_forms.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/gguf/gguf.hpp"
@@ -96,6 +97,10 @@ Checkpoint open(const std::filesystem::path& path) {
 
 void locate(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces) {
     if (!checkpoint.archives.empty()) locate_archives(checkpoint, pieces);
+}
+
+std::string answer_about(const std::filesystem::path& path, std::string_view question) {
+    return answer_about_archives(path, question);
 }
 
 Draft draft(Format format, const Content& content) {

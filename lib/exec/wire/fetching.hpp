@@ -12,22 +12,41 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <string>
+#include <string_view>
 
 namespace tpx {
 
 /// The path at which a rank that has file number `file` reads it.
 using PathOfFile = std::function<std::filesystem::path(std::size_t file)>;
 
-/// Answers what rank 0 fetches from this rank until its desk closes. An error here ends the job.
-void serve_reads(const mpi::Comm& comm, const PathOfFile& path);
+/// The answer to `question`, a FileQuestion's text, about the file at `path`.
+using AnswerAboutFile = std::function<std::string(const std::filesystem::path& path, std::string_view question)>;
 
-/// Where threads of rank 0 ask other ranks for parts of files; the thread that runs it is the only one that calls MPI.
+/// Answers what rank 0 fetches from this rank, and asks it, until its desk closes. An error here ends the job.
+void serve_reads(const mpi::Comm& comm, const PathOfFile& path, const AnswerAboutFile& answer);
+
+/// A question to a rank about a file that it has.
+struct RemoteQuestion {
+    int server = 0;
+    std::uint64_t file = 0;
+    std::string text;
+    std::string answer = {};
+};
+
+/// Where threads of rank 0 ask other ranks for parts of files, or questions about them; the thread that runs it is the
+/// only one that calls MPI.
 class FetchDesk {
 public:
-    FetchDesk(const mpi::Comm& comm, PathOfFile path) : comm_{comm}, path_{std::move(path)} {}
+    FetchDesk(const mpi::Comm& comm, PathOfFile path, AnswerAboutFile answer)
+        : comm_{comm}, path_{std::move(path)}, answer_{std::move(answer)} {}
 
     /// Fills `into` with what file number `file` contains at `offset` on rank `server`. For any thread but the desk's.
     void fetch(int server, std::size_t file, std::uint64_t offset, std::span<std::byte> into);
+
+    /// Sets the answers of `questions`. Servers work at the same time, each on one of its questions after the other.
+    /// For any thread but the desk's.
+    void ask(std::span<RemoteQuestion> questions);
 
     /// Runs `body` on another thread and answers its fetches; then closes, and fails on all ranks as an
     /// mpi::AgreedError if `body` failed. The other ranks are in serve_reads().
@@ -35,19 +54,19 @@ public:
 
 private:
     struct Wish {
-        int server;
-        std::uint64_t file;
-        std::uint64_t offset;
-        std::span<std::byte> into;
+        std::function<void()> fulfil;
         bool done = false;
         std::exception_ptr error = {};
     };
 
-    void answer(Wish& wish) const;
+    void wish(std::function<void()> fulfil);
+    void fetch_part(int server, std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
+    void ask_one_each(std::span<RemoteQuestion* const> questions) const;
     void answer_until(const bool& ended);
 
     const mpi::Comm& comm_;
     PathOfFile path_;
+    AnswerAboutFile answer_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<Wish*> wishes_;

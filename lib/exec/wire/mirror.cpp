@@ -8,7 +8,6 @@
 #include "lib/core/path.hpp"
 #include "lib/core/temporary_folder.hpp"
 #include "lib/exec/broadcast_compressed.hpp"
-#include "lib/exec/wire/fetching.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -72,8 +71,9 @@ void refuse_hdf5(const fs::path& path, std::uint64_t size) {
 
 }  // namespace
 
-Mirror::Mirror(const mpi::Comm& comm, const fs::path& store, int host, const std::vector<fs::path>* only)
-    : comm_{comm}, store_{store} {
+Mirror::Mirror(const mpi::Comm& comm, const fs::path& store, int host, const std::vector<fs::path>* only,
+               AnswerAboutFile answer)
+    : comm_{comm}, store_{store}, answer_{std::move(answer)} {
     list(host, only);
     try {
         mpi::all_or_none(comm, [&] { make_files(); });
@@ -184,8 +184,9 @@ void Mirror::fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin
 }
 
 void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
-    if (comm_.rank() != 0) return serve_reads(comm_, [&](std::size_t file) { return store_ / files_[file].path; });
-    FetchDesk desk{comm_, [&](std::size_t file) { return store_ / files_[file].path; }};
+    const auto path_of_file = [&](std::size_t file) { return store_ / files_[file].path; };
+    if (comm_.rank() != 0) return serve_reads(comm_, path_of_file, answer_);
+    FetchDesk desk{comm_, path_of_file, answer_};
     std::mutex mutex;
     const auto fill = [&](const Fd& fd, std::uint64_t offset, std::span<std::byte> into) {
         struct stat status {};
@@ -205,6 +206,10 @@ void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
         return fill_from_blocks(file, offset, into);
     };
     const ReadHook hook{fill};
+    const QuestionHook questions{[&](std::span<const FileQuestion> asked) {
+        const std::lock_guard lock{mutex};
+        return ask(desk, asked, keep);
+    }};
     desk.run(body);
 }
 
@@ -223,6 +228,7 @@ void Mirror::read(const std::function<void()>& body) {
                               files_[number->second].path.string(), offset, comm_.rank());
             return true;
         }};
+        const QuestionHook questions{[&](std::span<const FileQuestion> asked) { return recorded_answers(asked); }};
         body();
     });
 }
@@ -234,7 +240,9 @@ void Mirror::rehearse_read(const std::function<void()>& body) {
     mpi::all_or_none(comm_, [&] {
         if (comm_.rank() != 0 || comm_.size() == 1) return;
         const auto [places, bytes] = what_was_read();
-        traffic_.bytes_shared = compressed_size(places) + compressed_size(bytes);
+        const auto [questions, answers] = what_was_answered();
+        for (const std::string* text : {&places, &bytes, &questions, &answers})
+            traffic_.bytes_shared += compressed_size(*text);
     });
 }
 
@@ -256,11 +264,15 @@ std::pair<std::string, std::string> Mirror::what_was_read() const {
 }
 
 void Mirror::share_what_was_read() {
-    std::string places, bytes;
-    mpi::all_or_none(comm_, [&] { std::tie(places, bytes) = what_was_read(); });  // only rank 0 has read anything
-    traffic_.bytes_shared = broadcast_compressed(comm_, places);
-    traffic_.bytes_shared += broadcast_compressed(comm_, bytes);
+    std::string places, bytes, questions, answers;
+    mpi::all_or_none(comm_, [&] {  // only rank 0 has read anything
+        std::tie(places, bytes) = what_was_read();
+        std::tie(questions, answers) = what_was_answered();
+    });
+    for (std::string* text : {&places, &bytes, &questions, &answers})
+        traffic_.bytes_shared += broadcast_compressed(comm_, *text);
     if (comm_.rank() == 0) return;
+    record_answers(questions, answers);
     std::size_t at = 0;
     for (std::size_t k = 0; k < places.size(); k += sizeof(ReadRange)) {
         ReadRange read;
@@ -282,6 +294,8 @@ bool Mirror::fill_from_ranges(std::size_t file, std::uint64_t offset, std::span<
 }
 
 bool Mirror::was_read(std::size_t file) const {
+    const auto answer = answers_.lower_bound({file, 0});
+    if (answer != answers_.end() && answer->first.first == file) return true;
     if (comm_.rank() == 0) return read_.contains(file);
     const auto range = ranges_.lower_bound({file, 0});
     return range != ranges_.end() && range->first.first == file;

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/file_questions.hpp"
 #include "lib/exec/byte_ranges.hpp"
 #include "lib/exec/mpi.hpp"
+#include "lib/exec/wire/fetching.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace tpx {
-
-class FetchDesk;
 
 /// A file of node-local stores.
 struct StoredFile {
@@ -27,21 +28,23 @@ struct StoredFile {
 
 /// What read() fetches from stores and sends to other ranks.
 struct MirrorTraffic {
-    std::uint64_t reads = 0;         ///< requests to the ranks whose stores have the files
+    std::uint64_t reads = 0;         ///< requests to the ranks whose stores have the files, and questions
     std::uint64_t bytes_read = 0;    ///< that rank 0 received from them
     std::uint64_t bytes_shared = 0;  ///< that rank 0 then sent to each of the other ranks, compressed
 };
 
 /// The stores of all hosts as one folder, although each host sees its own only. The folder is a rank's own, and
 /// contains an empty file of the right size for each file of a store; what is read from these is fetched from a host
-/// that has the file. For opening a checkpoint: what is read that way is kept in memory.
+/// that has the file, and FileQuestions about them are answered there. For opening a checkpoint: what is read that way
+/// is kept in memory.
 class Mirror {
 public:
     /// Lists `store`, the store of host number `host`; absent, it has no files. Throws an mpi::AgreedError when two
     /// stores have different files of one name: files up to 16 MiB are compared by a hash of their content, larger ones
-    /// by a hash of 16 samples of 64 KiB. If `only` is given, other files of the store are ignored. Collective.
+    /// by a hash of 16 samples of 64 KiB. If `only` is given, other files of the store are ignored. `answer` answers
+    /// FileQuestions about files of `store`. Collective.
     Mirror(const mpi::Comm& comm, const std::filesystem::path& store, int host,
-           const std::vector<std::filesystem::path>* only = nullptr);
+           const std::vector<std::filesystem::path>* only, AnswerAboutFile answer);
 
     /// Removes the folder.
     ~Mirror();
@@ -66,13 +69,10 @@ public:
     /// The traffic that rank 0 has counted.
     const MirrorTraffic& traffic() const { return traffic_; }
 
-    /// Whether rank 0 has read any of file number `file`.
+    /// Whether rank 0 has read any of file number `file`, or asked about it.
     bool was_read(std::size_t file) const;
 
 private:
-    struct Request;
-    class Desk;
-
     void list(int host, const std::vector<std::filesystem::path>* only);
     [[noreturn]] void refuse_different(const std::string& path, int rank, int other) const;
     void make_files();
@@ -83,17 +83,24 @@ private:
     std::pair<std::string, std::string> what_was_read() const;
     void share_what_was_read();
     bool fill_from_ranges(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
+    std::optional<std::vector<std::size_t>> numbers_of(std::span<const FileQuestion> questions) const;
+    std::optional<std::vector<std::string>> ask(FetchDesk& desk, std::span<const FileQuestion> questions, bool keep);
+    std::optional<std::vector<std::string>> recorded_answers(std::span<const FileQuestion> questions) const;
+    std::pair<std::string, std::string> what_was_answered() const;
+    void record_answers(const std::string& questions, const std::string& answers);
 
     const mpi::Comm& comm_;
     std::filesystem::path store_;
     std::filesystem::path folder_;
+    AnswerAboutFile answer_;
     std::vector<StoredFile> files_;
     std::vector<int> servers_;                                                        // by file, the rank that reads it
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> numbers_;          // of files, by device and inode
     std::map<std::pair<std::size_t, std::uint64_t>, std::vector<std::byte>> blocks_;  // by file and number in it
     std::map<std::size_t, ByteRanges> read_;                                          // by file, on rank 0
     std::map<std::pair<std::size_t, std::uint64_t>, std::string> ranges_;             // by file and offset, elsewhere
-    MirrorTraffic traffic_;                                                           // on rank 0
+    std::map<std::pair<std::size_t, std::uint64_t>, std::string> answers_;  // by file and hash of the question
+    MirrorTraffic traffic_;                                                 // on rank 0
 };
 
 }  // namespace tpx

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/dcp/archive_forms.hpp"
+
+#include "formats/torch/tensor_blobs.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/file_answers.hpp"
+#include "lib/core/file_questions.hpp"
+#include "lib/core/fingerprint.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+namespace tpx::formats {
+namespace {
+
+template <class Value>
+void put(std::string& bytes, const Value& value) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <class Value>
+void take(std::string_view& bytes, Value& value) {
+    std::memcpy(&value, bytes.data(), sizeof value);
+    bytes.remove_prefix(sizeof value);
+}
+
+std::string packed(const ArchiveForms& forms) {
+    std::string bytes;
+    put(bytes, std::uint64_t{forms.cause.size()});
+    bytes += forms.cause;
+    put(bytes, std::uint64_t{forms.forms.size()});
+    for (const torch::StoredTensor& form : forms.forms) {
+        put(bytes, form.dtype);
+        put(bytes, form.shape.size());
+        for (const Index size : form.shape) put(bytes, size);
+        for (const Index stride : form.strides) put(bytes, stride);
+        put(bytes, form.offset);
+    }
+    for (const std::uint32_t form : forms.of_archives) put(bytes, form);
+    return bytes;
+}
+
+ArchiveForms unpacked(std::string_view bytes) {
+    ArchiveForms forms;
+    std::uint64_t size = 0, count = 0;
+    take(bytes, size);
+    forms.cause = bytes.substr(0, size);
+    bytes.remove_prefix(size);
+    take(bytes, count);
+    for (; count > 0; --count) {
+        torch::StoredTensor& form = forms.forms.emplace_back();
+        int rank = 0;
+        take(bytes, form.dtype);
+        take(bytes, rank);
+        form.shape = form.strides = Shape(rank);
+        for (Index& length : form.shape) take(bytes, length);
+        for (Index& stride : form.strides) take(bytes, stride);
+        take(bytes, form.offset);
+    }
+    forms.of_archives.resize(bytes.size() / sizeof(std::uint32_t));
+    for (std::uint32_t& form : forms.of_archives) take(bytes, form);
+    return forms;
+}
+
+/// Reads the archives of one file. Short ones that follow each other are read together.
+class ArchiveFile {
+public:
+    ArchiveFile(const std::filesystem::path& path, const Fd& fd) {
+        range_.fd = &fd;
+        range_.path = path;
+        range_.ends = ends_of_one_tensor;
+    }
+
+    /// The forms of the archives at `places`, which are sorted.
+    ArchiveForms read(std::span<const ArchivePlace> places) {
+        ArchiveForms result;
+        std::map<std::tuple<DType, Shape, Strides, std::uint64_t>, std::uint32_t> numbers;
+        try {
+            for (std::size_t k = 0; k < places.size(); ++k) {
+                torch::StoredTensor form = read_one(places, k);
+                const auto next = static_cast<std::uint32_t>(numbers.size());
+                const auto [number, is_new] =
+                    numbers.try_emplace({form.dtype, form.shape, form.strides, form.offset}, next);
+                if (is_new) result.forms.push_back(std::move(form));
+                result.of_archives.push_back(number->second);
+            }
+        } catch (const Error& error) {
+            std::string_view cause = error.what();
+            const std::string file = range_.path.string() + ": ";
+            if (cause.starts_with(file)) cause.remove_prefix(file.size());
+            result.cause = cause;
+        }
+        return result;
+    }
+
+private:
+    static constexpr std::uint64_t ends_of_one_tensor = 1024;  // on each side of its payload are fewer
+    static constexpr std::uint64_t read_together = std::uint64_t{256} << 10;
+
+    torch::StoredTensor read_one(std::span<const ArchivePlace> places, std::size_t k) {
+        range_.offset = places[k].offset;
+        range_.length = places[k].length;
+        torch::StoredTensor form = blobs_.read(range_, range_.is_short() ? bytes_of(places, k) : "");
+        form.offset -= range_.offset;
+        return form;
+    }
+
+    /// The bytes of a short archive.
+    std::string_view bytes_of(std::span<const ArchivePlace> places, std::size_t k) {
+        const auto end_of = [&](std::size_t i) { return places[i].offset + places[i].length; };
+        if (places[k].offset < begin_ || end_of(k) > begin_ + bytes_.size()) {
+            std::uint64_t end = end_of(k);
+            for (std::size_t next = k + 1; next < places.size(); ++next) {
+                if (end_of(next) - places[k].offset > read_together) break;
+                end = std::max(end, end_of(next));
+            }
+            try {
+                read_bytes(places[k].offset, end);
+            } catch (const Error&) {  // of a later archive, perhaps
+                read_bytes(places[k].offset, end_of(k));
+            }
+        }
+        return std::string_view{bytes_}.substr(places[k].offset - begin_, places[k].length);
+    }
+
+    void read_bytes(std::uint64_t begin, std::uint64_t end) {
+        bytes_.resize(end - begin);
+        read_at(*range_.fd, begin, std::as_writable_bytes(std::span{bytes_}), range_.path);
+        begin_ = begin;
+    }
+
+    torch::FileRange range_;
+    torch::TensorBlobs blobs_;
+    std::uint64_t begin_ = 0;
+    std::string bytes_;
+};
+
+ArchiveForms read_forms(const FileArchives& file) {
+    const Fd fd = open_file(file.path, O_RDONLY);
+    return ArchiveFile{file.path, fd}.read(file.places);
+}
+
+/// The same by way of the current FileAnswers, so that other processes get the forms and not what they were read from.
+ArchiveForms recorded_forms(const FileArchives& file, FileAnswers& answers) {
+    const Fd fd = open_file(file.path, O_RDONLY);
+    Fingerprint print;
+    for (const ArchivePlace& place : file.places) {
+        print.add(place.offset);
+        print.add(place.length);
+    }
+    const auto question = FileAnswers::Question::archives;
+    return unpacked(answers.answer(question, file.path, print.value(), file.places.size(), [&] {
+        const FileAnswers::Pause pause;
+        // Where an earlier answer opened the file, `fd` is not that file.
+        if (!answers.records()) return packed(read_forms(file));
+        return packed(ArchiveFile{file.path, fd}.read(file.places));
+    }));
+}
+
+std::optional<std::vector<ArchiveForms>> forms_of_others(std::span<const FileArchives> files) {
+    std::vector<FileQuestion> questions;
+    for (const FileArchives& file : files) {
+        std::string text;
+        for (const ArchivePlace& place : file.places) put(text, place);
+        questions.push_back({file.path, std::move(text)});
+    }
+    const auto answers = answers_of_others(questions);
+    if (!answers) return std::nullopt;
+    std::vector<ArchiveForms> forms;
+    for (const std::string& answer : *answers) forms.push_back(unpacked(answer));
+    return forms;
+}
+
+}  // namespace
+
+std::vector<ArchiveForms> forms_of(std::span<const FileArchives> files) {
+    if (auto forms = forms_of_others(files)) return std::move(*forms);
+    FileAnswers* answers = FileAnswers::current();
+    std::vector<ArchiveForms> forms;
+    for (const FileArchives& file : files) {
+        forms.push_back(answers != nullptr ? recorded_forms(file, *answers) : read_forms(file));
+        if (!forms.back().cause.empty()) break;
+    }
+    return forms;
+}
+
+std::string answer_about_archives(const std::filesystem::path& path, std::string_view question) {
+    FileArchives file{path, {}};
+    file.places.resize(question.size() / sizeof(ArchivePlace));
+    for (ArchivePlace& place : file.places) take(question, place);
+    return packed(read_forms(file));
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/torch/archive.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+
+/// Where a torch.save archive is in its file.
+struct ArchivePlace {
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+};
+
+/// Archives of one file, sorted by offset.
+struct FileArchives {
+    std::filesystem::path path;
+    std::vector<ArchivePlace> places;
+};
+
+/// What the archives of a file contain: for each the number of its form, whose offset is relative to the archive.
+/// Archives of equal tensors have equal forms.
+struct ArchiveForms {
+    std::vector<torch::StoredTensor> forms;  ///< without the name of the storage
+    std::vector<std::uint32_t> of_archives;  ///< of all archives or, if one failed, of those before it
+    std::string cause;                       ///< why the archive after these contains no tensor; empty: none failed
+
+    const torch::StoredTensor& of(std::size_t archive) const { return forms[of_archives[archive]]; }
+};
+
+/// The forms of each of `files`, up to the first with an archive that failed. Other processes are asked where they can
+/// answer, see answers_of_others(), or have recorded the answer, see FileAnswers; otherwise the files are read: two
+/// small parts of each archive. Throws Error if a file cannot be opened.
+std::vector<ArchiveForms> forms_of(std::span<const FileArchives> files);
+
+/// Answers a question that forms_of() asks about the file at `path`.
+std::string answer_about_archives(const std::filesystem::path& path, std::string_view question);
+
+}  // namespace tpx::formats

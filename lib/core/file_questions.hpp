@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx {
+
+/// A question about the content of a file, which takes many reads to answer; what `text` means is up to who asks.
+struct FileQuestion {
+    std::filesystem::path path;
+    std::string text;
+};
+
+/// The answers of the current QuestionHook; none if there is no hook, or if this process can read the files itself.
+std::optional<std::vector<std::string>> answers_of_others(std::span<const FileQuestion> questions);
+
+/// While it lives, answers_of_others() asks it, from any thread: it knows processes that can read the files. One at a
+/// time.
+class QuestionHook {
+public:
+    using Ask = std::function<std::optional<std::vector<std::string>>(std::span<const FileQuestion> questions)>;
+    explicit QuestionHook(Ask ask);
+    ~QuestionHook();
+    QuestionHook(const QuestionHook&) = delete;
+    QuestionHook& operator=(const QuestionHook&) = delete;
+};
+
+}  // namespace tpx
