@@ -7,6 +7,7 @@
 #include "lib/core/path.hpp"
 #include "lib/core/unfinished.hpp"
 #include "lib/core/write_file.hpp"
+#include "lib/exec/fixed_slots.hpp"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +16,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <set>
 
@@ -103,8 +103,10 @@ void DraftFiles::make(const std::function<Fd(std::size_t)>& open, TargetFiles& f
 
 std::uint64_t DraftFiles::write_known(std::span<std::byte> buffer, TargetFiles& files) const {
     std::uint64_t bytes = 0;
-    for (const Draft::Fixed& fixed : draft_.fixed) {
-        if (!mine(fixed.file)) continue;
+    const FixedSlots slots{draft_};
+    for (std::size_t k = 0; k < draft_.fixed.size(); ++k) {
+        const Draft::Fixed& fixed = draft_.fixed[k];
+        if (!mine(fixed.file) || slots.has(k)) continue;
         files.write(fixed.file, fixed.offset, std::as_bytes(std::span{fixed.bytes}));
         bytes += fixed.bytes.size();
     }
@@ -123,14 +125,26 @@ std::uint64_t DraftFiles::write_known(std::span<std::byte> buffer, TargetFiles& 
 }
 
 void DraftFiles::write_slots(const PayloadCrcs& crcs, TargetFiles& files) const {
-    for (std::size_t k = 0; k < draft_.crc_slots.size(); ++k) {
+    const auto bytes_of = [&](std::size_t slot) {
+        const std::uint32_t value = crcs.value(slot);
+        return std::string{static_cast<char>(value), static_cast<char>(value >> 8), static_cast<char>(value >> 16),
+                           static_cast<char>(value >> 24)};
+    };
+    const FixedSlots slots{draft_};
+    for (std::size_t k = 0; !slots.are_apart() && k < draft_.crc_slots.size(); ++k) {
         const Draft::CrcSlot& slot = draft_.crc_slots[k];
         if (!mine(slot.file)) continue;
-        const std::uint32_t value = crcs.value(k);
-        const std::array<std::uint8_t, 4> bytes = {
-            static_cast<std::uint8_t>(value), static_cast<std::uint8_t>(value >> 8),
-            static_cast<std::uint8_t>(value >> 16), static_cast<std::uint8_t>(value >> 24)};
+        const std::string bytes = bytes_of(k);
         files.write(slot.file, slot.offset, std::as_bytes(std::span{bytes}));
+    }
+    std::string bytes;
+    for (std::size_t k = 0; slots.are_apart() && k < draft_.fixed.size(); ++k) {
+        const Draft::Fixed& fixed = draft_.fixed[k];
+        if (!mine(fixed.file) || !slots.has(k)) continue;
+        bytes = fixed.bytes;
+        for (std::size_t slot = slots.begin(k); slot < slots.end(k); ++slot)
+            std::ranges::copy(bytes_of(slot), bytes.begin() + (draft_.crc_slots[slot].offset - fixed.offset));
+        files.write(fixed.file, fixed.offset, std::as_bytes(std::span{bytes}));
     }
 }
 

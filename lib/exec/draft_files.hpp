@@ -33,10 +33,11 @@ public:
     /// have final ones, and with `keep` their content stays unless their sizes are wrong.
     void create_or_adopt(bool keep, TargetFiles& files) const;
 
-    /// Writes the fixed bytes and the copies of this rank's files; `buffer` is free to use. Returns the bytes written.
+    /// Writes the copies of this rank's files and those fixed bytes that write_slots() does not write; `buffer` is free
+    /// to use. Returns the bytes written.
     std::uint64_t write_known(std::span<std::byte> buffer, TargetFiles& files) const;
 
-    /// Writes the checksums of this rank's files.
+    /// Writes the checksums of this rank's files, in drafts of archives together with the fixed bytes around them.
     void write_slots(const PayloadCrcs& crcs, TargetFiles& files) const;
 
     /// Brings to disk this rank's files, the directories that hold them, and the files in `written` (by the draft's

@@ -10,7 +10,7 @@
 
 namespace tpx {
 
-PayloadCrcs::PayloadCrcs(const Draft& draft) : payloads_(draft.crc_slots.size()), of_slot_(draft.crc_slots.size()) {
+PayloadCrcs::PayloadCrcs(const Draft& draft) : of_slot_(draft.crc_slots.size()) {
     const auto payload_of = [&](const Draft::CrcSlot& slot) -> Payload {
         if (slot.length > 0) return {slot.file, slot.begin, slot.begin + slot.length, 0};
         const Piece& piece = draft.pieces[slot.piece];
@@ -23,9 +23,11 @@ PayloadCrcs::PayloadCrcs(const Draft& draft) : payloads_(draft.crc_slots.size())
     std::ranges::sort(order, {}, [](const auto& entry) {
         return std::tuple{entry.first.file, entry.first.begin, entry.first.end, entry.second};
     });
-    for (std::size_t k = 0; k < order.size(); ++k) {
-        payloads_[k] = order[k].first;
-        of_slot_[order[k].second] = k;
+    // Archives have several slots for one payload.
+    const auto place = [](const Payload& payload) { return std::tie(payload.file, payload.begin, payload.end); };
+    for (const auto& [payload, slot] : order) {
+        if (payloads_.empty() || place(payloads_.back()) != place(payload)) payloads_.push_back(payload);
+        of_slot_[slot] = payloads_.size() - 1;
     }
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # opens.sh TPX SHIM TESTDATA: tpx reshard on two ranks into many files. Each rank opens a file that it writes twice at
-# most, and the ranks of one machine bring each file to disk once. Skipped (77) without mpirun.
+# most, the ranks of one machine bring each file to disk once, and what is around a payload is written at once. Skipped (77)
+# without mpirun.
 set -u
 tpx=$1 shim=$2 source=$3/llama-hf
 # shellcheck source=scripts/mpi-env.sh
@@ -21,4 +22,7 @@ cat "$folder/trace.0" "$folder/trace.1" | grep '^sync .*/__[0-9]*_0.distcp' | so
 files=$(wc -l <"$folder/syncs") syncs=$(awk '{ sum += $1 } END { print sum + 0 }' "$folder/syncs")
 echo "$files files are brought to disk $syncs times"
 [ "$files" -eq 16 ] && [ "$syncs" -eq 16 ] || faults=1
+writes=$(cat "$folder/trace.0" "$folder/trace.1" | grep -c '^write .*/__[0-9]*_0.distcp')
+echo "332 pieces are written with $writes writes"
+[ "$writes" -gt 0 ] && [ "$writes" -le $((2 * 332 + 16)) ] || faults=1
 exit $faults
