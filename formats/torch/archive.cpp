@@ -22,6 +22,8 @@ public:
         read_at(*archive.range_.fd, archive.range_.offset, std::as_writable_bytes(std::span{magic}),
                 archive.range_.path);
         magic == "PK" ? read_zip(archive) : LegacyReader::read(archive);
+        const Value root[] = {archive.document_.root()};
+        if (archive.range_.is_item) archive.document_.set_root(archive.document_.list(root));
     }
 
 private:

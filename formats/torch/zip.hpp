@@ -21,6 +21,7 @@ struct FileRange {
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
     std::uint64_t ends = 4096;  ///< bytes that are read ahead at each end
+    bool is_item = false;       ///< root() of an archive here is a list whose only item is the stored object
 };
 
 /// Reads parts of a range. Its first and last `ends` bytes are read once, a range of at most four times as many as a

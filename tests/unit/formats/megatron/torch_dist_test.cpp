@@ -147,9 +147,9 @@ TEST_CASE("metadata of the class that Megatron-core 0.15 writes") {
 }
 
 TEST_CASE("what is no whole torch_dist checkpoint is refused by name") {
-    TorchDistCopy zarr;
-    test::write_text(zarr.inner() / "metadata.json", R"({"sharded_backend": "zarr", "sharded_backend_version": 1})");
-    CHECK(zarr.message().starts_with("iter_0000010/metadata.json: the zarr backend (removed in Megatron-core 0.16)"));
+    TorchDistCopy unknown;
+    test::write_text(unknown.inner() / "metadata.json", R"({"sharded_backend": "gds", "sharded_backend_version": 1})");
+    CHECK(unknown.message() == "iter_0000010/metadata.json: sharded_backend 'gds' is unknown");
     TorchDistCopy other;
     test::write_text(other.inner() / "metadata.json", "[");
     CHECK(other.message() == "iter_0000010/metadata.json: no sharded_backend");
