@@ -155,6 +155,7 @@ void print_json(const formats::Source& source, const Details& findings, bool ten
               {"pieces", catalogue.pieces.size()},
               {"replicas", count_replicas(catalogue)},
               {"objects", catalogue.objects.size()}};
+    if (!checkpoint.variant.empty()) json["variant"] = checkpoint.variant;
     for (const auto& [key, total] : totals(source))
         json["totals"].push_back({{"role", key.first},
                                   {"dtype", key.second},
@@ -219,7 +220,8 @@ std::string spoken_dialect(const Reading& reading) {
 void print_text(const formats::Source& source, const Details& findings, bool tensors, Output& out) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
-    out.result("format     {}\n", formats::name(checkpoint.format));
+    out.result("format     {}{}\n", formats::name(checkpoint.format),
+               checkpoint.variant.empty() ? "" : fmt::format(" ({})", checkpoint.variant));
     out.result("family     {}\n", findings.adapter ? findings.adapter->family : spoken_dialect(source.reading));
     if (findings.nearest) out.result("nearest    {}\n", printable(findings.nearest->describe()));
     if (findings.adapter) out.result("adapter    {}\n", printable(findings.adapter->summary));

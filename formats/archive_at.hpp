@@ -13,6 +13,23 @@
 
 namespace tpx::formats {
 
+/// Whether a byte item is a file of its own that holds the bare value of a ShardedObject, as Megatron's former zarr
+/// backend stored it: KEY/shard_OFFSETS_SHAPE.pt. torch_dist stores a list of this one value.
+inline bool is_bare(const Catalogue& catalogue, const Object& object) {
+    const std::filesystem::path name = catalogue.files[object.file].path.filename();
+    return name.extension() == ".pt" && name.string().starts_with("shard_");
+}
+
+/// Where the archive of a byte item is in `fd`, its open file. An archive that is opened there has a list of the value
+/// as its root, however the value is stored.
+inline torch::FileRange range_of(const Catalogue& catalogue, const Object& object, const Fd& fd) {
+    return {.fd = &fd,
+            .path = catalogue.path(object.file),
+            .offset = object.offset,
+            .length = object.length,
+            .is_item = is_bare(catalogue, object)};
+}
+
 /// Calls `read` with the torch.save archive at a place of one of the catalogue's files. Throws Error "FILE: ..." when
 /// there is none.
 template <class Read>
@@ -27,7 +44,10 @@ void with_archive(const Catalogue& catalogue, std::uint32_t file, std::uint64_t 
 template <class Read>
 void with_archive(const Catalogue& catalogue, const Object& object, Read&& read) {
     in_context([&] { return fmt::format("object '{}'", object.name); },
-               [&] { with_archive(catalogue, object.file, object.offset, object.length, read); });
+               [&] {
+                   const Fd fd = open_file(catalogue.path(object.file), O_RDONLY);
+                   read(torch::Archive::open(range_of(catalogue, object, fd)));
+               });
 }
 
 }  // namespace tpx::formats

@@ -71,6 +71,7 @@ struct Quantised {
 /// A checkpoint on disk, opened for reading.
 struct Checkpoint {
     Format format = Format::safetensors;
+    std::string variant;  ///< of the format, for people: "zarr", Megatron's former backend; empty: the usual one
     Catalogue catalogue;
 
     /// Bytes of the torch.save archive that holds each piece, parallel to catalogue.pieces; empty for formats whose

@@ -19,7 +19,9 @@ constexpr std::array<FormatEntry, 12> format_entries{{
      "PyTorch distributed checkpoint (DCP): FSDP2, tensor parallel or both; optimizer state keyed by parameter name or "
      "index",
      from_any, true, true, true},
-    {Format::torch_dist, "Megatron-core `torch_dist`, every optimizer sharding type", from_any, true, true, true},
+    {Format::torch_dist,
+     "Megatron-core `torch_dist`, every optimizer sharding type; the former `zarr` backend (read only)", from_any, true,
+     true, true},
     {Format::megatron, "Megatron rank files `mp_rank_*`, with plain or distributed optimizer", from_any, true, true,
      true},
     {Format::deepspeed, "DeepSpeed ZeRO 1 to 3, BF16 optimizer, pipelines, tensor parallel, experts", from_deepspeed,

@@ -52,9 +52,6 @@ constexpr const char* orbax =
     "an Orbax checkpoint, whose arrays lie in TensorStore's own database: restore it with orbax.checkpoint and save "
     "the "
     "arrays as safetensors (safetensors.flax.save_file)";
-constexpr const char* zarr =
-    "a Megatron-core checkpoint of the old backend 'zarr': load it with Megatron-core before 0.16 and save it with "
-    "--dist-ckpt-format torch_dist";
 constexpr const char* flax =
     "a Flax msgpack file: restore it with flax.serialization and save the arrays as safetensors "
     "(safetensors.flax.save_file)";
@@ -177,7 +174,8 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
     if (path_exists(path / "metadata.json")) {
         const std::string backend = sharded_backend(path / "metadata.json");
         if (backend == "torch_dist") return {path, Format::torch_dist, "a torch_dist checkpoint"};
-        if (backend == "zarr") return {path, {}, zarr};
+        if (backend == "zarr")
+            return {path, Format::torch_dist, "a Megatron-core checkpoint of the former zarr backend"};
         if (!backend.empty()) return {path, {}, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
     }
     if (path_exists(path / ".metadata")) {

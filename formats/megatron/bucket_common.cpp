@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/bucket_common.hpp"
 
+#include "formats/archive_at.hpp"
 #include "formats/dcp/kept.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/torch/archive.hpp"
@@ -27,9 +28,8 @@ constexpr std::string_view sharding_key = "param_state_sharding_type";
 
 /// The one value that an object's archive lists.
 std::shared_ptr<const Value> value_of(const Catalogue& catalogue, const Object& object, torch::Contents& storages) {
-    const std::filesystem::path path = catalogue.path(object.file);
-    const Fd fd = open_file(path, O_RDONLY);
-    const torch::Archive archive = torch::Archive::open({&fd, path, object.offset, object.length});
+    const Fd fd = open_file(catalogue.path(object.file), O_RDONLY);
+    const torch::Archive archive = torch::Archive::open(range_of(catalogue, object, fd));
     return in_context([&] { return fmt::format("object '{}'", object.name); },
                       [&] {
                           if (!archive.root().is(Kind::list) || archive.root().items().size() != 1)

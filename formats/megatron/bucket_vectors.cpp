@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/bucket_vectors.hpp"
 
+#include "formats/archive_at.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/torch/archive.hpp"
 #include "lib/core/error.hpp"
@@ -131,9 +132,8 @@ private:
         if (group.empty()) return;
         store_.taken_objects[number] = true;
         if (!key.starts_with("param_state/")) return;
-        const std::filesystem::path path = catalogue_.path(object.file);
-        const Fd fd = open_file(path, O_RDONLY);
-        const torch::Archive archive = torch::Archive::open({&fd, path, object.offset, object.length});
+        const Fd fd = open_file(catalogue_.path(object.file), O_RDONLY);
+        const torch::Archive archive = torch::Archive::open(range_of(catalogue_, object, fd));
         const torch::Value root = archive.root();
         if (!root.is(torch::Kind::list) || root.items().size() != 1 || archive.big_endian())
             throw failure("holds {}, not a list of one dict", root.describe());

@@ -96,7 +96,11 @@ private:
             Piece part = piece;
             part.box = cut.box;
             part.strides = strides;
-            keep(part, checkpoint_.archives[p], {range.size(), cut.begin - range.begin});
+            const Index skipped = cut.begin - range.begin;
+            const std::uint64_t archive = checkpoint_.archives[p];
+            if (archive == 0)  // raw bytes
+                part.offset += static_cast<std::uint64_t>(skipped * itemsize(catalogue_.tensors[piece.tensor].dtype));
+            keep(part, archive, archive == 0 ? Inside{} : Inside{range.size(), skipped});
         }
     }
 

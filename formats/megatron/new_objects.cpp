@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/new_objects.hpp"
 
+#include "formats/archive_at.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rng_states.hpp"
@@ -26,6 +27,18 @@ std::map<std::string, RngPlace> rng_objects(const Layout& layout) {
     return objects;
 }
 
+/// Adds an object of the source as it is, or as torch_dist has it if the source stores its bare value.
+void keep(const Catalogue& source, const Object& object, NewObjects& objects) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 30;
+    if (!is_bare(source, object)) return objects.kept.push_back(object);
+    if (object.length > most)
+        throw failure("{}: object '{}': {} bytes, at most {} are carried over; try --drop optimizer",
+                      source.path(object.file).string(), object.name, object.length, most);
+    with_archive(source, object, [&](const torch::Archive& archive) {
+        objects.made.push_back({object.name, torch::write_archive(archive.root(), &archive)});
+    });
+}
+
 void add_rng(const Content& content, NewObjects& objects) {
     const std::map<std::string, RngPlace> wanted = rng_objects(content.layout);
     std::set<std::string_view> there;
@@ -33,7 +46,7 @@ void add_rng(const Content& content, NewObjects& objects) {
     const bool all = std::ranges::all_of(wanted, [&](const auto& one) { return there.contains(one.first); });
     if (all) {
         for (const Object& object : content.source->catalogue.objects)
-            if (wanted.contains(object.name)) objects.kept.push_back(object);
+            if (wanted.contains(object.name)) keep(content.source->catalogue, object, objects);
         return;
     }
     const RngStates states{*content.source};
@@ -125,7 +138,8 @@ NewObjects new_objects(const Content& content) {
         const bool same = same_ranks(source_layout(*content.source), content.layout);
         for (const Object& object : content.source->catalogue.objects) {
             const bool of_ranks = object.name.starts_with("rerun_state_machine");
-            if (!object.name.starts_with("rng_state/") && (same || !of_ranks)) objects.kept.push_back(object);
+            if (!object.name.starts_with("rng_state/") && (same || !of_ranks))
+                keep(content.source->catalogue, object, objects);
         }
     }
     if (content.source->format != Format::torch_dist) add_extra_states(content, objects);

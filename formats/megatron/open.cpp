@@ -4,6 +4,7 @@
 #include "formats/dcp/metadata.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/torch_dist.hpp"
+#include "formats/megatron/zarr_chunks.hpp"
 #include "formats/torch/archive.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -12,9 +13,11 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
@@ -26,7 +29,13 @@ using torch::Value;
 constexpr std::string_view common_object = "common_state/shard_0_1";
 constexpr std::uint64_t small_file = 1 << 20;
 
-void check_backend(const fs::path& directory) {
+using OpenChunks = void (*)(const fs::path& directory, Checkpoint& checkpoint);
+
+/// What reads the tensors and objects of each backend of dist_checkpointing.
+constexpr std::array<std::pair<std::string_view, OpenChunks>, 2> chunk_readers{
+    {{"torch_dist", open_chunks}, {"zarr", open_zarr_chunks}}};
+
+OpenChunks backend_of(const fs::path& directory) {
     const fs::path path = directory / "metadata.json";
     if (!path_exists(path))
         throw failure("{}: No such file or directory; Megatron writes it last, so the checkpoint is incomplete",
@@ -35,12 +44,9 @@ void check_backend(const fs::path& directory) {
     const auto backend = json.is_object() ? json.find("sharded_backend") : json.end();
     if (backend == json.end() || !backend->is_string()) throw failure("{}: no sharded_backend", path.string());
     const auto name = backend->get<std::string>();
-    if (name == "zarr")
-        throw failure(
-            "{}: the zarr backend (removed in Megatron-core 0.16) is not supported; load the checkpoint with "
-            "an older Megatron and save it as torch_dist",
-            path.string());
-    if (name != "torch_dist") throw failure("{}: sharded_backend '{:.40}' is unknown", path.string(), name);
+    const auto* found = std::ranges::find(chunk_readers, name, &decltype(chunk_readers)::value_type::first);
+    if (found == chunk_readers.end()) throw failure("{}: sharded_backend '{:.40}' is unknown", path.string(), name);
+    return found->second;
 }
 
 std::shared_ptr<const Value> read_common_file(const fs::path& path, torch::Contents& storages) {
@@ -91,10 +97,10 @@ Checkpoint open_torch_dist(const fs::path& directory_or_root) {
     const bool root =
         !path_exists(directory_or_root / "metadata.json") && path_exists(directory_or_root / megatron::tracker_name);
     const fs::path directory = root ? megatron::tracked(directory_or_root) : directory_or_root;
-    check_backend(directory);
+    const OpenChunks open_backend = backend_of(directory);
     Checkpoint checkpoint;
     checkpoint.format = Format::torch_dist;
-    open_chunks(directory, checkpoint);
+    open_backend(directory, checkpoint);
     read_common(checkpoint);
     read_config(checkpoint);
     read_companions(checkpoint, {"metadata.json"});

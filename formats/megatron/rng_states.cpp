@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/rng_states.hpp"
 
+#include "formats/archive_at.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
@@ -163,9 +164,8 @@ void RngStates::add_objects(const Checkpoint& checkpoint) {
         RngPlace place{.pp = at[0], .tp = at[1], .replica = at.size() > 2 ? at[2] : 0};
         const auto expert = experts.find({place.pp, place.tp, place.replica});
         if (at.size() > 2 && expert != experts.end()) place.ep = expert->second;
-        const fs::path path = catalogue.path(object.file);
-        const auto file = std::make_shared<const Fd>(open_file(path, O_RDONLY));
-        auto archive = std::make_shared<const Archive>(Archive::open({file.get(), path, object.offset, object.length}));
+        const auto file = std::make_shared<const Fd>(open_file(catalogue.path(object.file), O_RDONLY));
+        auto archive = std::make_shared<const Archive>(Archive::open(range_of(catalogue, object, *file)));
         const Value root = archive->root();
         const bool fits = root.is(Kind::list) && root.items().size() == 1 && root.items()[0].is(Kind::list);
         if (fits) add({place, file, archive, root.items()[0]});

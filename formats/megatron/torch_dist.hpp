@@ -10,9 +10,10 @@ namespace tpx::formats {
 
 /// Opens a distributed checkpoint of Megatron-core (`--ckpt-format torch_dist`): an `iter_NNNNNNN` or `release`
 /// directory, or the root above it with latest_checkpointed_iteration.txt. Tensors and their errors are those of
-/// open_dcp(); ShardedObjects (keys "NAME/shard_OFFSETS_SHAPE") become objects; the scalars of `args` become the
-/// config. The catalogue's directory is the inner one. Throws Error for the old zarr backend, and for a directory
-/// without metadata.json, which Megatron writes last.
+/// open_dcp(), or of open_zarr_chunks() if metadata.json names the former backend; ShardedObjects (keys
+/// "NAME/shard_OFFSETS_SHAPE") become objects; the scalars of `args` become the config. The catalogue's directory is
+/// the inner one. Throws Error for unknown backends, and for a directory without metadata.json, which Megatron writes
+/// last.
 Checkpoint open_torch_dist(const std::filesystem::path& directory_or_root);
 
 /// A root directory: the tracker file and iter_NNNNNNN with what Megatron-core 0.16 reads. The common state is the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/state/state.hpp"
 
+#include "formats/archive_at.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/state/differences.hpp"
 #include "lib/core/error.hpp"
@@ -158,8 +159,9 @@ private:
         for (std::size_t i = 0; i < objects.size(); ++i) {
             const fs::path path = catalogue.path(objects[i]->file);
             if (i == 0 || objects[i]->file != objects[i - 1]->file) fd = open_file(path, O_RDONLY);
-            const fs::path called = fmt::format("{}: object '{}'", path.string(), objects[i]->name);  // in messages
-            StateNode node = read_object({&fd, called, objects[i]->offset, objects[i]->length}, objects[i]->name);
+            torch::FileRange range = range_of(catalogue, *objects[i], fd);
+            range.path = fmt::format("{}: object '{}'", path.string(), objects[i]->name);
+            StateNode node = read_object(range, objects[i]->name);
             items_.push_back({catalogue.files[objects[i]->file].path.string(), objects[i]->name, std::move(node), {}});
         }
     }

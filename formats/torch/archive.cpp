@@ -18,9 +18,14 @@ class ArchiveReader {
 public:
     static void read(Archive& archive) {
         if (archive.range_.length == 0) throw failure("the file is empty");
-        if (magic_of(archive.range_) == "PK") return read_zip(archive);
-        if (archive.range_.examined != nullptr) archive.range_.examined->at_ends = false;
-        LegacyReader::read(archive);
+        if (magic_of(archive.range_) == "PK") {
+            read_zip(archive);
+        } else {
+            if (archive.range_.examined != nullptr) archive.range_.examined->at_ends = false;
+            LegacyReader::read(archive);
+        }
+        const Value root[] = {archive.document_.root()};
+        if (archive.range_.is_item) archive.document_.set_root(archive.document_.list(root));
     }
 
 private:

@@ -36,6 +36,7 @@ struct FileRange {
     std::uint64_t ends = 4096;          ///< bytes that are read ahead at each end
     const RangeEnds* known = nullptr;   ///< these bytes, if they have been read already
     ExaminedBytes* examined = nullptr;  ///< where readers of a zip archive record what they look at; may be null
+    bool is_item = false;               ///< root() of an archive here is a list whose only item is the stored object
 
     /// Whether all bytes are read ahead.
     bool is_short() const { return length <= 4 * ends; }

@@ -216,7 +216,7 @@ private:
             read_at(fd, object.offset, std::as_writable_bytes(std::span{bytes}), path);
             return add(name, bytes_text(bytes), place);
         }
-        const torch::Archive archive = torch::Archive::open({&fd, path, object.offset, object.length});
+        const torch::Archive archive = torch::Archive::open(range_of(checkpoint_.catalogue, object, fd));
         const bool is_extra_state = object.name.find("._extra_state/") != std::string::npos;
         if (is_extra_state && is_empty(archive.root())) return;
         read(name, archive.root(), {.archive = &archive}, place);

@@ -147,7 +147,8 @@ constexpr char index[] = "model.safetensors.index.json", config[] = "config.json
                module[] = "global_step2/mp_rank_00_model_states.pt",
                module3[] = "global_step2/zero_pp_rank_0_mp_rank_00_model_states.pt",
                partition[] = "global_step2/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt",
-               tracker[] = "latest_checkpointed_iteration.txt",
+               tracker[] = "latest_checkpointed_iteration.txt", zarr[] = "megatron/zarr",
+               zarr_array[] = "iter_0000010/uneven/.zarray",
                state[] = "global_step2_universal/zero/language_model.encoder.final_layernorm.weight/fp32.pt",
                universal_module[] = "global_step2_universal/mp_rank_00_model_states.pt";
 
@@ -234,6 +235,7 @@ std::span<const Entry> entries() {
         Entry{"torch_dist-common", member<torch_dist, common>},
         Entry{"torch_dist-kind", member<torch_dist, kind>},
         Entry{"torch_dist-tracker", member<torch_dist, tracker>},
+        Entry{"zarr-array", member<zarr, zarr_array>},
         Entry{"megatron-model", member<rank_files, rank_model>},
         Entry{"megatron-optimizer", member<rank_files, rank_optimizer>},
         Entry{"deepspeed-model", member<mpu, module>},

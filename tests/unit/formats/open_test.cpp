@@ -57,10 +57,7 @@ TEST_CASE("formats of others are named") {
         "; this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and "
         "single torch.save files";
     const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases{
-        {{{"metadata.json", R"({"sharded_backend": "zarr"})"}},
-         "a Megatron-core checkpoint of the old backend 'zarr': load it with Megatron-core before 0.16 and save it "
-         "with "
-         "--dist-ckpt-format torch_dist"},
+        {{{"metadata.json", R"({"sharded_backend": "gds"})"}}, "a Megatron-core checkpoint of backend 'gds'"},
         {{{"model.pth", "PK"}}, "a torch.save checkpoint"},
         {{{"_METADATA", "{}"}},
          "an Orbax checkpoint, whose arrays lie in TensorStore's own database: restore it with orbax.checkpoint and "

@@ -74,4 +74,18 @@ TEST_CASE("two chained optimizers must not have one tensor") {
     CHECK_THROWS_WITH_AS(drop_chain_prefixes(checkpoint), "tensor 'optimizer.state.exp_avg.w': is there twice", Error);
 }
 
+TEST_CASE("flat cells in raw bytes, as of zarr chunks, begin where their elements do") {
+    Checkpoint checkpoint = cells(4);
+    checkpoint.archives.assign(checkpoint.archives.size(), 0);
+    drop_chain_prefixes(checkpoint);
+    unpack_cells(checkpoint);
+    std::map<Box, std::uint64_t> offsets;
+    for (const Piece& piece : checkpoint.catalogue.pieces)
+        if (piece.tensor == 1) offsets[piece.box] = piece.offset;
+    // Of the first cell's first run, elements 0 to 2 and element 3, of f32; its second run is stored at 4.
+    CHECK(offsets.at({{0, 1}, {0, 3}}) == 0);
+    CHECK(offsets.at({{1, 2}, {0, 1}}) == 3 * 4);
+    CHECK(offsets.at({{1, 2}, {1, 3}}) == 4);
+}
+
 }  // namespace tpx::formats::megatron

@@ -133,10 +133,23 @@ TEST_CASE("a common state kept as an object, as newer Megatrons do, is read and 
     CHECK(again.catalogue.objects.empty());
 }
 
+TEST_CASE("metadata of the class that Megatron-core 0.15 writes") {
+    using namespace std::string_literals;
+    TorchDistCopy copy;
+    const std::filesystem::path path = copy.inner() / ".metadata";
+    std::string bytes = read_file(path);
+    const std::string torchs = "\x8c%torch.distributed.checkpoint.metadata\x94\x8c\x08Metadata"s;
+    const std::string megatrons = "\x8c\x20megatron.core.dist_checkpointing\x94\x8c\x0dMCoreMetadata"s;
+    REQUIRE(torchs.size() == megatrons.size());
+    REQUIRE(bytes.find(torchs) != bytes.npos);
+    test::write_text(path, bytes.replace(bytes.find(torchs), torchs.size(), megatrons));
+    CHECK(open_torch_dist(copy.root()).catalogue.tensors.size() == 9);
+}
+
 TEST_CASE("what is no whole torch_dist checkpoint is refused by name") {
-    TorchDistCopy zarr;
-    test::write_text(zarr.inner() / "metadata.json", R"({"sharded_backend": "zarr", "sharded_backend_version": 1})");
-    CHECK(zarr.message().starts_with("iter_0000010/metadata.json: the zarr backend (removed in Megatron-core 0.16)"));
+    TorchDistCopy unknown;
+    test::write_text(unknown.inner() / "metadata.json", R"({"sharded_backend": "gds", "sharded_backend_version": 1})");
+    CHECK(unknown.message() == "iter_0000010/metadata.json: sharded_backend 'gds' is unknown");
     TorchDistCopy other;
     test::write_text(other.inner() / "metadata.json", "[");
     CHECK(other.message() == "iter_0000010/metadata.json: no sharded_backend");

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/box.hpp"
+#include "lib/core/dtype.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tpx::formats::megatron {
+
+/// What `.zarray` records of an array of zarr version 2 whose chunks are stored as Megatron-core stored them: raw,
+/// little-endian and in C order. Chunk (i, j, ...) starts at element (i * chunk[0], j * chunk[1], ...); every chunk
+/// file has the full size of a chunk, also where the chunk reaches beyond the array.
+struct ZarrArray {
+    DType dtype = DType::f32;
+    Shape shape;
+    Shape chunk;           ///< the shape of one chunk
+    char separator = '.';  ///< between the indices in the name of a chunk file
+    std::string fill;      ///< fill_value as JSON; empty: null, as Megatron-core wrote it
+};
+
+/// Parses the text of a `.zarray`. Throws Error for everything that cannot be read: another version, compressed or
+/// filtered chunks, big-endian values, Fortran order, unknown dtypes, shapes that are invalid or too large.
+ZarrArray parse_zarr_array(std::string_view text);
+
+/// The bytes of a chunk file.
+std::uint64_t chunk_bytes(const ZarrArray& array);
+
+/// How many chunks the array has on each axis.
+Shape chunk_grid(const ZarrArray& array);
+
+/// The indices in `name`, the path of a chunk file relative to the array's folder. Returns nothing if `name` is not the
+/// name of a chunk of an array with as many axes.
+std::optional<Shape> chunk_index(std::string_view name, const ZarrArray& array);
+
+/// The elements of the chunk at `index` that belong to the array. Precondition: `index` is inside chunk_grid().
+Box chunk_box(const Shape& index, const ZarrArray& array);
+
+}  // namespace tpx::formats::megatron
