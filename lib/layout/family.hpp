@@ -104,6 +104,7 @@ struct Limit {
 struct Family {
     std::string name;
     bool told = false;                                        ///< it counts only where a model_type names it
+    bool remote_code = false;                                 ///< transformers takes its code from the checkpoint
     std::map<std::string, std::vector<std::string>> detect;   ///< by source of configuration: hf, mcore
     std::map<char, std::map<std::string, std::string>> dims;  ///< factor -> source of configuration -> formula
     std::map<std::string, std::map<char, std::string>> pad;   ///< dialect -> factor -> formula

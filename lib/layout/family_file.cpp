@@ -297,6 +297,7 @@ WrittenFamily read_family(const toml::table& table) {
     if (family.name.empty()) throw failure("line 1: 'family = \"NAME\"' is missing");
     written.fragment = table["fragment"].value_or(false);
     family.told = table["told"].value_or(false);
+    family.remote_code = table["remote_code"].value_or(false);
     if (const toml::node* node = table.get("extends")) written.extends = texts_of(*node, "extends");
     if (const toml::node* node = table.get("remove")) written.remove = texts_of(*node, "remove");
     if (const toml::node* node = table.get("without")) written.without = texts_of(*node, "without");
