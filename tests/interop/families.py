@@ -156,7 +156,25 @@ TEXT = {**GLU, "max_position_embeddings": 64}
 MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 1]}}
 TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 EYES = {"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 24, "out_hidden_size": 24}
+BLOCKS = {**EYES, "num_position_embeddings": 16, "patch_size": 4}
 OUTER = {
+    "qwen3-vl": ("Qwen3VLForConditionalGeneration", {"text_config": {**TEXT, **MROPE, "head_dim": 8}, "vision_config": {**BLOCKS, "deepstack_visual_indexes": [0, 1]}}, "tp=2,pp=2"),
+    "qwen3-vl-moe": (
+        "Qwen3VLMoeForConditionalGeneration",
+        {"text_config": {**TEXT, **MROPE, **EXPERTS, "num_experts": 4, "head_dim": 8}, "vision_config": {**BLOCKS, "deepstack_visual_indexes": [0, 1]}},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "qwen3.5-vl": (
+        "Qwen3_5ForConditionalGeneration",
+        {"text_config": {**TEXT, **DELTA, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2}, "vision_config": BLOCKS},
+        "tp=2,pp=2",
+    ),
+    "qwen3.5-vl-moe": (
+        "Qwen3_5MoeForConditionalGeneration",
+        {"text_config": {**TEXT, **DELTA, **EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2},
+         "vision_config": BLOCKS},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
     "qwen2-vl": ("Qwen2VLForConditionalGeneration", {"text_config": {**TEXT, **MROPE}, "vision_config": {"depth": 2, "embed_dim": 16, "num_heads": 2, "hidden_size": 24}}, "tp=2,pp=2"),
     "qwen2.5-vl": ("Qwen2_5_VLForConditionalGeneration", {"text_config": {**TEXT, **MROPE}, "vision_config": {**EYES, "fullatt_block_indexes": [1]}}, "tp=2,pp=2"),
     "gemma3-vl": (
