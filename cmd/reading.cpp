@@ -25,9 +25,15 @@ void check_settings(const ReadOptions& options, std::span<const Family> families
     const std::set<std::string> known = formats::known_settings(families, config);
     for (const std::string& setting : options.settings) {
         const std::string key = setting.substr(0, setting.find('='));
-        if (known.contains(key)) continue;
-        throw Error{Exit::usage, "--set {}: neither tpx, the rules of a model family nor the checkpoint knows '{}'{}",
-                    setting, key, did_you_mean(key, {known.begin(), known.end()})};
+        if (!known.contains(key))
+            throw Error{Exit::usage,
+                        "--set {}: neither tpx, the rules of a model family nor the checkpoint knows '{}'{}", setting,
+                        key, did_you_mean(key, {known.begin(), known.end()})};
+        Config own;
+        formats::add_setting(own, setting);
+        const std::string_view kind = formats::kind_of_number(key, families);
+        if (!formats::is_number(own.at(key), kind))
+            throw Error{Exit::usage, "--set {}: must be {}, not '{}'", setting, kind, setting.substr(key.size() + 1)};
     }
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/known_settings.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -39,6 +42,24 @@ constexpr std::array asked_by_tpx{
     "use_distributed_optimizer",
     "virtual_node_state",
     "weight_decay",
+};
+
+constexpr std::string_view kind_whole = "a whole number";
+constexpr std::string_view kind_real = "a number";
+
+constexpr std::array numbers_asked_by_tpx{
+    std::pair{"adam_beta1", kind_real},
+    std::pair{"adam_beta2", kind_real},
+    std::pair{"adam_eps", kind_real},
+    std::pair{"data_parallel_size", kind_whole},
+    std::pair{"ddp_bucket_size", kind_whole},
+    std::pair{"decoder_first_pipeline_num_layers", kind_whole},
+    std::pair{"decoder_last_pipeline_num_layers", kind_whole},
+    std::pair{"lora_alpha", kind_real},
+    std::pair{"lr", kind_real},
+    std::pair{"make_vocab_size_divisible_by", kind_whole},
+    std::pair{"step", kind_whole},
+    std::pair{"weight_decay", kind_real},
 };
 
 /// The keys in formulas and conditions: words of more than one letter, which a factor has.
@@ -92,7 +113,45 @@ void add_family(const Family& family, Words& words) {
     for (const std::string& formula : family.tp_divides) words.add(formula);
 }
 
+/// Whether a size of `family` is computed from `key`, which may also be a word of conditions.
+bool computes_sizes(const Family& family, std::string_view key) {
+    for (const auto& [letter, formulas] : family.dims) {
+        for (const auto& [source, formula] : formulas) {
+            std::string_view rest = formula;
+            while (!rest.empty()) {
+                const std::string_view alternative = rest.substr(0, rest.find('|'));
+                rest.remove_prefix(std::min(alternative.size() + 1, rest.size()));
+                Words words;
+                words.add(alternative.substr(0, alternative.find(" if ")));
+                if (words.found.contains(std::string{key})) return true;
+            }
+        }
+    }
+    return false;
+}
+
+/// "40,40", or "null".
+bool is_list_of_sizes(std::string_view text) {
+    return text == "null" ||
+           (!text.empty() && text.find_first_not_of("0123456789,") == text.npos && text.find(',') != text.npos);
+}
+
 }  // namespace
+
+std::string_view kind_of_number(std::string_view key, std::span<const Family> families) {
+    const auto* asked = std::ranges::find(numbers_asked_by_tpx, key, [](const auto& entry) { return entry.first; });
+    if (asked != numbers_asked_by_tpx.end()) return asked->second;
+    const bool size = std::ranges::any_of(families, [&](const Family& family) { return computes_sizes(family, key); });
+    return size ? kind_whole : std::string_view{};
+}
+
+bool is_number(const ConfigValue& value, std::string_view kind) {
+    if (kind.empty() || std::holds_alternative<std::int64_t>(value)) return true;
+    const auto* real = std::get_if<double>(&value);
+    if (kind == kind_real) return real != nullptr && std::isfinite(*real);
+    const auto* text = std::get_if<std::string>(&value);
+    return text != nullptr && is_list_of_sizes(*text);
+}
 
 std::set<std::string> known_settings(std::span<const Family> families, const Config& config) {
     Words words;

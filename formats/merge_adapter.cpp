@@ -3,9 +3,11 @@
 
 #include "formats/adapter.hpp"
 #include "formats/quantized.hpp"
+#include "formats/recognise.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/merged_weight.hpp"
 #include "lib/core/path.hpp"
+#include "lib/layout/adapter_family.hpp"
 
 #include <fmt/ranges.h>
 
@@ -239,9 +241,22 @@ void check_ties(const Source& source, const Adapter& adapter) {
     }
 }
 
+/// Refuses a directory that Megatron Bridge saved, whose names and fused layers are not those that PEFT stores.
+void check_library(const fs::path& directory) {
+    if (path_is_file(directory / adapter_config_name) || !path_is_directory(directory)) return;
+    if (recognise(directory).format != Format::torch_dist) return;
+    const Checkpoint found = open(directory);
+    if (!are_of_adapter(found.catalogue.tensors, {})) return;
+    throw Error{Exit::usage,
+                "{0}: an adapter of Megatron Bridge, which is merged in two steps: tpx reshard {0} PEFT --to tp=1 "
+                "--format safetensors --config BASE/config.json; tpx reshard BASE OUT --to tp=1 --merge-adapter PEFT",
+                directory.string()};
+}
+
 }  // namespace
 
 std::string merge_adapter(Source& source, const fs::path& directory) {
+    check_library(directory);
     const Adapter adapter = read_adapter(directory);
     in_context([&] { return directory.string(); },
                [&] {

@@ -11,9 +11,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
-
 namespace tpx::formats {
 namespace {
 
@@ -73,17 +70,17 @@ std::string told(const Config& config) {
     return type.empty() ? text_of(config, told_type) : type;
 }
 
-/// Models whose code comes with their weights and is not part of transformers: chosen only if they are named.
-constexpr std::array<std::string_view, 1> remote_types{"bailing_moe_v2"};
-
-/// The first model_type but `but` of which exactly the source's tensors are the parameters.
+/// The first model_type but `but` of which exactly the source's tensors are the parameters. Models whose code is not
+/// part of transformers are chosen only if they are named.
 std::optional<Candidate> other_fitting(const Source& source, const std::string& but, const Config& config,
                                        std::string_view dialect) {
     for (const Family& family : source.families) {
         const auto types = family.detect.find("hf");
-        if (types == family.detect.end() || !family.config.contains("hf") || !family.dialect(dialect)) continue;
+        if (types == family.detect.end() || !family.config.contains("hf") || family.remote_code ||
+            !family.dialect(dialect))
+            continue;
         for (const std::string& type : types->second) {
-            if (type == but || std::ranges::find(remote_types, type) != remote_types.end()) continue;
+            if (type == but) continue;
             Config with_type = config;
             with_type.erase("model_type");
             with_type[told_type] = type;

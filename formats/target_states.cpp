@@ -109,17 +109,27 @@ void check_deepspeed(const Source& source, const Target& target) {
                     "layout: universal checkpoints are not cut: --to tp=1, or zero=3 for engines of ZeRO 3"};
 }
 
+namespace {
+
+/// Whether transformers 5 or later wrote the model's config.json.
+bool is_of_transformers_5(const Config& config) {
+    const auto version = config.find("transformers_version");
+    const auto* text = version == config.end() ? nullptr : std::get_if<std::string>(&version->second);
+    return text != nullptr && text->starts_with("5");
+}
+
+}  // namespace
+
 std::set<std::string> spelling(const Source& source, const Target& target, const Config& config) {
     if (target.format == Format::universal || target.format == Format::dcp) {
         std::set<std::string> tags;
         if (target.format == Format::universal) tags.insert("masters");
         if (is_new_torchtitan(config)) tags.insert("new");
         // Modules are saved as they stand in memory, where transformers 5 has other names than in its files.
-        const auto version = config.find("transformers_version");
-        const auto* text = version == config.end() ? nullptr : std::get_if<std::string>(&version->second);
-        if (text != nullptr && text->starts_with("5")) tags.insert("module");
+        if (is_of_transformers_5(config)) tags.insert("module");
         return tags;
     }
+    if (target.format == Format::safetensors && is_of_transformers_5(config)) return {"transformers5"};
     if (!is_megatron(target.format)) return {};
     std::set<std::string> tags{"dist", holds(config, "transformer_impl=local") ? "local" : "te"};
     if (target.format == Format::megatron) tags.insert("ranks");

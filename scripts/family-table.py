@@ -32,7 +32,8 @@ the file says it, and an empty field that neither does.
 """
 OUTER_HEAD = """
 tpx reads and writes these models under the names of Megatron Bridge (`torch_dist`): the language model is sharded; other parts,
-such as a vision tower, stay whole on the first pipeline stage. Other vision-language and audio models keep the names of
+such as a vision tower, are on the first pipeline stage, and split by tensor parallelism where Megatron Bridge splits them. Other
+vision-language and audio models keep the names of
 Hugging Face; their language models are split under these names.
 
 """
@@ -40,7 +41,7 @@ COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "log
 
 # Classes of transformers that are not called as their model_type, without underscores.
 TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "gemma3n": "gemma3n_text", "minimaxm3sparse": "minimax_m3_vl",
-         "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}  # fmt: skip
+         "glm4v": "glm4v_text", "glm5next": "glm5_next_text", "museglimmer": "muse_glimmer_text", "qwen4exp": "qwen4_exp_text", "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}  # fmt: skip
 # Families that the fixtures of Megatron's optimizer state are of.
 FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}
 
@@ -92,10 +93,16 @@ def bridge_configs():
     return [json.loads(table.read_text())["config"] for table in sorted((ROOT / "testdata/bridge").glob("*.json"))]
 
 
+def outer_types():
+    """The types of models around language models, with the name of the file that describes them."""
+    files = sorted((ROOT / "formats/rules").glob("*.toml"))
+    return {word: file.stem for file in files for model in tomllib.loads(file.read_text()).get("outer", []) for word in model["types"]}
+
+
 def outer_table():
     """The models around language models, by model type: the file that describes them, and what is tested."""
     compared = {config["model_type"] for config in bridge_configs() if "text_config" in config}
-    known = {word: file.stem for file in sorted((ROOT / "formats/rules").glob("*.toml")) for model in tomllib.loads(file.read_text()).get("outer", []) for word in model["types"]}
+    known = outer_types()
     tried = {model_type(kind, known): layout for _, kind, layout in models("OUTER")}
     lines = ["| model type | file | Megatron | Bridge |", "|---|---|---|---|"]
     for word, file in sorted(known.items()):
@@ -125,6 +132,11 @@ def covered():
                 mark(family, "Megatron", word="Bridge" if own else "yes")
             if layout and not own:
                 mark(family, "logits")
+    for _, kind, layout in models("OUTER"):
+        family = of_type.get(f"{model_type(kind, outer_types())}_text")
+        if family:
+            mark(family, "HF", *(degree for degree in ("tp", "ep", "pp") if re.search(rf"\b{degree}=[2-9]", layout)))
+            mark(family, "Megatron", word="Bridge")
     for key in read_titan():
         mark(of_key[key], "titan")
     for file in ("megatron_steps.py", "rank_files.py"):
@@ -135,8 +147,7 @@ def covered():
         if "quantization_config" in settings:
             mark(of_type[settings["model_type"]], "FP8")
     for config in bridge_configs():
-        if "text_config" not in config:
-            mark(of_type[config["model_type"]], "Bridge")
+        mark(of_type[config.get("text_config", config)["model_type"]], "Bridge")
     for name, (dialects, _) in rules.items():
         for column, dialect in (("HF", "hf"), ("Megatron", "mcore"), ("titan", "titan")):
             if dialect in dialects:

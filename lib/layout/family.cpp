@@ -174,6 +174,7 @@ void add_family(WrittenFamily& base, const WrittenFamily& more) {
     base.own.outer.insert(base.own.outer.begin(), more.own.outer.begin(), more.own.outer.end());
     base.own.detect = more.own.detect;
     base.own.told = more.own.told;
+    base.own.remote_code = more.own.remote_code;
 }
 
 Family build_family(const WrittenFamily& written) {

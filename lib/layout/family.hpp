@@ -72,17 +72,26 @@ struct Nesting {
 
 /// The names that a dialect has for a part outside the language model.
 struct OuterNames {
-    std::vector<std::string> globs;  ///< all names of a part have one '*', or none; the first is written
-    std::vector<int> axes;           ///< which axis of the canonical tensor each stored axis is; empty: the same
+    /// All names of a part have one `*`, or none; the first is written. A number `*?` may be absent together with the
+    /// full stop before it: then the tensors of all numbers are stacked along a leading axis.
+    std::vector<std::string> globs;
+    std::vector<Axis> axes;  ///< as they are stored; empty: as they are declared
+};
+
+/// A part outside the language model, and its names by dialect. With pipeline parallelism it is on the first stage.
+struct OuterPart {
+    std::vector<Axis> axes;  ///< of its tensors; empty: a, b, and so on
+    char tp = 0;             ///< the factor that tensor parallelism splits; 0: each rank has the tensor whole
+    std::map<std::string, OuterNames> names;
 };
 
 /// Describes a model that contains this language model and other parts, such as a vision tower, and maps the names of
-/// those parts between dialects. Tensor parallelism does not split parts; with pipeline parallelism they are on the
-/// first stage.
+/// those parts between dialects.
 struct OuterModel {
-    std::vector<std::string> types;                        ///< its values of model_type
-    std::map<std::string, Nesting, std::less<>> nest;      ///< by dialect
-    std::vector<std::map<std::string, OuterNames>> parts;  ///< by dialect
+    std::vector<std::string> types;                    ///< its values of model_type
+    std::map<std::string, Nesting, std::less<>> nest;  ///< by dialect
+    std::map<char, std::string> dims;  ///< formulas of the sizes of factors of parts; others follow from shapes
+    std::vector<OuterPart> parts;
 };
 
 /// One entry of a configuration that is written for a framework: see configuration_for().
@@ -104,6 +113,7 @@ struct Limit {
 struct Family {
     std::string name;
     bool told = false;                                        ///< it counts only where a model_type names it
+    bool remote_code = false;                                 ///< transformers takes its code from the checkpoint
     std::map<std::string, std::vector<std::string>> detect;   ///< by source of configuration: hf, mcore
     std::map<char, std::map<std::string, std::string>> dims;  ///< factor -> source of configuration -> formula
     std::map<std::string, std::map<char, std::string>> pad;   ///< dialect -> factor -> formula

@@ -3,6 +3,8 @@
 
 #include "lib/core/error.hpp"
 #include "lib/layout/condition.hpp"
+#include "lib/layout/outer_file.hpp"
+#include "lib/layout/rule_nodes.hpp"
 
 #include <toml++/toml.h>
 
@@ -10,77 +12,6 @@
 
 namespace tpx {
 namespace {
-
-std::string text_of(const toml::node& node, std::string_view what) {
-    const auto value = node.value<std::string>();
-    if (!value) throw failure("line {}: {} must be a string", node.source().begin.line, what);
-    return *value;
-}
-
-std::vector<std::string> texts_of(const toml::node& node, std::string_view what) {
-    std::vector<std::string> texts;
-    const toml::array* array = node.as_array();
-    if (!array) throw failure("line {}: {} must be a list of strings", node.source().begin.line, what);
-    for (const toml::node& item : *array) texts.push_back(text_of(item, what));
-    return texts;
-}
-
-/// Calls `each(key, node)` for the entries of the table `parent[key]`, if there is one.
-template <class Each>
-void for_each_in(const toml::table& parent, std::string_view key, Each&& each) {
-    const toml::node* node = parent.get(key);
-    if (!node) return;
-    if (!node->is_table()) throw failure("line {}: '{}' must be a table", node->source().begin.line, key);
-    for (const auto& [name, value] : *node->as_table()) each(std::string{name.str()}, value);
-}
-
-char letter_of(const std::string& text, const toml::node& node) {
-    if (text.size() != 1) throw failure("line {}: factor '{}' must be one letter", node.source().begin.line, text);
-    return text[0];
-}
-
-std::vector<std::string> words_of(std::string_view text) {
-    std::vector<std::string> words;
-    while (!text.empty()) {
-        const std::size_t end = std::min(text.find(' '), text.size());
-        if (end > 0) words.emplace_back(text.substr(0, end));
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return words;
-}
-
-void set_word(CanonicalTensor& tensor, std::string_view word) {
-    if (word.starts_with("tp=") && word.size() == 4)
-        tensor.tp = word[3];
-    else if (word.starts_with("tp=") && word.substr(4) == "@local")
-        tensor.local_tp = word[3];
-    else if (word == "ep=e")
-        tensor.ep = 'e';
-    else if (word.starts_with("tie="))
-        tensor.tie = word.substr(4);
-    else if (word == "first")
-        tensor.first = true;
-    else if (word == "last")
-        tensor.last = true;
-    else if (word == "mtp")
-        tensor.mtp = true;
-    else if (word == "buffer")
-        tensor.buffer = true;
-    else if (word == "opt")
-        tensor.optional = true;
-    else
-        throw failure("word '{}' is not known (tp=, ep=e, tie=, first, last, mtp, buffer, opt)", word);
-}
-
-CanonicalTensor parse_tensor(const std::string& name, std::string_view text) {
-    const std::size_t semicolon = std::min(text.find(';'), text.size());
-    CanonicalTensor tensor{.name = name, .axes = parse_axes(text.substr(0, semicolon))};
-    for (const std::string& word : words_of(text.substr(std::min(semicolon + 1, text.size())))) set_word(tensor, word);
-    for (char letter : {tensor.tp, tensor.local_tp, tensor.ep}) {
-        if (letter != 0 && !tensor.has(letter)) throw failure("it has no factor '{}'", letter);
-    }
-    return tensor;
-}
 
 WrittenRule parse_rule(const toml::node& node) {
     const std::vector<std::string> texts = texts_of(node, "a rule");
@@ -102,18 +33,6 @@ RolePattern parse_pattern(Role role, const toml::node& node) {
         throw failure("line {}: role pattern '{}' must have one '*', and a tag at most", node.source().begin.line,
                       texts.empty() ? "" : texts[0]);
     return {role, texts[0], texts.size() > 1 ? texts[1] : ""};
-}
-
-/// ["PREFIX", "BEFORE"].
-Nesting parse_nesting(const toml::node& node) {
-    const std::vector<std::string> texts =
-        node.is_array() ? texts_of(node, "an item of nest") : std::vector<std::string>{};
-    if (texts.size() != 2)
-        throw failure(
-            "line {}: an item of nest is two texts, what replaces the bracketed prefix and what stands before "
-            "other names",
-            node.source().begin.line);
-    return {texts[0], texts[1]};
 }
 
 WrittenDialect parse_dialect(const toml::table& table) {
@@ -220,76 +139,6 @@ void read_present(const toml::table& table, Family& family) {
     });
 }
 
-/// Checks that `glob` can be written as a name once its `*` is replaced.
-void check_outer_name(const std::string& glob, const toml::node& node) {
-    in_context([&] { return fmt::format("line {}", node.source().begin.line); },
-               [&] {
-                   const NameTemplate name{glob};
-                   if (name.has('l') || name.has('e') || name.has_prefix())
-                       throw failure("the name of a part cannot contain {{l}}, {{e}} or a bracketed prefix");
-                   if (std::ranges::count(glob, '*') > 1) throw failure("the name of a part has one '*' at most");
-               });
-}
-
-/// "GLOB", a list of them, or "GLOB -> b a", where a is the first axis of the canonical tensor.
-OuterNames parse_outer_names(const toml::node& node) {
-    OuterNames names{.globs = node.is_array() ? texts_of(node, "a part") : std::vector{text_of(node, "a part")},
-                     .axes = {}};
-    if (names.globs.empty()) throw failure("line {}: a part needs a name", node.source().begin.line);
-    constexpr std::string_view arrow = " -> ";
-    for (std::string& glob : names.globs) {
-        if (const std::size_t at = glob.find(arrow); at != glob.npos) {
-            for (const std::string& axis : words_of(std::string_view{glob}.substr(at + arrow.size())))
-                names.axes.push_back(letter_of(axis, node) - 'a');
-            glob.resize(at);
-        }
-        std::vector<int> sorted = names.axes;
-        std::ranges::sort(sorted);
-        for (std::size_t k = 0; k < sorted.size(); ++k)
-            if (sorted[k] != static_cast<int>(k))
-                throw failure("line {}: axes of a part are a, b, and so on, each once", node.source().begin.line);
-        check_outer_name(glob, node);
-    }
-    return names;
-}
-
-/// A table of the names of a part by dialect.
-std::map<std::string, OuterNames> parse_part(const toml::node& node) {
-    const auto line = node.source().begin.line;
-    if (!node.is_table()) throw failure("line {}: a part must be a table", line);
-    std::map<std::string, OuterNames> part;
-    for (const auto& [dialect, text] : *node.as_table()) part[std::string{dialect.str()}] = parse_outer_names(text);
-    if (part.empty()) throw failure("line {}: a part needs a name", line);
-    const auto has_star = [](const std::string& glob) { return glob.find('*') != glob.npos; };
-    const bool starred = has_star(part.begin()->second.globs[0]);
-    for (const auto& [dialect, names] : part)
-        if (std::ranges::any_of(names.globs, [&](const std::string& glob) { return has_star(glob) != starred; }))
-            throw failure("line {}: all names of a part must have one '*', or none", line);
-    return part;
-}
-
-OuterModel parse_outer(const toml::node& node) {
-    const toml::table* table = node.as_table();
-    const toml::node* types = table == nullptr ? nullptr : table->get("types");
-    if (types == nullptr) throw failure("line {}: outer: 'types' is missing", node.source().begin.line);
-    OuterModel outer{.types = texts_of(*types, "types"), .nest = {}, .parts = {}};
-    for_each_in(*table, "nest", [&](const std::string& dialect, const toml::node& nesting) {
-        outer.nest[dialect] = parse_nesting(nesting);
-    });
-    const toml::array* parts = table->get_as<toml::array>("parts");
-    if (parts == nullptr) throw failure("line {}: outer: 'parts' is missing", node.source().begin.line);
-    for (const toml::node& part : *parts) outer.parts.push_back(parse_part(part));
-    return outer;
-}
-
-void read_outer(const toml::table& table, Family& family) {
-    const toml::node* node = table.get("outer");
-    if (node == nullptr) return;
-    if (!node->is_array())
-        throw failure("line {}: 'outer' must be a list of tables; write [[outer]]", node->source().begin.line);
-    for (const toml::node& outer : *node->as_array()) family.outer.push_back(parse_outer(outer));
-}
-
 WrittenFamily read_family(const toml::table& table) {
     WrittenFamily written;
     Family& family = written.own;
@@ -297,6 +146,7 @@ WrittenFamily read_family(const toml::table& table) {
     if (family.name.empty()) throw failure("line 1: 'family = \"NAME\"' is missing");
     written.fragment = table["fragment"].value_or(false);
     family.told = table["told"].value_or(false);
+    family.remote_code = table["remote_code"].value_or(false);
     if (const toml::node* node = table.get("extends")) written.extends = texts_of(*node, "extends");
     if (const toml::node* node = table.get("remove")) written.remove = texts_of(*node, "remove");
     if (const toml::node* node = table.get("without")) written.without = texts_of(*node, "without");

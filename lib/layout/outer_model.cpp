@@ -2,6 +2,7 @@
 #include "lib/layout/outer_model.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/dims.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,23 +27,40 @@ std::string with_star(std::string_view glob, std::string_view text) {
     return name;
 }
 
+/// A pattern of names: "layers.*?.weight" is "layers.*.weight" or, of all layers together, "layers.weight".
+struct Pattern {
+    explicit Pattern(const std::string& glob) : single{glob} {
+        constexpr std::string_view number = ".*?";
+        const std::size_t at = glob.find(number);
+        if (at == glob.npos) return;
+        single.erase(at + number.size() - 1, 1);
+        stacked = glob.substr(0, at) + glob.substr(at + number.size());
+    }
+
+    std::string single;   ///< of one tensor
+    std::string stacked;  ///< of all together; empty: there is no such name
+};
+
 /// The part that a tensor belongs to, and the text that `*` matches in its name.
 struct Found {
-    const std::map<std::string, OuterNames>* part = nullptr;
+    const OuterPart* part = nullptr;
     std::string star;
+    bool stacked = false;  ///< the tensor holds those of all numbers
 };
 
 /// The part that `name` belongs to in `dialect`. The longest pattern counts, as it says most.
 std::optional<Found> find_part(const OuterModel& outer, const std::string& dialect, std::string_view name) {
     std::optional<Found> best;
     std::size_t length = 0;
-    for (const auto& part : outer.parts) {
-        const auto names = part.find(dialect);
-        if (names == part.end()) continue;
+    for (const OuterPart& part : outer.parts) {
+        const auto names = part.names.find(dialect);
+        if (names == part.names.end()) continue;
         for (const std::string& glob : names->second.globs) {
-            const auto star = star_text(glob, name);
+            const Pattern pattern{glob};
+            const bool stacked = !pattern.stacked.empty() && pattern.stacked == name;
+            const auto star = stacked ? std::optional{std::string_view{}} : star_text(pattern.single, name);
             if (!star || (best && glob.size() <= length)) continue;
-            best = Found{&part, std::string{*star}};
+            best = Found{&part, std::string{*star}, stacked};
             length = glob.size();
         }
     }
@@ -60,40 +78,73 @@ std::vector<std::string> types_of(const Config& config) {
     return types;
 }
 
+/// Factors of the widened family, for the letters of a part.
+using Letters = std::map<char, char>;
+
+std::vector<Axis> renamed(std::vector<Axis> axes, const Letters& letters) {
+    for (Axis& axis : axes)
+        for (Token& token : axis) token.letter = letters.at(token.letter);
+    return axes;
+}
+
+/// One tensor of a part in the widened family.
+struct Member {
+    std::string star;
+    std::string name;  ///< the canonical one
+    Letters letters;
+    Shape shape;
+};
+
 /// Makes the tensors and rules of parts, with a factor for each size that they have.
 class Widener {
 public:
-    Widener(const Family& family, const Dialect& dialect, const OuterModel& outer)
-        : made_{std::make_shared<Family>(family)}, own_{dialect} {
+    Widener(const Family& family, const Dialect& dialect, const OuterModel& outer, const Config& config)
+        : made_{std::make_shared<Family>(family)}, own_{dialect}, outer_{outer}, config_{config} {
         made_->is_outer = true;
         made_->dialects.clear();
         for (const auto& [name, nesting] : outer.nest)
             if (const Dialect* plain = family.dialect(name)) made_->dialects.push_back(nested_dialect(*plain, nesting));
     }
 
-    /// Adds `tensor`. Returns false if rules cannot describe it beside the others. Throws Error if its number of axes
-    /// is not that of the part.
+    /// Adds `tensor`. Returns false if rules cannot describe it beside the others. Throws Error if its axes are not
+    /// those of the part.
     bool add(const Tensor& tensor, const Found& found) {
-        check_axes(tensor, *found.part);
-        CanonicalTensor canonical{.name = canonical_name(found), .first = true, .optional = true, .outer = true};
-        const std::vector<int>& order = found.part->at(own_.name).axes;
-        canonical.axes.resize(static_cast<std::size_t>(tensor.shape.size()));
-        std::map<Index, int> seen;
-        for (int k = 0; k < tensor.shape.size(); ++k) {
-            const std::size_t axis = static_cast<std::size_t>(order.empty() ? k : order[static_cast<std::size_t>(k)]);
-            const auto letter = letter_of(tensor.shape[k], seen[tensor.shape[k]]++);
-            if (!letter) return false;
-            canonical.axes[axis] = Axis{{*letter}};
+        Shape shape = tensor.shape;
+        std::vector<std::string> stars{found.star};
+        if (found.stacked) {
+            if (shape.empty()) return false;
+            stars.clear();
+            for (Index k = 0; k < shape[0]; ++k) stars.push_back(std::to_string(k));
+            shape = Shape{};
+            for (int k = 1; k < tensor.shape.size(); ++k) shape.push_back(tensor.shape[k]);
         }
-        if (!add_rule(own_, tensor.name, canonical, order)) return false;
-        for (Dialect& dialect : made_->dialects) {
-            const auto names = found.part->find(dialect.name);
-            if (names == found.part->end()) continue;
-            if (!add_rule(dialect, with_star(names->second.globs[0], found.star), canonical, names->second.axes))
-                return false;
+        const std::vector<Axis> stored = stored_axes(*found.part, tensor, shape);
+        const auto letters = letters_of(stored, shape, tensor);
+        if (!letters) return false;
+        std::vector<std::string> names;
+        for (const std::string& star : stars) {
+            const std::string name = with_star(Pattern{found.part->names.begin()->second.globs[0]}.single, star);
+            CanonicalTensor canonical{.name = name, .first = true, .optional = true, .outer = true};
+            canonical.axes = renamed(found.part->axes.empty() ? declared(shape) : found.part->axes, *letters);
+            if (found.part->tp != 0) canonical.tp = letters->at(found.part->tp);
+            if (!made_->tensors.emplace(name, std::move(canonical)).second) return false;
+            members_[found.part].push_back({star, name, *letters, shape});
+            names.push_back(name);
         }
-        const std::string name = canonical.name;
-        return made_->tensors.emplace(name, std::move(canonical)).second;
+        return add_rule(own_, tensor.name, names, renamed(stored, *letters), found.stacked);
+    }
+
+    /// Adds the rules of the other dialects, once all tensors are known.
+    bool add_rules() {
+        for (const auto& [part, members] : members_) {
+            if (part->tp != 0 && outer_.dims.contains(part->tp))
+                made_->tp_divides.push_back(known_alternative(outer_.dims.at(part->tp)));
+            for (Dialect& dialect : made_->dialects) {
+                const auto names = part->names.find(dialect.name);
+                if (names != part->names.end() && !add_rules(dialect, *part, names->second, members)) return false;
+            }
+        }
+        return true;
     }
 
     WidenedFamily take() {
@@ -102,41 +153,126 @@ public:
     }
 
 private:
-    static std::string canonical_name(const Found& found) {
-        return with_star(found.part->begin()->second.globs[0], found.star);
+    /// The axes a, b, and so on.
+    static std::vector<Axis> declared(const Shape& shape) {
+        std::vector<Axis> axes;
+        for (int k = 0; k < shape.size(); ++k) axes.push_back({{static_cast<char>('a' + k)}});
+        return axes;
     }
 
-    static void check_axes(const Tensor& tensor, const std::map<std::string, OuterNames>& part) {
-        for (const auto& [dialect, names] : part)
-            if (!names.axes.empty() && std::ssize(names.axes) != tensor.shape.size())
-                throw failure("tensor '{}': expected {} axes, found shape {}", tensor.name, names.axes.size(),
-                              to_string(tensor.shape));
+    /// How the checkpoint stores the axes of a tensor of `part`. Throws Error if a dialect expects another number.
+    std::vector<Axis> stored_axes(const OuterPart& part, const Tensor& tensor, const Shape& shape) const {
+        const std::size_t count = static_cast<std::size_t>(shape.size());
+        const auto check = [&](const std::vector<Axis>& axes) {
+            if (!axes.empty() && axes.size() != count)
+                throw failure("tensor '{}': expected {} axes, found shape {}", tensor.name, axes.size(),
+                              to_string(shape));
+        };
+        check(part.axes);
+        for (const auto& [dialect, names] : part.names) check(names.axes);
+        const std::vector<Axis>& own = part.names.at(own_.name).axes;
+        return !own.empty() ? own : part.axes.empty() ? declared(shape) : part.axes;
+    }
+
+    /// The factors of a tensor: sizes that no formula has follow from its shape. Nothing if one does not follow, or if
+    /// no letter is left.
+    std::optional<Letters> letters_of(const std::vector<Axis>& axes, const Shape& shape, const Tensor& tensor) {
+        Letters letters;
+        std::map<std::string, int> seen;
+        const auto add = [&](char letter, const std::string& size) {
+            const auto made = letter_of(size, seen[size]++);
+            if (made) letters[letter] = *made;
+            return made.has_value();
+        };
+        for (std::size_t k = 0; k < axes.size(); ++k) {
+            Index rest = shape[static_cast<int>(k)];
+            std::string unknown;  // the formula of a size that is unknown
+            char last = 0;
+            for (const Token token : axes[k]) {
+                const auto formula = outer_.dims.find(token.letter);
+                if (formula == outer_.dims.end()) {
+                    if (last != 0) return std::nullopt;
+                    last = token.letter;
+                    continue;
+                }
+                const auto size = Dims{}.evaluate(formula->second, config_);
+                if (size && (*size <= 0 || rest % *size != 0))
+                    throw failure("tensor '{}': shape {}: {} does not divide the length of axis {}", tensor.name,
+                                  to_string(tensor.shape), known_alternative(formula->second), k);
+                if (!size) unknown = formula->second;
+                if (size) rest /= *size;
+                if (!add(token.letter, size ? std::to_string(*size) : formula->second)) return std::nullopt;
+            }
+            if (last != 0 && !add(last, unknown.empty() ? std::to_string(rest) : unknown)) return std::nullopt;
+        }
+        return letters;
+    }
+
+    /// The first of the alternatives of `formula` that has a value.
+    std::string known_alternative(std::string_view formula) const {
+        constexpr std::string_view separator = " | ";
+        for (std::string_view rest = formula; !rest.empty();) {
+            const std::string_view alternative = rest.substr(0, rest.find(separator));
+            if (Dims{}.evaluate(alternative, config_)) return std::string{alternative};
+            rest.remove_prefix(std::min(alternative.size() + separator.size(), rest.size()));
+        }
+        return std::string{formula};
     }
 
     /// The factor for the `number`-th axis of this size in a tensor. Nothing if no letter is left.
-    std::optional<char> letter_of(Index size, int number) {
+    std::optional<char> letter_of(const std::string& size, int number) {
         constexpr int first = 0x80;  // letters of rules are ASCII
         constexpr int last = 0xff;
         const auto [place, is_new] = letters_.try_emplace({size, number}, first + static_cast<int>(letters_.size()));
         if (place->second > last) return std::nullopt;
         const char letter = static_cast<char>(place->second);
-        if (is_new) made_->dims[letter]["any"] = std::to_string(size);
+        if (is_new) made_->dims[letter]["any"] = size;
         return letter;
     }
 
+    /// Whether `members` can be stored together: numbers from 0 on, and one shape.
+    static bool can_stack(const std::vector<Member>& members) {
+        std::vector<std::string> numbers;
+        for (std::size_t k = 0; k < members.size(); ++k) numbers.push_back(std::to_string(k));
+        return std::ranges::is_permutation(members, numbers, {}, &Member::star) &&
+               std::ranges::all_of(members, [&](const Member& member) { return member.shape == members[0].shape; });
+    }
+
+    static bool add_rules(Dialect& dialect, const OuterPart& part, const OuterNames& names,
+                          const std::vector<Member>& members) {
+        const Pattern pattern{names.globs[0]};
+        const auto axes = [&](const Member& member) {
+            std::vector<Axis> stored = names.axes;
+            if (stored.empty()) stored = part.axes.empty() ? declared(member.shape) : part.axes;
+            return renamed(std::move(stored), member.letters);
+        };
+        if (!pattern.stacked.empty() && can_stack(members)) {
+            std::vector<std::string> parts(members.size());
+            for (const Member& member : members) parts[std::stoul(member.star)] = member.name;
+            if (!add_rule(dialect, pattern.stacked, parts, axes(members[0]), true)) return false;
+        }
+        return std::ranges::all_of(members, [&](const Member& member) {
+            return add_rule(dialect, with_star(pattern.single, member.star), {member.name}, axes(member), false);
+        });
+    }
+
     /// Returns false if `name` has characters that a NameTemplate would not take literally.
-    static bool add_rule(Dialect& dialect, const std::string& name, const CanonicalTensor& tensor,
-                         const std::vector<int>& order) {
+    static bool add_rule(Dialect& dialect, const std::string& name, const std::vector<std::string>& parts,
+                         std::vector<Axis> axes, bool stacked) {
         if (name.find('{') != name.npos || name.starts_with('[')) return false;
-        Rule rule{NameTemplate{name}, {.parts = {tensor.name}, .axes = {}, .shape = {}}, {}};
-        for (const int axis : order) rule.expression.axes.push_back(tensor.axes[static_cast<std::size_t>(axis)]);
+        if (stacked) axes.insert(axes.begin(), Axis{{'+'}});
+        Rule rule{NameTemplate{name}, {.parts = parts, .axes = std::move(axes), .shape = {}}, {}};
+        if (stacked) rule.tags = {"dist"};
         dialect.rules.push_back(std::move(rule));
         return true;
     }
 
     std::shared_ptr<Family> made_;
     Dialect own_;
-    std::map<std::pair<Index, int>, int> letters_;
+    const OuterModel& outer_;
+    const Config& config_;
+    std::map<std::pair<std::string, int>, int> letters_;
+    std::map<const OuterPart*, std::vector<Member>> members_;
 };
 
 }  // namespace
@@ -152,10 +288,10 @@ std::optional<WidenedFamily> widened(const Family& family, const Dialect& dialec
         for (const std::uint32_t t : unknown)
             if (auto part = find_part(outer, dialect.name, tensors[t].name)) found.emplace_back(t, *std::move(part));
         if (found.empty() || (!named && found.size() < unknown.size())) continue;
-        Widener widener{family, dialect, outer};
+        Widener widener{family, dialect, outer, config};
         const bool all = std::ranges::all_of(
             found, [&](const auto& entry) { return widener.add(tensors[entry.first], entry.second); });
-        return all ? std::optional{widener.take()} : std::nullopt;
+        return all && widener.add_rules() ? std::optional{widener.take()} : std::nullopt;
     }
     return std::nullopt;
 }

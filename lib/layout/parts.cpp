@@ -83,15 +83,19 @@ std::vector<FactoredAxis> all_factored(const Family& family, const Meaning& mean
     return result;
 }
 
+bool fits_axes(const Shape& shape, const std::vector<FactoredAxis>& axes) {
+    bool fits = shape.size() == static_cast<int>(axes.size());
+    for (std::size_t k = 0; fits && k < axes.size(); ++k) {
+        const Index have = shape[static_cast<int>(k)];
+        fits = axes[k].padded ? have >= axes[k].size : have == axes[k].size;
+    }
+    return fits;
+}
+
 void check_shape(const Tensor& tensor, const std::vector<FactoredAxis>& axes) {
     Shape expected;
-    bool fits = tensor.shape.size() == static_cast<int>(axes.size());
-    for (std::size_t k = 0; k < axes.size() && k < std::size_t{max_rank}; ++k) {
-        expected.push_back(axes[k].size);
-        const Index have = fits ? tensor.shape[static_cast<int>(k)] : 0;
-        fits = fits && (axes[k].padded ? have >= axes[k].size : have == axes[k].size);
-    }
-    if (!fits)
+    for (std::size_t k = 0; k < axes.size() && k < std::size_t{max_rank}; ++k) expected.push_back(axes[k].size);
+    if (!fits_axes(tensor.shape, axes))
         throw failure("tensor '{}': shape {}, the configuration asks for {}", tensor.name, to_string(tensor.shape),
                       to_string(expected));
 }
@@ -201,6 +205,14 @@ std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& mea
 
 std::vector<FactoredAxis> factored_shape(const Family& family, const Meaning& meaning, const Dims& dims, Index layers) {
     return all_factored(family, meaning, shape_axes(family, meaning), dims, layers);
+}
+
+bool fits_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
+    if (std::ssize(shape_axes(*reading.family, meaning)) != tensor.shape.size()) return false;
+    const bool varies = has_varying_size(*reading.family, meaning);
+    const Dims sizes = varies ? sizes_in(reading, tensor, meaning) : reading.dims;
+    const Index layers = is_axis(*reading.family, meaning, 'l') ? tensor.shape[0] : 0;
+    return fits_axes(tensor.shape, factored_shape(*reading.family, meaning, sizes, layers));
 }
 
 Part own_part(const Tensor& tensor) {

@@ -8,6 +8,9 @@
 #include "lib/layout/parts.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
+#include <vector>
 
 namespace tpx {
 namespace {
@@ -61,6 +64,35 @@ bool all_sizes_known(const Reading& reading) {
         }
     }
     return true;
+}
+
+bool has_other_axes(const Rule* a, const Rule* b) {
+    return a->expression.parts != b->expression.parts || a->expression.axes != b->expression.axes ||
+           a->expression.shape != b->expression.shape;
+}
+
+/// Of several rules with the name of a tensor, the first one that its shape fits counts.
+void choose_by_shape(Reading& reading, std::span<const Tensor> tensors) {
+    std::map<std::string_view, std::vector<const Rule*>> same;
+    for (const Rule& rule : reading.dialect->rules) same[rule.name.text()].push_back(&rule);
+    std::erase_if(same, [](const auto& entry) {
+        const auto& rules = entry.second;
+        return std::ranges::none_of(rules, [&](const Rule* rule) { return has_other_axes(rule, rules[0]); });
+    });
+    if (same.empty()) return;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        Meaning& meaning = reading.meanings[t];
+        if (meaning.kind != Meaning::Kind::parameter || meaning.role == Role::step) continue;
+        const auto rules = same.find(meaning.rule->name.text());
+        if (rules == same.end() || fits_shape(reading, tensors[t], meaning)) continue;
+        for (const Rule* rule : rules->second) {
+            Meaning other = meaning;
+            other.rule = rule;
+            if (!fits_shape(reading, tensors[t], other)) continue;
+            meaning.rule = rule;
+            break;
+        }
+    }
 }
 
 /// Where names count from a bound that no configuration tells, it is the number of those below it.
@@ -164,6 +196,7 @@ Reading read(std::span<const Tensor> tensors, std::span<const Family> families, 
     solve(reading, tensors);
     reading.dims.derive(*reading.family, reading.source(), config);
     reading.complete = all_sizes_known(reading);
+    if (reading.complete) choose_by_shape(reading, tensors);
     const auto tied = reading.family->tied.find(std::string{reading.source()});
     reading.tied = !config.empty() && tied != reading.family->tied.end() && holds(config, tied->second);
     return reading;

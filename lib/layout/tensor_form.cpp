@@ -45,6 +45,19 @@ std::vector<Interval> part_blocks(const Reading& reading, const Expression& expr
     return blocks;
 }
 
+/// The blocks of an axis of `size` on which known factors precede `factor`: one for each of their values. Empty if
+/// there are none.
+std::vector<Interval> blocks_before(const Reading& reading, const Axis& axis, char factor, Index size) {
+    const auto found = std::ranges::find(axis, factor, &Token::letter);
+    Index count = found == axis.end() ? 0 : 1;
+    for (auto token = axis.begin(); token != found && count > 0; ++token)
+        count *= reading.dims[token->letter].value_or(0);
+    std::vector<Interval> blocks;
+    if (count <= 0 || size % count != 0) return blocks;
+    for (Index k = 0; k < count; ++k) blocks.push_back({k * (size / count), (k + 1) * (size / count)});
+    return blocks;
+}
+
 /// Finds the axis that tensor parallelism splits, and its blocks.
 void find_tp(TensorForm& form, const Reading& reading, const Meaning& meaning) {
     const Expression& expression = meaning.rule->expression;
@@ -56,6 +69,10 @@ void find_tp(TensorForm& form, const Reading& reading, const Meaning& meaning) {
         const Axis& axis = axes[static_cast<std::size_t>(form.tp_axis)];
         if (leads(axis, factor)) {
             form.tp_blocks = {{0, form.shape[form.tp_axis]}};
+            return;
+        }
+        if (auto blocks = blocks_before(reading, axis, factor, form.shape[form.tp_axis]); !blocks.empty()) {
+            form.tp_blocks = std::move(blocks);
             return;
         }
         if (!leads(axis, '+')) continue;

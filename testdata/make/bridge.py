@@ -71,6 +71,12 @@ MODELS = {
     "minimax-m3": ("minimax_m3.minimax_m3_bridge:MiniMaxM3Bridge", "minimax-m3", {}),
     "glm-4.5v": ("glm_vl.glm_45v_bridge", "glm-4.5v", {}),
     "qwen2-audio": ("qwen_audio.qwen2_audio_bridge", "qwen2-audio", {}),
+    "deepseek-v4": ("deepseek.deepseek_v4_bridge", "deepseek-v4", {key: value for key, value in FEW.items() if key != "num_hidden_layers"}),
+    "deepseek-v4-mtp": ("deepseek.deepseek_v4_bridge", "deepseek-v4", {"n_routed_experts": 2, "vocab_size": 96, "num_nextn_predict_layers": 1}),
+    "qwen3-vl": ("qwen_vl.qwen3_vl_bridge:Qwen3VLBridge", "qwen3-vl", {}),
+    "qwen3-vl-moe": ("qwen_vl.qwen3_vl_bridge:Qwen3VLMoEBridge", "qwen3-vl-moe", {}),
+    "qwen3.5-vl": ("qwen_vl.qwen35_vl_bridge:Qwen35VLBridge", "qwen3.5-vl", {}),
+    "qwen3.5-vl-moe": ("qwen_vl.qwen35_vl_bridge:Qwen35VLMoEBridge", "qwen3.5-vl-moe", {}),
     "qwen3.5-mtp": ("qwen.qwen35_bridge:Qwen35Bridge", "qwen3.5", {**SMALL, "layer_types": ["linear_attention", "full_attention"], "mtp_num_hidden_layers": 1}),
 }
 
@@ -162,6 +168,12 @@ def module_class(name):
     *_, module, parameter = name.split(".")
     if name.startswith(("visual.", "vision_tower.", "audio_tower.", "multi_modal_projector.", "patch_merge_mlp.", "lightning_indexers.")):
         return "TENorm" if "norm" in module else "ColumnParallelLinear"
+    if name.startswith("vision_model.") and module in ("patch_norm", "proj", "pos_embed"):
+        return "TENorm"
+    if "hyper_connection" in name or ".compressor." in name or parameter.startswith(("hc_head_", "linear_o_group_proj")):
+        return "HyperConnectionModule"
+    if module == "linear_kv_proj":
+        return "TEColumnParallelLinear"
     if module == "word_embeddings":
         return "VocabParallelEmbedding"
     if module == "output_layer":
@@ -178,6 +190,8 @@ def module_class(name):
         return "MambaMixer"
     if "norm" in module:
         return "TENorm"
+    if module in ("e_proj", "h_proj"):
+        return "TEColumnParallelLinear"
     if module in ROW:
         return "TERowParallelLinear"
     if module in COLUMN:
@@ -196,8 +210,12 @@ def first(config, *entries):
     return next((getattr(config, entry) for entry in entries if hasattr(config, entry)), None)
 
 
-def provider(config):
-    """Sizes, as Megatron calls them."""
+def provider(config, name):
+    """Sizes, as Megatron calls them, of the part of a model that has the parameter `name`."""
+    if name.startswith("vision_model."):
+        heads = config.vision_config.num_heads
+        width = config.vision_config.hidden_size
+        return types.SimpleNamespace(hidden_size=width, num_attention_heads=heads, num_query_groups=heads, kv_channels=width // heads, attention_output_gate=False)
     config = getattr(config, "text_config", config)
     heads = config.num_attention_heads
     return types.SimpleNamespace(
@@ -220,8 +238,9 @@ def provider(config):
 def module(name, shape, config):
     made = type(module_class(name), (torch.nn.Module,), {})()
     made.parallel_mode = "duplicated"
-    made.config = provider(config)
+    made.config = provider(config, name)
     made.weight = torch.empty(shape)
+    made.alpha_pre = made.alpha_post = made.alpha_res = torch.empty(1)  # of hyper-connections
     return made
 
 
@@ -287,6 +306,11 @@ def with_prediction_layer(names, config):
     """The names and shapes of a model with one layer for multi-token prediction behind the others, which transformers does not
     save: another of the last kind, and what joins embedding and hidden state."""
     last, hidden = config.num_hidden_layers - 1, config.hidden_size
+    if config.model_type == "deepseek_v4":
+        layer = {name.replace(f"layers.{last}.", "mtp.0."): shape for name, shape in names.items() if f"layers.{last}." in name and "compressor" not in name and "indexer" not in name}
+        joint = {"enorm.weight": (hidden,), "hnorm.weight": (hidden,), "norm.weight": (hidden,), "e_proj.weight": (hidden, hidden), "h_proj.weight": (hidden, hidden)}
+        joint |= {name: names[name] for name in ("hc_head_fn", "hc_head_base", "hc_head_scale")}
+        return {**names, **layer, **{f"mtp.0.{name}": shape for name, shape in joint.items()}}
     if config.model_type.startswith("qwen3"):
         layer = {name.replace(f"model.layers.{last}.", "mtp.layers.0."): shape for name, shape in names.items() if f"layers.{last}." in name}
         joint = {"pre_fc_norm_embedding": (hidden,), "pre_fc_norm_hidden": (hidden,), "fc": (hidden, 2 * hidden), "norm": (hidden,)}
@@ -304,9 +328,11 @@ def model(kind, settings):
         getattr(transformers, kind)(config).save_pretrained(folder)
         names = {name: shape for name, (_, shape, _) in families._tensors(folder).items()}
         stored = json.loads(Path(folder, "config.json").read_text())
+    if config.model_type == "deepseek_v4":
+        names = {released(name): shape for name, shape in names.items()}
     if settings.get("num_nextn_predict_layers") or settings.get("mtp_num_hidden_layers"):
         names = with_prediction_layer(names, config)
-    return config, stored, {name: torch.from_numpy(megatron_bridge.values(name, shape)) for name, shape in names.items()}
+    return config, stored, {name: torch.from_numpy(megatron_bridge.values(plain(name), shape)) for name, shape in names.items()}
 
 
 LING = {"model_type": "bailing_moe_v2", "architectures": ["BailingMoeV2ForCausalLM"], "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
@@ -337,9 +363,20 @@ def ling():
     return LING["architectures"][0], config, LING, {name: torch.from_numpy(megatron_bridge.values(name, shape)) for name, shape in sorted(shapes.items())}
 
 
+def plain(name):
+    """The name of an indexer's tensor as released checkpoints have it, which Megatron Bridge converts to its own before."""
+    return name.replace("indexer.scorer.", "indexer.")
+
+
+def released(name):
+    """The name that a released checkpoint of DeepSeek-V4 has for a tensor of transformers."""
+    name = name.removeprefix("model.").replace("embed_tokens.", "embed.").replace("hc_head.hc_", "hc_head_")
+    return name.replace(".attn.norm.", ".attn.kv_norm.").replace("indexer.weights_proj.", "indexer.scorer.weights_proj.")
+
+
 def of_transformers(key, changes):
     """Class, configuration and tensors of a model of families.py."""
-    kind, settings, *_ = {**families.MEGATRON, **families.NEWER, **families.BRIDGED, **families.OUTER}[key]
+    kind, settings, *_ = {**families.KEPT, **families.MEGATRON, **families.NEWER, **families.BRIDGED, **families.OUTER}[key]
     changes = {entry: value for entry, value in changes.items() if entry in settings or entry not in FEW or entry in SMALL}
     if "text_config" in settings:  # a model around a language model
         text = settings["text_config"]
@@ -362,7 +399,8 @@ def table(family):
     own = next(item for item in vars(file).values() if isinstance(item, type) and issubclass(item, base) and item is not base
                and wanted in ("", item.__name__))
     bridge = object.__new__(own)
-    bridge.hf_config, bridge.hf_pretrained = config, None
+    source = types.SimpleNamespace(get_all_keys=lambda: list(tensors))  # the names that the checkpoint has
+    bridge.hf_config, bridge.hf_pretrained = config, types.SimpleNamespace(config=config, state=types.SimpleNamespace(source=source))
     ranks = Ranks(conversion)
     torch.cuda.current_device = lambda: None
     rows = {}
@@ -373,9 +411,9 @@ def table(family):
         whole = converted(ranks, (conversion, file), mapping, name, values, config, whole_shape(name, sources, tensors, config))
         ranks.size = 2
         halves = converted(ranks, (conversion, file), mapping, name, values, config, tuple(whole[0].shape))
-        rows[name] = [sorted(sources.values()), *(megatron_bridge.described(piece.numpy()) for piece in whole + halves)]
+        rows[name] = [sorted(map(plain, sources.values())), *(megatron_bridge.described(piece.numpy()) for piece in whole + halves)]
     return {"class": kind, "bridge": f"megatron-bridge {VERSION}, {own.__name__}", "config": stored,
-            "hf": {name: list(value.shape) for name, value in tensors.items()}, "mcore": rows}
+            "hf": {plain(name): list(value.shape) for name, value in tensors.items()}, "mcore": rows}
 
 
 def main():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""outer.py TESTDATA: writes towers/gemma3, a Gemma 3 of two layers with a vision tower of one, as transformers 5.23 saves it:
-its configuration, and values of bf16 that follow from their place."""
+"""outer.py TESTDATA: writes towers/gemma3, a Gemma 3 of two layers with a vision tower of one, and towers/qwen3-vl, a Qwen3-VL
+of two layers with a vision tower of two, as transformers 5.23 saves them: configurations, and values of bf16 that follow from
+their place."""
 import json
 import struct
 import sys
@@ -13,6 +14,43 @@ TEXT = {"model_type": "gemma3_text", "hidden_size": 8, "num_hidden_layers": 2, "
 VISION = {"model_type": "siglip_vision_model", "hidden_size": 6, "intermediate_size": 10, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 4, "patch_size": 2}
 CONFIG = {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "dtype": "bfloat16", "mm_tokens_per_image": 4, "image_token_index": 9,
           "boi_token_index": 8, "eoi_token_index": 7, "text_config": TEXT, "vision_config": VISION}  # fmt: skip
+
+
+QWEN_TEXT = {"model_type": "qwen3_vl_text", "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 4,
+             "intermediate_size": 12, "vocab_size": 10, "max_position_embeddings": 64, "rms_norm_eps": 1e-6,
+             "rope_parameters": {"rope_type": "default", "rope_theta": 5000000.0, "mrope_section": [1, 1, 0]}}  # fmt: skip
+QWEN_VISION = {"model_type": "qwen3_vl", "depth": 2, "hidden_size": 8, "num_heads": 2, "intermediate_size": 12, "out_hidden_size": 8, "patch_size": 2,
+               "temporal_patch_size": 1, "spatial_merge_size": 1, "num_position_embeddings": 4, "deepstack_visual_indexes": [0]}  # fmt: skip
+QWEN = {"model_type": "qwen3_vl", "architectures": ["Qwen3VLForConditionalGeneration"], "dtype": "bfloat16", "tie_word_embeddings": True, "image_token_id": 9,
+        "text_config": QWEN_TEXT, "vision_config": QWEN_VISION}  # fmt: skip
+
+
+def qwen_shapes():
+    hidden, wide, head = 8, 12, 4
+    yield "model.language_model.embed_tokens.weight", [10, hidden]
+    for layer in range(2):
+        start = f"model.language_model.layers.{layer}."
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            yield f"{start}{norm}.weight", [hidden]
+        for part in "qkv":
+            yield f"{start}self_attn.{part}_proj.weight", [2 * head, hidden]
+        yield f"{start}self_attn.o_proj.weight", [hidden, 2 * head]
+        yield f"{start}self_attn.q_norm.weight", [head]
+        yield f"{start}self_attn.k_norm.weight", [head]
+        yield f"{start}mlp.gate_proj.weight", [wide, hidden]
+        yield f"{start}mlp.up_proj.weight", [wide, hidden]
+        yield f"{start}mlp.down_proj.weight", [hidden, wide]
+    yield "model.language_model.norm.weight", [hidden]
+    yield "model.visual.patch_embed.proj.weight", [hidden, 3, 1, 2, 2]
+    yield "model.visual.patch_embed.proj.bias", [hidden]
+    yield "model.visual.pos_embed.weight", [4, hidden]
+    merger = (("linear_fc1", [hidden, hidden]), ("linear_fc2", [hidden, hidden]), ("norm", [hidden]))
+    block = (("norm1", [hidden]), ("attn.qkv", [3 * hidden, hidden]), ("attn.proj", [hidden, hidden]), ("norm2", [hidden]),
+             ("mlp.linear_fc1", [wide, hidden]), ("mlp.linear_fc2", [hidden, wide]))  # fmt: skip
+    for start, parts in [("blocks.0", block), ("blocks.1", block), ("merger", merger), ("deepstack_merger_list.0", merger)]:
+        for name, shape in parts:
+            yield f"model.visual.{start}.{name}.weight", shape
+            yield f"model.visual.{start}.{name}.bias", shape[:1]
 
 
 def shapes():
@@ -45,11 +83,10 @@ def shapes():
     yield "vision_tower.post_layernorm.bias", [seen]
 
 
-def main(folder):
-    folder = Path(folder, "towers/gemma3")
+def write(folder, config, tensors):
     folder.mkdir(parents=True, exist_ok=True)
     header, data = {"__metadata__": {"format": "pt"}}, b""
-    for number, (name, shape) in enumerate(shapes()):
+    for number, (name, shape) in enumerate(tensors):
         count = 1
         for size in shape:
             count *= size
@@ -59,7 +96,8 @@ def main(folder):
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-    (folder / "config.json").write_text(json.dumps(CONFIG, indent=1) + "\n")
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
 
 
-main(sys.argv[1])
+write(Path(sys.argv[1], "towers/gemma3"), CONFIG, shapes())
+write(Path(sys.argv[1], "towers/qwen3-vl"), QWEN, qwen_shapes())

@@ -156,7 +156,25 @@ TEXT = {**GLU, "max_position_embeddings": 64}
 MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 1]}}
 TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 EYES = {"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 24, "out_hidden_size": 24}
+BLOCKS = {**EYES, "num_position_embeddings": 16, "patch_size": 4}
 OUTER = {
+    "qwen3-vl": ("Qwen3VLForConditionalGeneration", {"text_config": {**TEXT, **MROPE, "head_dim": 8}, "vision_config": {**BLOCKS, "deepstack_visual_indexes": [0, 1]}}, "tp=2,pp=2"),
+    "qwen3-vl-moe": (
+        "Qwen3VLMoeForConditionalGeneration",
+        {"text_config": {**TEXT, **MROPE, **EXPERTS, "num_experts": 4, "head_dim": 8}, "vision_config": {**BLOCKS, "deepstack_visual_indexes": [0, 1]}},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "qwen3.5-vl": (
+        "Qwen3_5ForConditionalGeneration",
+        {"text_config": {**TEXT, **DELTA, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2}, "vision_config": BLOCKS},
+        "tp=2,pp=2",
+    ),
+    "qwen3.5-vl-moe": (
+        "Qwen3_5MoeForConditionalGeneration",
+        {"text_config": {**TEXT, **DELTA, **EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2},
+         "vision_config": BLOCKS},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
     "qwen2-vl": ("Qwen2VLForConditionalGeneration", {"text_config": {**TEXT, **MROPE}, "vision_config": {"depth": 2, "embed_dim": 16, "num_heads": 2, "hidden_size": 24}}, "tp=2,pp=2"),
     "qwen2.5-vl": ("Qwen2_5_VLForConditionalGeneration", {"text_config": {**TEXT, **MROPE}, "vision_config": {**EYES, "fullatt_block_indexes": [1]}}, "tp=2,pp=2"),
     "gemma3-vl": (
@@ -263,6 +281,47 @@ KEPT = {
         "Gemma3nForCausalLM",
         {**GLU, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 6,
          "vocab_size_per_layer_input": 90, "laurel_rank": 4, "altup_num_inputs": 3, "intermediate_size": [40] * 4, "activation_sparsity_pattern": [0.0] * 4},
+    ),
+    "laguna": ("LagunaForCausalLM", {**GLU, **EXPERTS, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "sliding_window": 4,
+                                     "layer_types": ["full_attention", "sliding_attention"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2}),
+    "lfm3": ("Lfm3ForCausalLM", {**GLU, "layer_types": ["conv", "full_attention"] * 2}),
+    "mellum": ("MellumForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}),
+    "minicpm3": ("MiniCPM3ForCausalLM", {**LATENT, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
+    "youtu": ("YoutuForCausalLM", {**LATENT, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
+    "mistral4": ("Mistral4ForCausalLM", {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0,
+                                         "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
+    "longcat-flash": ("LongcatFlashForCausalLM", {**LATENT, "num_layers": 2, "num_hidden_layers": 4, "n_routed_experts": 4, "zero_expert_num": 0, "moe_topk": 2, "ffn_hidden_size": 40, "head_dim": 4,
+                                                  "expert_ffn_hidden_size": 32, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
+    "mamba": ("MambaForCausalLM", {"hidden_size": 24, "num_hidden_layers": 2, "state_size": 4, "vocab_size": 101, "time_step_rank": 3}),
+    "falcon-mamba": ("FalconMambaForCausalLM", {"hidden_size": 24, "num_hidden_layers": 2, "state_size": 4, "vocab_size": 101, "time_step_rank": 3}),
+    "jamba": ("JambaForCausalLM", {**GLU, "num_experts": 4, "num_experts_per_tok": 2, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 4, "mamba_dt_rank": 3, "use_mamba_kernels": False}),
+    "cohere2-moe": ("Cohere2MoeForCausalLM", {**GLU, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "num_shared_experts": 1, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}),
+    "nanochat": ("NanoChatForCausalLM", GLU),
+    "minimax": ("MiniMaxForCausalLM", {**GLU, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "block_size": 4, "layer_types": ["full_attention", "linear_attention"] * 2}),
+    "gpt-bigcode": ("GPTBigCodeForCausalLM", {"n_layer": 2, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101}),
+    "gptj": ("GPTJForCausalLM", {"n_layer": 2, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101, "rotary_dim": 4}),
+    "mpt": ("MptForCausalLM", {"d_model": 24, "n_layers": 2, "n_heads": 4, "max_seq_len": 32, "vocab_size": 101}),
+    "bitnet": ("BitNetForCausalLM", GLU),
+    "hyperclovax": ("HyperCLOVAXForCausalLM", GLU),
+    "kolibri1": ("Kolibri1ForCausalLM", {**GLU, **EXPERTS, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28}),
+    "flint": ("FlintForCausalLM", {**GLU, **EXPERTS, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28}),
+    "muse-glimmer": ("MuseGlimmerForConditionalGeneration", {"text_config": {**GLU, "head_dim": 6}, "vision_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}}),
+    "axk1": ("AXK1ForCausalLM", {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "q_lora_rank": 12, "kv_lora_rank": 8,
+                                 "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
+    "jais2": ("Jais2ForCausalLM", {**DENSE, "num_key_value_heads": 2}),
+    "glm-4.1v": ("Glm4vForConditionalGeneration", {"text_config": {**GLU, **MROPE}, "vision_config": {**EYES, "image_size": 28, "patch_size": 14}}),
+    "qwen4-exp": (
+        "Qwen4ExpForCausalLM",
+        {**GLU, **EXPERTS, **DELTA, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "layer_types": ["linear_attention", "full_attention"] * 2, "hc_count": 2, "hc_lowrank": 8,
+         "ple_layer_ids": [1], "ple_embed_dim": 24, "ngram_size": 3, "heads_per_ngram": 2, "ngram_vocab_size_base": 50, "make_ngram_vocab_size_divisible_by": 8, "split_ngram_parts": 2,
+         "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 8, "indexer_budget": 4, "indexer_compress_ratio": 2},
+    ),
+    "glm5-next": (
+        "Glm5NextForConditionalGeneration",
+        {"text_config": {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "kv_lora_rank": 8, "q_lora_rank": 12, "qk_rope_head_dim": 0, "qk_nope_head_dim": 8, "v_head_dim": 8, "head_dim": 0,
+                         "index_topk": 4, "index_head_dim": 8, "index_n_heads": 4, "index_kpool": 2, "linear_head_dim": 6, "linear_num_heads": 4, "hc_mult": 2, "mlp_layer_types": ["dense", *["sparse"] * 3],
+                         "layer_types": ["linear_attention", "indexed_attention"] * 2, "indexer_types": ["full"] * 4},
+         "vision_config": {**EYES, "image_size": 28, "patch_size": 14}},
     ),
     "bamba": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4}),
 }  # fmt: skip

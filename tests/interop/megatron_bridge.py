@@ -15,6 +15,8 @@ import numpy
 
 DATA = Path(__file__).resolve().parents[2] / "testdata/bridge"
 EXPERT = re.compile(r"(\.experts\.linear_fc[12]\.(?:weight|bias))(\d+)$")
+STACK = re.compile(r"(.*(?:decoder\.layers|deepstack_merger_list)\.)(\D.*)")
+PART = re.compile(r"(.*\.(?:in_proj|conv1d)\.weight)\.\w+$")
 LAYOUTS = ["tp=1", "tp=2,ep=2,etp=1"]
 
 
@@ -89,27 +91,52 @@ def differences(tensors, folder):
     return faults + [f"{name}: not what it was" for name in found.keys() & tensors.keys() if not numpy.array_equal(found[name], tensors[name])]
 
 
+def unstacked(name, value):
+    """The tensors of single layers and experts that are in a tensor of a torch_dist checkpoint."""
+    stack = STACK.match(name)
+    for one, tensor in [(f"{stack[1]}{k}.{stack[2]}", item) for k, item in enumerate(value)] if stack else [(name, value)]:
+        if ".experts.experts." in one:
+            yield from ((f"{one.replace('.experts.experts.', '.experts.')}{e}", t.numpy()) for e, t in enumerate(tensor))
+        else:
+            yield one, tensor.numpy()
+
+
+def joined(tensors):
+    """The same with the inputs of delta nets in one tensor each, as ranks have them."""
+    found = {name: value for name, value in tensors.items() if not PART.match(name)}
+    for name in sorted({part[1] for part in map(PART.match, tensors) if part}):
+        order = ("query", "key", "value", "z", "beta", "alpha")
+        found[name] = numpy.concatenate([tensors[f"{name}.{part}"] for part in order if f"{name}.{part}" in tensors])
+    return found
+
+
 def stacked_tensors(folder):
-    """The tensors of a torch_dist checkpoint, one for each layer and expert as ranks have them."""
+    """The tensors of a torch_dist checkpoint, one for each layer and expert as ranks have them, and, of those of Megatron's vision
+    towers, the pieces of which they consist."""
     import torch
     from torch.distributed.checkpoint import FileSystemReader, load
 
     reader = FileSystemReader(folder)
-    made = {name: torch.empty(info.size, dtype=info.properties.dtype)
-            for name, info in reader.read_metadata().state_dict_metadata.items() if hasattr(info, "size")}
+    stored = {name: info for name, info in reader.read_metadata().state_dict_metadata.items() if hasattr(info, "size")}
+    made = {name: torch.empty(info.size, dtype=info.properties.dtype) for name, info in stored.items()}
     load(made, storage_reader=reader, no_dist=True)
-    found = {}
-    for name, value in made.items():
-        before, layers, after = name.partition("decoder.layers.")
-        parts = [(name, value)]
-        if layers and not after[0].isdigit():
-            parts = [(f"{before}{layers}{number}.{after}", one) for number, one in enumerate(value)]
-        for one, tensor in parts:
-            if ".experts.experts." in one:
-                found.update({f"{one.replace('.experts.experts.', '.experts.')}{e}": t.numpy() for e, t in enumerate(tensor)})
-            else:
-                found[one] = tensor.numpy()
-    return found
+    found = joined({one: array for name, value in made.items() for one, array in unstacked(name, value)})
+    pieces = {}
+    for name, info in stored.items():
+        for chunk in info.chunks if name.startswith("vision_model.") else []:
+            part = made[name][tuple(slice(begin, begin + size) for begin, size in zip(chunk.offsets, chunk.sizes))]
+            for one, array in unstacked(name, part):
+                pieces.setdefault(one, []).append(array)
+    return found, pieces
+
+
+def split_differently(table, pieces):
+    """Parts of Megatron's vision towers that tensor parallelism splits otherwise than Megatron Bridge does."""
+    faults = []
+    for name, arrays in pieces.items():
+        if sorted(map(described, arrays)) != sorted(set(table["mcore"][name][2:])):
+            faults.append(f"{name}: split into {[described(array) for array in arrays]}, Megatron Bridge has {table['mcore'][name][2:]}")
+    return faults
 
 
 def check_outer(tpx, table, source, tensors, folder):
@@ -119,9 +146,9 @@ def check_outer(tpx, table, source, tensors, folder):
         there, again = Path(folder, f"there{number}"), Path(folder, f"back{number}")
         failed = run(tpx, "reshard", source, there, "--to", layout, "--format", "torch_dist", "--quiet", "--set", "make_vocab_size_divisible_by=8")
         if not failed:
-            held = stacked_tensors(next(there.rglob(".metadata")).parent)
+            held, pieces = stacked_tensors(next(there.rglob(".metadata")).parent)
             names += len(held)
-            failed = compared(table, [held])
+            failed = compared(table, [held]) or (split_differently(table, pieces) if number else [])
         failed = failed or run(tpx, "reshard", there, again, "--to", "tp=1", "--format", "safetensors", "--quiet")
         faults += [f"{layout}: {line}" for line in failed or differences(tensors, again)]
     return faults, names

@@ -6,6 +6,7 @@
 #include "lib/layout/express.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/reading.hpp"
+#include "lib/layout/tensor_form.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -202,4 +203,63 @@ TEST_CASE("a model that is stored together with its adapter is a model") {
     REQUIRE(model.family == &families[0]);
     CHECK(model.own_family == nullptr);
     CHECK(model.unknown.size() == 4);
+}
+
+TEST_CASE("layers of a tower are stacked, and tensor parallelism splits their heads") {
+    const std::string tower = R"(
+[[outer]]
+types = ["seeing"]
+nest = { hf = ["inner.model.", "inner."], mcore = ["", "language."] }
+dims = { j = "3", n = "tower.heads" }
+parts = [{ axes = "(j n d) h ; tp=n", hf = "tower.*.qkv", mcore = "eye.*?.qkv -> (n j d) h" }]
+)";
+    const std::string text{text_family};
+    const std::array families{parse_family(text.substr(0, text.find("[[outer]]")) + tower, "text.toml")};
+    std::vector<Tensor> tensors = seeing_tensors();
+    tensors.resize(4);
+    for (const char* layer : {"0", "1"}) tensors.push_back({fmt::format("tower.{}.qkv", layer), DType::f32, {12, 5}});
+    Config config = seeing;
+    config["tower.heads"] = std::int64_t{2};
+    const Reading reading = read(tensors, families, config);
+    REQUIRE(reading.complete);
+    // A rank of tp=2 has its head of the queries, of the keys and of the values.
+    const TensorForm form = form_of(reading, tensors[4], reading.meanings[4]);
+    CHECK(form.tp_axis == 0);
+    CHECK(form.tp_blocks == std::vector<Interval>{{0, 4}, {4, 8}, {8, 12}});
+
+    const Dialect* mcore = reading.family->dialect("mcore");
+    REQUIRE(mcore != nullptr);
+    const Expressed stacked = express(reading, tensors, *mcore, config, 1, {"dist"});
+    const auto found = std::ranges::find(stacked.tensors, "eye.qkv", &Tensor::name);
+    REQUIRE(found != stacked.tensors.end());
+    CHECK(found->shape == Shape{2, 12, 5});
+    const Expressed single = express(reading, tensors, *mcore, config, 1, {});
+    CHECK(std::ranges::count(single.tensors, "eye.1.qkv", &Tensor::name) == 1);
+
+    config.erase("tower.heads");
+    CHECK_FALSE(read(tensors, families, config).complete);
+}
+
+TEST_CASE("of rules with one name, the one whose axes fit the shape reads a tensor") {
+    const std::array families{parse_family(R"(
+family = "two"
+detect.hf = ["two"]
+[dims]
+l = { hf = "layers" }
+h = { hf = "hidden" }
+f = { hf = "wide" }
+[tensors]
+up = "l f h"
+[dialects.hf]
+layer = "layers.{l}"
+rules = [[".up", "up -> h f"], [".up", "up"]]
+)",
+                                           "two.toml")};
+    const Config config{
+        {"model_type", "two"}, {"layers", std::int64_t{2}}, {"hidden", std::int64_t{4}}, {"wide", std::int64_t{6}}};
+    const std::vector<Tensor> tensors{{"layers.0.up", DType::f32, {4, 6}}, {"layers.1.up", DType::f32, {6, 4}}};
+    const Reading reading = read(tensors, families, config);
+    REQUIRE(reading.complete);
+    for (std::size_t t = 0; t < tensors.size(); ++t)
+        CHECK(parts_of(reading, tensors[t], reading.meanings[t])[0].shape == Shape{6, 4});
 }
