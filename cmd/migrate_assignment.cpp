@@ -18,7 +18,7 @@ Error refusal(const Assignment& assignment, fmt::format_string<Args...> format, 
     return Error{Exit::usage, "--assignment {}: {}", assignment.file, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-/// The numbers of hosts, those that hold the fewest bytes first, and of these the last.
+/// The numbers of hosts, those that hold the fewest bytes first; of equal ones, the last host first.
 std::vector<std::size_t> by_bytes(std::span<const std::uint64_t> held) {
     std::vector<std::size_t> order(held.size());
     std::iota(order.rbegin(), order.rend(), std::size_t{0});

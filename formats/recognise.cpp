@@ -133,20 +133,20 @@ fs::path tracked(const fs::path& root) {
     return root / name;
 }
 
-/// The snapshot of a repository in the cache of the Hugging Face Hub, `repository`: the one that refs/main names or, if
-/// there is no such file, the only one; empty if `repository` is no such folder, or has several.
+/// The snapshot of a repository in the cache of the Hugging Face Hub, which has folders blobs/ and snapshots/: the one
+/// that refs/main names or, if there is no such file, the only one. Empty if `repository` is no such folder, or has
+/// several.
 fs::path snapshot_of(const fs::path& repository) {
     const fs::path snapshots = repository / "snapshots";
-    if (!path_is_directory(snapshots)) return {};
+    if (!path_is_directory(snapshots) || !path_is_directory(repository / "blobs")) return {};
+    std::vector<std::string> names = list_directory(snapshots);
+    std::erase_if(names, [&](const std::string& name) { return !path_is_directory(snapshots / name); });
     const fs::path main = repository / "refs" / "main";
-    if (path_exists(main)) {
-        const std::string name = fs::path{first_line(main)}.filename().string();
-        if (name.empty() || !path_is_directory(snapshots / name))
-            throw failure("{}: names snapshot '{}', which is missing", main.string(), name);
-        return snapshots / name;
-    }
-    const std::vector<std::string> names = list_directory(snapshots);
-    return names.size() == 1 ? snapshots / names.front() : fs::path{};
+    if (!path_exists(main)) return names.size() == 1 ? snapshots / names.front() : fs::path{};
+    const std::string name = first_line(main);
+    if (std::ranges::find(names, name) == names.end())
+        throw failure("{}: names snapshot '{}', which is missing", main.string(), name);
+    return snapshots / name;
 }
 
 /// What torch.save and others leave in a directory; empty when there is nothing of that kind.

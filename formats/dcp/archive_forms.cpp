@@ -121,7 +121,7 @@ private:
             }
             try {
                 read_bytes(places[k].offset, end);
-            } catch (const Error&) {  // of a later archive, perhaps
+            } catch (const Error&) {  // perhaps only a later archive is out of range
                 read_bytes(places[k].offset, end_of(k));
             }
         }
@@ -145,7 +145,7 @@ ArchiveForms read_forms(const FileArchives& file) {
     return ArchiveFile{file.path, fd}.read(file.places);
 }
 
-/// The same by way of the current FileAnswers, so that other processes get the forms and not what they were read from.
+/// The same. `answers` records the forms, not the bytes that they were parsed from, so that other processes get less.
 ArchiveForms recorded_forms(const FileArchives& file, FileAnswers& answers) {
     const Fd fd = open_file(file.path, O_RDONLY);
     Fingerprint print;
@@ -156,20 +156,20 @@ ArchiveForms recorded_forms(const FileArchives& file, FileAnswers& answers) {
     const auto question = FileAnswers::Question::archives;
     return unpacked(answers.answer(question, file.path, print.value(), file.places.size(), [&] {
         const FileAnswers::Pause pause;
-        // Where an earlier answer opened the file, `fd` is not that file.
+        // When answers are replayed, `fd` is /dev/null.
         if (!answers.records()) return packed(read_forms(file));
         return packed(ArchiveFile{file.path, fd}.read(file.places));
     }));
 }
 
-std::optional<std::vector<ArchiveForms>> forms_of_others(std::span<const FileArchives> files) {
+std::optional<std::vector<ArchiveForms>> forms_from_other_processes(std::span<const FileArchives> files) {
     std::vector<FileQuestion> questions;
     for (const FileArchives& file : files) {
         std::string text;
         for (const ArchivePlace& place : file.places) put(text, place);
         questions.push_back({file.path, std::move(text)});
     }
-    const auto answers = answers_of_others(questions);
+    const auto answers = ask_other_processes(questions);
     if (!answers) return std::nullopt;
     std::vector<ArchiveForms> forms;
     for (const std::string& answer : *answers) forms.push_back(unpacked(answer));
@@ -179,7 +179,7 @@ std::optional<std::vector<ArchiveForms>> forms_of_others(std::span<const FileArc
 }  // namespace
 
 std::vector<ArchiveForms> forms_of(std::span<const FileArchives> files) {
-    if (auto forms = forms_of_others(files)) return std::move(*forms);
+    if (auto forms = forms_from_other_processes(files)) return std::move(*forms);
     FileAnswers* answers = FileAnswers::current();
     std::vector<ArchiveForms> forms;
     for (const FileArchives& file : files) {

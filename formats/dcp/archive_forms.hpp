@@ -25,8 +25,8 @@ struct FileArchives {
     std::vector<ArchivePlace> places;
 };
 
-/// What the archives of a file contain: for each the number of its form, whose offset is relative to the archive.
-/// Archives of equal tensors have equal forms.
+/// What the archives of a file contain. `forms` are the tensors that differ in dtype, shape, strides or in the offset
+/// from the start of the archive; of_archives[k] is the index of the tensor of archive k.
 struct ArchiveForms {
     std::vector<torch::StoredTensor> forms;  ///< without the name of the storage
     std::vector<std::uint32_t> of_archives;  ///< of all archives or, if one failed, of those before it
@@ -36,8 +36,8 @@ struct ArchiveForms {
 };
 
 /// The forms of each of `files`, up to the first with an archive that failed. Other processes are asked where they can
-/// answer, see answers_of_others(), or have recorded the answer, see FileAnswers; otherwise the files are read: two
-/// small parts of each archive. Throws Error if a file cannot be opened.
+/// answer, see ask_other_processes(), or have recorded the answer, see FileAnswers; otherwise the files are read: the
+/// two ends of each archive, or all of short ones. Throws Error if a file cannot be opened.
 std::vector<ArchiveForms> forms_of(std::span<const FileArchives> files);
 
 /// Answers a question that forms_of() asks about the file at `path`.

@@ -35,7 +35,8 @@ struct Transfer {
     /// An old rank on `from` that holds the bytes (with StateIn::stores: the host's store) or, if the host forwards
     /// them, the new rank that received them; -1: storage. Its device is the one that sends.
     std::int32_t from_rank = -1;
-    /// A new rank on `to` that needs the bytes, the same for all bytes of a parcel. Others of the host copy from it.
+    /// A new rank on `to` that needs the bytes, on each host the same for all bytes of a parcel. Others of the host
+    /// copy from it.
     std::int32_t to_rank = -1;
 };
 

@@ -185,7 +185,8 @@ void Delivery::check_ranks(std::uint32_t transfer) const {
                       parcel_, transfer, to_rank, name(t_.to[transfer]));
     if (from == storage_host) {
         if (from_rank != -1)
-            throw failure("parcel {}: transfer {} is read from storage, but by rank {}", parcel_, transfer, from_rank);
+            throw failure("parcel {}: transfer {} reads from storage, but has from_rank {} instead of -1", parcel_,
+                          transfer, from_rank);
     } else if (!t_.forwards[transfer]) {
         if (!is_on(from_rank, facts_.holders(parcel_), facts_.old_host, from))
             throw failure(

@@ -85,7 +85,7 @@ struct HostTables {
     struct {
         std::vector<std::uint32_t> parcel, from, to, round, forwards;
         std::vector<std::uint64_t> begin, end;
-        std::vector<std::int32_t> from_rank, to_rank;  ///< no rows, whatever the number of transfers: the file has none
+        std::vector<std::int32_t> from_rank, to_rank;  ///< empty: the file does not contain them
     } transfers;
     std::vector<std::uint32_t> sending_hosts, sending_disks;
     struct {

@@ -13,7 +13,7 @@ QuestionHook::Ask& question_hook() {
 
 }  // namespace
 
-std::optional<std::vector<std::string>> answers_of_others(std::span<const FileQuestion> questions) {
+std::optional<std::vector<std::string>> ask_other_processes(std::span<const FileQuestion> questions) {
     return question_hook() ? question_hook()(questions) : std::nullopt;
 }
 

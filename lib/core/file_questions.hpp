@@ -16,10 +16,10 @@ struct FileQuestion {
     std::string text;
 };
 
-/// The answers of the current QuestionHook; none if there is no hook, or if this process can read the files itself.
-std::optional<std::vector<std::string>> answers_of_others(std::span<const FileQuestion> questions);
+/// The answers of the processes that store the files; nothing if no QuestionHook exists, or it does not know the files.
+std::optional<std::vector<std::string>> ask_other_processes(std::span<const FileQuestion> questions);
 
-/// While it lives, answers_of_others() asks it, from any thread: it knows processes that can read the files. One at a
+/// While it lives, ask_other_processes() asks it, from any thread: it knows processes that can read the files. One at a
 /// time.
 class QuestionHook {
 public:

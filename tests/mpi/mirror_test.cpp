@@ -41,7 +41,7 @@ TEST_CASE("questions about files of other hosts are answered there, and all rank
                 if (file == 1) expected.back().append(std::size_t{20} << 20, '.');
             }
         }
-        return answers_of_others(questions);
+        return ask_other_processes(questions);
     };
     mirror.read([&] {
         answers = ask(mirror.folder()).value();
@@ -56,6 +56,28 @@ TEST_CASE("questions about files of other hosts are answered there, and all rank
     if (world.rank() == 0) CHECK(answers == expected);
 }
 
+TEST_CASE("a question that cannot be answered fails on all ranks, when the other answers have come") {
+    const mpi::Comm world = mpi::Comm::world();
+    const test::Scratch scratch{world};
+    for (int host = 0; host < world.size(); ++host) scratch.write(fmt::format("h{0}/{0}", host), "content");
+    for (int failing = 0; failing < world.size(); ++failing) {
+        const auto fail = [&](const std::filesystem::path&, std::string_view) -> std::string {
+            if (world.rank() == failing) throw Error{Exit::no, "rank {} cannot say", failing};
+            return std::string(std::size_t{20} << 20, '.');
+        };
+        Mirror mirror{world, scratch / fmt::format("h{}", world.rank()), world.rank(), nullptr, fail};
+        const std::string message = test::message_of([&] {
+            mirror.read([&] {
+                std::vector<FileQuestion> questions;
+                for (int host = 0; host < world.size(); ++host)
+                    questions.push_back({mirror.folder() / fmt::format("{}", host), "?"});
+                ask_other_processes(questions);
+            });
+        });
+        CHECK(message.find(fmt::format("rank {} cannot say", failing)) != std::string::npos);
+    }
+}
+
 TEST_CASE("a question that only one rank asks is an error on all") {
     const mpi::Comm world = mpi::Comm::world();
     if (world.size() == 1) return;
@@ -65,7 +87,7 @@ TEST_CASE("a question that only one rank asks is an error on all") {
     const std::string message = test::message_of([&] {
         mirror.read([&] {
             const FileQuestion question{mirror.folder() / "file", fmt::format("{}", world.rank() == 1)};
-            answers_of_others(std::span{&question, 1});
+            ask_other_processes(std::span{&question, 1});
         });
     });
     CHECK(message.find("rank 1 only asks about") != std::string::npos);

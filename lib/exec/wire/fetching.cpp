@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <exception>
+#include <functional>
 #include <map>
 #include <thread>
 #include <vector>
@@ -17,27 +19,57 @@ namespace tpx {
 namespace {
 
 // What a request is.
-enum class Asking : std::uint64_t { end, bytes, question };
+enum class RequestKind : std::uint64_t { end, bytes, question };
 
-// Asking, file, offset, size: of the bytes that are asked for, or of the question, which follows.
+// RequestKind, file, offset, size: of the bytes that are requested, or of the question, which follows.
 using Header = std::array<std::uint64_t, 4>;
 
 // What a message may carry; far below the largest count of MPI 3.
 constexpr std::uint64_t largest = std::uint64_t{16} << 20;
 
 template <class Bytes, class Pass>
-void in_parts(Bytes bytes, const Pass& pass) {
+void for_each_part(Bytes bytes, const Pass& pass) {
     for (; !bytes.empty(); bytes = bytes.subspan(std::min<std::uint64_t>(bytes.size(), largest)))
         pass(bytes.first(std::min<std::uint64_t>(bytes.size(), largest)));
 }
 
 void send_text(const mpi::Comm& comm, int rank, mpi::Tag tag, const std::string& text) {
-    in_parts(std::as_bytes(std::span{text}), [&](auto part) { mpi::send(comm, rank, tag, part); });
+    for_each_part(std::as_bytes(std::span{text}), [&](auto part) { mpi::send(comm, rank, tag, part); });
 }
 
 std::string receive_text(const mpi::Comm& comm, int rank, mpi::Tag tag, std::uint64_t size) {
     std::string text(size, '\0');
-    in_parts(std::as_writable_bytes(std::span{text}), [&](auto part) { mpi::receive(comm, rank, tag, part); });
+    for_each_part(std::as_writable_bytes(std::span{text}), [&](auto part) { mpi::receive(comm, rank, tag, part); });
+    return text;
+}
+
+// How an answer ends: the Exit of an Error, whose text follows, or 0; and the number of bytes that follow.
+using AnswerHeader = std::array<std::uint64_t, 2>;
+
+// Sends the answer, or the error, that `answer` makes while this rank still shows that it is alive.
+void send_answer(const mpi::Comm& comm, const std::function<std::string()>& answer) {
+    std::string text;
+    Exit exit = Exit::success;
+    try {
+        mpi::run_watched([&] { text = answer(); });
+    } catch (const Error& error) {
+        exit = error.exit();
+        text = error.what();
+    } catch (const std::exception& error) {
+        exit = Exit::failure;
+        text = error.what();
+    }
+    const AnswerHeader header{static_cast<std::uint64_t>(exit), text.size()};
+    mpi::send(comm, 0, mpi::Tag::reply, std::as_bytes(std::span{header}));
+    send_text(comm, 0, mpi::Tag::reply, text);
+}
+
+std::string receive_answer(const mpi::Comm& comm, int rank, std::exception_ptr& error) {
+    AnswerHeader header{};
+    mpi::receive(comm, rank, mpi::Tag::reply, std::as_writable_bytes(std::span{header}));
+    std::string text = receive_text(comm, rank, mpi::Tag::reply, header[1]);
+    const auto exit = static_cast<Exit>(header[0]);
+    if (exit != Exit::success && !error) error = std::make_exception_ptr(Error{exit, "{}", text});
     return text;
 }
 
@@ -48,36 +80,34 @@ void serve_reads(const mpi::Comm& comm, const PathOfFile& path, const AnswerAbou
     for (;;) {
         Header header{};
         mpi::receive(comm, 0, mpi::Tag::request, std::as_writable_bytes(std::span{header}));
-        const auto& [asking, number, offset, size] = header;
-        if (static_cast<Asking>(asking) == Asking::end) break;
+        const auto& [kind, number, offset, size] = header;
+        if (static_cast<RequestKind>(kind) == RequestKind::end) break;
         const std::filesystem::path file = path(number);
-        if (static_cast<Asking>(asking) == Asking::bytes) {
+        if (static_cast<RequestKind>(kind) == RequestKind::bytes) {
             bytes.resize(size);
             read_at(open_file(file, O_RDONLY), offset, bytes, file);
             mpi::send(comm, 0, mpi::Tag::reply, bytes);
             continue;
         }
-        const std::string reply = answer(file, receive_text(comm, 0, mpi::Tag::request, size));
-        const std::uint64_t length = reply.size();
-        mpi::send(comm, 0, mpi::Tag::reply, std::as_bytes(std::span{&length, 1}));
-        send_text(comm, 0, mpi::Tag::reply, reply);
+        send_answer(comm,
+                    [&, question = receive_text(comm, 0, mpi::Tag::request, size)] { return answer(file, question); });
     }
     mpi::agree(comm, nullptr);
 }
 
-// Has the desk's thread call `fulfil`, and waits for that.
-void FetchDesk::wish(std::function<void()> fulfil) {
-    Wish wish{std::move(fulfil)};
+// Runs `work` on the desk's thread, and waits for its end.
+void FetchDesk::run_on_desk(std::function<void()> work) {
+    Task task{std::move(work)};
     std::unique_lock lock{mutex_};
-    wishes_.push_back(&wish);
+    tasks_.push_back(&task);
     changed_.notify_all();
-    changed_.wait(lock, [&] { return wish.done; });
-    if (wish.error) std::rethrow_exception(wish.error);
+    changed_.wait(lock, [&] { return task.done; });
+    if (task.error) std::rethrow_exception(task.error);
 }
 
 void FetchDesk::fetch(int server, std::size_t file, std::uint64_t offset, std::span<std::byte> into) {
-    in_parts(into, [&](std::span<std::byte> part) {
-        wish([&] { fetch_part(server, file, offset, part); });
+    for_each_part(into, [&](std::span<std::byte> part) {
+        run_on_desk([&] { fetch_part(server, file, offset, part); });
         offset += part.size();
     });
 }
@@ -87,7 +117,7 @@ void FetchDesk::fetch_part(int server, std::size_t number, std::uint64_t offset,
         const std::filesystem::path file = path_(number);
         return read_at(open_file(file, O_RDONLY), offset, into, file);
     }
-    const Header header{static_cast<std::uint64_t>(Asking::bytes), number, offset, into.size()};
+    const Header header{static_cast<std::uint64_t>(RequestKind::bytes), number, offset, into.size()};
     mpi::send(comm_, server, mpi::Tag::request, std::as_bytes(std::span{header}));
     mpi::receive(comm_, server, mpi::Tag::reply, into);
 }
@@ -98,10 +128,10 @@ void FetchDesk::ask(std::span<RemoteQuestion> questions) {
     std::size_t most = 0;
     for (const auto& [server, own] : by_server) most = std::max(most, own.size());
     for (std::size_t k = 0; k < most; ++k) {
-        std::vector<RemoteQuestion*> turn;
+        std::vector<RemoteQuestion*> batch;
         for (const auto& [server, own] : by_server)
-            if (k < own.size()) turn.push_back(own[k]);
-        wish([&] { ask_one_each(turn); });
+            if (k < own.size()) batch.push_back(own[k]);
+        run_on_desk([&] { ask_one_each(batch); });
     }
 }
 
@@ -110,41 +140,46 @@ void FetchDesk::ask(std::span<RemoteQuestion> questions) {
 void FetchDesk::ask_one_each(std::span<RemoteQuestion* const> questions) const {
     for (const RemoteQuestion* question : questions) {
         if (question->server == comm_.rank()) continue;
-        const Header header{static_cast<std::uint64_t>(Asking::question), question->file, 0, question->text.size()};
+        const Header header{static_cast<std::uint64_t>(RequestKind::question), question->file, 0,
+                            question->text.size()};
         mpi::send(comm_, question->server, mpi::Tag::request, std::as_bytes(std::span{header}));
         send_text(comm_, question->server, mpi::Tag::request, question->text);
     }
-    for (RemoteQuestion* question : questions)
-        if (question->server == comm_.rank()) question->answer = answer_(path_(question->file), question->text);
+    std::exception_ptr error;  // thrown when all answers have come, because nobody else would receive them
     for (RemoteQuestion* question : questions) {
-        if (question->server == comm_.rank()) continue;
-        std::uint64_t length = 0;
-        mpi::receive(comm_, question->server, mpi::Tag::reply, std::as_writable_bytes(std::span{&length, 1}));
-        question->answer = receive_text(comm_, question->server, mpi::Tag::reply, length);
+        if (question->server != comm_.rank()) continue;
+        try {
+            mpi::run_watched([&] { question->answer = answer_(path_(question->file), question->text); });
+        } catch (...) {
+            error = std::current_exception();
+        }
     }
+    for (RemoteQuestion* question : questions)
+        if (question->server != comm_.rank()) question->answer = receive_answer(comm_, question->server, error);
+    if (error) std::rethrow_exception(error);
 }
 
 void FetchDesk::answer_until(const bool& ended) {
     using namespace std::chrono_literals;
     std::unique_lock lock{mutex_};
-    while (!ended || !wishes_.empty()) {
-        if (wishes_.empty()) {
+    while (!ended || !tasks_.empty()) {
+        if (tasks_.empty()) {
             changed_.wait_for(lock, 1ms);
             lock.unlock();
             mpi::call_hook(true);
             lock.lock();
             continue;
         }
-        Wish& wish = *wishes_.front();
-        wishes_.pop_front();
+        Task& task = *tasks_.front();
+        tasks_.pop_front();
         lock.unlock();
         try {
-            wish.fulfil();
+            task.work();
         } catch (...) {
-            wish.error = std::current_exception();
+            task.error = std::current_exception();
         }
         lock.lock();
-        wish.done = true;
+        task.done = true;
         changed_.notify_all();
     }
 }

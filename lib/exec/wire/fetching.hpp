@@ -23,7 +23,8 @@ using PathOfFile = std::function<std::filesystem::path(std::size_t file)>;
 /// The answer to `question`, a FileQuestion's text, about the file at `path`.
 using AnswerAboutFile = std::function<std::string(const std::filesystem::path& path, std::string_view question)>;
 
-/// Answers what rank 0 fetches from this rank, and asks it, until its desk closes. An error here ends the job.
+/// Answers what rank 0 fetches from this rank, and asks it, until its desk closes. An error in a read ends the job; one
+/// in an answer is thrown on rank 0.
 void serve_reads(const mpi::Comm& comm, const PathOfFile& path, const AnswerAboutFile& answer);
 
 /// A question to a rank about a file that it has.
@@ -53,13 +54,13 @@ public:
     void run(const std::function<void()>& body);
 
 private:
-    struct Wish {
-        std::function<void()> fulfil;
+    struct Task {
+        std::function<void()> work;
         bool done = false;
         std::exception_ptr error = {};
     };
 
-    void wish(std::function<void()> fulfil);
+    void run_on_desk(std::function<void()> work);
     void fetch_part(int server, std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
     void ask_one_each(std::span<RemoteQuestion* const> questions) const;
     void answer_until(const bool& ended);
@@ -69,7 +70,7 @@ private:
     AnswerAboutFile answer_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::deque<Wish*> wishes_;
+    std::deque<Task*> tasks_;
 };
 
 }  // namespace tpx

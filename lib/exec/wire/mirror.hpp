@@ -28,7 +28,7 @@ struct StoredFile {
 
 /// What read() fetches from stores and sends to other ranks.
 struct MirrorTraffic {
-    std::uint64_t reads = 0;         ///< requests to the ranks whose stores have the files, and questions
+    std::uint64_t reads = 0;         ///< requests to the ranks whose stores have the files
     std::uint64_t bytes_read = 0;    ///< that rank 0 received from them
     std::uint64_t bytes_shared = 0;  ///< that rank 0 then sent to each of the other ranks, compressed
 };
@@ -77,7 +77,6 @@ private:
     [[noreturn]] void refuse_different(const std::string& path, int rank, int other) const;
     void make_files();
     void fetch_for(const std::function<void()>& body, bool keep);
-    void serve(const std::filesystem::path& store) const;
     void fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin, std::uint64_t end);
     bool fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
     std::pair<std::string, std::string> what_was_read() const;
