@@ -31,11 +31,12 @@ bool is_narrow_float(DType dtype) {
 }
 
 /// Whether the elements of tensor `t` need a scale: it is known to be a parameter or its moment, but has no type for
-/// numbers; or its type is one for scaled numbers only.
+/// numbers, as a buffer may have; or its type is one for scaled numbers only.
 bool needs_scale(const Source& source, std::size_t t) {
     const DType dtype = source.checkpoint.catalogue.tensors[t].dtype;
     const Meaning& meaning = source.reading.meanings[t];
-    const bool number = meaning.kind == Meaning::Kind::parameter && meaning.role != Role::step;
+    const bool number = meaning.kind == Meaning::Kind::parameter && meaning.role != Role::step &&
+                        !source.reading.family->tensor(meaning.rule->expression.parts[0]).buffer;
     return is_narrow_float(dtype) || (number && !is_real(dtype) && !is_complex(dtype));
 }
 
