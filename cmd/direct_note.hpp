@@ -11,13 +11,13 @@
 
 namespace tpx::cli {
 
-/// A note if the file system of `output` refused direct writes; otherwise nothing.
+/// A note if a file system of `output` refused direct writes on any host; otherwise nothing.
 inline std::vector<std::string> direct_notes(const Report& report, std::string_view output) {
     if (!report.refused_direct) return {};
-    return {
-        fmt::format("{}: the file system does not support direct I/O (O_DIRECT); all data was written through the page "
-                    "cache, which can take longer",
-                    output)};
+    return {fmt::format(
+        "{}: the file system does not support direct I/O (O_DIRECT); data was written through the page cache, "
+        "which can take longer",
+        output)};
 }
 
 }  // namespace tpx::cli

@@ -4,7 +4,6 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -65,6 +64,7 @@ public:
             throw failure("parcel {}: transfer {} goes to host '{}', which needs none of it", parcel_, left.front(),
                           name(t_.to[left.front()]));
         check_groups(missing);
+        if (!t_.to_rank.empty()) check_receivers();
         const std::uint64_t element = facts_.t.parcels.element[parcel_];
         for (std::uint32_t transfer : transfers_) {
             if (t_.begin[transfer] % element != 0 || t_.end[transfer] % element != 0)
@@ -112,6 +112,7 @@ private:
     void check_groups(std::span<const std::int32_t> missing) const;
     TransferNumbers into(std::uint32_t host, std::uint64_t begin, std::uint64_t end) const;
     void check_forward(std::uint32_t transfer, std::span<const std::int32_t> missing) const;
+    void check_receivers() const;
     void check_ranks(std::uint32_t transfer) const;
 
     const Facts& facts_;
@@ -168,6 +169,16 @@ void Delivery::check_forward(std::uint32_t transfer, std::span<const std::int32_
             throw failure("parcel {}: host '{}' forwards bytes {} to {} in round {}, but has them after round {}",
                           parcel_, name(from), std::max(t_.begin[before], t_.begin[transfer]),
                           std::min(t_.end[before], t_.end[transfer]), t_.round[transfer], t_.round[before]);
+    }
+}
+
+/// All bytes come to one rank of each host, from which others copy them.
+void Delivery::check_receivers() const {
+    for (std::size_t i = 1; i < transfers_.size(); ++i) {
+        const std::uint32_t before = transfers_[i - 1], transfer = transfers_[i];
+        if (t_.to[before] == t_.to[transfer] && t_.to_rank[before] != t_.to_rank[transfer])
+            throw failure("parcel {}: transfers {} and {} go to new ranks {} and {} of host '{}', not to one", parcel_,
+                          before, transfer, t_.to_rank[before], t_.to_rank[transfer], name(t_.to[transfer]));
     }
 }
 
@@ -255,16 +266,6 @@ void check_staging(const Facts& facts, Staging& staging) {
     }
 }
 
-/// Throws when in some round one host has two partners; each entry is round, host, partner.
-void check_partners(std::vector<std::array<std::uint32_t, 3>>& entries, const Facts& facts, std::string_view verb) {
-    std::ranges::sort(entries);
-    for (std::size_t i = 1; i < entries.size(); ++i) {
-        const auto& [round, host, partner] = entries[i];
-        if (entries[i - 1][0] == round && entries[i - 1][1] == host && entries[i - 1][2] != partner)
-            throw failure("round {}: host '{}' {} two hosts", round, facts.t.hosts.name[host], verb);
-    }
-}
-
 }  // namespace
 
 void check_transfers(const Facts& facts) {
@@ -284,27 +285,6 @@ void check_transfers(const Facts& facts) {
     }
     count_in_flight(facts, staging);
     check_staging(facts, staging);
-}
-
-void check_rounds(const Facts& facts) {
-    const auto& t = facts.t.transfers;
-    std::uint64_t rounds = 0;
-    std::vector<std::array<std::uint32_t, 3>> sent, received;
-    for (std::size_t i = 0; i < t.parcel.size(); ++i) {
-        if (t.from[i] == storage_host) {
-            if (t.round[i] != 0) throw failure("transfer {}: read from storage, but of round {}", i, t.round[i]);
-            continue;
-        }
-        const std::uint64_t with_this = std::uint64_t{t.round[i]} + 1;
-        if (with_this != rounds && with_this != rounds + 1)
-            throw failure("transfer {}: of round {}, after {} rounds", i, t.round[i], rounds);
-        rounds = with_this;
-        sent.push_back({t.round[i], t.from[i], t.to[i]});
-        received.push_back({t.round[i], t.to[i], t.from[i]});
-    }
-    if (rounds != facts.t.rounds) throw failure("rounds: {} are stored, {} counted", facts.t.rounds, rounds);
-    check_partners(sent, facts, "sends to");
-    check_partners(received, facts, "receives from");
 }
 
 }  // namespace tpx

@@ -27,7 +27,7 @@ bool is_on_ext4(const Fd& fd) {
     return ::fstatfs(fd.get(), &status) == 0 && static_cast<std::uint32_t>(status.f_type) == EXT4_SUPER_MAGIC;
 }
 
-// With an errno of EINVAL or EOPNOTSUPP, file systems say so; other errors have other causes.
+// File systems without direct I/O return EINVAL or EOPNOTSUPP.
 bool refuses_direct(const std::filesystem::path& path) {
     return !Fd{::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC)} && (errno == EINVAL || errno == EOPNOTSUPP);
 }
@@ -70,11 +70,11 @@ std::uint64_t FileWriter::write_directly(std::uint32_t file, std::uint64_t offse
     const std::uint64_t size = bytes.size() / alignment * alignment;
     std::uint64_t done = 0;
     const std::shared_ptr<Fd> fd = files_.direct(file);
-    if (fd == nullptr) refused_direct_ = refuses_direct(files_.path(file));
+    if (fd == nullptr && refuses_direct(files_.path(file))) refused_direct_ = true;
     while (fd != nullptr && done < size) {
         const ssize_t put = ::pwrite(fd->get(), bytes.data() + done, std::min(size - done, most_direct),
                                      static_cast<off_t>(offset + done));
-        if (put < 0) refused_direct_ = errno == EINVAL || errno == EOPNOTSUPP;
+        if (put < 0 && done == 0 && (errno == EINVAL || errno == EOPNOTSUPP)) refused_direct_ = true;
         if (put <= 0 || static_cast<std::uint64_t>(put) % alignment != 0) break;
         done += static_cast<std::uint64_t>(put);
     }

@@ -39,7 +39,7 @@ public:
     /// Whether anything was written to `file`.
     bool has_written(std::size_t file) const { return written_[file]; }
 
-    /// Whether the file system refused to write past the page cache; if so, all bytes have gone through it.
+    /// Whether the file system refused a write past the page cache.
     bool was_refused_direct() const { return refused_direct_; }
 
 private:

@@ -27,7 +27,7 @@ mkdir hf small stores
 tensor hf/model.safetensors 5000
 tensor small/model.safetensors 10
 
-note="the file system does not support direct I/O (O_DIRECT); all data was written through the page cache, which can take longer"
+note="the file system does not support direct I/O (O_DIRECT); data was written through the page cache, which can take longer"
 # said COMMAND...: how often COMMAND, which must succeed, prints the note.
 said() {
     rm -rf out

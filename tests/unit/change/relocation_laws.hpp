@@ -119,11 +119,14 @@ inline void check_transfers(const RelocationCase& it) {
 /// Ranks at the ends of transfers are on their hosts, need the bytes, and hold or have received all that they send.
 inline void check_ranks(const RelocationCase& it) {
     std::map<std::pair<std::uint32_t, std::int32_t>, std::vector<Transfer>> received;  // by parcel and rank
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::int32_t> receivers;         // by parcel and host
     for (const Transfer& transfer : it.relocation.transfers) {
         const Parcel& parcel = it.instance.parcels.parcels[transfer.parcel];
         const auto needers = it.instance.parcels.needers[parcel.needers];
         REQUIRE(std::ranges::find(needers, transfer.to_rank) != needers.end());
         REQUIRE(it.host_of(transfer.to_rank) == transfer.to);
+        const auto receiver = receivers.try_emplace({transfer.parcel, transfer.to}, transfer.to_rank).first;
+        REQUIRE(receiver->second == transfer.to_rank);
         if (transfer.from == from_storage) {
             REQUIRE(transfer.from_rank == -1);
         } else if (transfer.forwards) {
