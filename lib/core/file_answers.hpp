@@ -67,8 +67,8 @@ public:
 
     bool records() const { return records_; }
 
-    /// Moves all recorded answers out, for the second constructor; call it last. They take about 1 GB for a checkpoint
-    /// of a million pieces.
+    /// Moves all recorded answers out, for the second constructor; call it last. They are about as large as the
+    /// metadata that was read.
     std::string take_packed();
 
     /// The answer to a question about `path`, or about `size` bytes at `offset` of it: a recorded answer, or the result
