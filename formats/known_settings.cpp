@@ -150,7 +150,7 @@ bool is_number(const ConfigValue& value, std::string_view kind) {
     const auto* real = std::get_if<double>(&value);
     if (kind == kind_real) return real != nullptr && std::isfinite(*real);
     const auto* text = std::get_if<std::string>(&value);
-    return text != nullptr && is_list_of_sizes(*text);
+    return text != nullptr && (*text == "auto" || is_list_of_sizes(*text));
 }
 
 std::set<std::string> known_settings(std::span<const Family> families, const Config& config) {

@@ -15,6 +15,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
 #include <vector>
 
@@ -115,7 +116,9 @@ namespace {
 bool is_of_transformers_5(const Config& config) {
     const auto version = config.find("transformers_version");
     const auto* text = version == config.end() ? nullptr : std::get_if<std::string>(&version->second);
-    return text != nullptr && text->starts_with("5");
+    int major = 0;
+    return text != nullptr && std::from_chars(text->data(), text->data() + text->size(), major).ec == std::errc{} &&
+           major >= 5;
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ void check_storage(const Json& json) {
 
 void check_chunk(const ZarrArray& array) {
     if (array.chunk.size() != array.shape.size())
-        throw failure("chunks of {} axes in an array of {}", array.chunk.size(), array.shape.size());
+        throw failure("chunks has {} sizes, shape has {}", array.chunk.size(), array.shape.size());
     if (checked_volume(array.shape) < 0) throw failure("shape {} is too large", to_string(array.shape));
     const Index elements = checked_volume(array.chunk);
     if (elements < 0 || elements > std::numeric_limits<Index>::max() / itemsize(array.dtype))
@@ -98,7 +98,12 @@ void check_chunk(const ZarrArray& array) {
 }  // namespace
 
 ZarrArray parse_zarr_array(std::string_view text) {
-    const Json json = Json::parse(text, nullptr, false);
+    static constexpr int most_levels = 16;  // text_of() is recursive, and strangers may nest half a million levels
+    const auto check_level = [](int level, Json::parse_event_t, Json&) {
+        if (level > most_levels) throw failure("nested deeper than {} levels", most_levels);
+        return true;
+    };
+    const Json json = Json::parse(text, check_level, false);
     if (!json.is_object()) throw failure("not a JSON object");
     check_storage(json);
     ZarrArray array;

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using megatron::ZarrArray;
 
-constexpr std::string_view description = ".zarray";
+constexpr std::string_view array_metadata = ".zarray";
 
 /// Whether `file` could be the name of a chunk of some array.
 bool looks_like_chunk(std::string_view file) {
@@ -44,12 +44,13 @@ public:
 
     void read() {
         for (const std::string& name : list_directory(directory_)) {
-            // zarr's locks lie in KEY.sync.
-            if (name.starts_with('.') || name.ends_with(".sync") || !path_is_directory(directory_ / name)) continue;
+            if (name.starts_with('.') || !path_is_directory(directory_ / name)) continue;
+            const bool is_array = path_exists(directory_ / name / array_metadata);
+            if (name.ends_with(".sync") && !is_array) continue;  // zarr's lock files
             read_folder(name);
         }
         if (catalogue_.tensors.empty())
-            throw failure("{}: found no arrays: no folder in it has a {}", directory_.string(), description);
+            throw failure("{}: found no arrays: no folder in it has a {}", directory_.string(), array_metadata);
         std::ranges::sort(catalogue_.pieces, [](const Piece& a, const Piece& b) {
             return std::tie(a.tensor, a.box) < std::tie(b.tensor, b.box);
         });
@@ -65,19 +66,22 @@ private:
             throw failure("{}: a link that leads out of the checkpoint", folder.path.string());
         for (const fs::path& file : list_files_below(folder.path)) {
             const std::string name = file.generic_string();
-            if (name.starts_with("shard_") && name.ends_with(".pt"))
+            if (file.filename() == array_metadata && file.has_parent_path())
+                throw failure("{}: an array inside the folder of another key, '{}', which is not read",
+                              (folder.path / file).string(), key);
+            if (name.starts_with("shard_") && name.ends_with(".pt") && !file.has_parent_path())
                 folder.objects.push_back(name);
             else if (!name.starts_with('.'))
                 folder.others.push_back(name);
         }
         for (const std::string& name : folder.objects) add_object(folder, name);
-        if (path_exists(folder.path / description)) return add_array(folder);
+        if (path_exists(folder.path / array_metadata)) return add_array(folder);
         if (path_exists(folder.path / "zarr.json"))
             throw failure("{}: tensor '{}': an array of zarr version 3; only version 2 is read",
                           (folder.path / "zarr.json").string(), key);
         if (std::ranges::any_of(folder.others, looks_like_chunk))
             throw failure("{}: tensor '{}': No such file or directory, but there are chunk files",
-                          (folder.path / description).string(), key);
+                          (folder.path / array_metadata).string(), key);
         if (folder.objects.empty()) ignored_.push_back(key + "/");
     }
 
@@ -89,7 +93,9 @@ private:
 
     void add_array(const KeyFolder& folder) {
         constexpr std::uint64_t longest = 1 << 20;
-        const fs::path path = folder.path / description;
+        const fs::path path = folder.path / array_metadata;
+        if (!stays_inside(path, directory_))
+            throw failure("{}: tensor '{}': a link that leads out of the checkpoint", path.string(), folder.key);
         const std::string text = read_file(path, longest);
         const ZarrArray array = in_context([&] { return fmt::format("{}: tensor '{}'", path.string(), folder.key); },
                                            [&] { return megatron::parse_zarr_array(text); });
@@ -106,9 +112,8 @@ private:
         }
         if (stored < volume(grid) && !array.fill.empty())
             checkpoint_.notes.push_back(
-                fmt::format("tensor '{}': missing chunk files: {} of {}; fill_value {} is not used instead, because "
-                            "Megatron-core stores "
-                            "every chunk",
+                fmt::format("tensor '{}': {} of {} chunk files are missing; fill_value {} is not used instead, because "
+                            "Megatron-core stores every chunk",
                             folder.key, volume(grid) - stored, volume(grid), array.fill));
     }
 
@@ -146,7 +151,7 @@ private:
         if (ignored_.empty()) return;
         const std::size_t named = std::min(ignored_.size(), most_named);
         std::string note =
-            fmt::format("not read, because neither chunks nor ShardedObjects: '{}'",
+            fmt::format("not read, because these are neither chunks nor ShardedObjects: '{}'",
                         fmt::join(ignored_.begin(), ignored_.begin() + static_cast<long>(named), "', '"));
         if (named < ignored_.size()) note += fmt::format(" and {} more", ignored_.size() - named);
         checkpoint_.notes.push_back(note);

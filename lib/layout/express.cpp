@@ -292,6 +292,13 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
         const Meaning& meaning = source.meanings[t];
         if (meaning.kind != Meaning::Kind::parameter || meaning.role == Role::step) continue;
         if (has_varying_size(*source.family, meaning)) continue;  // only known sizes are padded
+        if (!fits_shape(source, tensors[t], meaning)) {           // no rule says how to split it
+            if (tp == 1) continue;
+            throw failure(
+                "tensor '{}': shape {} is not the one that the model's configuration implies, so that it can "
+                "be kept with tp=1 only",
+                tensors[t].name, to_string(tensors[t].shape));
+        }
         const bool stacked = is_axis(*source.family, meaning, 'l');
         in_context([&] { return fmt::format("tensor '{}'", tensors[t].name); },
                    [&] {

@@ -127,9 +127,8 @@ bool ModelMaker::by_condition(const CanonicalTensor& tensor, std::optional<int> 
             if (layer) return std::int64_t{*layer};
             return std::nullopt;
         }
-        if (word.size() == 1) {
+        if (word.size() == 1) {  // a size or, like q, a tensor
             if (const auto known = dims_[word[0]]) return *known;
-            return std::nullopt;
         }
         if (const auto other = family_.tensors.find(word); other != family_.tensors.end())
             return is_present(other->second, layer, depth + 1);

@@ -112,7 +112,8 @@ public:
         Shape shape = tensor.shape;
         std::vector<std::string> stars{found.star};
         if (found.stacked) {
-            if (shape.empty()) return false;
+            constexpr Index most_members = 4096;  // of layers and the like; a shape costs its writer nothing
+            if (shape.empty() || shape[0] > most_members || volume(shape) == 0) return false;
             stars.clear();
             for (Index k = 0; k < shape[0]; ++k) stars.push_back(std::to_string(k));
             shape = Shape{};

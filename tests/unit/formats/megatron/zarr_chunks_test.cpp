@@ -98,7 +98,7 @@ TEST_CASE("fill_value does not stand in for lost chunks") {
     const Checkpoint checkpoint = open_torch_dist(copy.root());
     CHECK(find_holes(checkpoint.catalogue).size() == 1);
     CHECK(checkpoint.notes ==
-          std::vector<std::string>{"tensor 'uneven': missing chunk files: 1 of 6; fill_value 0.0 is not used "
+          std::vector<std::string>{"tensor 'uneven': 1 of 6 chunk files are missing; fill_value 0.0 is not used "
                                    "instead, because Megatron-core stores every chunk"});
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("what is not part of the checkpoint is noted, locks and hidden files a
     test::write_text(copy.inner() / "uneven.sync/0.0", "");
     test::write_text(copy.inner() / "modelopt_state/metadata.json", "{}");
     CHECK(open_torch_dist(copy.root()).notes ==
-          std::vector<std::string>{"not read, because neither chunks nor ShardedObjects: 'modelopt_state/', "
+          std::vector<std::string>{"not read, because these are neither chunks nor ShardedObjects: 'modelopt_state/', "
                                    "'uneven/1.0.3f2a.partial'"});
 }
 
