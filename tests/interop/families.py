@@ -2,6 +2,7 @@
 """Tiny random models of every family, as transformers makes and saves them: through another framework's names and back
 they are the same bytes, with the same config.json; and where the checkpoint between has lost its config.json, as those of
 Megatron's own have none, transformers loads them to the same model with the one that tpx wrote."""
+import copy
 import shutil
 import subprocess
 import tempfile
@@ -328,7 +329,8 @@ KEPT = {
 
 
 def _config(kind, settings):
-    return getattr(transformers, kind).config_class(**settings)
+    # transformers writes defaults into the dicts that it is given, which several models here share.
+    return getattr(transformers, kind).config_class(**copy.deepcopy(settings))
 
 
 def _save(kind, settings, folder):
