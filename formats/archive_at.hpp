@@ -13,21 +13,14 @@
 
 namespace tpx::formats {
 
-/// Whether a byte item is a file of its own that holds the bare value of a ShardedObject, as Megatron's former zarr
-/// backend stored it: KEY/shard_OFFSETS_SHAPE.pt. torch_dist stores a list of this one value.
-inline bool is_bare(const Catalogue& catalogue, const Object& object) {
-    const std::filesystem::path name = catalogue.files[object.file].path.filename();
-    return name.extension() == ".pt" && name.string().starts_with("shard_");
-}
-
 /// Where the archive of a byte item is in `fd`, its open file. An archive that is opened there has a list of the value
-/// as its root, however the value is stored.
+/// as its root, even if it holds the bare value.
 inline torch::FileRange range_of(const Catalogue& catalogue, const Object& object, const Fd& fd) {
     return {.fd = &fd,
             .path = catalogue.path(object.file),
             .offset = object.offset,
             .length = object.length,
-            .is_item = is_bare(catalogue, object)};
+            .is_item = object.bare};
 }
 
 /// Calls `read` with the torch.save archive at a place of one of the catalogue's files. Throws Error "FILE: ..." when

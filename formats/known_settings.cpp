@@ -12,54 +12,45 @@
 namespace tpx::formats {
 namespace {
 
-/// Keys that the code asks for; the rules name all others.
-constexpr std::array asked_by_tpx{
-    "accumulate_allreduce_grads_in_fp32",
-    "adam_beta1",
-    "adam_beta2",
-    "adam_eps",
-    "architectures",
-    "data_parallel_size",
-    "ddp_bucket_size",
-    "decoder_first_pipeline_num_layers",
-    "decoder_last_pipeline_num_layers",
-    "dtype",
-    "hf_model_type",
-    "lora_alpha",
-    "lr",
-    "make_vocab_size_divisible_by",
-    "model_type",
-    "moe_grouped_gemm",
-    "moe_use_legacy_grouped_gemm",
-    "overlap_grad_reduce",
-    "overlap_param_gather_with_optimizer_step",
-    "params_dtype",
-    "pipeline_model_parallel_layout",
-    "step",
-    "torch_dtype",
-    "torchtitan_version",
-    "transformer_impl",
-    "use_distributed_optimizer",
-    "virtual_node_state",
-    "weight_decay",
-};
-
+constexpr std::string_view kind_any;
 constexpr std::string_view kind_whole = "a whole number";
 constexpr std::string_view kind_real = "a number";
 
-constexpr std::array numbers_asked_by_tpx{
-    std::pair{"adam_beta1", kind_real},
-    std::pair{"adam_beta2", kind_real},
-    std::pair{"adam_eps", kind_real},
-    std::pair{"data_parallel_size", kind_whole},
-    std::pair{"ddp_bucket_size", kind_whole},
-    std::pair{"decoder_first_pipeline_num_layers", kind_whole},
-    std::pair{"decoder_last_pipeline_num_layers", kind_whole},
-    std::pair{"lora_alpha", kind_real},
-    std::pair{"lr", kind_real},
-    std::pair{"make_vocab_size_divisible_by", kind_whole},
-    std::pair{"step", kind_whole},
-    std::pair{"weight_decay", kind_real},
+struct AskedSetting {
+    std::string_view key;
+    std::string_view kind;
+};
+
+/// Settings that the code asks for; the rules name all others.
+constexpr std::array asked_by_tpx{
+    AskedSetting{"accumulate_allreduce_grads_in_fp32", kind_any},
+    AskedSetting{"adam_beta1", kind_real},
+    AskedSetting{"adam_beta2", kind_real},
+    AskedSetting{"adam_eps", kind_real},
+    AskedSetting{"architectures", kind_any},
+    AskedSetting{"data_parallel_size", kind_whole},
+    AskedSetting{"ddp_bucket_size", kind_whole},
+    AskedSetting{"decoder_first_pipeline_num_layers", kind_whole},
+    AskedSetting{"decoder_last_pipeline_num_layers", kind_whole},
+    AskedSetting{"dtype", kind_any},
+    AskedSetting{"hf_model_type", kind_any},
+    AskedSetting{"lora_alpha", kind_real},
+    AskedSetting{"lr", kind_real},
+    AskedSetting{"make_vocab_size_divisible_by", kind_whole},
+    AskedSetting{"model_type", kind_any},
+    AskedSetting{"moe_grouped_gemm", kind_any},
+    AskedSetting{"moe_use_legacy_grouped_gemm", kind_any},
+    AskedSetting{"overlap_grad_reduce", kind_any},
+    AskedSetting{"overlap_param_gather_with_optimizer_step", kind_any},
+    AskedSetting{"params_dtype", kind_any},
+    AskedSetting{"pipeline_model_parallel_layout", kind_any},
+    AskedSetting{"step", kind_whole},
+    AskedSetting{"torch_dtype", kind_any},
+    AskedSetting{"torchtitan_version", kind_any},
+    AskedSetting{"transformer_impl", kind_any},
+    AskedSetting{"use_distributed_optimizer", kind_any},
+    AskedSetting{"virtual_node_state", kind_any},
+    AskedSetting{"weight_decay", kind_real},
 };
 
 /// The keys in formulas and conditions: words of more than one letter, which a factor has.
@@ -139,10 +130,10 @@ bool is_list_of_sizes(std::string_view text) {
 }  // namespace
 
 std::string_view kind_of_number(std::string_view key, std::span<const Family> families) {
-    const auto* asked = std::ranges::find(numbers_asked_by_tpx, key, [](const auto& entry) { return entry.first; });
-    if (asked != numbers_asked_by_tpx.end()) return asked->second;
+    const auto* asked = std::ranges::find(asked_by_tpx, key, &AskedSetting::key);
+    if (asked != asked_by_tpx.end() && !asked->kind.empty()) return asked->kind;
     const bool size = std::ranges::any_of(families, [&](const Family& family) { return computes_sizes(family, key); });
-    return size ? kind_whole : std::string_view{};
+    return size ? kind_whole : kind_any;
 }
 
 bool is_number(const ConfigValue& value, std::string_view kind) {
@@ -156,7 +147,7 @@ bool is_number(const ConfigValue& value, std::string_view kind) {
 std::set<std::string> known_settings(std::span<const Family> families, const Config& config) {
     Words words;
     for (const Family& family : families) add_family(family, words);
-    words.found.insert(asked_by_tpx.begin(), asked_by_tpx.end());
+    for (const AskedSetting& asked : asked_by_tpx) words.found.emplace(asked.key);
     for (const auto& [key, value] : config) words.found.insert(key);
     return std::move(words.found);
 }

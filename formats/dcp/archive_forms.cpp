@@ -7,63 +7,48 @@
 #include "lib/core/file_answers.hpp"
 #include "lib/core/file_questions.hpp"
 #include "lib/core/fingerprint.hpp"
+#include "lib/core/packing.hpp"
 
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <tuple>
 
 namespace tpx::formats {
 namespace {
 
-template <class Value>
-void put(std::string& bytes, const Value& value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <class Value>
-void take(std::string_view& bytes, Value& value) {
-    std::memcpy(&value, bytes.data(), sizeof value);
-    bytes.remove_prefix(sizeof value);
-}
-
 std::string packed(const ArchiveForms& forms) {
     std::string bytes;
-    put(bytes, std::uint64_t{forms.cause.size()});
+    pack(bytes, std::uint64_t{forms.cause.size()});
     bytes += forms.cause;
-    put(bytes, std::uint64_t{forms.forms.size()});
+    pack(bytes, std::uint64_t{forms.forms.size()});
     for (const torch::StoredTensor& form : forms.forms) {
-        put(bytes, form.dtype);
-        put(bytes, form.shape.size());
-        for (const Index size : form.shape) put(bytes, size);
-        for (const Index stride : form.strides) put(bytes, stride);
-        put(bytes, form.offset);
+        pack(bytes, form.dtype);
+        pack(bytes, form.shape.size());
+        for (const Index size : form.shape) pack(bytes, size);
+        for (const Index stride : form.strides) pack(bytes, stride);
+        pack(bytes, form.offset);
     }
-    for (const std::uint32_t form : forms.of_archives) put(bytes, form);
+    for (const std::uint32_t form : forms.of_archives) pack(bytes, form);
     return bytes;
 }
 
 ArchiveForms unpacked(std::string_view bytes) {
     ArchiveForms forms;
-    std::uint64_t size = 0, count = 0;
-    take(bytes, size);
+    const auto size = unpack<std::uint64_t>(bytes);
     forms.cause = bytes.substr(0, size);
     bytes.remove_prefix(size);
-    take(bytes, count);
-    for (; count > 0; --count) {
+    for (auto left = unpack<std::uint64_t>(bytes); left > 0; --left) {
         torch::StoredTensor& form = forms.forms.emplace_back();
-        int rank = 0;
-        take(bytes, form.dtype);
-        take(bytes, rank);
-        form.shape = form.strides = Shape(rank);
-        for (Index& length : form.shape) take(bytes, length);
-        for (Index& stride : form.strides) take(bytes, stride);
-        take(bytes, form.offset);
+        form.dtype = unpack<DType>(bytes);
+        form.shape = form.strides = Shape(unpack<int>(bytes));
+        for (Index& length : form.shape) length = unpack<Index>(bytes);
+        for (Index& stride : form.strides) stride = unpack<Index>(bytes);
+        form.offset = unpack<std::uint64_t>(bytes);
     }
     forms.of_archives.resize(bytes.size() / sizeof(std::uint32_t));
-    for (std::uint32_t& form : forms.of_archives) take(bytes, form);
+    for (std::uint32_t& form : forms.of_archives) form = unpack<std::uint32_t>(bytes);
     return forms;
 }
 
@@ -166,7 +151,7 @@ std::optional<std::vector<ArchiveForms>> forms_from_other_processes(std::span<co
     std::vector<FileQuestion> questions;
     for (const FileArchives& file : files) {
         std::string text;
-        for (const ArchivePlace& place : file.places) put(text, place);
+        for (const ArchivePlace& place : file.places) pack(text, place);
         questions.push_back({file.path, std::move(text)});
     }
     const auto answers = ask_other_processes(questions);
@@ -192,7 +177,7 @@ std::vector<ArchiveForms> forms_of(std::span<const FileArchives> files) {
 std::string answer_about_archives(const std::filesystem::path& path, std::string_view question) {
     FileArchives file{path, {}};
     file.places.resize(question.size() / sizeof(ArchivePlace));
-    for (ArchivePlace& place : file.places) take(question, place);
+    for (ArchivePlace& place : file.places) place = unpack<ArchivePlace>(question);
     return packed(read_forms(file));
 }
 

@@ -30,7 +30,7 @@ std::map<std::string, RngPlace> rng_objects(const Layout& layout) {
 /// Adds an object of the source as it is, or as torch_dist has it if the source stores its bare value.
 void keep(const Catalogue& source, const Object& object, NewObjects& objects) {
     constexpr std::uint64_t most = std::uint64_t{1} << 30;
-    if (!is_bare(source, object)) return objects.kept.push_back(object);
+    if (!object.bare) return objects.kept.push_back(object);
     if (object.length > most)
         throw failure("{}: object '{}': {} bytes, at most {} are carried over; try --drop optimizer",
                       source.path(object.file).string(), object.name, object.length, most);

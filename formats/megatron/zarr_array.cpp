@@ -86,7 +86,7 @@ void check_storage(const Json& json) {
 
 void check_chunk(const ZarrArray& array) {
     if (array.chunk.size() != array.shape.size())
-        throw failure("chunks has {} sizes, shape has {}", array.chunk.size(), array.shape.size());
+        throw failure("chunks and shape differ in length: {} and {}", array.chunk.size(), array.shape.size());
     if (checked_volume(array.shape) < 0) throw failure("shape {} is too large", to_string(array.shape));
     const Index elements = checked_volume(array.chunk);
     if (elements < 0 || elements > std::numeric_limits<Index>::max() / itemsize(array.dtype))

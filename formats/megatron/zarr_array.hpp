@@ -21,8 +21,8 @@ struct ZarrArray {
     std::string fill;      ///< fill_value as JSON; empty: null, as Megatron-core wrote it
 };
 
-/// Parses the text of a `.zarray`. Throws Error for everything that cannot be read: another version, compressed or
-/// filtered chunks, big-endian values, Fortran order, unknown dtypes, shapes that are invalid or too large.
+/// Parses the text of a `.zarray` file. Throws Error for arrays that are not read: of another version, with compressed
+/// or filtered chunks, big-endian values, Fortran order or an unknown dtype, or of an invalid or too large shape.
 ZarrArray parse_zarr_array(std::string_view text);
 
 /// The bytes of a chunk file.

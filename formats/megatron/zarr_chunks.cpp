@@ -88,7 +88,8 @@ private:
     void add_object(const KeyFolder& folder, const std::string& name) {
         const std::uint32_t file = add_file(folder, name, fmt::format("object '{}'", folder.key));
         const std::string stem = name.substr(0, name.rfind('.'));
-        catalogue_.objects.push_back({fmt::format("{}/{}", folder.key, stem), file, 0, catalogue_.files[file].size});
+        catalogue_.objects.push_back(
+            {fmt::format("{}/{}", folder.key, stem), file, 0, catalogue_.files[file].size, true});
     }
 
     void add_array(const KeyFolder& folder) {

@@ -11,8 +11,8 @@ namespace tpx::formats {
 /// open_chunks() does for torch_dist. Each folder of `directory` with a `.zarray` is a tensor, each of its chunk files
 /// a piece; each file `KEY/shard_OFFSETS_SHAPE.pt` is the object of this name.
 ///
-/// A chunk file that is missing is a hole, also if the array has a fill_value: Megatron-core stored every chunk, so
-/// that the values of a missing one are lost. A note tells of such arrays, and another one of files that are no chunks.
+/// A missing chunk file is a hole, even if the array has a fill_value: Megatron-core stored every chunk, so the values
+/// of a missing one are lost. Adds a note for each such array, and one that lists ignored files.
 /// Throws Error "FILE: tensor 'NAME': ..." for arrays that Megatron-core does not write, for files of the wrong size,
 /// and for links that lead out of `directory`.
 void open_zarr_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint);

@@ -52,6 +52,7 @@ struct Object {
     std::uint32_t file = 0;
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
+    bool bare = false;  ///< of a ShardedObject: its archive holds the value itself, not a list of it as torch_dist's do
 };
 
 /// What is really stored in a checkpoint, whatever wrote it. Pieces are sorted by tensor, then box.

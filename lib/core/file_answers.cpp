@@ -2,6 +2,7 @@
 #include "lib/core/file_answers.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/packing.hpp"
 
 #include <atomic>
 #include <utility>
@@ -17,20 +18,6 @@ thread_local bool paused = false;
 // kernel reports about it, and the source of zeros that tpx reads instead of missing parts.
 bool is_own(const std::filesystem::path& path) { return path.native().starts_with("/proc/"); }
 
-template <class Value>
-void put(std::string& bytes, const Value& value) {
-    static_assert(std::is_trivially_copyable_v<Value>);
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <class Value>
-Value take(std::string_view& bytes) {
-    Value value{};
-    std::memcpy(&value, bytes.data(), sizeof value);
-    bytes.remove_prefix(sizeof value);
-    return value;
-}
-
 }  // namespace
 
 FileAnswers::FileAnswers(const std::filesystem::path& root) : root_{root.string()}, records_{true} { living = this; }
@@ -38,16 +25,16 @@ FileAnswers::FileAnswers(const std::filesystem::path& root) : root_{root.string(
 FileAnswers::FileAnswers(const std::filesystem::path& root, std::string packed)
     : root_{root.string()}, records_{false}, bytes_{std::move(packed)} {
     std::string_view rest = bytes_;
-    for (auto left = take<std::uint64_t>(rest); left > 0; --left) {
-        const auto size = take<std::uint64_t>(rest);
+    for (auto left = unpack<std::uint64_t>(rest); left > 0; --left) {
+        const auto size = unpack<std::uint64_t>(rest);
         numbers_.emplace(rest.substr(0, size), static_cast<std::uint32_t>(numbers_.size()));
         rest.remove_prefix(size);
     }
-    const auto count = take<std::uint64_t>(rest);
+    const auto count = unpack<std::uint64_t>(rest);
     places_.reserve(count);
     for (auto left = count; left > 0; --left) {
-        const Key key = take<Key>(rest);
-        places_.emplace(key, take<Place>(rest));
+        const Key key = unpack<Key>(rest);
+        places_.emplace(key, unpack<Place>(rest));
     }
     bytes_.erase(0, bytes_.size() - rest.size());
     living = this;
@@ -67,15 +54,15 @@ std::string FileAnswers::take_packed() {
     std::vector<std::string_view> paths(numbers_.size());
     for (const auto& [path, number] : numbers_) paths[number] = path;
     std::string all;
-    put(all, std::uint64_t{paths.size()});
+    pack(all, std::uint64_t{paths.size()});
     for (const std::string_view path : paths) {
-        put(all, std::uint64_t{path.size()});
+        pack(all, std::uint64_t{path.size()});
         all += path;
     }
-    put(all, std::uint64_t{places_.size()});
+    pack(all, std::uint64_t{places_.size()});
     for (const auto& [key, place] : places_) {
-        put(all, key);
-        put(all, place);
+        pack(all, key);
+        pack(all, place);
     }
     places_.clear();
     numbers_.clear();

@@ -191,20 +191,27 @@ void broadcast(const Comm& comm, std::string& bytes, int root) {
     }
 }
 
-// Rank 0 receives from one rank after the other; the other ranks receive nothing.
+void send_in_parts(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes) {
+    for_each_message(bytes, [&](auto part) { send(comm, rank, tag, part); });
+}
+
+void receive_in_parts(const Comm& comm, int rank, Tag tag, std::span<std::byte> into) {
+    for_each_message(into, [&](auto part) { receive(comm, rank, tag, part); });
+}
+
+// Rank 0 receives from one rank after the other.
 std::vector<std::string> gather(const Comm& comm, const std::string& bytes) {
     std::uint64_t size = bytes.size();
     if (comm.rank() != 0) {
         send(comm, 0, Tag::gather, std::as_bytes(std::span{&size, 1}));
-        for_each_message(std::as_bytes(std::span{bytes}), [&](auto part) { send(comm, 0, Tag::gather, part); });
+        send_in_parts(comm, 0, Tag::gather, std::as_bytes(std::span{bytes}));
         return {};
     }
     std::vector<std::string> all{bytes};
     for (int rank = 1; rank < comm.size(); ++rank) {
         receive(comm, rank, Tag::gather, std::as_writable_bytes(std::span{&size, 1}));
         std::string& theirs = all.emplace_back(size, '\0');
-        for_each_message(std::as_writable_bytes(std::span{theirs}),
-                         [&](auto part) { receive(comm, rank, Tag::gather, part); });
+        receive_in_parts(comm, rank, Tag::gather, std::as_writable_bytes(std::span{theirs}));
     }
     return all;
 }

@@ -101,6 +101,10 @@ void receive_busy(const Comm& comm, int rank, Tag tag, std::span<std::byte> into
 void send(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes);
 void receive(const Comm& comm, int rank, Tag tag, std::span<std::byte> into);
 
+/// The same for any number of bytes, in as many messages as they need; the receiver must know the number.
+void send_in_parts(const Comm& comm, int rank, Tag tag, std::span<const std::byte> bytes);
+void receive_in_parts(const Comm& comm, int rank, Tag tag, std::span<std::byte> into);
+
 /// Waits until all ranks are here.
 void barrier(const Comm& comm);
 

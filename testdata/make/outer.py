@@ -25,6 +25,17 @@ QWEN = {"model_type": "qwen3_vl", "architectures": ["Qwen3VLForConditionalGenera
         "text_config": QWEN_TEXT, "vision_config": QWEN_VISION}  # fmt: skip
 
 
+def attention_and_mlp(start, hidden, wide, head):
+    for part in "qkv":
+        yield f"{start}self_attn.{part}_proj.weight", [2 * head, hidden]
+    yield f"{start}self_attn.o_proj.weight", [hidden, 2 * head]
+    yield f"{start}self_attn.q_norm.weight", [head]
+    yield f"{start}self_attn.k_norm.weight", [head]
+    yield f"{start}mlp.gate_proj.weight", [wide, hidden]
+    yield f"{start}mlp.up_proj.weight", [wide, hidden]
+    yield f"{start}mlp.down_proj.weight", [hidden, wide]
+
+
 def qwen_shapes():
     hidden, wide, head = 8, 12, 4
     yield "model.language_model.embed_tokens.weight", [10, hidden]
@@ -32,14 +43,7 @@ def qwen_shapes():
         start = f"model.language_model.layers.{layer}."
         for norm in ("input_layernorm", "post_attention_layernorm"):
             yield f"{start}{norm}.weight", [hidden]
-        for part in "qkv":
-            yield f"{start}self_attn.{part}_proj.weight", [2 * head, hidden]
-        yield f"{start}self_attn.o_proj.weight", [hidden, 2 * head]
-        yield f"{start}self_attn.q_norm.weight", [head]
-        yield f"{start}self_attn.k_norm.weight", [head]
-        yield f"{start}mlp.gate_proj.weight", [wide, hidden]
-        yield f"{start}mlp.up_proj.weight", [wide, hidden]
-        yield f"{start}mlp.down_proj.weight", [hidden, wide]
+        yield from attention_and_mlp(start, hidden, wide, head)
     yield "model.language_model.norm.weight", [hidden]
     yield "model.visual.patch_embed.proj.weight", [hidden, 3, 1, 2, 2]
     yield "model.visual.patch_embed.proj.bias", [hidden]
@@ -60,14 +64,7 @@ def shapes():
         start = f"language_model.model.layers.{layer}."
         for norm in ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"):
             yield f"{start}{norm}.weight", [hidden]
-        for part in "qkv":
-            yield f"{start}self_attn.{part}_proj.weight", [2 * head, hidden]
-        yield f"{start}self_attn.o_proj.weight", [hidden, 2 * head]
-        yield f"{start}self_attn.q_norm.weight", [head]
-        yield f"{start}self_attn.k_norm.weight", [head]
-        yield f"{start}mlp.gate_proj.weight", [wide, hidden]
-        yield f"{start}mlp.up_proj.weight", [wide, hidden]
-        yield f"{start}mlp.down_proj.weight", [hidden, wide]
+        yield from attention_and_mlp(start, hidden, wide, head)
     yield "language_model.model.norm.weight", [hidden]
     yield "multi_modal_projector.mm_input_projection_weight", [seen, hidden]
     yield "multi_modal_projector.mm_soft_emb_norm.weight", [seen]

@@ -24,22 +24,12 @@ enum class RequestKind : std::uint64_t { end, bytes, question };
 // RequestKind, file, offset, size: of the bytes that are requested, or of the question, which follows.
 using Header = std::array<std::uint64_t, 4>;
 
-// What a message may carry; far below the largest count of MPI 3.
+// The most bytes of a file in one reply.
 constexpr std::uint64_t largest = std::uint64_t{16} << 20;
-
-template <class Bytes, class Pass>
-void for_each_part(Bytes bytes, const Pass& pass) {
-    for (; !bytes.empty(); bytes = bytes.subspan(std::min<std::uint64_t>(bytes.size(), largest)))
-        pass(bytes.first(std::min<std::uint64_t>(bytes.size(), largest)));
-}
-
-void send_text(const mpi::Comm& comm, int rank, mpi::Tag tag, const std::string& text) {
-    for_each_part(std::as_bytes(std::span{text}), [&](auto part) { mpi::send(comm, rank, tag, part); });
-}
 
 std::string receive_text(const mpi::Comm& comm, int rank, mpi::Tag tag, std::uint64_t size) {
     std::string text(size, '\0');
-    for_each_part(std::as_writable_bytes(std::span{text}), [&](auto part) { mpi::receive(comm, rank, tag, part); });
+    mpi::receive_in_parts(comm, rank, tag, std::as_writable_bytes(std::span{text}));
     return text;
 }
 
@@ -61,7 +51,7 @@ void send_answer(const mpi::Comm& comm, const std::function<std::string()>& answ
     }
     const AnswerHeader header{static_cast<std::uint64_t>(exit), text.size()};
     mpi::send(comm, 0, mpi::Tag::reply, std::as_bytes(std::span{header}));
-    send_text(comm, 0, mpi::Tag::reply, text);
+    mpi::send_in_parts(comm, 0, mpi::Tag::reply, std::as_bytes(std::span{text}));
 }
 
 std::string receive_answer(const mpi::Comm& comm, int rank, std::exception_ptr& error) {
@@ -106,10 +96,12 @@ void FetchDesk::run_on_desk(std::function<void()> work) {
 }
 
 void FetchDesk::fetch(int server, std::size_t file, std::uint64_t offset, std::span<std::byte> into) {
-    for_each_part(into, [&](std::span<std::byte> part) {
+    while (!into.empty()) {
+        const auto part = into.first(std::min<std::uint64_t>(into.size(), largest));
         run_on_desk([&] { fetch_part(server, file, offset, part); });
         offset += part.size();
-    });
+        into = into.subspan(part.size());
+    }
 }
 
 void FetchDesk::fetch_part(int server, std::size_t number, std::uint64_t offset, std::span<std::byte> into) const {
@@ -143,7 +135,7 @@ void FetchDesk::ask_one_each(std::span<RemoteQuestion* const> questions) const {
         const Header header{static_cast<std::uint64_t>(RequestKind::question), question->file, 0,
                             question->text.size()};
         mpi::send(comm_, question->server, mpi::Tag::request, std::as_bytes(std::span{header}));
-        send_text(comm_, question->server, mpi::Tag::request, question->text);
+        mpi::send_in_parts(comm_, question->server, mpi::Tag::request, std::as_bytes(std::span{question->text}));
     }
     std::exception_ptr error;  // thrown when all answers have come, because nobody else would receive them
     for (RemoteQuestion* question : questions) {

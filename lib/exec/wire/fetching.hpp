@@ -23,8 +23,8 @@ using PathOfFile = std::function<std::filesystem::path(std::size_t file)>;
 /// The answer to `question`, a FileQuestion's text, about the file at `path`.
 using AnswerAboutFile = std::function<std::string(const std::filesystem::path& path, std::string_view question)>;
 
-/// Answers what rank 0 fetches from this rank, and asks it, until its desk closes. An error in a read ends the job; one
-/// in an answer is thrown on rank 0.
+/// Sends rank 0 the bytes and the answers that it requests from this rank, until its desk closes. An error in a read
+/// ends the job; one in an answer is thrown on rank 0.
 void serve_reads(const mpi::Comm& comm, const PathOfFile& path, const AnswerAboutFile& answer);
 
 /// A question to a rank about a file that it has.

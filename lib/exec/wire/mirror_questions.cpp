@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
+#include "lib/core/packing.hpp"
 #include "lib/exec/wire/mirror.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <string_view>
 
 namespace tpx {
 namespace {
@@ -75,7 +76,7 @@ std::pair<std::string, std::string> Mirror::what_was_answered() const {
     std::string questions, answers;
     for (const auto& [key, answer] : answers_) {
         const AnsweredQuestion question{key.first, key.second, answer.size()};
-        questions.append(reinterpret_cast<const char*>(&question), sizeof question);
+        pack(questions, question);
         answers += answer;
     }
     return {std::move(questions), std::move(answers)};
@@ -83,9 +84,8 @@ std::pair<std::string, std::string> Mirror::what_was_answered() const {
 
 void Mirror::record_answers(const std::string& questions, const std::string& answers) {
     std::size_t at = 0;
-    for (std::size_t k = 0; k < questions.size(); k += sizeof(AnsweredQuestion)) {
-        AnsweredQuestion question;
-        std::memcpy(&question, questions.data() + k, sizeof question);
+    for (std::string_view left = questions; !left.empty();) {
+        const auto question = unpack<AnsweredQuestion>(left);
         answers_.insert_or_assign({question.file, question.question}, answers.substr(at, question.size));
         at += question.size;
     }

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "tests/unit/change/relocation_laws.hpp"
+#include "tests/unit/change/sending_laws.hpp"
 
 #include <doctest/doctest.h>
 

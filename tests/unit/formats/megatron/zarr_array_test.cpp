@@ -87,7 +87,7 @@ TEST_CASE("arrays that Megatron-core does not write are refused, each for its re
         {array_text({{"shape", {4611686018427387904, 4}}}), "shape [4611686018427387904, 4] is too large"},
         {R"({"compressor":)" + std::string(250'000, '[') + std::string(250'000, ']') + "}",
          "nested deeper than 16 levels"},
-        {array_text({{"chunks", {2}}}), "chunks has 1 sizes, shape has 2"},
+        {array_text({{"chunks", {2}}}), "chunks and shape differ in length: 1 and 2"},
         {array_text({{"chunks", {0, 3}}}), "chunks of shape [0, 3] have no elements"},
         {array_text({{"chunks", {2305843009213693952, 2}}}), "chunks of shape [2305843009213693952, 2] are too large"},
         {array_text({{"dimension_separator", "_"}}), R"(dimension_separator is "_"; "." and "/" are read)"},

@@ -40,7 +40,8 @@ int known_flips(const std::string& blob) {
     const std::string found = outcome([&] { return original.read(range_of(file)); });
     CHECK(found == outcome([&] { return torch::read_tensor_blob(range_of(file)); }));
     int known = 0;
-    for (std::size_t at = 0; at<blob.size(); at += at> 1100 && at + 1200 < blob.size() ? 97 : 1) {
+    const auto is_inside_payload = [&](std::size_t at) { return at > 1100 && at + 1200 < blob.size(); };
+    for (std::size_t at = 0; at < blob.size(); at += is_inside_payload(at) ? 97 : 1) {
         std::string bytes = blob;
         bytes[at] = static_cast<char>(bytes[at] ^ (1 << at % 8));
         CAPTURE(at);

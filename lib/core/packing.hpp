@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace tpx {
+
+/// Appends the bytes of `value`, as memory holds them: for other processes of the same job.
+template <class Value>
+void pack(std::string& bytes, const Value& value) {
+    static_assert(std::is_trivially_copyable_v<Value>);
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+/// Takes a value that pack() appended off the front of `bytes`.
+template <class Value>
+Value unpack(std::string_view& bytes) {
+    static_assert(std::is_trivially_copyable_v<Value>);
+    Value value{};
+    std::memcpy(&value, bytes.data(), sizeof value);
+    bytes.remove_prefix(sizeof value);
+    return value;
+}
+
+}  // namespace tpx
