@@ -41,7 +41,7 @@ std::optional<AdapterText> adapter_text(Opened& opened) {
     if (!formats::is_adapter(checkpoint)) return std::nullopt;
     try {
         const formats::Adapter adapter = formats::read_adapter(checkpoint.catalogue.directory);
-        const std::vector<std::string> families = formats::families_of(adapter, *opened.families);
+        const std::vector<std::string> families = formats::families_of(adapter, opened.source.families);
         return AdapterText{spoken(families), formats::describe(adapter), adapter_json(adapter, families)};
     } catch (const Error& error) {
         checkpoint.notes.push_back(error.what());

@@ -303,7 +303,7 @@ void run_inspect(const InspectOptions& options, Output& out) {
     if (options.state) return print_state(opened.source.checkpoint, formats::read_state(opened.source.checkpoint), out);
     Details findings{.holes = find_holes(opened.source.checkpoint.catalogue), .adapter = adapter_text(opened)};
     if (!opened.source.reading.family && !findings.adapter)
-        findings.nearest = nearest_family(opened.source.checkpoint.catalogue.tensors, *opened.families);
+        findings.nearest = nearest_family(opened.source.checkpoint.catalogue.tensors, opened.source.families);
     std::vector<std::string>& notes = opened.source.checkpoint.notes;
     if (std::string missing = formats::missing_ranks(opened.source); !missing.empty())
         notes.push_back(std::move(missing));

@@ -5,6 +5,7 @@
 #include "cmd/group_notes.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "formats/model_file.hpp"
+#include "formats/roles.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/stored_model.hpp"
 #include "lib/change/spread.hpp"
@@ -26,11 +27,11 @@ void note_peak(PlanReport& report) {
         peak.device, host.name, format_bytes(static_cast<double>(peak.peak())), format_bytes(*host.device_memory)));
 }
 
-std::vector<Family> given_families(const PlanOptions& options) {
+Families given_families(const PlanOptions& options) {
     return formats::load_families(std::vector<std::filesystem::path>{options.rules.begin(), options.rules.end()});
 }
 
-formats::ModelDescription given_description(const PlanOptions& options, std::span<const Family> families) {
+formats::ModelDescription given_description(const PlanOptions& options, const Families& families) {
     ReadOptions file;
     file.config = options.config;
     check_settings(options, families, given_config(file));
@@ -42,7 +43,7 @@ formats::ModelDescription given_description(const PlanOptions& options, std::spa
 Parcels parcels_of_model(PlanReport& report, const Layout& from, const Layout& to, const PlanOptions& options) {
     Parcels even = spread(*report.model, from, to);  // rejects impossible layouts, too
     if (options.format.empty()) return even;
-    const std::vector<Family> families = given_families(options);
+    const Families families = given_families(options);
     formats::StoredModelChange change = formats::stored_model_change(
         given_description(options, families), *formats::format_by_name(options.format), from, to);
     if (!change.note.empty()) report.notes.push_back(std::move(change.note));
@@ -106,7 +107,7 @@ StateIn given_state(const PlanOptions& options) {
 }
 
 ModelState given_model(const PlanOptions& options) {
-    const std::vector<Family> families = given_families(options);
+    const Families families = given_families(options);
     ModelState model = given_description(options, families).model;
     if (!options.from.empty()) add_virtual_nodes(model, given_layout(options.from).vn);
     return model;

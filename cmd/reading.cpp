@@ -21,7 +21,7 @@ Config given_config(const ReadOptions& options) {
     return config;
 }
 
-void check_settings(const ReadOptions& options, std::span<const Family> families, const Config& config) {
+void check_settings(const ReadOptions& options, const Families& families, const Config& config) {
     const std::set<std::string> known = formats::known_settings(families, config);
     for (const std::string& setting : options.settings) {
         const std::string key = setting.substr(0, setting.find('='));
@@ -55,11 +55,11 @@ Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& opt
     const Config report = config;
     for (const auto& [key, value] : given_config(options)) config[key] = value;
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
-    auto families = std::make_shared<const std::vector<Family>>(formats::load_families(files));
-    formats::Source source = reading(path, [&] { return formats::open_source(path, *families, config); });
-    if (!options.settings.empty()) check_settings(options, *families, own_settings(options, source.checkpoint, report));
+    const Families families = formats::load_families(files);
+    formats::Source source = reading(path, [&] { return formats::open_source(path, families, config); });
+    if (!options.settings.empty()) check_settings(options, families, own_settings(options, source.checkpoint, report));
     if (!options.config.empty()) formats::add_keras_model(options.config, source.checkpoint);
-    return {std::move(families), std::move(source)};
+    return {std::move(source)};
 }
 
 std::string path_without_links(const std::filesystem::path& path) {

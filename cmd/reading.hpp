@@ -3,7 +3,7 @@
 
 #include "cmd/commands.hpp"
 #include "formats/conversion.hpp"
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -15,9 +15,8 @@
 
 namespace tpx::cli {
 
-/// A checkpoint as the options say it shall be read. The families outlive the source, which points into them.
+/// A checkpoint as the options say it shall be read.
 struct Opened {
-    std::shared_ptr<const std::vector<Family>> families;
     formats::Source source;
     bool copies_are_equal = false;  ///< tensors that conversions drop as copies were compared with the kept ones
 };
@@ -37,7 +36,7 @@ Config given_config(const ReadOptions& options);
 
 /// Throws Error (usage) with the nearest known key for a --set that nothing asks for: neither tpx, the rules of
 /// `families` nor `config`, that of the checkpoint.
-void check_settings(const ReadOptions& options, std::span<const Family> families, const Config& config);
+void check_settings(const ReadOptions& options, const Families& families, const Config& config);
 
 /// The layout that --to gives: a text, or a TOML file's name.
 Layout given_layout(const std::string& text);

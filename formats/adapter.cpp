@@ -150,7 +150,7 @@ std::string describe(const Adapter& adapter) {
     return text;
 }
 
-std::vector<std::string> families_of(const Adapter& adapter, std::span<const Family> families) {
+std::vector<std::string> families_of(const Adapter& adapter, const Families& families) {
     std::vector<Tensor> tensors;
     for (const AdaptedWeight& weight : adapter.weights)
         tensors.push_back({weight.name, DType::f32, adapter.shape_of(weight)});

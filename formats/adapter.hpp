@@ -58,6 +58,6 @@ Adapter read_adapter(const std::filesystem::path& directory);
 std::string describe(const Adapter& adapter);
 
 /// The families whose rules match the names of all weights that `adapter` changes.
-std::vector<std::string> families_of(const Adapter& adapter, std::span<const Family> families);
+std::vector<std::string> families_of(const Adapter& adapter, const Families& families);
 
 }  // namespace tpx::formats

@@ -6,6 +6,7 @@
 #include "lib/change/moves.hpp"
 #include "lib/layout/detect.hpp"
 #include "lib/layout/express.hpp"
+#include "lib/layout/families.hpp"
 #include "lib/layout/layout.hpp"
 #include "lib/layout/parts.hpp"
 
@@ -25,13 +26,13 @@ struct Source {
     Checkpoint checkpoint;
     Reading reading;
     std::optional<Layout> layout;      ///< nothing when no layout explains its boxes
-    std::span<const Family> families;  ///< that it may be read as; they outlive it
+    const Families& families;          ///< that it may be read as; they outlive it
     bool has_computed_values = false;  ///< values of some tensors are computed from what is stored
 };
 
 /// Opens and reads the checkpoint at `path`. `config` adds to, and overrides, the configuration found beside the
 /// tensors, but for what is_of_writing() that it tells.
-Source open_source(const std::filesystem::path& path, std::span<const Family> families, const Config& config);
+Source open_source(const std::filesystem::path& path, const Families& families, const Config& config);
 
 /// Whether a setting of Megatron tells how a checkpoint is written, not what it holds: the sizes of buckets, the stages
 /// in words. Where args of a checkpoint tell it, a user's own is about the new checkpoint.

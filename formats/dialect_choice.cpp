@@ -49,10 +49,7 @@ bool is_wrapped(const Source& source) {
 bool names_known_model(const Source& source) {
     const auto type = source.reading.config.find("model_type");
     const auto* text = type == source.reading.config.end() ? nullptr : std::get_if<std::string>(&type->second);
-    return text != nullptr && std::ranges::any_of(source.families, [&](const Family& family) {
-               const auto types = family.detect.find("hf");
-               return types != family.detect.end() && std::ranges::find(types->second, *text) != types->second.end();
-           });
+    return text != nullptr && source.families.has_type(*text);
 }
 
 /// Whether the rank files of the family have tensors that torch_dist stores in parts, or the other way around.

@@ -129,7 +129,7 @@ bool is_list_of_sizes(std::string_view text) {
 
 }  // namespace
 
-std::string_view kind_of_number(std::string_view key, std::span<const Family> families) {
+std::string_view kind_of_number(std::string_view key, const Families& families) {
     const auto* asked = std::ranges::find(asked_by_tpx, key, &AskedSetting::key);
     if (asked != asked_by_tpx.end() && !asked->kind.empty()) return asked->kind;
     const bool size = std::ranges::any_of(families, [&](const Family& family) { return computes_sizes(family, key); });
@@ -144,7 +144,7 @@ bool is_number(const ConfigValue& value, std::string_view kind) {
     return text != nullptr && (*text == "auto" || is_list_of_sizes(*text));
 }
 
-std::set<std::string> known_settings(std::span<const Family> families, const Config& config) {
+std::set<std::string> known_settings(const Families& families, const Config& config) {
     Words words;
     for (const Family& family : families) add_family(family, words);
     for (const AskedSetting& asked : asked_by_tpx) words.found.emplace(asked.key);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/layout/config.hpp"
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 
 #include <set>
 #include <span>
@@ -13,11 +13,11 @@ namespace tpx::formats {
 
 /// The configuration keys that can have an effect: those that the rules of `families` ask for, those that tpx itself
 /// asks for, and those of `config`, which is the configuration of a checkpoint.
-std::set<std::string> known_settings(std::span<const Family> families, const Config& config);
+std::set<std::string> known_settings(const Families& families, const Config& config);
 
 /// What the setting `key` must be: "a whole number" for a size in the rules of `families`, "a number" for some settings
 /// that tpx itself asks for; empty if other values have a meaning as well.
-std::string_view kind_of_number(std::string_view key, std::span<const Family> families);
+std::string_view kind_of_number(std::string_view key, const Families& families);
 
 /// Whether `value` is of a kind that kind_of_number() returned. A list of whole numbers, with one for each layer, and
 /// "null", which takes a size away, are accepted as sizes.

@@ -74,17 +74,18 @@ std::string told(const Config& config) {
 /// part of transformers are chosen only if they are named.
 std::optional<Candidate> other_fitting(const Source& source, const std::string& but, const Config& config,
                                        std::string_view dialect) {
-    for (const Family& family : source.families) {
-        const auto types = family.detect.find("hf");
-        if (types == family.detect.end() || !family.config.contains("hf") || family.remote_code ||
-            !family.dialect(dialect))
-            continue;
+    for (std::size_t number = 0; number < source.families.size(); ++number) {
+        const FamilyHead& head = source.families.head(number);
+        const auto types = head.detect.find("hf");
+        if (types == head.detect.end()) continue;
+        const Family& family = source.families[number];
+        if (!family.config.contains("hf") || family.remote_code || !family.dialect(dialect)) continue;
         for (const std::string& type : types->second) {
             if (type == but) continue;
             Config with_type = config;
             with_type.erase("model_type");
             with_type[told_type] = type;
-            Reading reading = read_by_roles(source.checkpoint, {&family, 1}, with_type);
+            Reading reading = read_by_roles(source.checkpoint, source.families.only(number), with_type);
             if (!reading.family || !reading.unknown.empty() || !reading.complete) continue;
             Candidate candidate = tried(source, std::move(reading), std::move(with_type));
             if (candidate.fits()) return candidate;

@@ -42,22 +42,21 @@ Description find_description(const std::string& wanted) {
 
 bool says(const Config& config, std::string_view key) { return config.contains(key); }
 
-const Family& find_family(std::span<const Family> families, const Config& config) {
+const Family& find_family(const Families& families, const Config& config) {
     if (const auto type = config.find("model_type"); type != config.end()) {
         const auto* name = std::get_if<std::string>(&type->second);
-        for (const Family& family : families) {
-            const auto detect = family.detect.find("hf");
-            if (name && detect != family.detect.end() && std::ranges::count(detect->second, *name) > 0) return family;
-        }
+        const auto number = name ? families.of_type(*name) : std::nullopt;
+        if (number) return families[*number];
         throw Error{Exit::usage, "no family of rules has models of model_type '{}'; give one with --rules",
                     name ? *name : "?"};
     }
     if (!says(config, "num_layers"))
         throw Error{Exit::usage, "neither model_type, as in a config.json, nor num_layers, as in Megatron's arguments"};
-    for (const Family& family : families) {
-        const auto detect = family.detect.find("mcore");
+    for (std::size_t number = 0; number < families.size(); ++number) {
+        const auto& conditions = families.head(number).detect;
+        const auto detect = conditions.find("mcore");
         const auto is = [&](const std::string& condition) { return holds(config, condition); };
-        if (detect != family.detect.end() && std::ranges::all_of(detect->second, is)) return family;
+        if (detect != conditions.end() && std::ranges::all_of(detect->second, is)) return families[number];
     }
     throw Error{Exit::usage, "no family of rules has such models of Megatron; give one with --rules"};
 }
@@ -126,7 +125,7 @@ std::string expand_list(std::string_view text) {
     return rest.empty() && !list.empty() ? list.substr(1) : as_it_is;
 }
 
-ModelDescription read_model_description(const std::string& name_or_path, std::span<const Family> families,
+ModelDescription read_model_description(const std::string& name_or_path, const Families& families,
                                         const Config& settings, std::string_view roles) {
     Description description = find_description(name_or_path);
     Config& config = description.config;
@@ -147,7 +146,7 @@ ModelDescription read_model_description(const std::string& name_or_path, std::sp
                       });
 }
 
-ModelState read_model(const std::string& name_or_path, std::span<const Family> families, const Config& settings,
+ModelState read_model(const std::string& name_or_path, const Families& families, const Config& settings,
                       std::string_view roles) {
     return read_model_description(name_or_path, families, settings, roles).model;
 }

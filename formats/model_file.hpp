@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/layout/config.hpp"
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 #include "lib/layout/model.hpp"
 
 #include <span>
@@ -25,7 +25,7 @@ std::span<const BuiltinModel> builtin_models();
 /// those of Megatron's arguments; or a built-in one, by name. `settings` count before what the file says. For `roles`
 /// see parse_roles(). Throws Error (usage) "FILE: ..." when no family has such models, or when a size is missing or
 /// cannot be.
-ModelState read_model(const std::string& name_or_path, std::span<const Family> families, const Config& settings,
+ModelState read_model(const std::string& name_or_path, const Families& families, const Config& settings,
                       std::string_view roles);
 
 /// A model, and the configuration and rules that describe it.
@@ -37,7 +37,7 @@ struct ModelDescription {
 };
 
 /// What read_model() reads, with what it follows from.
-ModelDescription read_model_description(const std::string& name_or_path, std::span<const Family> families,
+ModelDescription read_model_description(const std::string& name_or_path, const Families& families,
                                         const Config& settings, std::string_view roles);
 
 /// Writes out a list as Megatron's arguments have it: "([0]*2+[1]*3)" is "0,0,1,1,1". Other text stays as it is.

@@ -87,7 +87,7 @@ constexpr bool may_wrap_models(Format format) {
 
 }  // namespace
 
-Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
+Reading read_by_roles(const Checkpoint& checkpoint, const Families& families, const Config& config) {
     const std::vector<Tensor>& stored = checkpoint.catalogue.tensors;
     if (checkpoint.roles.empty()) return read(stored, families, config);
     const std::vector<std::uint32_t> numbers = readable(checkpoint);
@@ -129,8 +129,7 @@ bool remove_wrappers(Checkpoint& checkpoint) {
 }
 
 /// See read_by_names; nothing where no attribute lies above the names that rules know.
-std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<const Family> families,
-                                             const Config& config) {
+std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, const Families& families, const Config& config) {
     // Each try reads all names anew, which no wrapped model has so many of that it takes a second.
     constexpr std::size_t most_tensors = 100'000;
     if (!may_wrap_models(checkpoint.format) || checkpoint.catalogue.tensors.size() > most_tensors) return std::nullopt;
@@ -162,16 +161,17 @@ std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, std::span<c
 
 }  // namespace
 
-Reading read_by_names(Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
+Reading read_by_names(Checkpoint& checkpoint, const Families& families, const Config& config) {
     // bitsandbytes packs weights of 4 bits under their own names, with shapes that no configuration explains.
     const auto packed = std::ranges::find_if(checkpoint.catalogue.tensors, [](const Tensor& tensor) {
         return tensor.name.find(".weight.quant_state.") != tensor.name.npos;
     });
-    if (packed != checkpoint.catalogue.tensors.end()) families = {};
-    Reading reading = read_by_roles(checkpoint, families, config);
-    if (!reading.family && tell_named_roles(checkpoint)) reading = read_by_roles(checkpoint, families, config);
+    const bool is_packed = packed != checkpoint.catalogue.tensors.end();
+    const Families known = is_packed ? Families{} : families;
+    Reading reading = read_by_roles(checkpoint, known, config);
+    if (!reading.family && tell_named_roles(checkpoint)) reading = read_by_roles(checkpoint, known, config);
     if (reading.family && reading.unknown.empty()) return reading;
-    auto below = read_below_attributes(checkpoint, families, config);
+    auto below = read_below_attributes(checkpoint, known, config);
     return below ? *std::move(below) : std::move(reading);
 }
 

@@ -26,12 +26,12 @@ std::string_view parameter_of(const Checkpoint& checkpoint, std::size_t t);
 
 /// Reads the tensors of a checkpoint by the rules of `families`. Where the checkpoint tells the roles itself, state is
 /// read as its parameter is, with its role.
-Reading read_by_roles(const Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
+Reading read_by_roles(const Checkpoint& checkpoint, const Families& families, const Config& config);
 
 /// Reads the tensors by their names and whatever else tells what they are. Roles that nothing but names of state tells
 /// are told from then on (tell_named_roles). So are those of a model that was saved as an attribute of another module,
 /// as a LightningModule's is ("model.model.layers.0..."), or within wrappers ("_orig_mod."): where no rules explain all
 /// tensors, names count without wrappers and what all weights' names begin with, if rules match every weight then.
-Reading read_by_names(Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
+Reading read_by_names(Checkpoint& checkpoint, const Families& families, const Config& config);
 
 }  // namespace tpx::formats

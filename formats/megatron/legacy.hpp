@@ -3,7 +3,7 @@
 
 #include "formats/checkpoint.hpp"
 #include "formats/megatron/rank_files.hpp"
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 
 #include <filesystem>
 #include <span>
@@ -20,7 +20,7 @@ Checkpoint open_rank_files(const std::filesystem::path& directory_or_root);
 /// stacked where they are alike. `config` has the settings by which a family is found among `families`, whose rules
 /// tell how tensors are cut. Copies on several ranks become replicas; a tied output layer is one of the embedding.
 /// Throws Error for tensors that no rule explains, where they may be cut.
-void put_together(Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
+void put_together(Checkpoint& checkpoint, const Families& families, const Config& config);
 
 /// A root directory: the tracker file and iter_NNNNNNN with one directory for each writing rank of `content.layout`, as
 /// Megatron-core 0.16 writes them with `--ckpt-format torch`. Tensors have the names of torch_dist in `content`. Where

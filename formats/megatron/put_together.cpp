@@ -59,7 +59,7 @@ public:
     Assembly(Checkpoint& checkpoint, const Config& config)
         : checkpoint_{checkpoint}, files_{*checkpoint.rank_files}, config_{config} {}
 
-    void run(std::span<const Family> families) {
+    void run(const Families& families) {
         find_offsets();
         for (const RankDirectory& directory : files_.directories) {
             for (const RankTensor& tensor : directory.tensors)
@@ -204,7 +204,7 @@ private:
         group.parts.push_back(&placed);
     }
 
-    void make_catalogue(std::span<const Family> families) {
+    void make_catalogue(const Families& families) {
         std::ranges::sort(groups_, {}, &Group::name);
         Catalogue& catalogue = checkpoint_.catalogue;
         catalogue.tensors.clear();
@@ -299,7 +299,7 @@ private:
 
 }  // namespace
 
-void put_together(Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
+void put_together(Checkpoint& checkpoint, const Families& families, const Config& config) {
     Assembly{checkpoint, config}.run(families);
 }
 

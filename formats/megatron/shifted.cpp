@@ -28,7 +28,7 @@ std::size_t behind_padding(const BufferLayout& places, int ranks) {
 }  // namespace
 
 /// Of tensor and expert ranks, one tells for all.
-std::string shifted_by_padding(const Checkpoint& checkpoint, std::span<const Family> families, const Config& args) {
+std::string shifted_by_padding(const Checkpoint& checkpoint, const Families& families, const Config& args) {
     const Layout layout = layout_of_args(args, {});
     const bool tied = is_shared_embedding(args, layout, "embedding.word_embeddings.weight");
     if (!bucket_size(args, layout, 0, 0) && !tied) return "";

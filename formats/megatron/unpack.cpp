@@ -102,7 +102,7 @@ class Unpacker {
 public:
     Unpacker(Checkpoint& checkpoint, const Config& args) : checkpoint_{checkpoint}, args_{args}, made_{checkpoint} {}
 
-    void run(std::span<const Family> families) {
+    void run(const Families& families) {
         store_ = read_buckets(checkpoint_);
         std::vector<bool> taken = store_.taken_tensors;
         made_.keep(taken);
@@ -227,7 +227,7 @@ bool is_fully_reshardable(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-void unpack_optimizer(Checkpoint& checkpoint, std::span<const Family> families, const Config& config) {
+void unpack_optimizer(Checkpoint& checkpoint, const Families& families, const Config& config) {
     drop_chain_prefixes(checkpoint);
     unpack_cells(checkpoint);
     if (!has_buckets(checkpoint)) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 
 #include <span>
 
@@ -12,7 +12,7 @@ namespace tpx::formats {
 /// and of its flat cells (fully_sharded_model_space), whole tensors as fully_reshardable has them; the groups of
 /// parameters go into the common state. Where args and the rules of `families` do not explain the buckets, everything
 /// is left as it is, and a note says why. Does nothing for other checkpoints.
-void unpack_optimizer(Checkpoint& checkpoint, std::span<const Family> families, const Config& config);
+void unpack_optimizer(Checkpoint& checkpoint, const Families& families, const Config& config);
 
 /// Names the master weights of `checkpoint`, of Megatron's format, as the distributed optimizer does ("param"), or as
 /// the plain one ("fp32_param").

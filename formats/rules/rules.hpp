@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 
 #include <filesystem>
 #include <span>
 #include <string_view>
-#include <vector>
 
 namespace tpx::formats {
 
@@ -21,6 +20,6 @@ std::span<const BuiltinRules> builtin_rules();
 
 /// The families of the binary; a family in one of `files` replaces the built-in one of the same name, which it may
 /// extend; others are added. Throws Error "FILE: line N: cause".
-std::vector<Family> load_families(std::span<const std::filesystem::path> files);
+Families load_families(std::span<const std::filesystem::path> files);
 
 }  // namespace tpx::formats

@@ -44,10 +44,10 @@ std::string unsized_factors(const Reading& reading) {
     return letters;
 }
 
-/// Reads the checkpoint by the rules of `family`, as a conversion does.
-void read_by(const Family& family, const std::filesystem::path& path, const Config& config, RulesCheck& check) {
+/// Reads the checkpoint by the rules of one family, as a conversion does.
+void read_by(const Families& family, const std::filesystem::path& path, const Config& config, RulesCheck& check) {
     try {
-        Source source = open_source(path, std::span{&family, 1}, config);
+        Source source = open_source(path, family, config);
         dequantize(source, {});
         if (!source.reading.family) {
             check.fault = source.reading.why_not;
@@ -66,20 +66,20 @@ RulesCheck check_rules(const std::filesystem::path& file, const std::vector<std:
                        const std::filesystem::path& path, const Config& config) {
     std::vector<std::filesystem::path> files = others;
     files.push_back(file);
-    const std::vector<Family> families = load_families(files);
+    const Families families = load_families(files);
     RulesCheck check{.family = family_in(file)};
-    const auto family = std::ranges::find(families, check.family, &Family::name);
-    if (family == families.end()) throw failure("{}: is a fragment; check a family that includes it", file.string());
+    const auto number = families.find(check.family);
+    if (!number) throw failure("{}: is a fragment; check a family that includes it", file.string());
     const Checkpoint checkpoint = open(path);
     const std::vector<Tensor>& tensors = checkpoint.catalogue.tensors;
     check.tensors = tensors.size();
-    const FamilyFit fit = fit_family(*family, tensors);
+    const FamilyFit fit = fit_family(families[*number], tensors);
     if (fit.dialect == nullptr) throw failure("{}: family '{}' has no dialects", file.string(), check.family);
     if (fit.known > 0) check.dialect = fit.dialect->name;
     check.explained = count_explained(tensors, fit);
     check.unknown = fit.unknown;
     check.missing = fit.missing;
-    read_by(*family, path, config, check);
+    read_by(families.only(*number), path, config, check);
     return check;
 }
 

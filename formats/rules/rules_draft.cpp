@@ -18,7 +18,7 @@ std::string name_of(const Source& source) {
     std::string name = type == source.reading.config.end() ? "draft" : spelled(type->second);
     std::erase_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_' && c != '-'; });
     if (name.empty()) name = "draft";
-    while (std::ranges::find(source.families, name, &Family::name) != source.families.end()) name += "-draft";
+    while (source.families.find(name)) name += "-draft";
     return name;
 }
 
@@ -40,7 +40,7 @@ std::vector<Tensor> weights_of(const Source& source) {
 /// What is wrong with a draft; empty if it explains all weights and all sizes are known.
 std::string fault_of(const FamilyDraft& draft, const Source& source) {
     try {
-        const std::vector<Family> families{parse_family(draft.toml, "draft")};
+        const Families families{std::vector{parse_family(draft.toml, "draft")}};
         Source judged{.checkpoint = source.checkpoint, .reading = {}, .layout = {}, .families = families};
         judged.reading = read(source.checkpoint.catalogue.tensors, families, source.reading.config);
         if (!judged.reading.family) return judged.reading.why_not;

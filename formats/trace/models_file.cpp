@@ -27,7 +27,7 @@ class ModelReader {
     }
 
 public:
-    ModelReader(std::string_view file, std::span<const Family> families) : file_{file}, families_{families} {}
+    ModelReader(std::string_view file, const Families& families) : file_{file}, families_{families} {}
 
     ModelBook::Entry entry(const toml::table& table) const {
         ModelBook::Entry entry;
@@ -79,7 +79,7 @@ private:
     }
 
     std::string_view file_;
-    std::span<const Family> families_;
+    const Families& families_;
 };
 
 }  // namespace
@@ -92,7 +92,7 @@ std::shared_ptr<const JobModel> ModelBook::find(const TraceJob& job) const {
     return found == entries.end() ? nullptr : found->model;
 }
 
-ModelBook parse_models(std::string_view text, std::string_view file, std::span<const Family> families) {
+ModelBook parse_models(std::string_view text, std::string_view file, const Families& families) {
     const toml::table root = parse_toml_text(text, file);
     const ModelReader reader{file, families};
     ModelBook book;
@@ -106,7 +106,7 @@ ModelBook parse_models(std::string_view text, std::string_view file, std::span<c
     return book;
 }
 
-ModelBook read_models(const std::string& path, std::span<const Family> families) {
+ModelBook read_models(const std::string& path, const Families& families) {
     constexpr std::uint64_t longest = std::uint64_t{1} << 20;
     return parse_models(read_file(path, longest), path, families);
 }

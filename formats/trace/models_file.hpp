@@ -3,7 +3,7 @@
 
 #include "lib/cluster/job.hpp"
 #include "lib/cluster/job_model.hpp"
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 
 #include <memory>
 #include <span>
@@ -27,9 +27,9 @@ struct ModelBook {
 };
 
 /// The models of TOML `text`: see tpx-trace(5). Throws Error (usage) "FILE:LINE: cause".
-ModelBook parse_models(std::string_view text, std::string_view file, std::span<const Family> families);
+ModelBook parse_models(std::string_view text, std::string_view file, const Families& families);
 
 /// The models in the file at `path`.
-ModelBook read_models(const std::string& path, std::span<const Family> families);
+ModelBook read_models(const std::string& path, const Families& families);
 
 }  // namespace tpx::formats

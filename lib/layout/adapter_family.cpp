@@ -144,10 +144,14 @@ bool are_of_adapter(std::span<const Tensor> tensors, const Config& config) {
     return any(".lora_A.weight") && (config.contains("model_type") || config.contains("num_layers"));
 }
 
-std::vector<Family> adapter_families(std::span<const Family> families) {
-    std::vector<Family> made;
-    for (const Family& family : families) made.push_back(adapter_family(family));
-    return made;
+Families adapter_families(const Families& families) {
+    std::vector<FamilyHead> heads;
+    std::vector<Families::Reader> readers;
+    for (std::size_t number = 0; number < families.size(); ++number) {
+        heads.push_back(families.head(number));
+        readers.push_back([families, number] { return adapter_family(families[number]); });
+    }
+    return Families{std::move(heads), std::move(readers)};
 }
 
 }  // namespace tpx

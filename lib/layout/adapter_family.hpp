@@ -3,7 +3,7 @@
 
 #include "lib/core/catalogue.hpp"
 #include "lib/layout/config.hpp"
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 
 #include <span>
 #include <vector>
@@ -25,6 +25,6 @@ inline bool is_of_adapters(const Family& family) { return family.dims.contains(a
 /// except those of experts, an adapter has W.a of shape [rank, in] and W.b of shape [out, rank], under the names of
 /// PEFT (dialect "hf") and of Megatron Bridge ("mcore"). Fused layers of Megatron have either one adapter per weight
 /// (CanonicalLoRA), or one whose A the weights share (LoRA); the latter is read but never written.
-std::vector<Family> adapter_families(std::span<const Family> families);
+Families adapter_families(const Families& families);
 
 }  // namespace tpx

@@ -51,52 +51,6 @@ void remove_from(WrittenFamily& family, const std::vector<std::string>& names) {
     }
 }
 
-/// Adds up what files say of one another.
-class Library {
-public:
-    explicit Library(std::span<const FamilySource> sources) {
-        for (const FamilySource& source : sources) files_.push_back(parse_family_file(source));
-    }
-
-    std::vector<Family> families() {
-        std::vector<Family> built;
-        for (std::size_t number = 0; number < files_.size(); ++number) {
-            if (!files_[number].fragment && number == *find(files_[number].own.name, files_.size()))
-                built.push_back(build_family(complete(number)));
-        }
-        return built;
-    }
-
-private:
-    /// The last file of this name, `other` left aside.
-    std::optional<std::size_t> find(std::string_view name, std::size_t other) const {
-        for (std::size_t number = files_.size(); number-- > 0;) {
-            if (files_[number].own.name == name && number != other) return number;
-        }
-        return std::nullopt;
-    }
-
-    WrittenFamily complete(std::size_t number) {
-        const WrittenFamily& file = files_[number];
-        return in_context([&] { return file.source; },
-                          [&] {
-                              if (!open_.insert(number).second) throw failure("it extends itself");
-                              WrittenFamily whole{.source = file.source, .own = {.name = file.own.name}};
-                              for (const std::string& name : file.extends) {
-                                  const auto base = find(name, number);
-                                  if (!base) throw failure("it extends '{}', which is not known", name);
-                                  add_family(whole, complete(*base));
-                              }
-                              add_family(whole, file);
-                              open_.erase(number);
-                              return whole;
-                          });
-    }
-
-    std::vector<WrittenFamily> files_;
-    std::set<std::size_t> open_;  ///< those that are being completed
-};
-
 void check_axes(const Family& family, const CanonicalTensor& tensor) {
     std::set<char> seen;
     for (const Axis& axis : tensor.axes) {
@@ -236,8 +190,6 @@ const CanonicalTensor& Family::tensor(std::string_view wanted) const {
     if (found == tensors.end()) throw failure("family '{}': no tensor '{}'", name, wanted);
     return found->second;
 }
-
-std::vector<Family> parse_families(std::span<const FamilySource> sources) { return Library{sources}.families(); }
 
 Family parse_family(std::string_view text, std::string_view source) {
     return build_family(parse_family_file({source, text}));

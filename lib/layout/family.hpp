@@ -142,16 +142,14 @@ struct Family {
 /// `dialect` with the names that it has inside another model.
 Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting);
 
-/// A file of rules: its name, for messages, and its text.
+/// A file of rules.
 struct FamilySource {
-    std::string_view name;
+    std::string_view name;  ///< for messages
     std::string_view toml;
+    /// It is known to be correct and to contain all of its FamilyHead before its first table, so that it can be read
+    /// later.
+    bool proven = false;
 };
-
-/// Reads families that may extend one another, in any order. Of several with one name the last counts; it may extend
-/// the one before. Fragments, which exist only to be extended, are not among the result. Throws Error "FILE: line N:
-/// cause".
-std::vector<Family> parse_families(std::span<const FamilySource> sources);
 
 /// Reads one family that extends no other.
 Family parse_family(std::string_view toml, std::string_view source);

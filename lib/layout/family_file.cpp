@@ -183,4 +183,9 @@ WrittenFamily parse_family_file(const FamilySource& source) {
                       });
 }
 
+WrittenFamily parse_family_head(const FamilySource& source) {
+    const std::size_t table = source.toml.find("\n[");
+    return parse_family_file({source.name, source.toml.substr(0, table), source.proven});
+}
+
 }  // namespace tpx

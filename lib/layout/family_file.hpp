@@ -43,6 +43,9 @@ struct WrittenFamily {
 /// Reads one file. Throws Error "FILE: line N: cause".
 WrittenFamily parse_family_file(const FamilySource& source);
 
+/// Reads only what stands before the first table of a file: what FamilyHead contains, and `fragment`.
+WrittenFamily parse_family_head(const FamilySource& source);
+
 /// `base` with what `more` adds and replaces.
 void add_family(WrittenFamily& base, const WrittenFamily& more);
 

@@ -69,16 +69,12 @@ bool names_model_type(const Config& config) {
 }
 
 /// The model_type that a configuration names, if any of `families` goes by it; Megatron's args may say it, too.
-std::optional<std::string> model_type(std::span<const Family> families, const Config& config) {
+std::optional<std::string> model_type(const Families& families, const Config& config) {
     for (const char* key : {"hf_model_type", "model_type"}) {
         const auto found = config.find(key);
         const auto* text = found == config.end() ? nullptr : std::get_if<std::string>(&found->second);
         if (!text) continue;
-        for (const Family& family : families) {
-            const auto types = family.detect.find("hf");
-            if (types != family.detect.end() && std::ranges::find(types->second, *text) != types->second.end())
-                return *text;
-        }
+        if (families.has_type(*text)) return *text;
     }
     return std::nullopt;
 }
@@ -94,7 +90,7 @@ bool any_holds(const Config& config, std::string_view conditions) {
     }
 }
 
-Verdict ask(const Family& family, std::string_view source, const Config& config,
+Verdict ask(const FamilyHead& family, std::string_view source, const Config& config,
             const std::optional<std::string>& type) {
     if (const auto types = family.detect.find("hf"); types != family.detect.end() && type)
         return std::ranges::find(types->second, *type) != types->second.end() ? Verdict::yes : Verdict::no;
@@ -106,6 +102,16 @@ Verdict ask(const Family& family, std::string_view source, const Config& config,
                    ? Verdict::yes
                    : Verdict::no;
     return source == "hf" && names_model_type(config) ? Verdict::no : Verdict::silent;
+}
+
+std::string_view source_of(const Dialect& dialect) { return dialect.name == "mcore" ? "mcore" : "hf"; }
+
+/// Sets how specific the family of `found` is, by what is known of it.
+void weigh(const FamilyHead& head, bool has_type, FamilyMatch& found) {
+    const auto detect = head.detect.find(found.dialect->name == "hf" ? "hf" : "mcore");
+    found.named = detect != head.detect.end();
+    if (found.verdict == Verdict::yes && source_of(*found.dialect) == "mcore" && found.named && !has_type)
+        found.asked = detect->second.size();
 }
 
 constexpr const char* unknown_family =
@@ -147,23 +153,25 @@ FamilyMatch match_dialect(const Family& family, const Dialect& dialect, std::spa
     return match(family, dialect, tensors, FoldedNames{tensors});
 }
 
-FamilyMatch best_match(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,
+FamilyMatch best_match(std::span<const Tensor> tensors, const Families& families, const Config& config,
                        std::string& why_not) {
     const auto type = model_type(families, config);
     const FoldedNames names{tensors};
     FamilyMatch best;
-    for (const Family& family : families) {
-        for (const Dialect& dialect : family.dialects) {
-            const std::string_view source = dialect.name == "mcore" ? "mcore" : "hf";
-            const Verdict verdict = ask(family, source, config, type);
-            if (verdict == Verdict::no) continue;
-            FamilyMatch found = match(family, dialect, tensors, names);
-            found.verdict = verdict;
-            const auto detect = family.detect.find(dialect.name == "hf" ? "hf" : "mcore");
-            found.named = detect != family.detect.end();
-            if (verdict == Verdict::yes && source == "mcore" && found.named && !type)
-                found.asked = detect->second.size();
-            if (found.parameters > 0 && (!best.family || found.rank() > best.rank())) best = std::move(found);
+    for (const Verdict verdict : {Verdict::yes, Verdict::silent}) {
+        // No other can be better than one that the configuration asks for and that fits: the others are not read.
+        if (best.family && best.fits()) break;
+        for (std::size_t number = 0; number < families.size(); ++number) {
+            const FamilyHead& head = families.head(number);
+            const auto answers = [&](std::string_view source) { return ask(head, source, config, type) == verdict; };
+            if (!answers("hf") && !answers("mcore")) continue;
+            for (const Dialect& dialect : families[number].dialects) {
+                if (!answers(source_of(dialect))) continue;
+                FamilyMatch found = match(families[number], dialect, tensors, names);
+                found.verdict = verdict;
+                weigh(head, type.has_value(), found);
+                if (found.parameters > 0 && (!best.family || found.rank() > best.rank())) best = std::move(found);
+            }
         }
     }
     if (best.family && best.fits()) return best;

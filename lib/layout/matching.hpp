@@ -41,7 +41,7 @@ FamilyMatch match_dialect(const Family& family, const Dialect& dialect, std::spa
 
 /// The best of `families` and their dialects for `tensors`, if its rules fit them; else an empty one, and `why_not`
 /// says which came closest and what it lacks.
-FamilyMatch best_match(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,
+FamilyMatch best_match(std::span<const Tensor> tensors, const Families& families, const Config& config,
                        std::string& why_not);
 
 }  // namespace tpx

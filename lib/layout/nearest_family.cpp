@@ -116,7 +116,7 @@ FamilyFit fit_family(const Family& family, std::span<const Tensor> tensors) {
     return best_dialect(family, Samples{tensors});
 }
 
-std::optional<FamilyFit> nearest_family(std::span<const Tensor> tensors, std::span<const Family> families) {
+std::optional<FamilyFit> nearest_family(std::span<const Tensor> tensors, const Families& families) {
     const Samples samples{tensors};
     std::optional<FamilyFit> best;
     for (const Family& family : families) {

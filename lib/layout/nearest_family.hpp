@@ -32,6 +32,6 @@ struct FamilyFit {
 FamilyFit fit_family(const Family& family, std::span<const Tensor> tensors);
 
 /// The family that fits best, if it matches at least half of the kinds of names.
-std::optional<FamilyFit> nearest_family(std::span<const Tensor> tensors, std::span<const Family> families);
+std::optional<FamilyFit> nearest_family(std::span<const Tensor> tensors, const Families& families);
 
 }  // namespace tpx

@@ -149,22 +149,21 @@ bool knows_any(const Family& family, std::span<const Tensor> tensors) {
 
 /// The family of adapters for `tensors`, which `owner` keeps alive. Empty if they are not those of an adapter, or
 /// include tensors of its base: a model that is stored together with its adapter is a model.
-FamilyMatch adapter_match(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config,
+FamilyMatch adapter_match(std::span<const Tensor> tensors, const Families& families, const Config& config,
                           std::shared_ptr<const Family>& owner) {
     if (!are_of_adapter(tensors, config)) return {};
-    const auto made = std::make_shared<const std::vector<Family>>(adapter_families(families));
+    const auto made = std::make_shared<const Families>(adapter_families(families));
     std::string why_not;
     FamilyMatch best = best_match(tensors, *made, config, why_not);
     if (!best.family) return {};
-    const auto base = static_cast<std::size_t>(best.family - made->data());
-    if (!best.unknown.empty() && knows_any(families[base], tensors)) return {};
+    if (!best.unknown.empty() && knows_any(families[*families.find(best.family->name)], tensors)) return {};
     owner = {made, best.family};
     return best;
 }
 
 }  // namespace
 
-Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config) {
+Reading read(std::span<const Tensor> tensors, const Families& families, const Config& config) {
     Reading reading;
     reading.config = config;
     FamilyMatch best = adapter_match(tensors, families, config, reading.own_family);

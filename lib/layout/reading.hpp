@@ -3,7 +3,7 @@
 
 #include "lib/core/catalogue.hpp"
 #include "lib/layout/dims.hpp"
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -51,7 +51,7 @@ struct Reading {
 /// Finds the family and dialect whose rules match every tensor (extras aside) and that the configuration, if there is
 /// one, asks for; of several that match, the plainest. Then solves the sizes of the factors from the configuration and
 /// the shapes. Throws Error "tensor 'NAME': ..." when configuration and shapes contradict each other.
-Reading read(std::span<const Tensor> tensors, std::span<const Family> families, const Config& config);
+Reading read(std::span<const Tensor> tensors, const Families& families, const Config& config);
 
 /// Adds sizes that are known from elsewhere, and what follows from them.
 void add_dims(Reading& reading, const Dims& known);

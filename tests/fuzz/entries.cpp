@@ -65,7 +65,7 @@ private:
 
 /// Reads the checkpoint as every command does: pieces, family, dialect, layout, payloads.
 void read_checkpoint(const fs::path& path) {
-    static const std::vector<Family> families = formats::load_families({});
+    static const Families families = formats::load_families({});
     formats::Source source = formats::open_source(path, families, {});
     formats::canonical(source);
 }
@@ -179,7 +179,7 @@ void speeds(std::string_view bytes) { formats::parse_speeds(bytes, "speeds.csv",
 void cluster_file(std::string_view bytes) { formats::parse_cluster(bytes, "cluster.toml"); }
 
 void models_file(std::string_view bytes) {
-    static const std::vector<Family> families = formats::load_families({});
+    static const Families families = formats::load_families({});
     formats::parse_models(bytes, "models.toml", families);
 }
 

@@ -2,15 +2,13 @@
 #pragma once
 
 #include "formats/rules/rules.hpp"
-#include "lib/layout/family.hpp"
-
-#include <vector>
+#include "lib/layout/families.hpp"
 
 namespace tpx::test {
 
 /// The families of the built-in rules.
-inline const std::vector<Family>& families() {
-    static const std::vector<Family> all = formats::load_families({});
+inline const Families& families() {
+    static const Families all = formats::load_families({});
     return all;
 }
 

@@ -95,7 +95,7 @@ TEST_CASE("a model description and a Megatron checkpoint of the model give the s
 }
 
 TEST_CASE("a model description and a DeepSpeed checkpoint of the model give the same parcels of partitions") {
-    const std::vector<Family>& families = test::families();
+    const Families& families = test::families();
     const auto state_of = [](const Parcels& parcels) {
         Amounts amounts = amounts_of(parcels, false);
         std::erase_if(amounts, [](const auto& amount) { return std::get<0>(amount.first) == Role::weight; });
@@ -136,7 +136,7 @@ TEST_CASE("DeepSpeed's partitions of weights are held by one rank each under zer
 }
 
 TEST_CASE("flat buffers split optimizer state otherwise than first axes do") {
-    const std::vector<Family>& families = test::families();
+    const Families& families = test::families();
     const ModelDescription description = read_model_description("llama3-8b", families, {}, "train");
     const Layout from = parse_layout("tp=2,dp=2,zero=1");
     const Layout to = parse_layout("tp=2,dp=3,zero=1");

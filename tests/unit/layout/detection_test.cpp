@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 #include "lib/layout/reading.hpp"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 namespace tpx {
 
 TEST_CASE("of conditions that a bar joins one must hold") {
-    const std::vector<Family> families = parse_families(std::array{FamilySource{"either.toml", R"(
+    const Families families = parse_families(std::array{FamilySource{"either.toml", R"(
         family = "either"
         detect.mcore = ["swiglu", "mtp_num_layers | qk_layernorm"]
         [dims]
@@ -33,7 +33,7 @@ TEST_CASE("of conditions that a bar joins one must hold") {
 }
 
 TEST_CASE("a family that must be told counts only where a model_type names it") {
-    const std::vector<Family> families = parse_families(std::array{FamilySource{"shy.toml", R"(
+    const Families families = parse_families(std::array{FamilySource{"shy.toml", R"(
         family = "shy"
         detect.hf = ["shy"]
         told = true

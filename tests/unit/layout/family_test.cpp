@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/layout/family.hpp"
+#include "lib/layout/families.hpp"
 
 #include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
@@ -42,7 +42,7 @@ layer = "blocks.{l?}"
 rules = [[".norm", "norm"], [".up", "up"]]
 )";
 
-std::vector<Family> with(std::string_view more) {
+Families with(std::string_view more) {
     return parse_families(std::array{FamilySource{"more.toml", more}, FamilySource{"base.toml", base_family}});
 }
 
@@ -64,7 +64,7 @@ std::vector<std::string> names(const Dialect& dialect) {
 }  // namespace
 
 TEST_CASE("a family has what it extends, and what it adds, replaces and leaves out") {
-    const std::vector<Family> families = with(R"(
+    const Families families = with(R"(
         family = "more"
         extends = ["base"]
         detect.hf = ["more"]
@@ -113,7 +113,7 @@ TEST_CASE("a family has what it extends, and what it adds, replaces and leaves o
 }
 
 TEST_CASE("a file may extend the built-in family whose name it takes; fragments are no families") {
-    const std::vector<Family> families = parse_families(std::array{
+    const Families families = parse_families(std::array{
         FamilySource{"base.toml", base_family},
         FamilySource{"part.toml", "family = 'part'\nfragment = true\ndims.x.any = '1'\ntensors.x = 'x ; opt'"},
         FamilySource{"mine.toml", "family = 'base'\nextends = ['base', 'part']"}});
@@ -145,10 +145,15 @@ TEST_CASE("mistakes in rules are named with file and line") {
 }
 
 TEST_CASE("the built-in families stand, each with what it is recognised by") {
-    const std::vector<Family> families = formats::load_families({});
+    const Families families = formats::load_families({});
     CHECK(families.size() >= 5);
-    for (const Family& family : families) {
+    for (std::size_t number = 0; number < families.size(); ++number) {
+        const Family& family = families[number];
         CAPTURE(family.name);
+        // All of the head stands before the first table of the file, so that it is known before the file is read.
+        CHECK(families.head(number).name == family.name);
+        CHECK(families.head(number).told == family.told);
+        CHECK(families.head(number).detect == family.detect);
         CHECK(family.detect.contains("hf"));
         CHECK(family.dialect("hf"));
         // What is needed is stored by every dialect.
@@ -185,7 +190,7 @@ TEST_CASE("a value may be null, and asked of several conditions") {
 }
 
 TEST_CASE("of several rules for one name the one counts whose tensor is there") {
-    const std::vector<Family> families = formats::load_families({});
+    const Families families = formats::load_families({});
     for (const bool norms : {true, false}) {
         std::vector<Tensor> tensors{{"tok_embeddings.weight", DType::f32, {64, 16}},
                                     {"output.weight", DType::f32, {64, 16}}};

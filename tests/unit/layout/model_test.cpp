@@ -2,6 +2,7 @@
 #include "lib/layout/model.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/families.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +13,7 @@ namespace {
 
 using namespace tpx;
 
-std::vector<Family> with_present(std::string_view present) {
+Families with_present(std::string_view present) {
     const std::string base = fmt::format(R"toml(
 family = "base"
 [dims]
@@ -45,7 +46,7 @@ Config config() {
 }
 
 ModelState made(std::string_view present, const Config& values) {
-    return model_of(with_present(present).front(), "hf", values, parse_roles("weights", DType::bf16));
+    return model_of(with_present(present)[0], "hf", values, parse_roles("weights", DType::bf16));
 }
 
 const TensorClass* find(const ModelState& model, std::string_view name) {

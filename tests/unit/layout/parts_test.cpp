@@ -94,7 +94,7 @@ TEST_CASE("cut_out finds each element of a part that a piece holds exactly once,
 }
 
 TEST_CASE("fused q, k and v of a stacked torch_dist tensor stand where Megatron puts them") {
-    const std::vector<Family> families = formats::load_families({});
+    const Families families = formats::load_families({});
     const Config args{{"num_layers", std::int64_t{2}},
                       {"hidden_size", std::int64_t{12}},
                       {"num_attention_heads", std::int64_t{4}},
@@ -136,7 +136,7 @@ TEST_CASE("fused q, k and v of a stacked torch_dist tensor stand where Megatron 
 }
 
 TEST_CASE("a shape that the configuration contradicts is refused with both") {
-    const std::vector<Family> families = formats::load_families({});
+    const Families families = formats::load_families({});
     const Config config{{"model_type", std::string{"llama"}},
                         {"hidden_size", std::int64_t{8}},
                         {"num_attention_heads", std::int64_t{2}},

@@ -12,7 +12,7 @@ namespace tpx {
 namespace {
 
 // Names that rules make, and what is left of them when something is cut out, doubled or renumbered.
-std::vector<std::string> names_around(const std::vector<Family>& families, std::mt19937& random) {
+std::vector<std::string> names_around(const Families& families, std::mt19937& random) {
     std::vector<std::string> names{"", "#", "1", "a1b2", "optimizer.state.3.exp_avg"};
     for (const Family& family : families) {
         for (const Dialect& dialect : family.dialects) {
@@ -35,7 +35,7 @@ std::vector<std::string> names_around(const std::vector<Family>& families, std::
 
 TEST_CASE("what a book cannot know of a folded name it does not know of any name that folds so") {
     std::mt19937 random{5};
-    const std::vector<Family> families = formats::load_families({});
+    const Families families = formats::load_families({});
     const std::vector<std::string> names = names_around(families, random);
     REQUIRE(names.size() > 500);
     std::size_t known = 0, unheard = 0;

@@ -15,7 +15,7 @@ namespace {
 
 /// A Llama of two layers in torchtitan's names, with what AdamW keeps of it.
 struct Titan {
-    std::vector<Family> families = formats::load_families({});
+    Families families = formats::load_families({});
     Config config{{"model_type", std::string{"llama"}},     {"num_hidden_layers", std::int64_t{2}},
                   {"hidden_size", std::int64_t{8}},         {"num_attention_heads", std::int64_t{4}},
                   {"num_key_value_heads", std::int64_t{2}}, {"intermediate_size", std::int64_t{6}},

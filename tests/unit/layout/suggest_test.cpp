@@ -13,7 +13,7 @@ using namespace tpx;
 namespace {
 
 const Family& family(std::string_view name) {
-    static const std::vector<Family> all = formats::load_families({});
+    static const Families all = formats::load_families({});
     return *std::ranges::find(all, name, &Family::name);
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("what is suggested is a file of rules that knows the tensor") {
     texts.emplace_back("mine.toml", as_file(expert));
     std::vector<FamilySource> sources;
     for (const auto& [name, toml] : texts) sources.push_back({name, toml});
-    const std::vector<Family> families = parse_families(sources);
+    const Families families = parse_families(sources);
     const Family& mine = *std::ranges::find(families, "qwen3moe", &Family::name);
     CHECK(mine.tensor("down_proj_bias").is_index('e'));
     CHECK(mine.dialect("hf")->rules.back().name.match("model.layers.3.mlp.experts.5.down_proj.bias"));

@@ -46,7 +46,7 @@ std::map<int, Index> elements_by_part(std::span<const Piece> pieces, int tp) {
 TEST_CASE("Megatron's ranks wrote the parts of buckets that buffer_shares() says they hold") {
     const std::filesystem::path folder = test::fixtures();
     if (folder.empty()) return;
-    const std::vector<Family> families = load_families({});
+    const Families families = load_families({});
     for (const std::string name : {"llama-opt-dist-tp1pp1dp2-dp_reshardable", "llama-opt-dist-tp1pp1dp4-dp_reshardable",
                                    "llama-opt-dist-tp1pp1dp4-dp_reshardable-buckets",
                                    "llama-opt-dist-tp2pp1dp2-dp_reshardable", "gpt2-x-dist-tp1pp2dp2-dpr-b5000"}) {
@@ -66,7 +66,7 @@ TEST_CASE("Megatron's ranks wrote the parts of buckets that buffer_shares() says
 }
 
 TEST_CASE("the ranks that share a buffer hold each element of it once, and about equally many") {
-    const std::vector<Family> families = load_families({});
+    const Families families = load_families({});
     const Source source = open_source("testdata/llama-opt/legacy-tp2-dp2", families, {});
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     const auto alone = elements_by_part(shares_in(source, {.tp = 2, .zero = 1}), 2);

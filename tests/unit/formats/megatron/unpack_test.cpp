@@ -13,7 +13,7 @@
 namespace tpx::formats {
 namespace {
 
-Source opened(const std::filesystem::path& path, std::span<const Family> families, const Config& config = {}) {
+Source opened(const std::filesystem::path& path, const Families& families, const Config& config = {}) {
     Source source = open_source(path, families, config);
     std::vector<std::uint32_t> all(source.checkpoint.catalogue.pieces.size());
     std::iota(all.begin(), all.end(), 0u);
@@ -26,7 +26,7 @@ Source opened(const std::filesystem::path& path, std::span<const Family> familie
 TEST_CASE("buckets of the distributed optimizer become the tensors that fully_reshardable has") {
     const std::filesystem::path folder = test::fixtures();
     if (folder.empty()) return;
-    const std::vector<Family> families = load_families({});
+    const Families families = load_families({});
     const std::filesystem::path megatron = folder / "megatron";
     const auto is_state = [](const std::string& name) { return name.starts_with("optimizer.state."); };
     for (const std::string kind :
@@ -44,7 +44,7 @@ TEST_CASE("buckets of the distributed optimizer become the tensors that fully_re
 TEST_CASE("buckets that args do not explain are left as they are, with a note") {
     const std::filesystem::path folder = test::fixtures();
     if (folder.empty()) return;
-    const std::vector<Family> families = load_families({});
+    const Families families = load_families({});
     const std::filesystem::path path = folder / "megatron/llama-opt-dist-tp1pp1dp4-dp_reshardable-buckets/ckpt";
     const Source source = opened(path, families, {{"overlap_param_gather_with_optimizer_step", true}});
     REQUIRE(source.checkpoint.notes.size() == 1);

@@ -229,7 +229,7 @@ TEST_CASE("a cluster is read, or refused with its line") {
 }
 
 TEST_CASE("models are found by name and by the GPUs that a job asks for") {
-    const std::vector<Family> families = load_families({});
+    const Families families = load_families({});
     const ModelBook book = parse_models(
         "[[models]]\nname = \"big\"\nmodel = \"gpt3-1.3b\"\nlayout = \"tp=4\"\n"
         "[[models]]\ngpus = 8\nparameters = 1e9\nlayers = 24\nhidden = 2048\n",

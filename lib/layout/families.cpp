@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/families.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/layout/family_file.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace tpx {
+namespace {
+
+/// Files of rules, each of which is read when it is first needed, and what they add to one another.
+class Library {
+public:
+    explicit Library(std::span<const FamilySource> sources) {
+        for (const FamilySource& source : sources) {
+            if (source.proven)
+                files_.push_back({source, parse_family_head(source), {}});
+            else
+                files_.push_back({source, {}, parse_family_file(source)});
+        }
+    }
+
+    std::size_t size() const { return files_.size(); }
+
+    /// Whether a file is the last of its name and describes a family of its own.
+    bool counts(std::size_t number) const {
+        const WrittenFamily& start = files_[number].start();
+        return !start.fragment && number == *find(start.own.name, files_.size());
+    }
+
+    FamilyHead head(std::size_t number) const {
+        const Family& family = files_[number].start().own;
+        return {family.name, family.told, family.detect};
+    }
+
+    Family family(std::size_t number) {
+        const std::lock_guard alone{reading_};
+        return build_family(complete(number, {}));
+    }
+
+private:
+    struct File {
+        FamilySource source;
+        WrittenFamily head;                  ///< if the source is proven
+        std::optional<WrittenFamily> whole;  ///< once it was read
+
+        const WrittenFamily& start() const { return whole ? *whole : head; }
+    };
+
+    /// The last file of this name, `other` left aside.
+    std::optional<std::size_t> find(std::string_view name, std::size_t other) const {
+        for (std::size_t number = files_.size(); number-- > 0;) {
+            if (files_[number].start().own.name == name && number != other) return number;
+        }
+        return std::nullopt;
+    }
+
+    /// A file with all that it extends; `open` are the files of which it is a part.
+    WrittenFamily complete(std::size_t number, std::vector<std::size_t> open) {
+        File& file = files_[number];
+        if (!file.whole) file.whole = parse_family_file(file.source);
+        return in_context([&] { return file.whole->source; },
+                          [&] {
+                              if (std::ranges::count(open, number) > 0) throw failure("it extends itself");
+                              open.push_back(number);
+                              WrittenFamily sum{.source = file.whole->source, .own = {.name = file.whole->own.name}};
+                              for (const std::string& name : file.whole->extends) {
+                                  const auto base = find(name, number);
+                                  if (!base) throw failure("it extends '{}', which is not known", name);
+                                  add_family(sum, complete(*base, open));
+                              }
+                              add_family(sum, *file.whole);
+                              return sum;
+                          });
+    }
+
+    std::vector<File> files_;
+    std::mutex reading_;
+};
+
+}  // namespace
+
+/// A family, read at most once.
+class Families::Entry {
+public:
+    Entry(FamilyHead known, Reader reader) : head{std::move(known)}, read_{std::move(reader)} {}
+
+    const Family& get() {
+        std::call_once(once_, [&] { family_ = read_(); });
+        return *family_;
+    }
+
+    const FamilyHead head;
+
+private:
+    Reader read_;
+    std::once_flag once_;
+    std::optional<Family> family_;
+};
+
+bool FamilyHead::has_type(std::string_view type) const {
+    const auto types = detect.find("hf");
+    return types != detect.end() && std::ranges::find(types->second, type) != types->second.end();
+}
+
+Families::Families(std::vector<FamilyHead> heads, std::vector<Reader> readers) {
+    for (std::size_t number = 0; number < heads.size(); ++number)
+        entries_.push_back(std::make_shared<Entry>(std::move(heads[number]), std::move(readers[number])));
+}
+
+Families::Families(std::vector<Family> families) {
+    for (Family& family : families) {
+        FamilyHead head{family.name, family.told, family.detect};
+        entries_.push_back(std::make_shared<Entry>(std::move(head), [made = std::move(family)] { return made; }));
+    }
+}
+
+const FamilyHead& Families::head(std::size_t number) const { return entries_[number]->head; }
+
+const Family& Families::operator[](std::size_t number) const { return entries_[number]->get(); }
+
+std::optional<std::size_t> Families::of_type(std::string_view type) const {
+    for (std::size_t number = 0; number < size(); ++number)
+        if (head(number).has_type(type)) return number;
+    return std::nullopt;
+}
+
+Families Families::only(std::size_t number) const {
+    Families one;
+    one.entries_.push_back(entries_[number]);
+    return one;
+}
+
+std::optional<std::size_t> Families::find(std::string_view name) const {
+    for (std::size_t number = 0; number < size(); ++number)
+        if (head(number).name == name) return number;
+    return std::nullopt;
+}
+
+Families parse_families(std::span<const FamilySource> sources) {
+    const auto library = std::make_shared<Library>(sources);
+    std::vector<FamilyHead> heads;
+    std::vector<Families::Reader> readers;
+    for (std::size_t number = 0; number < library->size(); ++number) {
+        if (!library->counts(number)) continue;
+        heads.push_back(library->head(number));
+        readers.push_back([library, number] { return library->family(number); });
+    }
+    Families families{std::move(heads), std::move(readers)};
+    // A user's file may be wrong, or make a family wrong that extends it: said whether or not the family is used.
+    if (!std::ranges::all_of(sources, &FamilySource::proven))
+        for (std::size_t number = 0; number < families.size(); ++number) families[number];
+    return families;
+}
+
+}  // namespace tpx
