@@ -76,7 +76,7 @@ std::vector<std::string> names_of(std::span<const Tensor> tensors) {
 }  // namespace
 
 TEST_CASE("parts outside the language model are renamed, and their axes exchanged") {
-    const std::array families{parse_family(text_family, "text.toml")};
+    const Families families{std::vector{parse_family(text_family, "text.toml")}};
     const std::vector<Tensor> tensors = seeing_tensors();
     const Reading reading = read(tensors, families, seeing);
     REQUIRE(reading.family != nullptr);
@@ -92,7 +92,7 @@ TEST_CASE("parts outside the language model are renamed, and their axes exchange
 }
 
 TEST_CASE("a model that no table describes keeps its unknown tensors") {
-    const std::array families{parse_family(text_family, "text.toml")};
+    const Families families{std::vector{parse_family(text_family, "text.toml")}};
     Config other = seeing;
     other["outer.model_type"] = std::string{"hearing"};
     const Reading reading = read(seeing_tensors(), families, other);
@@ -102,7 +102,7 @@ TEST_CASE("a model that no table describes keeps its unknown tensors") {
 }
 
 TEST_CASE("a tensor of a part with another number of axes is refused") {
-    const std::array families{parse_family(text_family, "text.toml")};
+    const Families families{std::vector{parse_family(text_family, "text.toml")}};
     std::vector<Tensor> tensors = seeing_tensors();
     tensors.back().shape = {3};
     CHECK_THROWS_WITH_AS(read(tensors, families, seeing), "tensor 'tower.out': expected 2 axes, found shape [3]",
@@ -110,7 +110,7 @@ TEST_CASE("a tensor of a part with another number of axes is refused") {
 }
 
 TEST_CASE("parts that rules cannot describe stay unknown") {
-    const std::array families{parse_family(text_family, "text.toml")};
+    const Families families{std::vector{parse_family(text_family, "text.toml")}};
     const auto unknown = [&](const std::vector<Tensor>& tensors) {
         const Reading reading = read(tensors, families, seeing);
         REQUIRE(reading.family != nullptr);
@@ -128,7 +128,7 @@ TEST_CASE("parts that rules cannot describe stay unknown") {
 }
 
 TEST_CASE("adapters have the names of PEFT and of Megatron Bridge") {
-    const std::array families{parse_family(text_family, "text.toml")};
+    const Families families{std::vector{parse_family(text_family, "text.toml")}};
     Config config = seeing;
     config.erase("outer.model_type");
     const std::string layer = "blocks.0.";
@@ -162,7 +162,7 @@ TEST_CASE("tensors of PEFT without a description of the base are not converted")
 }
 
 TEST_CASE("adapters of a model inside another one are not converted") {
-    const std::array families{parse_family(text_family, "text.toml")};
+    const Families families{std::vector{parse_family(text_family, "text.toml")}};
     const std::vector<Tensor> tensors{{"language.blocks.0.fc2.adapter.linear_in.weight", DType::f32, {2, 6}},
                                       {"language.blocks.0.fc2.adapter.linear_out.weight", DType::f32, {4, 2}}};
     CHECK_FALSE(are_of_adapter(tensors, seeing));
@@ -171,8 +171,8 @@ TEST_CASE("adapters of a model inside another one are not converted") {
 }
 
 TEST_CASE("optimizer state of an adapter is recognized") {
-    const std::array families{parse_family(
-        fmt::format("{}[dialects.mcore.roles]\nexp_avg = [\"state.exp_avg.*\"]\n", text_family), "text.toml")};
+    const Families families{std::vector{parse_family(
+        fmt::format("{}[dialects.mcore.roles]\nexp_avg = [\"state.exp_avg.*\"]\n", text_family), "text.toml")}};
     const std::string name = "blocks.0.fc2.adapter.linear_in.weight";
     const std::vector<Tensor> tensors{{name, DType::f32, {2, 6}}, {"state.exp_avg." + name, DType::f32, {2, 6}}};
     const Reading reading = read(tensors, families, {});
@@ -183,7 +183,7 @@ TEST_CASE("optimizer state of an adapter is recognized") {
 }
 
 TEST_CASE("a model that is stored together with its adapter is a model") {
-    const std::array families{parse_family(text_family, "text.toml")};
+    const Families families{std::vector{parse_family(text_family, "text.toml")}};
     Config config = seeing;
     config.erase("outer.model_type");
     const std::string layer = "blocks.0.";
@@ -214,7 +214,7 @@ dims = { j = "3", n = "tower.heads" }
 parts = [{ axes = "(j n d) h ; tp=n", hf = "tower.*.qkv", mcore = "eye.*?.qkv -> (n j d) h" }]
 )";
     const std::string text{text_family};
-    const std::array families{parse_family(text.substr(0, text.find("[[outer]]")) + tower, "text.toml")};
+    const Families families{std::vector{parse_family(text.substr(0, text.find("[[outer]]")) + tower, "text.toml")}};
     std::vector<Tensor> tensors = seeing_tensors();
     tensors.resize(4);
     for (const char* layer : {"0", "1"}) tensors.push_back({fmt::format("tower.{}.qkv", layer), DType::f32, {12, 5}});
@@ -241,7 +241,7 @@ parts = [{ axes = "(j n d) h ; tp=n", hf = "tower.*.qkv", mcore = "eye.*?.qkv ->
 }
 
 TEST_CASE("of rules with one name, the one whose axes fit the shape reads a tensor") {
-    const std::array families{parse_family(R"(
+    const Families families{std::vector{parse_family(R"(
 family = "two"
 detect.hf = ["two"]
 [dims]
@@ -254,7 +254,7 @@ up = "l f h"
 layer = "layers.{l}"
 rules = [[".up", "up -> h f"], [".up", "up"]]
 )",
-                                           "two.toml")};
+                                                     "two.toml")}};
     const Config config{
         {"model_type", "two"}, {"layers", std::int64_t{2}}, {"hidden", std::int64_t{4}}, {"wide", std::int64_t{6}}};
     const std::vector<Tensor> tensors{{"layers.0.up", DType::f32, {4, 6}}, {"layers.1.up", DType::f32, {6, 4}}};
