@@ -26,7 +26,7 @@ struct Source {
     Checkpoint checkpoint;
     Reading reading;
     std::optional<Layout> layout;      ///< nothing when no layout explains its boxes
-    const Families& families;          ///< that it may be read as; they outlive it
+    Families families;                 ///< that it may be read as; `reading` points into them
     bool has_computed_values = false;  ///< values of some tensors are computed from what is stored
 };
 
