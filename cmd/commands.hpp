@@ -80,12 +80,15 @@ struct PlanOptions : ReadOptions, TargetOptions, TechniqueOptions {
 struct LimitOptions {
     std::optional<std::uint64_t> memory;
     std::string threads;
+    int usual_threads = 2;  ///< without --threads
     std::string patience;
     std::string io_ranks;
     std::string log;  ///< of reshard and migrate
 };
 
 struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
+    ReshardOptions() { usual_threads = 4; }  // while some wait for the disk, others copy
+
     std::string checkpoint;
     std::string output;
     std::string plan;

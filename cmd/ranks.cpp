@@ -79,7 +79,7 @@ Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::
 void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec) {
     int io_ranks = comm.size();
     mpi::all_or_none(comm, [&] {
-        exec.threads = positive(options.threads, "--threads", exec.threads);
+        exec.threads = positive(options.threads, "--threads", options.usual_threads);
         io_ranks = positive(options.io_ranks, "--io-ranks", io_ranks);
     });
     exec.takes_part = is_among_first(comm, io_ranks);

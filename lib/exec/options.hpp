@@ -24,7 +24,7 @@ class Comm;
 /// How much a rank may use, and who is told about it.
 struct ExecOptions {
     std::uint64_t memory = std::uint64_t{512} << 20;  ///< bytes of buffers on each rank, at least 1 MiB
-    int threads = 4;                                  ///< that read, copy and write on each rank
+    int threads = 2;                                  ///< that read, copy and write on each rank
     bool takes_part = true;                           ///< false: this rank moves no tensor data
 
     /// Called on rank 0 with the bytes of all ranks, done and in total, at most ten times a second; `slowest` is the
