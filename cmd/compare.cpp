@@ -18,11 +18,14 @@
 namespace tpx::cli {
 namespace {
 
-/// The canonical tensor that `name` is when a checkpoint does not store it: a tied output layer is the embedding.
+/// The canonical tensor that `name` is when a checkpoint does not store it: a tied output layer is the embedding, and
+/// the values of a layer may be its keys.
 std::string tied_to(const formats::Source& source, const std::string& name) {
     if (!source.reading.family || !source.reading.complete) return "";
-    const auto found = source.reading.family->tensors.find(name);
-    return found == source.reading.family->tensors.end() ? "" : found->second.tie;
+    const std::size_t begin = name.rfind('.') + 1;  // behind the number of the layer
+    const auto found = source.reading.family->tensors.find(name.substr(begin));
+    if (found == source.reading.family->tensors.end() || found->second.tie.empty()) return "";
+    return name.substr(0, begin) + found->second.tie;
 }
 
 std::string dtype_cause(const Tensor& a, const Tensor& b) {

@@ -29,7 +29,7 @@ void add(const Reading& reading, Role role, std::vector<DroppedCopy>& dropped) {
             stored.emplace(meaning.rule->expression.parts[0], t);
     }
     for (const auto& [name, tensor] : reading.family->tensors) {
-        if (!reading.tied || tensor.tie.empty()) continue;
+        if (!reading.tied || tensor.tie.empty() || tensor.has('l')) continue;
         const auto original = stored.find(tensor.tie);
         const auto head = stored.find(name);
         if (original == stored.end()) continue;

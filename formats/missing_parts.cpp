@@ -79,7 +79,7 @@ private:
     void check(const std::string& name, const CanonicalTensor& tensor) {
         const auto found = stored_.find(name);
         if (found == stored_.end()) {
-            if (!tensor.tie.empty() && stored_.contains(tensor.tie) && has_output_layer())
+            if (!tensor.tie.empty() && !tensor.has('l') && stored_.contains(tensor.tie) && has_output_layer())
                 lines_.push_back(fmt::format("'{}': no tensor is stored; the configuration does not tie it to '{}'",
                                              name, tensor.tie));
             return;

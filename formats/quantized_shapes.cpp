@@ -102,14 +102,16 @@ bool is_awq(const Tensor& codes, const Tensor& scales, const QuantizationSetting
 
 /// The shape of a weight by that of its words.
 void set_word_shape(const Tensor& codes, const Tensor& scales, bool awq, Index bits, QuantizedTensor& made) {
-    if (bits != 4 && (bits != 8 || awq))
-        throw failure("unsupported codes of {} bits; supported are 4 and, of GPTQ, 8", bits);
-    const Index in_word = 32 / bits, columns = scales.shape[1];
+    if (bits != 4 && (awq || (bits != 2 && bits != 3 && bits != 8)))
+        throw failure("unsupported codes of {} bits; supported are 4 and, of GPTQ, 2, 3 and 8", bits);
+    const Index columns = scales.shape[1];
     Index rows = codes.shape[0];
-    const bool overflows = !awq && __builtin_mul_overflow(rows, in_word, &rows);
+    const bool overflows = !awq && __builtin_mul_overflow(rows, 32, &rows);
     if (overflows || checked_volume({rows, columns}) < 0)
         throw failure("packed codes of impossible shape {}", to_string(codes.shape));
-    if (columns % in_word != 0 || codes.shape[1] != (awq ? columns / in_word : columns))
+    const bool is_whole = columns * bits % 32 == 0 && (awq || rows % bits == 0);
+    if (!awq) rows /= bits;
+    if (!is_whole || codes.shape[1] != (awq ? columns * bits / 32 : columns))
         throw failure("shape {} of the codes does not match shape {} of the scales and {} bits a code",
                       to_string(codes.shape), to_string(scales.shape), bits);
     set_rows({rows, columns}, made);

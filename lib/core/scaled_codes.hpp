@@ -36,7 +36,7 @@ struct ScaledCodes {
     };
 
     Code code = Code::f8_e4m3;
-    int bits = 8;  ///< of a code: 4 or 8
+    int bits = 8;  ///< of a code: 2, 3, 4 or 8
     Part codes;
     std::uint64_t row_bytes = 0;  ///< from a row's first code to the next row's
     Part scales;                  ///< of u8 or f8_e8m0: 2 to the power of the byte less 127

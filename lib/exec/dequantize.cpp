@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 namespace tpx {
 
@@ -99,10 +100,31 @@ Index place_in_row(ScaledCodes::Packing packing, Index c) {
     return packing == Packing::interleaved ? c / 8 * 8 + places[static_cast<std::size_t>(c % 8)] : c;
 }
 
-/// The code at place `place` of words.
+/// The code at place `place` of words. Those of 3 bits go on from one byte, or word, to the next.
 unsigned code_at(const std::byte* words, int bits, Index place) {
-    if (bits == 8) return std::to_integer<unsigned>(words[place]);
-    return std::to_integer<unsigned>(words[place / 2]) >> (place % 2 * 4) & 15;
+    const Index bit = place * bits;
+    const auto shift = static_cast<unsigned>(bit % 8);
+    unsigned code = std::to_integer<unsigned>(words[bit / 8]) >> shift;
+    if (shift + static_cast<unsigned>(bits) > 8) code |= std::to_integer<unsigned>(words[bit / 8 + 1]) << (8 - shift);
+    return code & ((1u << bits) - 1);
+}
+
+constexpr Index word_bits = 32;
+
+/// The code of row `r` in the words of a column, of which `words` is the one that has bits of row `first` and the next
+/// one is `row_bytes` behind.
+unsigned code_in_column(const std::byte* words, std::uint64_t row_bytes, int bits, Index first, Index r) {
+    const Index begin = r * bits;
+    unsigned code = 0;
+    for (Index bit = begin; bit < begin + bits;) {  // a code is in two words at most
+        const Index from = bit % word_bits, count = std::min(begin + bits - bit, word_bits - from);
+        const auto row = static_cast<std::uint64_t>(bit / word_bits - first * bits / word_bits);
+        std::uint32_t word = 0;
+        std::memcpy(&word, words + row * row_bytes, sizeof word);
+        code |= (word >> from & ((1u << count) - 1)) << (bit - begin);
+        bit += count;
+    }
+    return code;
 }
 
 /// Values of 4-bit codes from code `first` on.
@@ -135,10 +157,13 @@ void Dequantizer::read_codes(const ScaledCodes& tensor, const Run& run, const Re
     read(tensor.codes.file, tensor.codes.offset + first, codes_);
 }
 
-// Whole rows of words, as codes of eight columns or of four or eight rows share a word.
+// Whole rows of words, as codes of eight columns or of several rows share a word.
 void Dequantizer::read_words(const ScaledCodes& tensor, const Run& run, const Read& read) {
-    const Index rows = tensor.packing == Packing::columns ? 32 / tensor.bits : 1;  // of codes in a row of words
-    const Index first = run.row / rows, last = (run.row + run.rows - 1) / rows;
+    Index first = run.row, last = run.row + run.rows - 1;
+    if (tensor.packing == Packing::columns) {
+        first = first * tensor.bits / word_bits;
+        last = ((last + 1) * tensor.bits - 1) / word_bits;
+    }
     codes_.resize(static_cast<std::uint64_t>(last - first + 1) * tensor.row_bytes);
     read(tensor.codes.file, tensor.codes.offset + static_cast<std::uint64_t>(first) * tensor.row_bytes, codes_);
 }
@@ -178,16 +203,18 @@ void Dequantizer::read_packed_zeros(const ScaledCodes& tensor, Index first, Inde
 // The same as compute() of words, whose columns have a scale each.
 void Dequantizer::compute_words(const ScaledCodes& tensor, const Run& run) {
     const Index first = tensor.scale_of(run.row, run.column);
-    const Index rows = tensor.packing == Packing::columns ? 32 / tensor.bits : 1;
+    const bool in_columns = tensor.packing == Packing::columns;
     values_.resize(static_cast<std::size_t>(run.elements()));
     float* out = values_.data();
     for (Index r = run.row; r < run.row + run.rows; ++r) {
-        const std::byte* words =
-            codes_.data() + static_cast<std::uint64_t>(r / rows - run.row / rows) * tensor.row_bytes;
+        const std::byte* row =
+            codes_.data() + static_cast<std::uint64_t>(in_columns ? 0 : r - run.row) * tensor.row_bytes;
         auto scale = static_cast<std::size_t>(tensor.scale_of(r, run.column) - first);
         for (Index c = run.column; c < run.column + run.columns; ++c, ++scale) {
-            const Index place = rows > 1 ? c * rows + r % rows : place_in_row(tensor.packing, c);
-            const auto code = static_cast<float>(code_at(words, tensor.bits, place));
+            const unsigned stored =
+                in_columns ? code_in_column(row + c * (word_bits / 8), tensor.row_bytes, tensor.bits, run.row, r)
+                           : code_at(row, tensor.bits, place_in_row(tensor.packing, c));
+            const auto code = static_cast<float>(stored);
             *out++ = (code - (tensor.zeros ? zeros_[scale] : 0.0f)) * scales_[scale];
         }
     }

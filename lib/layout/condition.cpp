@@ -258,6 +258,10 @@ std::optional<bool> evaluate_condition(std::string_view condition, const Lookup&
     return truth_of(Evaluation{condition, lookup}.run());
 }
 
+std::optional<std::int64_t> evaluate_number(std::string_view formula, const Lookup& lookup) {
+    return number_of(Evaluation{formula, lookup}.run());
+}
+
 void check_condition(std::string_view condition) {
     evaluate_condition(condition, [](std::string_view) { return std::nullopt; });
 }

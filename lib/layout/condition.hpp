@@ -24,6 +24,9 @@ using Lookup = std::function<std::optional<ConfigValue>(std::string_view)>;
 /// has another form; that does not depend on what words stand for.
 std::optional<bool> evaluate_condition(std::string_view condition, const Lookup& lookup);
 
+/// The whole number that a formula of the same form gives; nothing when it is unknown or no number.
+std::optional<std::int64_t> evaluate_number(std::string_view formula, const Lookup& lookup);
+
 /// Throws Error when `condition` is not of the form that evaluate_condition() reads.
 void check_condition(std::string_view condition);
 

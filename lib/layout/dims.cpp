@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/dims.hpp"
 
+#include "lib/layout/condition.hpp"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
@@ -112,6 +115,32 @@ void Dims::derive(const Family& family, std::string_view source, const Config& c
     }
 }
 
+void Dims::derive_layer(const Family& family, std::string_view source, const Config& config, int layer) {
+    constexpr std::string_view of_layer = ".l.";
+    const auto lookup = [&](std::string_view word) -> std::optional<ConfigValue> {
+        if (word == "l") return std::int64_t{layer};
+        if (word.size() == 1) {
+            const auto size = (*this)[word[0]];
+            if (size) return *size;
+        }
+        std::string key{word};
+        if (const std::size_t at = key.find(of_layer); at != key.npos) key.replace(at + 1, 1, std::to_string(layer));
+        const auto found = config.find(key);
+        if (found == config.end()) return std::nullopt;
+        return found->second;
+    };
+    // As in derive(), formulas name other factors.
+    for (bool more = true; more;) {
+        more = false;
+        for (const auto& [letter, formulas] : family.dims) {
+            const std::string* formula = sizes_.contains(letter) ? nullptr : layer_formula(family, letter, source);
+            const auto size = formula ? evaluate_number(*formula, lookup) : std::nullopt;
+            if (size) sizes_[letter] = *size;
+            more |= size.has_value();
+        }
+    }
+}
+
 std::optional<Index> Dims::operator[](char letter) const {
     const auto found = sizes_.find(letter);
     return found == sizes_.end() ? std::nullopt : std::optional{found->second};
@@ -180,6 +209,19 @@ std::optional<ConfigValue> Dims::plain_value(std::string_view formula, const Con
         if (const auto number = evaluate(text, config)) return *number;
     }
     return std::nullopt;
+}
+
+const std::string* layer_formula(const Family& family, char letter, std::string_view source) {
+    if (!family.varies(letter)) return nullptr;
+    const auto& formulas = family.dims.at(letter);
+    const auto found = formulas.find(std::string{source});
+    return found == formulas.end() ? nullptr : &found->second;
+}
+
+bool has_sizes_of_shapes(const Family& family, std::string_view source) {
+    return std::ranges::any_of(family.dims, [&](const auto& entry) {
+        return family.varies(entry.first) && !layer_formula(family, entry.first, source);
+    });
 }
 
 std::optional<NameIndices> indices_of(const NameTemplate& name, NameIndices numbers, const Dims& dims) {

@@ -24,6 +24,10 @@ public:
     /// Evaluates what is still unknown, now that more factors may be known.
     void derive(const Family& family, std::string_view source, const Config& config);
 
+    /// Evaluates the factors whose size varies from layer to layer, for this layer, as far as formulas give it; see
+    /// layer_formula().
+    void derive_layer(const Family& family, std::string_view source, const Config& config, int layer);
+
     std::optional<Index> operator[](char letter) const;
     void set(char letter, Index size) { sizes_[letter] = size; }
 
@@ -44,6 +48,14 @@ private:
 
     std::map<char, Index> sizes_;
 };
+
+/// The formula for `source` of a factor whose size varies from layer to layer, see Family::varies(). It has the form of
+/// a condition, where `l` is the layer and `TABLE.l.KEY` the entry of that layer. Null if the factor does not vary, or
+/// if the shapes of tensors alone give its size.
+const std::string* layer_formula(const Family& family, char letter, std::string_view source);
+
+/// Whether the sizes of a model are unknown without the shapes of its tensors: a factor varies without a formula.
+bool has_sizes_of_shapes(const Family& family, std::string_view source);
 
 /// Whether a condition "key", "!key" or "key=value" holds in `config`; a missing key is false.
 bool holds(const Config& config, std::string_view condition);

@@ -2,13 +2,13 @@
 #include "lib/layout/express.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/layer_ties.hpp"
 #include "lib/layout/occurrences.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/states.hpp"
 #include "lib/layout/suggest.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 namespace tpx {
@@ -49,7 +49,10 @@ public:
                       std::set<int> in;
                       for (Place place : entry.second.places) in.insert(place.layer);
                       std::erase_if(in, [&](int layer) { return layer < 0 || layer >= layers; });
-                      return in.empty() || static_cast<int>(in.size()) == layers;
+                      const auto& sizes = entry.second.sizes;
+                      const bool alike = std::ranges::all_of(
+                          sizes, [&](const auto& own) { return own.second.known() == sizes.begin()->second.known(); });
+                      return alike && (in.empty() || static_cast<int>(in.size()) == layers);
                   });
     }
 
@@ -141,53 +144,10 @@ private:
     std::map<std::string, std::set<Place>, std::less<>> done_;
 };
 
-/// The words of a formula: factors and keys.
-std::vector<std::string> formula_words(std::string_view formula) {
-    std::vector<std::string> words(1);
-    for (char c : formula) {
-        const bool in_word = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
-        if (in_word)
-            words.back() += c;
-        else if (!words.back().empty())
-            words.emplace_back();
-    }
-    return words;
-}
-
-}  // namespace
-
-std::string missing_sizes(const Reading& source) {
-    std::set<std::string> needed;
-    for (const Meaning& meaning : source.meanings) {
-        if (meaning.kind != Meaning::Kind::parameter) continue;
-        for (const std::string& part : meaning.rule->expression.parts) {
-            for (const Axis& axis : source.family->tensor(part).axes) {
-                for (Token token : axis) needed.insert(std::string(1, token.letter));
-            }
-        }
-    }
-    needed.erase("l");
-    std::vector<std::string> missing;
-    for (bool more = true; more;) {
-        more = false;
-        for (const auto& [letter, formulas] : source.family->dims) {
-            if (source.dims[letter] || source.family->varies(letter) || !needed.contains(std::string(1, letter)))
-                continue;
-            const std::string& formula = formulas.begin()->second;
-            const std::vector<std::string> words = formula_words(formula);
-            for (const std::string& word : words) more |= word.size() == 1 && needed.insert(word).second;
-            const bool asks = std::ranges::any_of(words, [](const std::string& word) { return word.size() > 1; });
-            if (asks && std::ranges::find(missing, formula) == missing.end()) missing.push_back(formula);
-        }
-    }
-    return fmt::format("{}", fmt::join(missing, ", "));
-}
-
-namespace {
-
 /// The tensor that may be tied to another, if the family has one.
 const CanonicalTensor* tied_tensor(const Family& family) {
-    const auto found = std::ranges::find_if(family.tensors, [](const auto& t) { return !t.second.tie.empty(); });
+    const auto found =
+        std::ranges::find_if(family.tensors, [](const auto& t) { return !t.second.tie.empty() && !t.second.has('l'); });
     return found == family.tensors.end() ? nullptr : &found->second;
 }
 
@@ -227,6 +187,20 @@ void drop_tied(const Family& family, States& states) {
     const CanonicalTensor* head = tied_tensor(family);
     if (!head || states[Role::weight].contains(head->name)) return;
     for (auto& [role, occurrences] : states) occurrences.erase(head->name);
+}
+
+/// Adds the sizes that vary from layer to layer to what a model without tensors has.
+void add_layer_sizes(const Reading& source, States& states) {
+    const auto varies = [&](const auto& entry) { return source.family->varies(entry.first); };
+    if (std::ranges::none_of(source.family->dims, varies)) return;
+    for (auto& [role, have] : states) {
+        for (auto& [name, occurrence] : have) {
+            for (const Place place : occurrence.places)
+                occurrence.sizes.emplace(place, source.dims)
+                    .first->second.derive_layer(*source.family, source.source(), source.config,
+                                                std::max(place.layer, 0));
+        }
+    }
 }
 
 /// Nothing yet, of the family of `source` and in `dialect`.
@@ -272,6 +246,7 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
     require_layers(source, weights);
     settle_tie(source, dialect, weights, out);
     drop_tied(*source.family, states);
+    settle_layer_ties(source, dialect, states, out);
     write_states(states, layers(source, tensors), config, tp, tags, out);
     return out;
 }
@@ -279,6 +254,7 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
 Expressed express_model(const Reading& source, const ModelState& model, int tp, const std::set<std::string>& tags) {
     Expressed out = unwritten(source, *source.dialect);
     States states = states_of(model, *source.family);
+    add_layer_sizes(source, states);
     settle_tie(source, *source.dialect, states[Role::weight], out);
     drop_tied(*source.family, states);
     write_states(states, model.layers, source.config, tp, tags, out);

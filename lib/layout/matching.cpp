@@ -27,13 +27,16 @@ bool speaks_of_absent(const Family& family, const Rule& rule, const std::set<std
 
 /// Of several rules for one name, the first counts that speaks only of tensors that are present.
 void settle(const Family& family, const Dialect& dialect, std::vector<Meaning>& meanings,
-            const std::set<std::string_view>& present) {
+            std::set<std::string_view>& present) {
+    const std::set<std::string_view> before = present;
     for (Meaning& meaning : meanings) {
-        if (meaning.kind != Meaning::Kind::parameter || !speaks_of_absent(family, *meaning.rule, present)) continue;
+        if (meaning.kind != Meaning::Kind::parameter || !speaks_of_absent(family, *meaning.rule, before)) continue;
         const auto other = std::ranges::find_if(dialect.rules, [&](const Rule& rule) {
-            return rule.name.text() == meaning.rule->name.text() && !speaks_of_absent(family, rule, present);
+            return rule.name.text() == meaning.rule->name.text() && !speaks_of_absent(family, rule, before);
         });
-        if (other != dialect.rules.end()) meaning.rule = &*other;
+        if (other == dialect.rules.end()) continue;
+        meaning.rule = &*other;
+        present.insert(other->expression.parts.begin(), other->expression.parts.end());
     }
 }
 

@@ -45,12 +45,14 @@ public:
 private:
     const std::string* formula(const std::map<std::string, std::string>& by_source) const;
     std::string unknown(char letter, std::set<char>& asked) const;
-    Index size(char letter) const;
+    Index size(char letter) const { return size(letter, dims_); }
+    Index size(char letter, const Dims& sizes) const;
     int layer_count(char letter) const;
     bool tied() const;
     bool is_present(const CanonicalTensor& tensor, std::optional<int> layer, int depth = 0) const;
     bool by_condition(const CanonicalTensor& tensor, std::optional<int> layer, int depth) const;
     std::optional<std::vector<int>> layers_with(const CanonicalTensor& tensor) const;
+    std::vector<std::vector<int>> alike(const CanonicalTensor& tensor, const std::vector<int>& layers) const;
     TensorClass make_class(const CanonicalTensor& tensor, std::vector<int> layers) const;
     void cut(TensorClass& kind, const CanonicalTensor& tensor) const;
 
@@ -87,9 +89,9 @@ std::string ModelMaker::unknown(char letter, std::set<char>& asked) const {
     return fmt::format("{} = {}", letter, *text);
 }
 
-Index ModelMaker::size(char letter) const {
-    const auto known = dims_[letter];
-    if (!known && family_.varies(letter))
+Index ModelMaker::size(char letter, const Dims& sizes) const {
+    const auto known = sizes[letter];
+    if (!known && family_.varies(letter) && !layer_formula(family_, letter, source_))
         throw usage_error("sizes of {} differ from layer to layer; plan from a checkpoint", family_.name);
     if (!known) {
         std::set<char> asked;
@@ -112,7 +114,7 @@ bool ModelMaker::tied() const {
 }
 
 bool ModelMaker::is_present(const CanonicalTensor& tensor, std::optional<int> layer, int depth) const {
-    if (!tensor.tie.empty() && tied()) return false;
+    if (!tensor.tie.empty() && !tensor.has('l') && tied()) return false;
     if (!family_.present.contains(tensor.name)) return !tensor.optional;
     return by_condition(tensor, layer, depth);
 }
@@ -167,8 +169,27 @@ void ModelMaker::cut(TensorClass& kind, const CanonicalTensor& tensor) const {
     }
 }
 
+/// The layers of a tensor, in groups that have the same sizes.
+std::vector<std::vector<int>> ModelMaker::alike(const CanonicalTensor& tensor, const std::vector<int>& layers) const {
+    const auto varies = [&](const Axis& axis) {
+        return std::ranges::any_of(axis, [&](Token token) { return family_.varies(token.letter); });
+    };
+    if (layers.empty() || std::ranges::none_of(tensor.axes, varies)) return {layers};
+    std::map<std::map<char, Index>, std::vector<int>> groups;
+    for (const int layer : layers) {
+        Dims sizes = dims_;
+        sizes.derive_layer(family_, source_, config_, layer);
+        groups[sizes.known()].push_back(layer);
+    }
+    std::vector<std::vector<int>> found;
+    for (auto& [sizes, group] : groups) found.push_back(std::move(group));
+    return found;
+}
+
 TensorClass ModelMaker::make_class(const CanonicalTensor& tensor, std::vector<int> layers) const {
     TensorClass kind{.name = tensor.name, .layers = std::move(layers)};
+    Dims sizes = dims_;
+    sizes.derive_layer(family_, source_, config_, kind.layers.empty() ? 0 : kind.layers.front());
     for (const Axis& tokens : tensor.axes) {
         if (tokens.front().letter == 'l') continue;
         if (tensor.is_index(tokens.front().letter)) {
@@ -177,7 +198,7 @@ TensorClass ModelMaker::make_class(const CanonicalTensor& tensor, std::vector<in
         }
         Index length = 1;
         for (Token token : tokens) {
-            if (__builtin_mul_overflow(length, size(token.letter), &length))
+            if (__builtin_mul_overflow(length, size(token.letter, sizes), &length))
                 throw usage_error("an axis has more than 2^63 elements");
         }
         kind.shape.push_back(length);
@@ -199,8 +220,9 @@ ModelState ModelMaker::make(std::vector<StateRole> roles) {
         in_context([&] { return fmt::format("tensor '{}'", name); },
                    [&] {
                        if (!tensor.tie.empty() && tied() && tensor.last) shared.insert(tensor.tie);
-                       if (auto layers = layers_with(tensor))
-                           model.classes.push_back(make_class(tensor, std::move(*layers)));
+                       if (const auto layers = layers_with(tensor))
+                           for (std::vector<int>& group : alike(tensor, *layers))
+                               model.classes.push_back(make_class(tensor, std::move(group)));
                    });
     }
     for (TensorClass& kind : model.classes) kind.last = kind.last || shared.contains(kind.name);

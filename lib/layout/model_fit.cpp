@@ -96,7 +96,7 @@ std::string misfit(const Expressed& expressed, const Config& config, const Confi
     if (std::string size = other_size(expressed, written); !size.empty()) return size;
     const Family& family = *expressed.reading.family;
     // The sizes of such a model are not known without its tensors, so it cannot be built from its configuration.
-    if (std::ranges::any_of(family.dims, [&](const auto& entry) { return family.varies(entry.first); })) return "";
+    if (has_sizes_of_shapes(family, framework)) return "";
     const ModelState written_model = model_of(*expressed.reading.family, framework, written, {});
     // transformers leaves layers for multi-token prediction out.
     const Places model = places_of(written_model, written_model.layers);

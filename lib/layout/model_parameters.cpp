@@ -45,8 +45,7 @@ std::vector<PlacedTensor> beyond(const Reading& reading, const Places& a, const 
 ParameterDifference parameter_difference(const Expressed& expressed, const Config& written) {
     const Reading& reading = expressed.reading;
     // Without its tensors, the parameters of such a model are unknown.
-    if (std::ranges::any_of(reading.family->dims, [&](const auto& size) { return reading.family->varies(size.first); }))
-        return {};
+    if (has_sizes_of_shapes(*reading.family, reading.dialect->name)) return {};
     const Places model =
         places_of(model_of(*reading.family, reading.dialect->name, written, {}), std::numeric_limits<int>::max());
     const Places stored = places_of(occurrences_of(reading, expressed.tensors, Role::weight));

@@ -170,8 +170,9 @@ std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning) {
 }
 
 bool has_varying_size(const Family& family, const Meaning& meaning) {
-    return std::ranges::any_of(shape_axes(family, meaning), [&](const Axis& axis) {
-        return std::ranges::any_of(axis, [&](Token token) { return family.varies(token.letter); });
+    return std::ranges::any_of(meaning.rule->expression.parts, [&](const std::string& part) {
+        return std::ranges::any_of(letters_of(family.tensor(part).axes),
+                                   [&](char letter) { return family.varies(letter); });
     });
 }
 
@@ -181,6 +182,8 @@ Dims sizes_in(const Reading& reading, const Tensor& tensor, const Meaning& meani
         throw failure("tensor '{}': shape {}, but {} axes were expected", tensor.name, to_string(tensor.shape),
                       axes.size());
     Dims sizes = reading.dims;
+    // Layers that share a stored tensor are alike.
+    sizes.derive_layer(*reading.family, reading.source(), reading.config, meaning.indices.layer.value_or(0));
     for (std::size_t a = 0; a < axes.size(); ++a) {
         Index known = 1;
         char varying = 0;

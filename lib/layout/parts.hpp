@@ -47,7 +47,8 @@ std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning);
 /// Whether the size of one of the factors of a stored tensor varies, see Family::varies().
 bool has_varying_size(const Family& family, const Meaning& meaning);
 
-/// The sizes of the factors of one stored tensor: those that vary follow from its shape. Throws Error "tensor 'NAME':
+/// The sizes of the factors of one stored tensor: those that vary follow from formulas, or else from its shape. Throws
+/// Error "tensor 'NAME':
 /// ..." where they do not.
 Dims sizes_in(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tpx {
@@ -51,15 +53,29 @@ void solve(Reading& reading, std::span<const Tensor> tensors) {
     }
 }
 
+/// Whether the shape of a stored tensor gives the size of `letter`: the others of its axis are known.
+bool is_told_by_shape(const Reading& reading, const Meaning& meaning, char letter, const Dims& sizes) {
+    return std::ranges::any_of(shape_axes(*reading.family, meaning), [&](const Axis& axis) {
+        return std::ranges::count(axis, letter, &Token::letter) > 0 &&
+               std::ranges::all_of(axis, [&](Token t) { return t.letter == letter || sizes[t.letter]; });
+    });
+}
+
 bool all_sizes_known(const Reading& reading) {
+    std::map<int, Dims> by_layer;
+    const auto known = [&](const Meaning& meaning, char letter) {
+        if (letter == 'l' || reading.dims[letter]) return true;
+        if (!reading.family->varies(letter)) return false;
+        const int layer = meaning.indices.layer.value_or(0);
+        const auto [sizes, is_new] = by_layer.try_emplace(layer, reading.dims);
+        if (is_new) sizes->second.derive_layer(*reading.family, reading.source(), reading.config, layer);
+        return sizes->second[letter] || is_told_by_shape(reading, meaning, letter, sizes->second);
+    };
     for (const Meaning& meaning : reading.meanings) {
         if (meaning.kind != Meaning::Kind::parameter) continue;
         for (const std::string& part : meaning.rule->expression.parts) {
             for (const Axis& axis : reading.family->tensor(part).axes) {
-                for (Token token : axis) {
-                    if (token.letter != 'l' && !reading.dims[token.letter] && !reading.family->varies(token.letter))
-                        return false;
-                }
+                if (!std::ranges::all_of(axis, [&](Token token) { return known(meaning, token.letter); })) return false;
             }
         }
     }
@@ -71,27 +87,55 @@ bool has_other_axes(const Rule* a, const Rule* b) {
            a->expression.shape != b->expression.shape;
 }
 
-/// Of several rules with the name of a tensor, the first one that its shape fits counts.
-void choose_by_shape(Reading& reading, std::span<const Tensor> tensors) {
-    std::map<std::string_view, std::vector<const Rule*>> same;
-    for (const Rule& rule : reading.dialect->rules) same[rule.name.text()].push_back(&rule);
+using RulesByName = std::map<std::string_view, std::vector<const Rule*>>;
+
+/// The rules of a dialect that differ in their axes but not in their names.
+RulesByName rules_of_same_name(const Dialect& dialect) {
+    RulesByName same;
+    for (const Rule& rule : dialect.rules) same[rule.name.text()].push_back(&rule);
     std::erase_if(same, [](const auto& entry) {
         const auto& rules = entry.second;
         return std::ranges::none_of(rules, [&](const Rule* rule) { return has_other_axes(rule, rules[0]); });
     });
+    return same;
+}
+
+/// The rules with the name of a tensor that its shape fits, if there are several rules with that name.
+std::vector<const Rule*> rules_that_fit(const Reading& reading, const Tensor& tensor, const Meaning& meaning,
+                                        const RulesByName& same) {
+    std::vector<const Rule*> fit;
+    if (meaning.kind != Meaning::Kind::parameter || meaning.role == Role::step) return fit;
+    const auto rules = same.find(meaning.rule->name.text());
+    if (rules == same.end()) return fit;
+    for (const Rule* rule : rules->second) {
+        Meaning other = meaning;
+        other.rule = rule;
+        if (fits_shape(reading, tensor, other)) fit.push_back(rule);
+    }
+    return fit;
+}
+
+/// Of several rules with the name of a tensor, the first one that its shape fits counts. If several fit, as for square
+/// matrices, one with the tags of rules that alone fit other tensors goes first: a checkpoint is stored in one way.
+void choose_by_shape(Reading& reading, std::span<const Tensor> tensors) {
+    const RulesByName same = rules_of_same_name(*reading.dialect);
     if (same.empty()) return;
+    std::set<std::vector<std::string>> tags;
+    std::vector<std::pair<std::size_t, std::vector<const Rule*>>> unsettled;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         Meaning& meaning = reading.meanings[t];
-        if (meaning.kind != Meaning::Kind::parameter || meaning.role == Role::step) continue;
-        const auto rules = same.find(meaning.rule->name.text());
-        if (rules == same.end() || fits_shape(reading, tensors[t], meaning)) continue;
-        for (const Rule* rule : rules->second) {
-            Meaning other = meaning;
-            other.rule = rule;
-            if (!fits_shape(reading, tensors[t], other)) continue;
-            meaning.rule = rule;
-            break;
-        }
+        std::vector<const Rule*> fit = rules_that_fit(reading, tensors[t], meaning, same);
+        if (fit.empty()) continue;
+        if (std::ranges::find(fit, meaning.rule) == fit.end()) meaning.rule = fit[0];
+        if (fit.size() == 1)
+            tags.insert(fit[0]->tags);
+        else
+            unsettled.emplace_back(t, std::move(fit));
+    }
+    if (tags.size() != 1) return;
+    for (const auto& [t, fit] : unsettled) {
+        const auto alike = std::ranges::find(fit, *tags.begin(), &Rule::tags);
+        if (alike != fit.end()) reading.meanings[t].rule = *alike;
     }
 }
 

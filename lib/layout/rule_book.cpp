@@ -4,6 +4,7 @@
 #include "lib/layout/notation.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace tpx {
 namespace {
@@ -20,6 +21,16 @@ std::string folded_glob(std::string_view glob) {
         if (folded[i] != '#' || !by_star) loose += folded[i];
     }
     return loose;
+}
+
+/// `name` without the name of the object that holds Megatron's model in NeMo: `module.` in NeMo 2, `model.` in NeMo 1.
+/// The same where there is none.
+std::string_view unwrapped(const Dialect& dialect, std::string_view name) {
+    constexpr std::array<std::string_view, 2> holders{"module.", "model."};
+    if (dialect.name != "mcore") return name;
+    for (const std::string_view holder : holders)
+        if (name.starts_with(holder)) return name.substr(holder.size());
+    return name;
 }
 
 }  // namespace
@@ -61,25 +72,32 @@ Meaning RuleBook::meaning_of(std::string_view name, const std::string& folded) c
     return meaning;
 }
 
+const std::vector<const Rule*>* RuleBook::rules_for(std::string_view folded) const {
+    auto found = rules_.find(std::string{folded});
+    if (found == rules_.end()) found = rules_.find(std::string{unwrapped(dialect_, folded)});
+    return found == rules_.end() ? nullptr : &found->second;
+}
+
 bool RuleBook::may_know(const std::string& folded) const {
-    if (rules_.contains(folded)) return true;
+    if (rules_for(folded)) return true;
     return std::ranges::any_of(roles(),
                                [&](const RolePattern& pattern) {
                                    if (has_number(pattern.pattern))
                                        return glob_match(folded_glob(pattern.pattern), folded);
                                    const auto parameter = star_of(pattern.pattern, folded);
-                                   return parameter && rules_.contains(std::string{*parameter});
+                                   return parameter && rules_for(*parameter);
                                }) ||
            std::ranges::any_of(dialect_.extra,
                                [&](const std::string& extra) { return glob_match(folded_glob(extra), folded); });
 }
 
 Meaning RuleBook::by_rule(std::string_view name, const std::string& folded) const {
-    const auto found = rules_.find(folded);
-    if (found == rules_.end()) return {};
-    for (const Rule* rule : found->second) {
-        if (const auto numbers = rule->name.match(name))
-            return {.kind = Meaning::Kind::parameter, .rule = rule, .indices = *numbers};
+    const std::vector<const Rule*>* found = rules_for(folded);
+    if (!found) return {};
+    for (const Rule* rule : *found) {
+        auto numbers = rule->name.match(name);
+        if (!numbers) numbers = rule->name.match(unwrapped(dialect_, name));
+        if (numbers) return {.kind = Meaning::Kind::parameter, .rule = rule, .indices = *numbers};
     }
     return {};
 }

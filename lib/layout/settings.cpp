@@ -3,6 +3,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -29,11 +30,11 @@ std::map<std::string, std::set<int>> layers_of_tensors(const Expressed& expresse
     return layers;
 }
 
-/// For each word of `layer_types`, the flags of the layers that are of that kind.
-void add_layer_types(Config& known) {
+/// The items of the list `layer_types`.
+std::vector<std::string> layer_types(const Config& known) {
     const auto found = known.find("layer_types");
     const auto* list = found == known.end() ? nullptr : std::get_if<std::string>(&found->second);
-    if (!list || list->empty()) return;
+    if (!list || list->empty()) return {};
     std::vector<std::string> words(1);
     for (const char c : *list) {
         if (c == ',')
@@ -41,11 +42,28 @@ void add_layer_types(Config& known) {
         else
             words.back() += c;
     }
+    return words;
+}
+
+/// For each word of `layer_types`, the flags of the layers that are of that kind.
+void add_layer_types(Config& known) {
+    const std::vector<std::string> words = layer_types(known);
     const std::set<std::string> kinds{words.begin(), words.end()};
     for (const std::string& kind : kinds) {
         std::vector<int> flags;
         for (const std::string& word : words) flags.push_back(word == kind ? 1 : 0);
         known["flags_" + kind] = fmt::format("{}", fmt::join(flags, ","));
+    }
+}
+
+/// For each word of `layer_types`, the sizes in the first layer of that kind of the factors that vary.
+void add_layer_sizes(Config& known, const Reading& reading) {
+    const std::vector<std::string> words = layer_types(known);
+    for (std::size_t layer = 0; layer < words.size(); ++layer) {
+        Dims sizes = reading.dims;
+        sizes.derive_layer(*reading.family, reading.source(), reading.config, static_cast<int>(layer));
+        for (const auto& [letter, size] : sizes.known())
+            if (reading.family->varies(letter)) known.emplace(fmt::format("{}_{}", letter, words[layer]), size);
     }
 }
 
@@ -72,6 +90,9 @@ Config known_of(const Expressed& expressed, const Config& config) {
     Config known = config;
     add_tensors(known, expressed, layers(reading, expressed.tensors));
     add_layer_types(known);
+    if (std::ranges::any_of(reading.family->dims,
+                            [&](const auto& entry) { return reading.family->varies(entry.first); }))
+        add_layer_sizes(known, reading);
     known["tied"] = reading.tied || !known.contains("has_head");
     return known;
 }

@@ -66,6 +66,7 @@ MODELS = {
     "bailing-moe-v2": ("bailing.bailing_moe2_bridge", "", {}),
     "qwen2.5-vl": ("qwen_vl.qwen25_vl_bridge", "qwen2.5-vl", {}),
     "gemma3-vl": ("gemma_vl.gemma3_vl_bridge", "gemma3-vl", {}),
+    "gemma4-vl": ("gemma_vl.gemma4_vl_bridge:Gemma4VLBridge", "gemma4-vl", {}),
     "mistral3": ("ministral3.ministral3_bridge", "mistral3", {}),
     "mistral3-small": ("ministral3.ministral3_bridge", "mistral3-small", {}),
     "minimax-m3": ("minimax_m3.minimax_m3_bridge:MiniMaxM3Bridge", "minimax-m3", {}),
@@ -77,6 +78,10 @@ MODELS = {
     "qwen3-vl-moe": ("qwen_vl.qwen3_vl_bridge:Qwen3VLMoEBridge", "qwen3-vl-moe", {}),
     "qwen3.5-vl": ("qwen_vl.qwen35_vl_bridge:Qwen35VLBridge", "qwen3.5-vl", {}),
     "qwen3.5-vl-moe": ("qwen_vl.qwen35_vl_bridge:Qwen35VLMoEBridge", "qwen3.5-vl-moe", {}),
+    "mimo-v2-flash": ("mimo_v2_flash.mimo_v2_flash_bridge", "mimo-v2-flash", {**FEW, "layer_types": ["full_attention", "sliding_attention"], "mlp_layer_types": ["dense", "sparse"]}),
+    "gemma4": ("gemma.gemma4_bridge", "gemma4", {**SMALL, "layer_types": ["sliding_attention", "full_attention"]}),
+    "gemma4-keys": ("gemma.gemma4_bridge", "gemma4-keys", {**SMALL, "layer_types": ["sliding_attention", "full_attention"]}),
+    "gemma4-experts": ("gemma.gemma4_bridge", "gemma4-experts", {**FEW, "layer_types": ["sliding_attention", "full_attention"]}),
     "qwen3.5-mtp": ("qwen.qwen35_bridge:Qwen35Bridge", "qwen3.5", {**SMALL, "layer_types": ["linear_attention", "full_attention"], "mtp_num_hidden_layers": 1}),
 }
 
@@ -166,12 +171,18 @@ COLUMN = ("linear_qkv", "linear_fc1", "linear_fc1_up", "linear_q_up_proj", "line
 def module_class(name):
     """The class of Megatron-core's module that holds a parameter."""
     *_, module, parameter = name.split(".")
-    if name.startswith(("visual.", "vision_tower.", "audio_tower.", "multi_modal_projector.", "patch_merge_mlp.", "lightning_indexers.")):
+    if name.startswith(("visual.", "vision_tower.", "audio_tower.", "embed_vision.", "embed_audio.", "multi_modal_projector.", "patch_merge_mlp.", "lightning_indexers.")):
         return "TENorm" if "norm" in module else "ColumnParallelLinear"
     if name.startswith("vision_model.") and module in ("patch_norm", "proj", "pos_embed"):
         return "TENorm"
     if "hyper_connection" in name or ".compressor." in name or parameter.startswith(("hc_head_", "linear_o_group_proj")):
         return "HyperConnectionModule"
+    if parameter == "layer_scalar" or module in ("per_layer_input_gate", "per_layer_projection"):
+        return "Gemma4TransformerLayer"
+    if module == "per_layer_model_proj":
+        return "ColumnParallelLinear"
+    if module == "per_layer_embedding":
+        return "VocabParallelEmbedding"
     if module == "linear_kv_proj":
         return "TEColumnParallelLinear"
     if module == "word_embeddings":
@@ -210,6 +221,17 @@ def first(config, *entries):
     return next((getattr(config, entry) for entry in entries if hasattr(config, entry)), None)
 
 
+def layer_sizes(config, layer):
+    """What the attention layers of Megatron Bridge change of these sizes in one layer."""
+    is_full = getattr(config, "layer_types", None) and config.layer_types[layer] == "full_attention"
+    if config.model_type == "mimo_v2_flash":
+        return {"num_query_groups": config.num_key_value_heads * (1 if is_full else 2), "kv_channels": config.head_dim, "v_head_dim": config.v_head_dim}
+    if config.model_type == "gemma4_text":
+        own = config.per_layer_config[layer]
+        return {"num_query_groups": own.num_key_value_heads, "kv_channels": own.head_dim}
+    return None
+
+
 def provider(config, name):
     """Sizes, as Megatron calls them, of the part of a model that has the parameter `name`."""
     if name.startswith("vision_model."):
@@ -218,6 +240,8 @@ def provider(config, name):
         return types.SimpleNamespace(hidden_size=width, num_attention_heads=heads, num_query_groups=heads, kv_channels=width // heads, attention_output_gate=False)
     config = getattr(config, "text_config", config)
     heads = config.num_attention_heads
+    if (layer := re.search(r"layers\.(\d+)\.", name)) and (sizes := layer_sizes(config, int(layer[1]))):
+        return types.SimpleNamespace(hidden_size=config.hidden_size, num_attention_heads=heads, attention_output_gate=False, **sizes)
     return types.SimpleNamespace(
         hidden_size=config.hidden_size,
         num_attention_heads=heads,
@@ -263,7 +287,8 @@ def mapped(registry, stored):
                 name = name.replace("*", number, 1)
             found = registry.megatron_to_hf_lookup(name)
             sources = found.hf_param if isinstance(found.hf_param, dict) else {"": found.hf_param}
-            if all(source in stored for source in sources.values()) and "local_experts" not in name:
+            here = all if not getattr(found, "allow_hf_name_mismatch", False) else any
+            if here(source in stored for source in sources.values()) and "local_experts" not in name:
                 yield name, found, sources
 
 
@@ -328,6 +353,7 @@ def model(kind, settings):
         getattr(transformers, kind)(config).save_pretrained(folder)
         names = {name: shape for name, (_, shape, _) in families._tensors(folder).items()}
         stored = json.loads(Path(folder, "config.json").read_text())
+    config.allow_global_per_layer_attribute_access = getattr(config, "text_config", config).allow_global_per_layer_attribute_access = True
     if config.model_type == "deepseek_v4":
         names = {released(name): shape for name, shape in names.items()}
     if settings.get("num_nextn_predict_layers") or settings.get("mtp_num_hidden_layers"):
@@ -405,8 +431,12 @@ def table(family):
     torch.cuda.current_device = lambda: None
     rows = {}
     for name, mapping, sources in mapped(bridge.mapping_registry(), tensors):
-        values = {key: tensors[hf] for key, hf in sources.items()}
-        values = values if isinstance(mapping.hf_param, dict) else values[""]
+        if all(hf in tensors for hf in sources.values()):
+            values = {key: tensors[hf] for key, hf in sources.items()}
+            values = values if isinstance(mapping.hf_param, dict) else values[""]
+        else:  # the bridge makes what is missing
+            values = bridge.maybe_modify_loaded_hf_weight(mapping.hf_param, tensors)
+            sources = {key: hf for key, hf in sources.items() if hf in tensors}
         ranks.size = 1
         whole = converted(ranks, (conversion, file), mapping, name, values, config, whole_shape(name, sources, tensors, config))
         ranks.size = 2

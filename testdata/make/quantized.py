@@ -38,6 +38,12 @@ def small_llama():
                        num_key_value_heads=2, vocab_size=16, tie_word_embeddings=False, dtype="float16")
 
 
+def wide_llama():
+    # Codes of 3 bits fill words for 32 rows, or 32 columns, together.
+    return LlamaConfig(hidden_size=64, intermediate_size=96, num_hidden_layers=1, num_attention_heads=4,
+                       num_key_value_heads=2, vocab_size=16, tie_word_embeddings=False, dtype="float16")
+
+
 def gpt_oss():
     return GptOssConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
                         num_key_value_heads=2, head_dim=8, num_local_experts=2, num_experts_per_tok=1, vocab_size=16,
@@ -158,14 +164,15 @@ def random_codes(weight, bits, group):
 
 
 def to_words(codes, bits):
-    """Neighbors on the last axis in words, the first in the low bits."""
-    words = codes.reshape(*codes.shape[:-1], -1, 32 // bits).to(torch.int64) << torch.arange(0, 32, bits)
-    return words.sum(-1).to(torch.uint32).view(torch.int32)
+    """Neighbors on the last axis in words, the first in the low bits. Codes of 3 bits may be in two words."""
+    ones = (codes[..., None].to(torch.int64) >> torch.arange(bits) & 1).reshape(*codes.shape[:-1], -1, 32)
+    return (ones << torch.arange(32)).sum(-1).to(torch.uint32).view(torch.int32)
 
 
 def gptq(root, name, bits, version):
     """The first version stores zeros less one. Rows of attention are sorted by activation."""
-    plain, tensors, group = model(small_llama()), {}, 16
+    config = wide_llama() if bits == 3 else small_llama()
+    plain, tensors, group = model(config), {}, 16
     for key, weight in list(plain.items()):
         if not is_linear(key, weight):
             tensors[key] = weight
@@ -178,9 +185,9 @@ def gptq(root, name, bits, version):
         tensors |= {stem + "qweight": to_words(codes.T, bits).T, stem + "scales": scales, stem + "g_idx": groups,
                     stem + "qzeros": to_words(zeros - int(version == "gptq"), bits)}
         plain[key] = (scales[groups] * (codes - zeros[groups])).T  # as TorchQuantLinear of gptqmodel
-    save(f"{root}/{name}", small_llama(), tensors,
+    save(f"{root}/{name}", config, tensors,
          {"quant_method": "gptq", "bits": bits, "group_size": group, "desc_act": True, "checkpoint_format": version})
-    save(f"{root}/{name}-f16", small_llama(), plain)
+    save(f"{root}/{name}-f16", config, plain)
 
 
 def awq(root):
@@ -208,3 +215,5 @@ if __name__ == "__main__":
         make(folder)
     gptq(folder, "gptq", 4, "gptq")
     gptq(folder, "gptq-v2", 8, "gptq_v2")
+    gptq(folder, "gptq-2", 2, "gptq")
+    gptq(folder, "gptq-3", 3, "gptq")

@@ -3,6 +3,9 @@
 they are the same bytes, with the same config.json; and where the checkpoint between has lost its config.json, as those of
 Megatron's own have none, transformers loads them to the same model with the one that tpx wrote."""
 import copy
+import json
+import math
+import re
 import shutil
 import subprocess
 import tempfile
@@ -23,7 +26,7 @@ INDEXED = {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_group": 1, "topk_group
 PADDED = ["--set", "make_vocab_size_divisible_by=8"]
 
 LAYERS4 = {"head_dim": 8, "global_head_dim": 12, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2,
-           "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": 101}  # fmt: skip
+           "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": 102}  # fmt: skip
 
 # Class, configuration, and the layout in which Megatron's names are tried.
 MEGATRON = {
@@ -150,6 +153,19 @@ BRIDGED = {
     "falcon-h1": ("FalconH1ForCausalLM", {**GLU, "head_dim": 8, "mamba_d_ssm": 48, "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4, "mamba_rms_norm": True, "mlp_multipliers": [0.5, 1.25]}, "tp=2,pp=2"),
     "deepseek-v3.2": ("DeepseekV32ForCausalLM", INDEXED, "tp=2,pp=2,dp=2,ep=2"),
     "glm-5": ("GlmMoeDsaForCausalLM", INDEXED, "tp=2,pp=2,dp=2,ep=2"),
+    "mimo-v2-flash": (
+        "MiMoV2FlashForCausalLM",
+        {**GLU, **EXPERTS, "n_routed_experts": 4, "head_dim": 12, "v_head_dim": 8, "sliding_window": 5, "layer_types": ["full_attention", "sliding_attention"] * 2},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "gemma4": ("Gemma4ForCausalLM", {**GLU, **LAYERS4}, "tp=2,pp=2"),
+    "gemma4-keys": ("Gemma4ForCausalLM", {**GLU, **LAYERS4, "num_key_value_heads": 4, "num_global_key_value_heads": 2, "attention_k_eq_v": True, "hidden_size_per_layer_input": 0}, "tp=2,pp=2"),
+    "gemma4-experts": (
+        "Gemma4ForCausalLM",
+        {**GLU, **LAYERS4, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32, "hidden_size_per_layer_input": 0, "attention_k_eq_v": True,
+         "num_key_value_heads": 4, "num_global_key_value_heads": 2},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
 }  # fmt: skip
 
 # Models around a language model, in the layers of Megatron Bridge: towers are whole on the first stage.
@@ -163,6 +179,12 @@ OUTER = {
     "qwen3-vl-moe": (
         "Qwen3VLMoeForConditionalGeneration",
         {"text_config": {**TEXT, **MROPE, **EXPERTS, "num_experts": 4, "head_dim": 8}, "vision_config": {**BLOCKS, "deepstack_visual_indexes": [0, 1]}},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    # Its fused experts are as wide as they are high.
+    "qwen3-vl-moe-square": (
+        "Qwen3VLMoeForConditionalGeneration",
+        {"text_config": {**TEXT, **MROPE, **EXPERTS, "num_experts": 4, "head_dim": 8, "moe_intermediate_size": 12}, "vision_config": {**BLOCKS, "deepstack_visual_indexes": [0, 1]}},
         "tp=2,pp=2,dp=2,ep=2",
     ),
     "qwen3.5-vl": (
@@ -182,6 +204,14 @@ OUTER = {
         "Gemma3ForConditionalGeneration",
         {"text_config": {**TEXT, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}, "vision_config": TOWER,
          "mm_tokens_per_image": 4, "image_token_index": 100, "boi_token_index": 98, "eoi_token_index": 99},
+        "tp=2,pp=2",
+    ),
+    "gemma4-vl": (
+        "Gemma4ForConditionalGeneration",
+        {"text_config": {**TEXT, **LAYERS4, "num_key_value_heads": 4, "num_global_key_value_heads": 2, "attention_k_eq_v": True, "hidden_size_per_layer_input": 0},
+         "vision_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8, "patch_size": 4,
+                           "position_embedding_size": 16, "pooling_kernel_size": 2},
+         "audio_config": None, "image_token_id": 100, "boi_token_id": 98, "eoi_token_id": 99},
         "tp=2,pp=2",
     ),
     "mistral3": (
@@ -218,7 +248,7 @@ OUTER = {
 }  # fmt: skip
 
 # What tpx asks for where these lost their config.json, since Megatron's args do not say it.
-ASKED = {"falcon-h1": "mlp_multipliers", **dict.fromkeys(OUTER, "config.json")}
+ASKED = {"falcon-h1": "mlp_multipliers", **dict.fromkeys(("mimo-v2-flash", "gemma4", "gemma4-keys", "gemma4-experts"), "rope_parameters"), **dict.fromkeys(OUTER, "config.json")}
 
 # Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
 KEPT = {
@@ -259,12 +289,9 @@ KEPT = {
     "helium": ("HeliumForCausalLM", {**GLU, "head_dim": 6}),
     "phimoe": ("PhimoeForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "opt": ("OPTForCausalLM", {"hidden_size": 24, "ffn_dim": 40, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 101, "max_position_embeddings": 64, "word_embed_proj_dim": 24}),
-    "gemma4": ("Gemma4ForCausalLM", {**GLU, **LAYERS4}),
     "gemma4-shared": ("Gemma4ForCausalLM", {**GLU, **LAYERS4, "num_kv_shared_layers": 2, "use_double_wide_mlp": True}),
-    "gemma4-experts": ("Gemma4ForCausalLM", {**GLU, **LAYERS4, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32, "hidden_size_per_layer_input": 0, "attention_k_eq_v": True, "num_global_key_value_heads": 1}),
     "vaultgemma": ("VaultGemmaForCausalLM", {**GLU, "head_dim": 8}),
     "granite-moe-windows": ("GraniteMoeSWAForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2}),
-    "mimo-v2-flash": ("MiMoV2FlashForCausalLM", {**GLU, **EXPERTS, "n_routed_experts": 4, "head_dim": 12, "v_head_dim": 8, "sliding_window": 5}),
     "deepseek-v4": (
         "DeepseekV4ForCausalLM",
         {**GLU, **EXPERTS, "n_routed_experts": 4, "head_dim": 16, "q_lora_rank": 12, "o_lora_rank": 8, "o_groups": 2, "index_n_heads": 4, "index_head_dim": 8,
@@ -285,6 +312,7 @@ KEPT = {
     ),
     "laguna": ("LagunaForCausalLM", {**GLU, **EXPERTS, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "sliding_window": 4,
                                      "layer_types": ["full_attention", "sliding_attention"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2}),
+    "laguna-heads": ("LagunaForCausalLM", {**GLU, **EXPERTS, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "num_attention_heads_per_layer": [4, 6, 6, 4], "gating": "per-element"}),
     "lfm3": ("Lfm3ForCausalLM", {**GLU, "layer_types": ["conv", "full_attention"] * 2}),
     "mellum": ("MellumForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}),
     "minicpm3": ("MiniCPM3ForCausalLM", {**LATENT, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
@@ -293,13 +321,17 @@ KEPT = {
                                          "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
     "longcat-flash": ("LongcatFlashForCausalLM", {**LATENT, "num_layers": 2, "num_hidden_layers": 4, "n_routed_experts": 4, "zero_expert_num": 0, "moe_topk": 2, "ffn_hidden_size": 40, "head_dim": 4,
                                                   "expert_ffn_hidden_size": 32, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
+    "longcat-flash-biases": ("LongcatFlashForCausalLM", {**LATENT, "num_layers": 2, "attention_bias": True, "num_hidden_layers": 4, "n_routed_experts": 4, "zero_expert_num": 0, "moe_topk": 2, "ffn_hidden_size": 40, "head_dim": 4,
+                                                         "expert_ffn_hidden_size": 32, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
     "mamba": ("MambaForCausalLM", {"hidden_size": 24, "num_hidden_layers": 2, "state_size": 4, "vocab_size": 101, "time_step_rank": 3}),
     "falcon-mamba": ("FalconMambaForCausalLM", {"hidden_size": 24, "num_hidden_layers": 2, "state_size": 4, "vocab_size": 101, "time_step_rank": 3}),
     "jamba": ("JambaForCausalLM", {**GLU, "num_experts": 4, "num_experts_per_tok": 2, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 4, "mamba_dt_rank": 3, "use_mamba_kernels": False}),
     "cohere2-moe": ("Cohere2MoeForCausalLM", {**GLU, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "num_shared_experts": 1, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}),
+    "cohere2-moe-prefix": ("Cohere2MoeForCausalLM", {**GLU, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "num_shared_experts": 1, "first_k_dense_replace": 2, "prefix_dense_intermediate_size": 56}),
     "nanochat": ("NanoChatForCausalLM", GLU),
     "minimax": ("MiniMaxForCausalLM", {**GLU, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "block_size": 4, "layer_types": ["full_attention", "linear_attention"] * 2}),
     "gpt-bigcode": ("GPTBigCodeForCausalLM", {"n_layer": 2, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101}),
+    "gpt-bigcode-heads": ("GPTBigCodeForCausalLM", {"n_layer": 2, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101, "multi_query": False}),
     "gptj": ("GPTJForCausalLM", {"n_layer": 2, "n_embd": 24, "n_head": 4, "n_positions": 32, "vocab_size": 101, "rotary_dim": 4}),
     "mpt": ("MptForCausalLM", {"d_model": 24, "n_layers": 2, "n_heads": 4, "max_seq_len": 32, "vocab_size": 101}),
     "bitnet": ("BitNetForCausalLM", GLU),
@@ -310,6 +342,17 @@ KEPT = {
     "axk1": ("AXK1ForCausalLM", {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "q_lora_rank": 12, "kv_lora_rank": 8,
                                  "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
     "jais2": ("Jais2ForCausalLM", {**DENSE, "num_key_value_heads": 2}),
+    "exaone-4.5": (
+        "Exaone4_5_ForConditionalGeneration",
+        {"text_config": {**TEXT, "model_type": "exaone4", "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2},
+         "vision_config": {**EYES, "num_key_value_heads": 1, "fullatt_block_indexes": [1], "patch_size": 4}},
+    ),
+    "step-3.7": (
+        "Step3p7ForConditionalGeneration",
+        {"text_config": {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "share_expert_dim": 28, "num_sliding_attention_heads": 6, "sliding_window": 4,
+                         "layer_types": ["full_attention", "sliding_attention"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2},
+         "vision_config": {**TOWER, "num_hidden_layers": 1, "mlp_ratio": 2.0}},
+    ),
     "glm-4.1v": ("Glm4vForConditionalGeneration", {"text_config": {**GLU, **MROPE}, "vision_config": {**EYES, "image_size": 28, "patch_size": 14}}),
     "qwen4-exp": (
         "Qwen4ExpForCausalLM",
@@ -325,6 +368,18 @@ KEPT = {
          "vision_config": {**EYES, "image_size": 28, "patch_size": 14}},
     ),
     "bamba": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4}),
+}  # fmt: skip
+
+
+# Parts of models outside the language model.
+OTHER_PARTS = re.compile(r"visual\.|vision|audio|projector|connector|patch_merge_mlp|self_attn\.index_")
+
+# Models of which `tpx plan --model` counts other parameters than transformers saves, and why.
+UNPLANNED = {
+    **dict.fromkeys(("deepseek-v3", "deepseek-v3-yarn", "glm-4.5", "glm-4.5-dense"), "their config.json has a layer for multi-token prediction, which transformers does not build"),
+    **dict.fromkeys(("bert-classes", "bert-answers", "gpt2-classes", "llama-base", "llama-classes", "t5-words", "t5-encoder"), "without the output layer of a language model"),
+    "t5": "decoders of more layers than the encoder are counted without the rest",
+    **dict.fromkeys(("deepseek-v4", "glm5-next", "kimi-linear", "minimax", "qwen4-exp"), "shapes of tensors alone give some of their sizes, so that they are refused"),
 }  # fmt: skip
 
 
@@ -384,9 +439,23 @@ def _tpx(tpx, *words):
     return [] if done.returncode == 0 else [f"{' '.join(map(str, words[:1]))}: exit {done.returncode}: {done.stderr.strip()}"]
 
 
-def _there_and_back(tpx, kind, settings, there_words, scratch, megatron, asked):
+def _planned(tpx, folder):
+    """Where `tpx plan --model` counts other parameters of a language model than transformers saves."""
+    words = ["plan", "--model", folder / "config.json", "--from", "tp=1", "--to", "tp=1", "--roles", "weights", "--json"]
+    done = subprocess.run([tpx, *map(str, words)], capture_output=True, text=True)
+    if done.returncode != 0:
+        return [f"plan: exit {done.returncode}: {done.stderr.strip()}"]
+    planned = sum(role["needed"] for role in json.loads(done.stdout)["roles"].values()) // 2  # in bf16
+    saved = sum(math.prod(shape) for name, (_, shape, _) in _tensors(folder).items() if not OTHER_PARTS.search(name))
+    return [] if planned == saved else [f"plan: {planned} parameters, transformers saves {saved}"]
+
+
+def _there_and_back(tpx, kind, settings, there_words, scratch, megatron, asked, planned=True):
     hf, there, back = (Path(scratch, name) for name in ("hf", "there", "back"))
     _save(kind, settings, hf)
+    wrong = _planned(tpx, hf)
+    if planned == bool(wrong):
+        return wrong or ["plan: it counts what transformers saves; remove the model from UNPLANNED"]
     (hf / "tokenizer.json").write_text("{}")
     faults = _tpx(tpx, "reshard", hf, there, "--quiet", *there_words)
     faults = faults or _tpx(tpx, "reshard", there, back, "--quiet", "--to", "tp=1", "--format", "safetensors")
@@ -425,7 +494,7 @@ def main(tpx):
             else:
                 words = ["--to", "tp=2,fsdp=2", "--format", "dcp", "--dialect", "keep"]
             try:
-                faults = _there_and_back(tpx, kind, settings, words, scratch, bool(layout), ASKED.get(name))
+                faults = _there_and_back(tpx, kind, settings, words, scratch, bool(layout), ASKED.get(name), name.removesuffix(", kept") not in UNPLANNED)
             except Exception as error:
                 faults = [f"{type(error).__name__}: {error}"]
         failed += bool(faults)

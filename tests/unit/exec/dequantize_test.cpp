@@ -122,18 +122,25 @@ std::vector<std::byte> to_words(const std::vector<unsigned>& codes, int bits, bo
         const std::size_t at = k * static_cast<std::size_t>(bits);
         const unsigned code = codes[awq ? k / 8 * 8 + order[k % 8] : k];
         words[at / 8] |= static_cast<std::byte>(code << at % 8);
+        if (at % 8 + static_cast<std::size_t>(bits) > 8)
+            words[at / 8 + 1] |= static_cast<std::byte>(code >> (8 - at % 8));
     }
     return words;
 }
 
-/// Rows of `columns` codes in the order in which GPTQ stores them: neighbors in a column share a word.
-std::vector<unsigned> by_columns(const std::vector<unsigned>& codes, std::size_t columns, std::size_t in_word) {
-    std::vector<unsigned> stored(codes.size());
+/// Rows of `columns` codes as GPTQ stores them: each column is a row of bits, of which a row of words has 32.
+std::vector<std::byte> in_columns(const std::vector<unsigned>& codes, std::size_t columns, int bits) {
+    const std::size_t rows = codes.size() / columns;
+    std::vector<std::byte> words(codes.size() * static_cast<std::size_t>(bits) / 8);
     for (std::size_t k = 0; k < codes.size(); ++k) {
-        const std::size_t r = k / columns, c = k % columns;
-        stored[(r / in_word * columns + c) * in_word + r % in_word] = codes[k];
+        for (std::size_t b = 0; b < static_cast<std::size_t>(bits); ++b) {
+            const std::size_t bit = k / columns * static_cast<std::size_t>(bits) + b;
+            const std::size_t byte = (bit / 32 * columns + k % columns) * 4 + bit % 32 / 8;
+            words[byte] |= static_cast<std::byte>((codes[k] >> b & 1) << bit % 8);
+        }
     }
-    return stored;
+    REQUIRE(rows * static_cast<std::size_t>(bits) % 32 == 0);
+    return words;
 }
 
 ScaledCodes words_of(std::size_t rows, std::size_t columns, std::size_t group, int bits, bool awq) {
@@ -156,7 +163,8 @@ ScaledCodes words_of(std::size_t rows, std::size_t columns, std::size_t group, i
 
 Words random_words(std::mt19937& engine, bool awq, int bits, bool sorted) {
     const std::vector<unsigned> sizes = random_numbers(engine, 3, 4);
-    const std::size_t group = 8 * (1 + sizes[0]), groups = 1 + sizes[1], columns = 8 * (1 + sizes[2]);
+    const std::size_t unit = awq ? 8 : 32;
+    const std::size_t group = unit * (1 + sizes[0]), groups = 1 + sizes[1], columns = unit * (1 + sizes[2]);
     const std::size_t rows = group * groups;
     Words made{words_of(rows, columns, group, bits, awq), {}, {}};
     std::vector<std::uint32_t> group_of(rows);
@@ -169,8 +177,7 @@ Words random_words(std::mt19937& engine, bool awq, int bits, bool sorted) {
     std::vector<float> scales;
     for (unsigned number : random_numbers(engine, groups * columns, 1000))
         scales.push_back(static_cast<float>(1 + number) / 1024);
-    const std::size_t in_word = 32 / static_cast<std::size_t>(bits);
-    made.files[0] = to_words(awq ? codes : by_columns(codes, columns, in_word), bits, awq);
+    made.files[0] = awq ? to_words(codes, bits, awq) : in_columns(codes, columns, bits);
     const auto bytes = std::as_bytes(std::span{scales});
     made.files[1].assign(bytes.begin(), bytes.end());
     std::vector<unsigned> stored = zeros;
@@ -189,7 +196,8 @@ TEST_CASE("words of GPTQ and AWQ have their values wherever reading begins and e
     std::mt19937 engine{17};
     for (int round = 0; round < 300; ++round) {
         const bool awq = round % 3 == 0;
-        const Words made = random_words(engine, awq, awq || round % 2 == 0 ? 4 : 8, round % 5 == 1);
+        constexpr std::array<int, 4> sizes{2, 3, 4, 8};
+        const Words made = random_words(engine, awq, awq ? 4 : sizes[round / 3 % 4], round % 5 == 1);
         Dequantizer dequantizer;
         const std::size_t all = made.values.size();
         for (int part = 0; part < 5; ++part) {

@@ -2,12 +2,14 @@
 #include "lib/layout/model.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/dims.hpp"
 #include "lib/layout/families.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace {
 
@@ -66,6 +68,38 @@ TEST_CASE("a model has the tensors whose conditions hold, in the layers in which
     CHECK(model.layers == 4);
     CHECK(model.tp_divides == std::vector<Index>{6});
     CHECK(parameters(model) == 2 * 12 * 24 + 2 * 24 + 6 + 6);
+}
+
+TEST_CASE("sizes that vary from layer to layer follow from formulas for layers") {
+    const Families families = parse_families(std::array{FamilySource{"varied.toml", R"toml(
+family = "varied"
+[dims]
+l = { hf = "layers" }
+h = { hf = "hidden" }
+g = { any = "varies", hf = "own.l.groups | 2 * groups if kinds[l] = 'short' | groups if kinds[l] = 'long'" }
+d = { any = "varies", hf = "h / g" }
+f = { any = "varies" }
+[tensors]
+a = "l (g d) h ; tp=g"
+b = "l d"
+c = "l f ; opt"
+)toml"}});
+    Config values{{"layers", std::int64_t{4}},
+                  {"hidden", std::int64_t{12}},
+                  {"groups", std::int64_t{2}},
+                  {"kinds", std::string{"long,short,long,short"}},
+                  {"own.3.groups", std::int64_t{6}}};
+    const auto model = [&] { return model_of(families[0], "hf", values, parse_roles("weights", DType::bf16)); };
+    const ModelState made = model();
+    std::map<std::vector<int>, Shape> sizes;
+    for (const TensorClass& kind : made.classes)
+        if (kind.name == "b") sizes[kind.layers] = kind.shape;
+    CHECK(sizes == std::map<std::vector<int>, Shape>{{{0, 2}, {6}}, {{1}, {3}}, {{3}, {2}}});
+    CHECK(parameters(made) == 4 * 12 * 12 + 6 + 3 + 6 + 2);
+    CHECK(layer_formula(families[0], 'f', "hf") == nullptr);
+    CHECK(has_sizes_of_shapes(families[0], "hf"));
+    values.erase("kinds");
+    CHECK_THROWS_WITH_AS(model(), doctest::Contains("size 'g' is not known"), Error);
 }
 
 TEST_CASE("a tensor that is another is not counted, and the other is on both stages") {

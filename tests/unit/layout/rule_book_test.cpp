@@ -64,5 +64,28 @@ TEST_CASE("names are folded once for all that differ in numbers only") {
     CHECK(names.of == std::vector<std::uint32_t>{0, 0, 1});
 }
 
+TEST_CASE("Megatron's names may follow the name of the object that holds the model, as NeMo writes them") {
+    const Families families = formats::load_families({});
+    const Family& llama = families[families.find("llama").value()];
+    const auto means = [&](const char* dialect, std::string_view name) {
+        const RuleBook book{*llama.dialect(dialect)};
+        const std::string folded = fold_numbers(name);
+        CHECK(book.may_know(folded) == (book.meaning_of(name, folded).kind != Meaning::Kind::unknown));
+        return book.meaning_of(name, folded);
+    };
+    for (const std::string holder : {"", "module.", "model."}) {
+        const Meaning weight = means("mcore", holder + "decoder.layers.3.self_attention.linear_proj.weight");
+        REQUIRE(weight.kind == Meaning::Kind::parameter);
+        CHECK(weight.rule->expression.parts == std::vector<std::string>{"o"});
+        CHECK(weight.indices.layer == 3);
+        const Meaning moment = means("mcore", "optimizer.state.exp_avg." + holder + "output_layer.weight");
+        CHECK(moment.kind == Meaning::Kind::parameter);
+        CHECK(moment.role == Role::exp_avg);
+    }
+    CHECK(means("mcore", "modules.output_layer.weight").kind == Meaning::Kind::unknown);
+    CHECK(means("mcore", "module.module.output_layer.weight").kind == Meaning::Kind::unknown);
+    CHECK(means("hf", "module.lm_head.weight").kind == Meaning::Kind::unknown);
+}
+
 }  // namespace
 }  // namespace tpx

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/express.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx {
+namespace {
+
+/// The words of a formula: factors and keys.
+std::vector<std::string> formula_words(std::string_view formula) {
+    std::vector<std::string> words(1);
+    for (char c : formula) {
+        const bool in_word = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+        if (in_word)
+            words.back() += c;
+        else if (!words.back().empty())
+            words.emplace_back();
+    }
+    return words;
+}
+
+}  // namespace
+
+std::string missing_sizes(const Reading& source) {
+    std::set<std::string> needed;
+    for (const Meaning& meaning : source.meanings) {
+        if (meaning.kind != Meaning::Kind::parameter) continue;
+        for (const std::string& part : meaning.rule->expression.parts) {
+            for (const Axis& axis : source.family->tensor(part).axes) {
+                for (Token token : axis) needed.insert(std::string(1, token.letter));
+            }
+        }
+    }
+    needed.erase("l");
+    Dims first = source.dims;
+    first.derive_layer(*source.family, source.source(), source.config, 0);
+    std::vector<std::string> missing;
+    for (bool more = true; more;) {
+        more = false;
+        for (const auto& [letter, formulas] : source.family->dims) {
+            const std::string* by_layer = layer_formula(*source.family, letter, source.source());
+            const bool free = source.family->varies(letter) && !by_layer;
+            if (first[letter] || free || !needed.contains(std::string(1, letter))) continue;
+            const std::string& formula = by_layer ? *by_layer : formulas.begin()->second;
+            const std::vector<std::string> words = formula_words(formula);
+            for (const std::string& word : words) more |= word.size() == 1 && needed.insert(word).second;
+            const bool asks = std::ranges::any_of(words, [](const std::string& word) { return word.size() > 1; });
+            if (asks && std::ranges::find(missing, formula) == missing.end()) missing.push_back(formula);
+        }
+    }
+    return fmt::format("{}", fmt::join(missing, ", "));
+}
+
+}  // namespace tpx
