@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/commands.hpp"
 
+#include "cmd/hold.hpp"
 #include "cmd/profile.hpp"
 #include "cmd/rules.hpp"
 #include "cmd/simulate.hpp"
@@ -14,6 +15,7 @@ void add_commands(Cli& cli) {
     add_profile(cli);
     add_simulate(cli);
     add_migrate(cli);
+    add_hold(cli);
     add_rules(cli);
 }
 

@@ -106,6 +106,9 @@ struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
     bool clean = false;
     bool stages = false;
     std::string trace;
+    std::string hold;  ///< seconds for which OUT is also held in memory
+    std::string hold_name;
+    std::string held;  ///< ranks to hold in memory, "all" or "0-3,8", as tpx hold does; empty: OUT is written
 };
 
 struct MigrateOptions {

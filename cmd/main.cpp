@@ -3,6 +3,7 @@
 #include "cmd/complete.hpp"
 #include "cmd/help.hpp"
 #include "cmd/help_topics.hpp"
+#include "cmd/keeper_client.hpp"
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
 #include "lib/core/unexpected.hpp"
@@ -135,7 +136,7 @@ int run(Words words) {
     } catch (const Finished& finished) {
         return int(finished.exit);
     } catch (const Error& error) {
-        if (error.exit() != Exit::usage) return report(error.exit(), error.what(), "");
+        if (error.exit() != Exit::usage) return report(error.exit(), error.what() + lost_keepers(), "");
         const bool known = !words.empty() && std::ranges::any_of(cli.commands(), [&](const Command& command) {
             return command.name() == words[0];
         });

@@ -2,6 +2,7 @@
 #include "cmd/ranks.hpp"
 
 #include "cmd/job_log.hpp"
+#include "cmd/keeper_client.hpp"
 #include "cmd/output.hpp"
 #include "cmd/positive.hpp"
 #include "lib/core/host_name.hpp"
@@ -36,7 +37,8 @@ void in_ranks(const std::function<Exit(const mpi::Comm&)>& body) {
         require_same(comm, {{"the command", fmt::format("tpx {}", command()), {}}});
         return body(comm);
     };
-    const Exit exit = mpi::with_ranks(checked, [](Exit status, std::string_view message) {
+    const Exit exit = mpi::with_ranks(checked, [](Exit status, std::string_view cause) {
+        const std::string message = std::string{cause} + lost_keepers();
         log_error(message);
         print_json_error(status, message);
         fmt::print(stderr, "tpx: {}\n", printable(message, ""));

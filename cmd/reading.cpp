@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/reading.hpp"
 
+#include "cmd/keeper_client.hpp"
 #include "formats/config_file.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/known_settings.hpp"
@@ -51,7 +52,8 @@ Config own_settings(const ReadOptions& options, const formats::Checkpoint& check
 
 }  // namespace
 
-Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options, Config config) {
+Opened open_checkpoint(const std::filesystem::path& given, const ReadOptions& options, Config config) {
+    const std::filesystem::path path = without_held_prefix(given);
     const Config report = config;
     for (const auto& [key, value] : given_config(options)) config[key] = value;
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
@@ -62,7 +64,8 @@ Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& opt
     return {std::move(source)};
 }
 
-std::string path_without_links(const std::filesystem::path& path) {
+std::string path_without_links(const std::filesystem::path& given) {
+    const std::filesystem::path path = without_held_prefix(given);
     if (!path_exists(path)) return path.string();
     const bool folder = path_is_directory(path);
     const auto real =

@@ -25,7 +25,7 @@ struct Opened {
 Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options, Config config = {});
 
 /// `path` without links, so that a link or tracker that is moved during the run leads nowhere else; as it is where no
-/// link is on the way. Files keep their names, by which formats are told.
+/// link is on the way. Files keep their names, by which formats are told. Of "hold:NAME", the manifest of what is held.
 std::string path_without_links(const std::filesystem::path& path);
 
 /// The name of the file that a checkpoint is opened as; empty if `path` is a folder.

@@ -3,6 +3,7 @@
 #include "cmd/check_written.hpp"
 #include "cmd/commands.hpp"
 #include "cmd/direct_note.hpp"
+#include "cmd/hold_output.hpp"
 #include "cmd/job_log.hpp"
 #include "cmd/memory_bound.hpp"
 #include "cmd/output.hpp"
@@ -163,7 +164,7 @@ std::uint64_t request_digest(const mpi::Comm& comm, std::span<const Claim> claim
     print.add(path_exists(source) ? real_path(source).string() : source.string());
     // Times of modification can be set, and some file systems know none.
     for (const auto& [path, file] : record.files()) {
-        if (path.native().starts_with("/proc/")) continue;  // zeros for missing parts
+        if (path.native().starts_with("/proc/self/")) continue;  // zeros for missing parts
         print.add(file.inode);
         print.add(static_cast<std::uint64_t>(file.changed));
     }
@@ -290,12 +291,15 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
 void run_reshard(const ReshardOptions& options, Output& out) {
     if (options.clean) return is_first_rank() ? clean(options.output, out) : void();
     in_ranks([&](const mpi::Comm& comm) {
-        return with_patience(comm, options.patience, [&](Patience& patience) {
+        const Exit exit = with_patience(comm, options.patience, [&](Patience& patience) {
             mpi::all_or_none(comm, [&] { open_job_log(options.log); });
-            const Exit exit = reshard(comm, options, patience, out);
+            if (!options.hold.empty()) check_hold(comm, options);
+            const Exit status = reshard(comm, options, patience, out);
             out.finish();
-            return exit;
+            return status;
         });
+        if (exit == Exit::success && !options.hold.empty() && !options.dry_run) hold_output(comm, options, out);
+        return exit;
     });
 }
 

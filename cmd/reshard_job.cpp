@@ -13,8 +13,11 @@
 #include "lib/core/unexpected.hpp"
 #include "lib/exec/kernel.hpp"
 
+#include <charconv>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 namespace tpx::cli {
 namespace {
@@ -32,6 +35,41 @@ std::optional<DType> given_dtype(const std::string& text) {
                     "float16, bfloat16)",
                     text};
     return dtype;
+}
+
+/// The ranks of `layout` that "all" or "0-3,8" are, sorted.
+std::vector<int> held_ranks(const std::string& text, const Layout& layout) {
+    std::set<int> ranks;
+    const auto invalid = [&] {
+        return usage_error("--ranks: '{}' is not a list of ranks, such as 0-3,8, of {} ({})", text, to_string(layout),
+                           counted(layout.ranks(), "rank"));
+    };
+    if (text == "all")
+        for (int rank = 0; rank < layout.ranks(); ++rank) ranks.insert(rank);
+    for (const char *at = text.data(), *const end = at + text.size(); text != "all" && at < end; ++at) {
+        int first = -1;
+        auto parsed = std::from_chars(at, end, first);
+        int last = first;
+        if (parsed.ec == std::errc{} && parsed.ptr < end && *parsed.ptr == '-')
+            parsed = std::from_chars(parsed.ptr + 1, end, last);
+        at = parsed.ptr;
+        const bool ends = at == end || (*at == ',' && at + 1 < end);
+        if (parsed.ec != std::errc{} || !ends || first < 0 || last < first || last >= layout.ranks()) throw invalid();
+        for (int rank = first; rank <= last; ++rank) ranks.insert(rank);
+    }
+    return {ranks.begin(), ranks.end()};
+}
+
+/// What is asked for; state that is held keeps the layout of the source unless another one is given.
+formats::Target wanted_target(const ReshardOptions& options, const formats::Source& source) {
+    if (options.held.empty()) return given_target(options, options, source);
+    TargetOptions wanted = options;
+    if (wanted.to.empty() && !source.layout)
+        throw usage_error("the layout of {} is unknown; give --to", options.checkpoint);
+    if (wanted.to.empty()) wanted.to = to_string(*source.layout);
+    formats::Target target = given_target(wanted, options, source);
+    target.held = held_ranks(options.held, target.layout);
+    return target;
 }
 
 void plan_job(ReshardJob& job, bool allow_missing) {
@@ -79,7 +117,7 @@ ReshardJob prepare(const ReshardOptions& options) {
     std::string merged;
     if (!options.merge_adapter.empty())
         merged = reading(options.merge_adapter, [&] { return formats::merge_adapter(source, options.merge_adapter); });
-    job.target = given_target(options, options, source);
+    job.target = wanted_target(options, source);
     job.target.shard_size = options.shard_size;
     job.target.dtype = given_dtype(options.dtype);
     with_path(options.checkpoint, [&] { plan_job(job, options.allow_missing); });

@@ -2,6 +2,7 @@
 #include "formats/archive_check.hpp"
 
 #include "formats/torch/zip.hpp"
+#include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
@@ -72,6 +73,35 @@ ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares) {
     return result;
 }
 
+/// The CRC-32 of `length` bytes of a file from `offset` on.
+std::uint32_t crc_of(const Fd& fd, std::uint64_t offset, std::uint64_t length, const std::filesystem::path& path) {
+    std::vector<std::byte> buffer(std::min<std::uint64_t>(length, std::uint64_t{1} << 20));
+    std::uint32_t linear = 0;
+    for (std::uint64_t done = 0; done < length;) {
+        const auto part = std::span{buffer}.first(std::min<std::uint64_t>(buffer.size(), length - done));
+        read_at(fd, offset + done, part, path);
+        linear = Crc32::shift(linear, part.size()) ^ Crc32::of(part);
+        done += part.size();
+    }
+    return zip_crc(linear, length);
+}
+
+void check_payloads(const Checkpoint& checkpoint, int share, int shares, ArchiveCheck& result) {
+    const Catalogue& catalogue = checkpoint.catalogue;
+    for (std::size_t p = static_cast<std::size_t>(share); p < checkpoint.crcs.size(); p += std::size_t(shares)) {
+        if (!checkpoint.crcs[p]) continue;
+        const Piece& piece = catalogue.pieces[p];
+        const Tensor& tensor = catalogue.tensors[piece.tensor];
+        const auto length = static_cast<std::uint64_t>(volume(piece.box) * itemsize(tensor.dtype));
+        const std::filesystem::path path = catalogue.path(piece.file);
+        const std::uint32_t crc = crc_of(open_file(path, O_RDONLY), piece.offset, length, path);
+        ++result.archives;
+        if (crc == *checkpoint.crcs[p]) continue;
+        const std::string owner = fmt::format("tensor '{}' {}: ", tensor.name, to_string(piece.box));
+        add_damage(result, path, owner, failure("CRC-32 is {:08x} instead of {:08x}", crc, *checkpoint.crcs[p]));
+    }
+}
+
 }  // namespace
 
 ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares) {
@@ -96,6 +126,7 @@ ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares)
         }
         ++result.archives;
     }
+    check_payloads(checkpoint, share, shares, result);
     return result;
 }
 

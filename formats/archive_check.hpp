@@ -9,9 +9,10 @@
 
 namespace tpx::formats {
 
-/// Which of a checkpoint's torch.save archives hold other bytes than their own CRC-32s tell.
+/// Which of a checkpoint's torch.save archives, and raw payloads with a known CRC-32, hold other bytes than their
+/// CRC-32s tell.
 struct ArchiveCheck {
-    std::uint64_t archives = 0;        ///< that were checked
+    std::uint64_t archives = 0;        ///< and payloads that were checked
     std::vector<std::string> damaged;  ///< a line each: "FILE: tensor 'NAME': cause"
 };
 

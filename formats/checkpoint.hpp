@@ -79,6 +79,9 @@ struct Checkpoint {
     std::vector<std::uint64_t> archives;
     std::vector<Inside> insides;  ///< parallel to archives; empty: every piece is a whole archive
 
+    /// The CRC-32 (as in zip) of each raw piece, parallel to catalogue.pieces; unset: unknown. Empty: all are unknown.
+    std::vector<std::optional<std::uint32_t>> crcs;
+
     /// What each tensor is, where the format itself tells; state is named PARAMETER/STATE then. Empty: names tell it by
     /// a family's rules.
     std::vector<Role> roles;
@@ -146,8 +149,9 @@ struct Content {
     Config args;                              ///< Megatron: entries of args to set, as the layout demands
     const Reading* reading = nullptr;         ///< what the tensors are, for Megatron's files and for `adam`
     std::optional<Adam> adam;                 ///< of optimizer state that came from another framework
-    bool split_by_holders = false;  ///< see Target; objects, which all ranks read, have a file of their own then
-    std::vector<View> views;        ///< torch: tensors beside `tensors` that need no bytes of their own
+    bool split_by_holders = false;         ///< see Target; objects, which all ranks read, have a file of their own then
+    std::vector<View> views;               ///< torch: tensors beside `tensors` that need no bytes of their own
+    std::optional<std::vector<int>> held;  ///< see Target
 };
 
 /// The bytes of a new checkpoint around its payloads.

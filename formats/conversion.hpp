@@ -52,6 +52,9 @@ struct Target {
     /// DCP and torch_dist: a rank writes a file for each set of ranks that hold the same pieces, and rank 0 one for
     /// objects, so that no rank must read a file that is mostly of others.
     bool split_by_holders = false;
+    /// DCP: the ranks whose state is held in memory. Each of them has a segment with all of its boxes, replicas
+    /// included, instead of a share in the files of a checkpoint.
+    std::optional<std::vector<int>> held;
 };
 
 /// A canonical tensor inside a stored one, by its number among the canonical tensors.

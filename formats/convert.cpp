@@ -8,6 +8,7 @@
 #include "formats/deepspeed/missing_weights.hpp"
 #include "formats/dialect_choice.hpp"
 #include "formats/folder_files.hpp"
+#include "formats/held_boxes.hpp"
 #include "formats/join.hpp"
 #include "formats/kept_names.hpp"
 #include "formats/left_out.hpp"
@@ -40,12 +41,15 @@ bool needs_weights(const Source& source, const Target& target) {
     return is_deepspeed(source.checkpoint.format) && (kept || target.format == Format::hdf5);
 }
 
-/// Gives each box to the least loaded of its holders, in a fixed order. If the target is split by holders, `file` of a
-/// piece is the number of its holders among those that its rank writes for.
-std::vector<Piece> assign(const Expressed& expressed, const Target& target, int layer_count) {
+ShardMap shard_map_of(const Target& target, int layer_count) {
     const std::vector<int> stages =
         target.layout.pp > 1 ? stages_of_layers(target.layout, layer_count) : std::vector<int>{};
-    const ShardMap map{target.layout, cutting_of(target.format), stages};
+    return {target.layout, cutting_of(target.format), stages};
+}
+
+/// Gives each box to the least loaded of its holders, in a fixed order. If the target is split by holders, `file` of a
+/// piece is the number of its holders among those that its rank writes for.
+std::vector<Piece> assign(const Expressed& expressed, const Target& target, const ShardMap& map) {
     const Sharing sharing = stored_sharing(target.layout);
     std::vector<std::uint64_t> load(target.layout.ranks(), 0);
     const bool split = target.split_by_holders && (target.format == Format::dcp || target.format == Format::torch_dist);
@@ -195,8 +199,10 @@ private:
     void fill_content() {
         std::vector<View> views = take_views(source_, target_, choice_.dialect, out_.expressed);
         std::vector<Piece> pieces;
-        if (!is_deepspeed(target_.format))
-            pieces = assign(out_.expressed, target_, layers(out_.expressed.reading, out_.expressed.tensors));
+        if (!is_deepspeed(target_.format)) {
+            const ShardMap map = shard_map_of(target_, layers(out_.expressed.reading, out_.expressed.tensors));
+            pieces = target_.held ? held_boxes(source_, out_, target_, map) : assign(out_.expressed, target_, map);
+        }
         out_.content = {.tensors = out_.expressed.tensors,
                         .pieces = std::move(pieces),
                         .source = &source_.checkpoint,
@@ -204,7 +210,8 @@ private:
                         .layout = target_.layout,
                         .shard_size = target_.shard_size,
                         .split_by_holders = target_.split_by_holders,
-                        .views = std::move(views)};
+                        .views = std::move(views),
+                        .held = target_.held};
     }
 
     /// Carries settings of the optimizer over.

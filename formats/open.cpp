@@ -6,6 +6,7 @@
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/gguf/gguf.hpp"
 #include "formats/hdf5/hdf5.hpp"
+#include "formats/held/held.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/recognise.hpp"
@@ -73,7 +74,7 @@ Checkpoint open(const std::filesystem::path& path) {
         case Format::safetensors:
             return open_safetensors(found.path);
         case Format::dcp:
-            return open_dcp(found.path);
+            return path_is_directory(found.path) ? open_dcp(found.path) : open_held(found.path);
         case Format::torch_dist:
             return open_torch_dist(found.path);
         case Format::torch:
@@ -109,7 +110,7 @@ Draft draft(Format format, const Content& content) {
         case Format::safetensors:
             return draft_safetensors(content);
         case Format::dcp:
-            return draft_dcp(content);
+            return content.held ? draft_held(content) : draft_dcp(content);
         case Format::torch_dist:
             return draft_torch_dist(content);
         case Format::megatron:

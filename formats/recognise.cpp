@@ -3,6 +3,7 @@
 
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/hdf5/hdf5.hpp"
+#include "formats/held/document.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/torch/folder.hpp"
@@ -96,6 +97,7 @@ Recognised recognise_file(const fs::path& path) {
     if (starts_as_safetensors(start, size) || name.ends_with(".safetensors") ||
         name.ends_with(".safetensors.index.json"))
         return {path, Format::safetensors, "a safetensors file"};
+    if (start.starts_with(held::manifest_start)) return {path, Format::dcp, "training state that is held in memory"};
     if (start.starts_with("GGUF")) return {path, Format::gguf, "a GGUF file"};
     if (is_hdf5(path)) return {path, Format::hdf5, "an HDF5 file"};
     if (start.starts_with("PK\x03\x04") && name.ends_with(".keras")) return {path, Format::keras, "a Keras archive"};

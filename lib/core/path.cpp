@@ -171,8 +171,13 @@ namespace {
 
 std::string resolved(const fs::path& path) {
     const std::unique_ptr<char, decltype(&std::free)> real{::realpath(path.c_str(), nullptr), &std::free};
-    if (!real) throw system_failure(path, errno);
-    return real.get();
+    if (real) return real.get();
+    const int code = errno;
+    struct stat status {};
+    // A link of /proc to a file in memory, which has no other path.
+    if (code == ENOENT && path.has_parent_path() && ::stat(path.c_str(), &status) == 0 && status.st_nlink == 0)
+        return fs::path{resolved(path.parent_path())} / path.filename();
+    throw system_failure(path, code);
 }
 
 }  // namespace

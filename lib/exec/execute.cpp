@@ -2,6 +2,7 @@
 #include "lib/exec/execute.hpp"
 
 #include "lib/core/fingerprint.hpp"
+#include "lib/core/path.hpp"
 #include "lib/exec/arrivals.hpp"
 #include "lib/exec/draft_files.hpp"
 #include "lib/exec/kernel.hpp"
@@ -14,6 +15,7 @@
 #include "lib/exec/source_files.hpp"
 #include "lib/exec/tiles.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <array>
 
@@ -103,11 +105,23 @@ private:
     const Movers& movers_;
 };
 
+// Gives `targets` descriptors of its own of files that exist.
+void adopt(const std::vector<Fd>& files, TargetFiles& targets) {
+    for (std::uint32_t k = 0; k < files.size(); ++k) {
+        Fd own{::fcntl(files[k].get(), F_DUPFD_CLOEXEC, 0)};
+        if (!own) throw system_failure(targets.path(k), errno);
+        targets.adopt(k, std::move(own));
+    }
+}
+
 void create_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles& targets, const ExecOptions& options,
                   bool keep, Timeline& timeline) {
     const Timed timed{timeline, Stage::create};
     const bool is_new = !options.journal || options.journal->attempt == 0;
-    mpi::all_or_none(comm, [&] { is_new ? files.create(targets) : files.create_or_adopt(keep, targets); });
+    mpi::all_or_none(comm, [&] {
+        if (options.memory_files != nullptr) return adopt(*options.memory_files, targets);
+        is_new ? files.create(targets) : files.create_or_adopt(keep, targets);
+    });
     mpi::all_or_none(comm, [&] {
         std::vector<std::byte> buffer(std::size_t{1} << 20);
         files.write_known(buffer, targets);
@@ -172,9 +186,13 @@ bool share_page_cache(const mpi::Comm& comm, const std::filesystem::path& folder
 }
 
 void complete_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles& targets, PayloadCrcs& crcs,
-                    const Movers& movers, Timeline& timeline) {
+                    const Movers& movers, const ExecOptions& options, Timeline& timeline) {
     const Timed timed{timeline, Stage::sync};
     crcs.combine(comm);  // all ranks have written what they move
+    if (options.memory_files != nullptr) {
+        files.write_slots(crcs, targets);
+        return targets.close();
+    }
     const bool one_cache = share_page_cache(comm, files.directory());
     mpi::all_or_none(comm, [&] {
         files.write_slots(crcs, targets);
@@ -200,7 +218,9 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
                const ExecOptions& options) {
     const auto begin = Clock::now();
     const DraftFiles files{comm, draft, directory};
-    TargetFiles targets{files.paths()};
+    // Files in memory have no path by which they could be opened again.
+    TargetFiles targets{files.paths(),
+                        options.memory_files != nullptr ? 2 * files.paths().size() + 1 : allowed_open_files(4)};
     const WrittenCrc written{draft};
     PayloadCrcs crcs{draft};
     const std::size_t spans = most_spans(comm, options);
@@ -244,7 +264,7 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
     Overflows overflows;
     for (const auto& mover : movers) overflows.join(mover->overflows());
     overflows.refuse(comm, source, source_files);
-    complete_files(comm, files, targets, crcs, movers, own);
+    complete_files(comm, files, targets, crcs, movers, options, own);
     Report report = report_of(comm, movers, own, options.takes_part);
     report.bytes_kept = kept.count();
     check_all_written(report, tiler.bytes());

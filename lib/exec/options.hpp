@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/file.hpp"
 #include "lib/exec/journal.hpp"
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tpx {
 class Arrivals;
@@ -50,6 +52,10 @@ struct ExecOptions {
     /// If not null, bytes of a source file that arrive during execute(), which reads them when they are there, and of
     /// exchange(), which receives them. Only for one rank.
     Arrivals* arrivals = nullptr;
+
+    /// If not null, execute() fills these files, one for each of the draft's, in place of files that it creates, and
+    /// brings nothing to disk. Only for one rank without a journal.
+    const std::vector<Fd>* memory_files = nullptr;
 
     /// Where execute() records what it has written, and finds what earlier runs have.
     std::optional<JournalPlace> journal;

@@ -5,8 +5,9 @@
 set -u
 tpx=$1 testdata=$2 man=$3
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
-PATH=$(dirname "$tpx"):$PATH TERM=dumb LC_ALL=C
-export PATH TERM LC_ALL
+mkdir -m 700 "$scratch/run" || exit
+PATH=$(dirname "$tpx"):$PATH TERM=dumb LC_ALL=C XDG_RUNTIME_DIR=$scratch/run
+export PATH TERM LC_ALL XDG_RUNTIME_DIR
 # shellcheck source=scripts/mpi-env.sh
 . "$testdata/../scripts/mpi-env.sh"
 unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID
@@ -31,8 +32,15 @@ make_logs() {
     done
 }
 
+# release_all: ends the keepers that examples started.
+release_all() {
+    for name in $(tpx hold --list | sed -n 's/^hold:\([^ ]*\) .*/\1/p'); do tpx hold --release "$name" >/dev/null; done
+}
+trap 'release_all; rm -rf "$scratch"' EXIT
+
 # fill_folder: makes a fresh scratch folder with all that the examples use, and enters it.
 fill_folder() {
+    release_all
     rm -rf "$scratch/work" && mkdir "$scratch/work" && cd "$scratch/work" || exit
     cp -R "$testdata/llama-small/megatron-tp2pp2" ckpt && cp -R "$testdata/llama-small/hf" hf || exit
     cp -R ckpt/iter_* iter_0001000 && cp -R "$testdata/deepspeed/zero2-roundrobin-dp4" zero || exit
@@ -77,7 +85,7 @@ s/^\$ //p
 done
 
 fill_folder
-for command in inspect plan reshard migrate verify simulate profile 'profile hardware' 'profile read' 'profile fit' 'profile predict' 'profile hetero' 'rules suggest' 'rules check'; do
+for command in inspect plan reshard migrate hold verify simulate profile 'profile hardware' 'profile read' 'profile fit' 'profile predict' 'profile hetero' 'rules suggest' 'rules check'; do
     # shellcheck disable=SC2086 # two words for a command of profile
     tpx $command --help | awk '/^Examples?:/ { on = 1; next } /^$/ { on = 0 } on && /^  [^ ]/ { sub(/^  /, ""); print }' >"$scratch/commands"
     # What other examples made is there: a fitted model, a hardware file.

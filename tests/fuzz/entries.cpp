@@ -108,6 +108,15 @@ void gguf(std::string_view bytes) {
     read_checkpoint(scratch.write("input.gguf", bytes));
 }
 
+void held(std::string_view bytes) {
+    static const Scratch scratch;
+    static const std::string manifest =
+        scratch.write("manifest", R"({"tpx_held":1,"parts":[{"document":"document","segment":"segment"}]})");
+    scratch.write("segment", std::string(8192, 'x'));
+    scratch.write("document", bytes);
+    read_checkpoint(manifest);
+}
+
 void safetensors(std::string_view bytes) {
     static const Scratch scratch;
     scratch.write("model.safetensors", bytes);
@@ -249,6 +258,7 @@ std::span<const Entry> entries() {
         Entry{"deepspeed-recut-model", recut<zero2, module>},
         Entry{"hdf5", hdf5},
         Entry{"gguf", gguf},
+        Entry{"held", held},
         Entry{"plan", plan},
         Entry{"hosts", hosts},
         Entry{"layout", layout},

@@ -3,7 +3,7 @@
 with "families" in place of a format, models of all families that transformers makes on the spot, and with "megatron-logits"
 what Megatron-core computes with them; with "megatron-bridge", the tensors that Megatron Bridge makes of them; with
 "deepspeed", what DeepSpeed trains on the spot, and with "deepspeed-any", that in other frameworks' formats; with "torch",
-files of torch.save.
+files of torch.save; with "handover", state that goes from trainer to trainer in memory.
 
 The checkpoints of testdata/ are always used; those under $TPX_FIXTURES (default: ../shared/fixtures beside the source
 tree) too, where that folder exists.
@@ -205,6 +205,10 @@ def main():
         import adapters
 
         return adapters.main(tpx)
+    if kind == "handover":
+        import handover
+
+        return handover.main(tpx)
     if kind == "quantized":
         import quantized
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/commands.hpp"
+
+#include <string>
+
+namespace tpx::cli {
+
+struct HoldOptions : ReadOptions {
+    std::string checkpoint;
+    std::string name;
+    std::string to;
+    std::string dialect;
+    std::string dtype;
+    std::string drop;
+    bool masters = false;
+    std::string ranks;
+    std::string timeout;
+    std::string threads;
+    std::string release;
+    bool list = false;
+    bool empty = false;
+    bool foreground = false;
+    bool dry_run = false;
+};
+
+void run_hold(const HoldOptions& options, Output& out);
+
+/// Describes the command.
+void add_hold(Cli& cli);
+
+}  // namespace tpx::cli

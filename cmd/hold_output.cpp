@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold_output.hpp"
+
+#include "cmd/keeper_client.hpp"
+#include "cmd/output.hpp"
+#include "cmd/positive.hpp"
+#include "cmd/reading.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/host_name.hpp"
+#include "lib/exec/local_socket.hpp"
+#include "lib/exec/publish.hpp"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+namespace tpx::cli {
+namespace {
+
+std::string name_of(const ReshardOptions& options) {
+    if (!options.hold_name.empty()) return options.hold_name;
+    return std::filesystem::path{without_slashes(options.output)}.filename().string();
+}
+
+/// Whether a variable tells a process that it is a rank of this job, which the keeper is not.
+bool is_of_launcher(std::string_view variable) {
+    constexpr std::array beginnings{"OMPI_", "PMIX_", "PMI_", "SLURM_PROCID="};
+    return std::ranges::any_of(beginnings, [&](const char* start) { return variable.starts_with(start); });
+}
+
+/// What this process must do: the words after `tpx hold`; none if another process of its host does it. Collective.
+std::vector<std::string> own_words(const mpi::Comm& comm, const ReshardOptions& options) {
+    const std::vector<std::string> hosts = mpi::all_gather(comm, host_name());
+    if (std::ranges::find(hosts, host_name()) - hosts.begin() != comm.rank()) return {};
+    std::vector<std::string> words{"tpx",       "hold",       options.output, "--name", name_of(options),
+                                   "--timeout", options.hold, "--json",       "--quiet"};
+    const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
+    if (options.plan.empty()) add("--to", options.to);
+    for (const std::string& file : options.rules) add("--rules", file);
+    for (const std::string& setting : options.settings) add("--set", setting);
+    if (!options.config.empty()) add("--config", options.config);
+    if (std::set<std::string>(hosts.begin(), hosts.end()).size() == 1) return words;
+    std::vector<int> ranks;
+    for (int rank = 0; rank < comm.size(); ++rank)
+        if (hosts[static_cast<std::size_t>(rank)] == host_name()) ranks.push_back(rank);
+    add("--ranks", fmt::format("{}", fmt::join(ranks, ",")));
+    return words;
+}
+
+/// Runs this program with `words` outside of this job. Returns its exit status, and in `said` its standard output.
+int run_tpx(const std::vector<std::string>& words, std::string& said) {
+    std::vector<char*> arguments, environment;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    for (char** variable = environ; *variable != nullptr; ++variable)
+        if (!is_of_launcher(*variable)) environment.push_back(*variable);
+    environment.push_back(nullptr);
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failure("pipe: {}", std::strerror(errno));
+    const Fd from{ends[0]};
+    Fd into{ends[1]};
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, into.get(), STDOUT_FILENO);
+    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    pid_t child = 0;
+    const int code = ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments.data(), environment.data());
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (code != 0) throw failure("tpx hold: {}", std::strerror(code));
+    into = Fd{};
+    std::array<char, 4096> buffer{};
+    for (ssize_t got = 0; (got = ::read(from.get(), buffer.data(), buffer.size())) > 0 || (got < 0 && errno == EINTR);)
+        if (got > 0) said.append(buffer.data(), static_cast<std::size_t>(got));
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void start_hold(const std::vector<std::string>& words) {
+    std::string said;
+    if (run_tpx(words, said) == 0) return;
+    const auto json = nlohmann::json::parse(said, nullptr, false);
+    if (json.is_object() && json.contains("error") && json["error"].contains("message"))
+        throw failure("{}", json["error"]["message"].get<std::string>());
+    throw failure("tpx hold failed");
+}
+
+}  // namespace
+
+void check_hold(const mpi::Comm& comm, const ReshardOptions& options) {
+    const std::vector<std::string> hosts = mpi::all_gather(comm, host_name());
+    mpi::all_or_none(comm, [&] {
+        if (options.hold != "none") positive(options.hold, "--hold", 0);
+        Fd other;
+        if (connect_to(keeper_socket(name_of(options)), other) == Contact::connected)
+            throw failure("{}{}: state is held under this name already; free it with tpx hold --release {}",
+                          held_prefix, name_of(options), name_of(options));
+        if (std::set<std::string>(hosts.begin(), hosts.end()).size() == 1) return;
+        const int ranks = options.plan.empty() ? given_layout(options.to).ranks() : 0;
+        if (ranks != comm.size())
+            throw usage_error("--hold: on several hosts, start one process per rank of --to ({} instead of {})", ranks,
+                              counted(static_cast<std::uint64_t>(comm.size()), "process"));
+    });
+}
+
+void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Output& out) {
+    try {
+        const std::vector<std::string> words = own_words(comm, options);
+        mpi::all_or_none(comm, [&] {
+            if (!words.empty()) start_hold(words);
+        });
+    } catch (const mpi::AgreedError& error) {
+        throw mpi::AgreedError{
+            Error{exit_after_commit, "{}; {} is complete and in place", error.what(), options.output}};
+    }
+    out.note("{} is also held in memory, as {}{}", options.output, held_prefix, name_of(options));
+}
+
+}  // namespace tpx::cli

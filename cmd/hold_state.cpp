@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold_state.hpp"
+
+#include "cmd/output.hpp"
+#include "cmd/positive.hpp"
+#include "cmd/progress.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
+#include "lib/core/memory_file.hpp"
+#include "lib/core/units.hpp"
+#include "lib/exec/execute.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace tpx::cli {
+namespace {
+
+/// Files of `draft` are these two of each rank, in this order, and others, of which config.json alone is kept.
+bool is_of_rank(const FileEntry& file) { return file.path.string().starts_with("rank-"); }
+
+std::uint64_t pages(std::uint64_t bytes) {
+    constexpr std::uint64_t page = 4096;
+    return (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+HoldJob prepare_hold(const HoldOptions& options) {
+    ReshardOptions wanted;
+    static_cast<ReadOptions&>(wanted) = options;
+    wanted.checkpoint = options.checkpoint;
+    wanted.to = options.to;
+    wanted.format = name(formats::Format::dcp);
+    wanted.dialect = options.dialect.empty() ? "keep" : options.dialect;
+    wanted.dtype = options.dtype;
+    wanted.drop = options.drop;
+    wanted.masters = options.masters;
+    wanted.held = options.ranks.empty() ? "all" : options.ranks;
+    HoldJob hold{.job = prepare(wanted)};
+    for (const FileEntry& file : hold.job.conversion.draft.files) hold.bytes += pages(file.size);
+    const MemoryRoom room = memory_room();
+    hold.room = room.bytes;
+    const std::uint64_t needed = hold.bytes + ExecOptions{}.memory;
+    if (needed > room.bytes)
+        throw failure(
+            "{}: {} of state and {} of buffers do not fit into memory: {} are free ({}); use --ranks or --drop",
+            options.checkpoint, format_size(hold.bytes), format_size(ExecOptions{}.memory), format_size(room.bytes),
+            room.limit);
+    return hold;
+}
+
+HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record, Output& out) {
+    const formats::Conversion& conversion = hold.job.conversion;
+    const Draft& draft = conversion.draft;
+    std::vector<Fd> files;
+    for (const FileEntry& file : draft.files)
+        files.push_back(make_memory_file("tpx-" + file.path.filename().string(), file.size));
+    std::optional<Progress> progress;
+    ExecOptions exec;
+    exec.threads = positive(options.threads, "--threads", exec.threads);
+    exec.memory_files = &files;
+    exec.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view slowest) {
+        if (!progress) progress.emplace(out, "hold", total);
+        progress->update(done, slowest);
+    };
+    HeldFiles held;
+    in_path(options.checkpoint, [&] {
+        const mpi::Comm alone;
+        held.seconds = execute(alone, hold.job.moves, conversion.source_side(),
+                               formats::paths(hold.job.opened.source.checkpoint.catalogue), conversion.target_side(),
+                               draft, "/proc/self/fd", exec)
+                           .seconds;
+    });
+    for (const auto& [path, file] : record.files()) record.check(path);
+    for (std::size_t k = 0; k < files.size(); ++k) {
+        if (draft.files[k].path == "config.json") held.config = std::move(files[k]);
+        if (!is_of_rank(draft.files[k])) continue;
+        held.parts.push_back(make_part(std::move(files[k + 1]), std::move(files[k])));
+        ++k;
+    }
+    return held;
+}
+
+}  // namespace tpx::cli

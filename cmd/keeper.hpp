@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/file.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tpx {
+struct LocalMessage;
+}
+
+namespace tpx::cli {
+
+/// What is held of one rank: two files in memory.
+struct HeldPart {
+    int rank = 0;
+    int ranks = 1;
+    std::optional<std::int64_t> iteration;
+    std::uint64_t bytes = 0;  ///< of both
+    Fd document;
+    Fd segment;
+};
+
+/// Takes over the files of a rank's state. Throws Error unless they are files in memory, and the document is valid and
+/// describes the segment.
+HeldPart make_part(Fd document, Fd segment);
+
+/// Answers the requests of trainers and of tpx until all that it held at first has been taken, until the deadline, or
+/// until it is asked to end. Runs in one thread, never waits for a client, and serves only this user's processes.
+class Keeper {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    /// `listener` is bound to `socket`, which is removed in the end; `config` is a config.json, or null.
+    Keeper(std::string name, std::filesystem::path socket, Fd listener, std::optional<Clock::time_point> deadline);
+    ~Keeper();
+    Keeper(const Keeper&) = delete;
+    Keeper& operator=(const Keeper&) = delete;
+
+    /// What it holds from the beginning on; it ends when all ranks have taken it.
+    void hold(std::vector<HeldPart> parts, Fd config);
+
+    void run();
+
+private:
+    enum class State { held, lent, taken };
+    struct Slot {
+        std::shared_ptr<const HeldPart> part;  ///< null: taken
+        State state = State::held;
+        int by = 0;  ///< the process that has it
+    };
+    /// What readers were told, which stays while one of them is connected.
+    struct Snapshot {
+        std::vector<std::shared_ptr<const HeldPart>> parts;
+        Fd manifest;
+    };
+    struct Client {
+        Fd connection;
+        int process = 0;
+        bool is_stranger = false;  ///< of another user, whose requests are refused
+        std::optional<int> lent;   ///< the rank that it is taking
+        std::shared_ptr<const Snapshot> reads;
+    };
+
+    void poll_once(int signals);
+    int wait_time() const;
+    bool has_readers() const;
+    void accept();
+    bool serve(Client& client);
+    void close(Client& client);
+    nlohmann::ordered_json answer(Client& client, LocalMessage& message, std::vector<int>& files);
+    nlohmann::ordered_json list() const;
+    void put(LocalMessage& message);
+    void take(Client& client, int rank, std::vector<int>& files);
+    void end_take(Client& client);
+    std::string read(Client& client);
+    Slot& slot(int rank);
+
+    std::string name_;
+    std::filesystem::path socket_;
+    Fd listener_;
+    Fd config_;
+    std::optional<Clock::time_point> deadline_;
+    std::map<int, Slot> slots_;  // by rank
+    std::list<Client> clients_;
+    std::shared_ptr<const Snapshot> snapshot_;  // null: not made since something changed
+    bool ends_when_taken_ = false;
+    bool ends_ = false;
+};
+
+}  // namespace tpx::cli

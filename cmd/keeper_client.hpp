@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Requests to keepers, the processes that hold training state in memory; tpx-hold(1) describes the messages.
+namespace tpx::cli {
+
+/// How a checkpoint is named that a keeper holds.
+inline constexpr std::string_view held_prefix = "hold:";
+
+/// The socket of the keeper `name`. Throws Error (usage) unless it can be the name of one.
+std::filesystem::path keeper_socket(const std::string& name);
+
+/// The names of all keepers of this user that have a socket, sorted; some may have ended.
+std::vector<std::string> keeper_names();
+
+/// A connection to a keeper.
+class KeeperClient {
+public:
+    /// Throws Error if no keeper of this user has that name, or if it has ended.
+    explicit KeeperClient(const std::string& name);
+
+    /// Sends a request and returns the answer. Throws Error with the keeper's own message if it refuses.
+    nlohmann::ordered_json request(const nlohmann::ordered_json& message);
+
+    bool has_ended() const;
+
+private:
+    std::string name_;
+    Fd connection_;
+};
+
+/// The manifest of what the keeper NAME holds, for `path` "hold:NAME"; other paths as they are. The keeper then keeps
+/// all of it until this process ends. Throws Error as KeeperClient does.
+std::filesystem::path without_held_prefix(const std::filesystem::path& path);
+
+/// "; the keeper of hold:NAME has ended" for each keeper of which this process read state and that has ended since: the
+/// reason why files of its state are missing. Else empty.
+std::string lost_keepers();
+
+}  // namespace tpx::cli

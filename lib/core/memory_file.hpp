@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/file.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace tpx {
+
+/// A file of `size` zero bytes in memory, without a path. The kernel frees it with its last descriptor and mapping,
+/// also when processes are killed. Its size is fixed, so that a mapping of it never ends early. `name` is shown in
+/// /proc. Throws Error if it cannot be made.
+Fd make_memory_file(const std::string& name, std::uint64_t size);
+
+/// Whether `fd` is a file in memory whose size is fixed.
+bool is_memory_file(const Fd& fd);
+
+/// How much memory processes can still take, and what limits it.
+struct MemoryRoom {
+    std::uint64_t bytes = 0;
+    std::string limit;  ///< "MemAvailable", or the folder of the control group whose limit is lower
+};
+
+/// The memory that the system and the control groups of this process leave. Files of /proc and /sys are looked for
+/// below `root`. Without limits that can be read, `bytes` is the largest number.
+MemoryRoom memory_room(const std::filesystem::path& root = "/");
+
+}  // namespace tpx

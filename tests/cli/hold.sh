@@ -1,0 +1,215 @@
+#!/bin/bash
+# hold.sh TPX TESTDATA: what tpx hold keeps in memory has the bits of the checkpoint, goes to one process each, and is freed
+# however the keeper ends; whoever asks for what is not there is told why.
+set -u
+tpx=$1 testdata=$2
+here=$(cd "$(dirname "$0")" && pwd)
+python3 -c 'import os, socket; os.memfd_create; socket.send_fds' 2>/dev/null || { echo "skipped: no Python 3.9 here"; exit 77; }
+# shellcheck source=scripts/mpi-env.sh
+. "$here/../../scripts/mpi-env.sh"
+unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_JOB_ID
+scratch=$(mktemp -d) || exit 1
+export XDG_RUNTIME_DIR=$scratch/run
+mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
+before=$(ls /dev/shm 2>/dev/null)
+cd "$scratch" || exit 1
+cp -R "$testdata/dcp/fsdp2-tp2" ckpt && cp -R "$testdata/training/dcp" training || exit 1
+
+end() {
+    for pid in $(pids); do kill "$pid" 2>/dev/null; done
+    rm -rf "$scratch"
+}
+trap end EXIT
+fail() {
+    echo "hold: $*" >&2
+    cat out err >&2
+    exit 1
+}
+client() { python3 "$here/hold_client.py" "$@"; }
+# The keepers, by what they listen on.
+pids() { "$tpx" hold --list --json 2>/dev/null | grep -o '"process":[0-9]*' | cut -d : -f 2; }
+# ends PID: the process ends within 5 s, and its memory with it.
+ends() {
+    for _ in $(seq 100); do
+        [ -e "/proc/$1/fd" ] && [ -n "$(ls "/proc/$1/fd" 2>/dev/null)" ] || return 0
+        sleep 0.05
+    done
+    fail "process $1 goes on"
+}
+# runs COMMAND...: it succeeds.
+runs() { "$@" >out 2>err || fail "$*: exit $?"; }
+# refuses EXIT TEXT COMMAND...: it fails with that status and TEXT in its one line.
+refuses() {
+    local want=$1 text=$2
+    shift 2
+    "$@" >out 2>err
+    local got=$?
+    [ $got -eq "$want" ] || fail "$*: exit $got instead of $want"
+    grep -qF -- "$text" err || fail "$*: not '$text'"
+    [ "$(grep '^tpx: ' err | grep -vc '^tpx: note: ')" -eq 1 ] || fail "$*: not one line"
+}
+
+# The state has the bits of the checkpoint, by each path.
+runs "$tpx" hold ckpt --name job
+runs "$tpx" verify ckpt hold:job
+grep -q '^equal: 22 tensors and 2 values' out || fail "not equal"
+runs "$tpx" verify hold:job
+runs "$tpx" inspect hold:job
+grep -q 'layout *tp=2,fsdp=2 (4 ranks)' out || fail "another layout"
+runs "$tpx" reshard ckpt disk --to tp=2
+runs "$tpx" reshard hold:job memory --to tp=2 --verify
+runs diff -r disk memory
+runs mpirun -n 3 "$tpx" reshard hold:job memory3 --to tp=2
+runs diff -r disk memory3
+runs "$tpx" hold hold:job --name next --to tp=2
+runs "$tpx" verify disk hold:next
+runs "$tpx" hold disk --name same
+for rank in 0 1; do
+    runs client take next $rank
+    mv out next.$rank
+    runs client take same $rank
+    diff next.$rank out || fail "rank $rank: other bits by way of the disk"
+done
+# What all have taken is no longer held.
+refuses 1 "hold:next: no state is held under this name on this host; there are: job" "$tpx" verify hold:next
+runs "$tpx" hold training --name training --to fsdp=3
+runs "$tpx" verify training hold:training
+runs "$tpx" hold hold:training --name again --to tp=2 --ranks 0
+grep -q 'holds 1 rank of tp=2' out || fail "not one rank"
+refuses 1 "no file contains" "$tpx" reshard hold:again x --to tp=1
+runs "$tpx" hold --release again
+runs "$tpx" hold --release training
+
+# Each rank goes to one process; one that is killed before it has it leaves it.
+pid=$(pids)
+client die job 0 >out 2>err
+refused=$(client take job 7 2>&1) && fail "rank 7 was taken"
+[ "$refused" = "refused: rank 7 is not held here (ranks 0 to 3 are)" ] || fail "$refused"
+for k in 1 2 3 4; do client take job 0 >"take.$k" 2>&1 & done
+wait
+[ "$(grep -l '^rank 0: ' take.? | wc -l)" -eq 1 ] || { cat take.?; fail "rank 0 was taken more than once"; }
+[ "$(grep -lE '^refused: rank 0 (was|is being) taken by process' take.? | wc -l)" -eq 3 ] || { cat take.?; fail "no refusal"; }
+# Nobody takes what is being read.
+client read job 3 >read.out &
+for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
+busy=$(client take job 1 2>&1) && fail "rank 1 was taken while it was read"
+[[ $busy == "refused: rank 1 is being read by process "*"(busy)" ]] || fail "$busy"
+wait $!
+runs client take job 1
+# Clients that break the rules, and many of them, do no harm.
+runs client many job
+runs "$tpx" hold --list
+grep -q 'rank 1: taken by process' out || fail "rank 1 is not taken"
+for rank in 2 3; do runs client take job $rank; done
+ends "$pid"
+[ -z "$(ls "$XDG_RUNTIME_DIR/tpx")" ] || fail "a socket is left"
+
+# Exports are whole or not there.
+runs "$tpx" hold --name live --empty --timeout none
+pid=$(pids)
+refuses 1 "hold:live: nothing is held now" "$tpx" inspect hold:live
+client put live dies >out 2>err
+for fault in "unsealed:not in memory files of fixed size" "short:a segment of 8 bytes instead of 28" \
+    "box:document: tensor 'w': its box leaves the tensor on axis 0" "json:document: not a JSON object" \
+    "dtype:document: tensor 'w': unknown dtype 'float33'" "device:of kind 'device'" "twice:tensor 'w' [0:2, 0:3]: appears twice"; do
+    refused=$(client put live "${fault%%:*}" 2>&1) && fail "$fault was taken"
+    [[ $refused == *"${fault#*:}"* ]] || fail "$refused"
+done
+runs client put live crc
+"$tpx" verify hold:live >out 2>err; [ $? -eq 3 ] || fail "damage was not found"
+grep -q "tensor 'w' \[0:2, 0:3\]: CRC-32 is" out || fail "damage was not named"
+refuses 1 "CRC-32 is" "$tpx" reshard hold:live x --to tp=1 --verify
+runs client put live none
+runs "$tpx" verify hold:live
+runs "$tpx" inspect hold:live
+grep -q 'iteration *7' out || fail "no iteration"
+# The state changes while it is read: what was found is read to the end.
+client read live 2 >read.out &
+for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
+runs client put live crc
+manifest=$(cat read.out)
+runs "$tpx" verify "$manifest"
+wait $!
+runs "$tpx" hold --release live
+ends "$pid"
+
+# A killed keeper leaves nothing but its socket, and its name can be used again.
+runs "$tpx" hold ckpt --name killed
+pid=$(pids)
+kill -9 "$pid"
+ends "$pid"
+refuses 1 "hold:killed: the keeper was killed, and the memory was freed" "$tpx" verify ckpt hold:killed
+runs "$tpx" hold --list
+grep -q '^nothing is held' out || fail "a killed keeper is listed"
+runs "$tpx" hold ckpt --name killed
+refuses 1 "hold:killed: state is held under this name already" "$tpx" hold ckpt --name killed
+kill "$(pids)"
+for _ in $(seq 100); do [ -e "$XDG_RUNTIME_DIR/tpx/killed.sock" ] || break; sleep 0.05; done
+[ ! -e "$XDG_RUNTIME_DIR/tpx/killed.sock" ] || fail "SIGTERM left a socket"
+
+# The deadline.
+runs "$tpx" hold ckpt --name short --timeout 1
+ends "$(pids)"
+refuses 1 "hold:short: no state is held" "$tpx" inspect hold:short
+
+# A keeper in the foreground.
+"$tpx" hold ckpt --name front --foreground >out 2>err &
+front=$!
+for _ in $(seq 100); do [ -s out ] && break; sleep 0.05; done
+runs "$tpx" hold --release front
+wait $front || fail "--foreground: exit $?"
+
+# With --hold, reshard leaves its output to a keeper as well.
+runs "$tpx" reshard ckpt kept --to tp=2 --hold 60
+grep -q 'note: kept is also held in memory, as hold:kept' err || fail "no note"
+runs "$tpx" verify kept hold:kept
+refuses 1 "hold:kept: state is held under this name already" "$tpx" reshard ckpt kept2 --to tp=2 --hold 60 --hold-name kept
+[ ! -e kept2 ] || fail "an output was written that cannot be held"
+runs "$tpx" hold --release kept
+runs mpirun -n 2 "$tpx" reshard ckpt kept3 --to fsdp=2 --hold 60 --hold-name three
+runs "$tpx" verify kept3 hold:three
+runs "$tpx" hold --release three
+refuses 2 "--hold: 'x' is not a positive whole number" "$tpx" reshard ckpt kept4 --to tp=2 --hold x
+
+# What cannot be.
+refuses 1 "hold:none: no state is held under this name on this host" "$tpx" inspect hold:none
+refuses 2 "'../x' cannot name held state" "$tpx" hold ckpt --name ../x
+refuses 2 "is not a list of ranks, such as 0-3,8, of tp=2 (2 ranks)" "$tpx" hold ckpt --name job --to tp=2 --ranks 1-2
+refuses 2 "--timeout: '0' is not a positive whole number" "$tpx" hold ckpt --name job --timeout 0
+refuses 1 "nowhere: No such file or directory" "$tpx" hold nowhere --name job
+[ ! -e "$XDG_RUNTIME_DIR/tpx/job.sock" ] || fail "a failed run left a socket"
+runs "$tpx" hold ckpt --name job --dry-run --json
+python3 -c 'import json; found = json.load(open("out")); assert found["schema"] == "tpx.hold/1" and not found["held"] and found["ranks"] == [0, 1, 2, 3] and 0 < found["bytes"] < found["memory_free"], found' || fail "--dry-run --json"
+chmod 770 "$XDG_RUNTIME_DIR/tpx"
+refuses 1 "must be a folder of user" "$tpx" hold ckpt --name job
+chmod 700 "$XDG_RUNTIME_DIR/tpx"
+
+# More state than memory: a sparse file.
+mkdir huge
+python3 - <<'END' || fail "no sparse file"
+import json, os
+size = 8 << 40
+header = json.dumps({"w": {"dtype": "BF16", "shape": [size // 2], "data_offsets": [0, size]}}).encode()
+with open("huge/model.safetensors", "wb") as file:
+    file.write(len(header).to_bytes(8, "little") + header)
+    file.truncate(8 + len(header) + size)
+END
+refuses 1 "huge: 8.80 TB of state and 537 MB of buffers do not fit into memory" "$tpx" hold huge --name huge --to tp=1
+refuses 1 "are free" "$tpx" hold huge --name huge --to tp=1 --dry-run
+
+# Another user.
+stranger=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+if [ "$(id -u)" -eq 0 ] && "${stranger[@]}" /usr/bin/python3 -c 'import socket; socket.send_fds' 2>/dev/null; then
+    runs "$tpx" hold ckpt --name mine
+    chmod 755 "$scratch" "$XDG_RUNTIME_DIR" "$XDG_RUNTIME_DIR/tpx"
+    chmod 666 "$XDG_RUNTIME_DIR/tpx/mine.sock"
+    cp "$here/hold_client.py" "$tpx" . && chmod 755 hold_client.py tpx
+    refused=$("${stranger[@]}" /usr/bin/python3 hold_client.py take mine 0 2>&1) && fail "a stranger took state"
+    [[ $refused == "refused: the state belongs to user 0" ]] || fail "$refused"
+    refuses 1 "must be a folder of user 65534" "${stranger[@]}" ./tpx inspect hold:mine
+    runs "$tpx" hold --release mine
+fi
+
+[ -z "$(pids)" ] || fail "keepers are left: $(pids)"
+[ "$before" = "$(ls /dev/shm 2>/dev/null)" ] || fail "files are left in /dev/shm"
+echo "hold: all as it should be"

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""hold_client.py WHAT NAME [WORD...]: a client of keepers that shares nothing with tpx and with examples/tpx_handover.py.
+
+take NAME RANK     takes a rank, and prints the digest of the bytes of its tensors
+die NAME RANK      is killed while it takes a rank
+read NAME SECONDS  reads the manifest, and stays connected
+put NAME FAULT     exports rank 0 of a job of one rank, with FAULT: none, dies, unsealed, short, box, json, dtype, crc, device, twice
+many NAME          connects 480 times, and sends what is no request
+each prints "refused: ..." and exits with 1 if the keeper refuses."""
+import fcntl
+import hashlib
+import json
+import math
+import os
+import signal
+import socket
+import sys
+import time
+import zlib
+
+
+def connect(name):
+    folder = os.environ.get("XDG_RUNTIME_DIR")
+    folder = folder + "/tpx" if folder else f"/tmp/tpx-{os.geteuid()}"
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(20)
+    connection.connect(f"{folder}/{name}.sock")
+    return connection
+
+
+def ask(connection, message, files=()):
+    socket.send_fds(connection, [message if isinstance(message, bytes) else json.dumps(message).encode()], files)
+    text, received, _, _ = socket.recv_fds(connection, 1 << 17, 8)
+    if not text:
+        sys.exit("refused: the connection was closed")
+    answer = json.loads(text)
+    if "error" in answer:
+        sys.exit(f"refused: {answer['error']}" + (" (busy)" if answer.get("busy") else ""))
+    return answer, received
+
+
+def content(file):
+    return os.pread(file, os.fstat(file).st_size, 0)
+
+
+def take(name, rank, end=True):
+    connection = connect(name)
+    _, (document, segment) = ask(connection, {"op": "take", "rank": int(rank)})
+    if not end:
+        os.kill(os.getpid(), signal.SIGKILL)
+    document, segment = json.loads(content(document)), content(segment)
+    digest = hashlib.sha256()
+    for number, one in enumerate(document["tensors"]):
+        size = math.prod(one["sizes"]) * {"bfloat16": 2, "float32": 4, "int64": 8, "float16": 2}[one["dtype"]]
+        payload = segment[one["offset"] : one["offset"] + size]
+        at = document["crcs"] + 4 * number
+        assert zlib.crc32(payload) == int.from_bytes(segment[at : at + 4], "little"), one["name"]
+        digest.update(f"{one['name']} {one['begin']} {one['sizes']} ".encode() + payload)
+    ask(connection, {"op": "done"})
+    print(f"rank {rank}: {len(document['tensors'])} tensors {digest.hexdigest()[:12]}")
+
+
+def memory(data, seal=True):
+    file = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(file, data)
+    if seal:
+        fcntl.fcntl(file, 1033, 6)
+    return file
+
+
+def put(name, fault):
+    payload = bytes(range(24))
+    tensor = {"name": "w", "dtype": "float32", "shape": [2, 3], "begin": [0, 0], "sizes": [2, 3], "offset": 0}
+    document = {"memory": "host", "rank": 0, "ranks": 1, "iteration": 7, "size": 28, "tensors": [tensor], "objects": [], "crcs": 24}
+    table = zlib.crc32(payload).to_bytes(4, "little")
+    if fault == "short":
+        payload, table = payload[:8], b""
+    elif fault == "box":
+        tensor["begin"] = [1, 0]
+    elif fault == "dtype":
+        tensor["dtype"] = "float33"
+    elif fault == "crc":
+        table = bytes(4)
+    elif fault == "device":
+        document["memory"] = "device"
+    elif fault == "twice":
+        document["tensors"].append(tensor)
+        document["crcs"] = None
+    text = b"[" if fault == "json" else json.dumps(document).encode()
+    files = [memory(text), memory(payload + table, fault != "unsealed")]
+    connection = connect(name)
+    if fault == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    ask(connection, {"op": "put"}, files)
+    print("exported")
+
+
+def many(name):
+    connections = [connect(name) for _ in range(480)]
+    for connection in connections[:20]:
+        connection.send(b"nonsense")
+        connection.send(b'{"op": 3}')
+        connection.send(b'{"op": "take", "rank": -1}')
+        connection.send(bytes(100_000))
+    print("done")
+
+
+what, name, *words = sys.argv[1:]
+if what == "read":
+    connection = connect(name)
+    print(ask(connection, {"op": "read"})[0]["manifest"], flush=True)
+    time.sleep(float(words[0]))
+elif what == "die":
+    take(name, words[0], end=False)
+else:
+    {"take": take, "put": put, "many": many}[what](name, *words)
