@@ -72,9 +72,12 @@ Meaning RuleBook::meaning_of(std::string_view name, const std::string& folded) c
     return meaning;
 }
 
-const std::vector<const Rule*>* RuleBook::rules_for(std::string_view folded) const {
-    auto found = rules_.find(std::string{folded});
-    if (found == rules_.end()) found = rules_.find(std::string{unwrapped(dialect_, folded)});
+const std::vector<const Rule*>* RuleBook::rules_for(const std::string& folded) const {
+    auto found = rules_.find(folded);
+    if (found != rules_.end()) return &found->second;
+    const std::string_view bare = unwrapped(dialect_, folded);
+    if (bare.size() == folded.size()) return nullptr;
+    found = rules_.find(std::string{bare});
     return found == rules_.end() ? nullptr : &found->second;
 }
 
@@ -85,7 +88,7 @@ bool RuleBook::may_know(const std::string& folded) const {
                                    if (has_number(pattern.pattern))
                                        return glob_match(folded_glob(pattern.pattern), folded);
                                    const auto parameter = star_of(pattern.pattern, folded);
-                                   return parameter && rules_for(*parameter);
+                                   return parameter && rules_for(std::string{*parameter});
                                }) ||
            std::ranges::any_of(dialect_.extra,
                                [&](const std::string& extra) { return glob_match(folded_glob(extra), folded); });

@@ -32,7 +32,7 @@ public:
 
 private:
     Meaning by_rule(std::string_view name, const std::string& folded) const;
-    const std::vector<const Rule*>* rules_for(std::string_view folded) const;
+    const std::vector<const Rule*>* rules_for(const std::string& folded) const;
     std::span<const RolePattern> roles() const;
 
     const Dialect& dialect_;
