@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold_state.hpp"
 
+#include "cmd/check_copies.hpp"
 #include "cmd/output.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/progress.hpp"
@@ -67,9 +68,10 @@ HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, cons
     HeldFiles held;
     in_path(options.checkpoint, [&] {
         const mpi::Comm alone;
-        held.seconds = execute(alone, hold.job.moves, conversion.source_side(),
-                               formats::paths(hold.job.opened.source.checkpoint.catalogue), conversion.target_side(),
-                               draft, "/proc/self/fd", exec)
+        const Catalogue& source = hold.job.opened.source.checkpoint.catalogue;
+        check_copies(alone, conversion, source, {});
+        held.seconds = execute(alone, hold.job.moves, conversion.source_side(), formats::paths(source),
+                               conversion.target_side(), draft, "/proc/self/fd", exec)
                            .seconds;
     });
     for (const auto& [path, file] : record.files()) record.check(path);
