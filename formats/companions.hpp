@@ -34,7 +34,7 @@ void read_companions(Checkpoint& checkpoint, std::initializer_list<std::string_v
 
 /// Copies the companions of `source` into `folder` of a new checkpoint, but for files that it has already; if `only` is
 /// not empty, just the one of that name.
-void copy_companions(const Checkpoint& source, const std::filesystem::path& folder, const std::filesystem::path& only,
-                     Draft& draft);
+void copy_companions(const Checkpoint& source, const std::filesystem::path& folder, Draft& draft,
+                     const std::filesystem::path& only = {});
 
 }  // namespace tpx::formats

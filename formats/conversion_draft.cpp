@@ -106,7 +106,7 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
     out.content.reading = nullptr;
     if (is_torch(target.format)) return made;
     const std::filesystem::path folder = folder_of(made);
-    copy_companions(source.checkpoint, folder, out.content.held ? "config.json" : "", made);
+    copy_companions(source.checkpoint, folder, made, out.content.held ? "config.json" : "");
     if (out.content.held) note_not_held(source.checkpoint, out.notes);
     if (dialect && source.reading.family && is_of_adapters(*source.reading.family)) {
         std::string settings = adapter_config_for(source, target.format, config, out);
