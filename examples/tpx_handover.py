@@ -16,7 +16,7 @@ ALIGNMENT, ADD_SEALS, FIXED_SIZE = 64, 1033, 2 | 4  # seals of fcntl(2): neither
 
 
 class HandoverError(RuntimeError):
-    busy = ended = False  # another process uses the state now; the keeper has ended
+    busy = False  # True: another process uses the state now
 
 
 class Keeper:
@@ -34,13 +34,12 @@ class Keeper:
         if (user := struct.unpack("iII", self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]) != os.geteuid():
             raise self.error(f"the keeper belongs to user {user}")
 
-    def error(self, text, busy=False, ended=False):
-        error = HandoverError(f"hold:{self.name}: {text}")
-        error.busy, error.ended = busy, ended
+    def error(self, text, busy=False):
+        (error := HandoverError(f"hold:{self.name}: {text}")).busy = busy
         return error
 
-    def request(self, message, files=()):
-        """Returns the files of the keeper's answer. Raises HandoverError if it refuses, has ended, or does not answer in time."""
+    def request(self, message, files=(), may_end=False):
+        """Returns the files of the keeper's answer. Raises HandoverError if it refuses, does not answer in time, or has ended and must not."""
         try:
             socket.send_fds(self.socket, [json.dumps(message).encode()], files)
             text, received, _, _ = socket.recv_fds(self.socket, 1 << 17, 8, socket.MSG_CMSG_CLOEXEC)
@@ -49,10 +48,10 @@ class Keeper:
         except OSError as error:
             late = f"no answer in {self.socket.gettimeout():g} s; the keeper may still be reading its checkpoint"
             raise self.error(late if isinstance(error, TimeoutError) else str(error)) from None
-        answer = json.loads(text or '{"error": "the keeper has ended"}')
+        answer = json.loads(text or ("{}" if may_end else '{"error": "the keeper has ended"}'))
         if "error" in answer:
-            raise self.error(answer["error"], answer.get("busy", False), not text)
-        return received
+            raise self.error(answer["error"], answer.get("busy", False))
+        return received if text else []
 
 
 class Held:
@@ -121,11 +120,8 @@ def attach(name, rank, wait=60.0, verify=False):
     for number, ((tensor, _), shard) in enumerate(held.tensors.items() if verify and at is not None else ()):
         if zlib.crc32(shard.reshape(-1).view(torch.uint8).numpy()) != int.from_bytes(memory[at + 4 * number : at + 4 * number + 4], "little"):
             raise keeper.error(f"rank {rank}: '{tensor}' is not what was held; load the checkpoint on disk")
-    try:
-        keeper.request({"op": "done"})  # if this process ends before, the keeper still has the state
-    except HandoverError as error:
-        if not error.ended:  # what is mapped stays valid without the keeper
-            raise
+    # If this process ends before, the keeper still has the state. What is mapped stays valid without the keeper.
+    keeper.request({"op": "done"}, may_end=True)
     return held
 
 

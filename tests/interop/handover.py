@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trainer with FSDP2 leaves its state to `tpx hold`, and trainers in the same and in other layouts take it: they have the bits of
 the way by disk (dcp.save, tpx reshard, dcp.load), and compute the same losses."""
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -114,8 +116,36 @@ def _no_leaks(name):
             faults.append("rank 5 of 2 was held")
         except tpx_handover.HandoverError:
             pass
+    os.environ["LOCAL_WORLD_SIZE"] = str(1 << 50)
+    try:
+        tpx_handover.export({"w": torch.ones(4)}, name, 0, 1, iteration=1)
+        faults.append("more state than memory was exported")
+    except tpx_handover.HandoverError as error:
+        faults += [] if "do not fit into memory" in str(error) else [f"refused with '{error}'"]
     after = len(os.listdir("/proc/self/fd"))
     return faults if after == before else [*faults, f"{after} files are open instead of {before}"]
+
+
+def _ending_keeper(name, process):
+    """A keeper does not answer; then it is killed when a rank is mapped but not yet taken."""
+    tpx_handover.export({"w": torch.arange(4.0)}, name, 0, 1, iteration=1)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        tpx_handover.attach(name, 0, wait=0)
+        faults = ["a stopped keeper answered"]
+    except tpx_handover.HandoverError as error:
+        faults = [] if "no answer in 1 s" in str(error) else [f"refused with '{error}'"]
+    os.kill(process, signal.SIGCONT)
+
+    class Killing(tpx_handover.Held):
+        def __init__(self, document, memory):
+            super().__init__(document, memory)
+            os.kill(process, signal.SIGKILL)
+
+    tpx_handover.Held = Killing
+    state = {"w": torch.zeros(4)}
+    tpx_handover.attach(name, 0).load(state)
+    return faults if state["w"].tolist() == [0, 1, 2, 3] else [*faults, f"{state} was loaded"]
 
 
 def _refused(name, words):
@@ -164,4 +194,8 @@ def main(tpx):
         on_ranks(2, _leave_rows)
         check("split along another axis", on_ranks(2, _other_axis, "rows"))
         run("hold", "--release", "rows")
+        run("hold", "--name", "ending", "--empty")
+        listed = json.loads(subprocess.run([tpx, "hold", "--list", "--json"], check=True, capture_output=True).stdout)
+        process = next(one["process"] for one in listed["keepers"] if one["name"] == "ending")
+        check("a keeper that does not answer, or is killed", on_ranks(1, _ending_keeper, "ending", process))
     return 1 if failed else 0
