@@ -1,24 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/check_copies.hpp"
 
+#include "formats/canonical_pieces.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/difference.hpp"
 #include "lib/exec/kernel.hpp"
 
 #include <array>
+#include <optional>
 #include <vector>
 
 namespace tpx::cli {
 namespace {
 
-/// One tensor of a catalogue, as if it were the only one.
+/// One tensor of a catalogue, or a part of it, as if it were the only one.
 struct Single {
-    Single(const Catalogue& catalogue, std::uint32_t tensor) : tensors{catalogue.tensors[tensor]} {
+    Single(const Catalogue& catalogue, std::uint32_t tensor, const std::optional<Part>& part)
+        : tensors{catalogue.tensors[tensor]} {
+        std::vector<formats::NumberedPart> parts;
+        if (part) parts.push_back({*part, 0});
+        formats::PieceCutter cutter;
         for (Piece piece : catalogue.pieces) {
             if (piece.tensor != tensor) continue;
+            if (part) {
+                cutter.cut(catalogue.tensors[tensor], piece, parts, pieces);
+                continue;
+            }
             piece.tensor = 0;
             pieces.push_back(piece);
         }
+        if (part) tensors[0] = {part->name, tensors[0].dtype, part->shape};
     }
     Side side() const { return {tensors, pieces}; }
 
@@ -28,7 +39,7 @@ struct Single {
 
 void check_copy(const mpi::Comm& comm, const formats::DroppedCopy& copy, const Catalogue& source,
                 const ExecOptions& exec) {
-    const Single kept{source, copy.kept}, dropped{source, copy.dropped};
+    const Single kept{source, copy.kept, copy.kept_part}, dropped{source, copy.dropped, copy.dropped_part};
     const Tensor &one = kept.tensors[0], &other = dropped.tensors[0];
     const auto refuse = [&](const std::string& how) {
         throw mpi::AgreedError{failure("tensor '{}': the model takes it for a copy of '{}', but {}; {}", other.name,

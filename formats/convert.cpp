@@ -247,7 +247,11 @@ private:
     }
 
     void note_dropped() {
-        if (choice_.dialect != nullptr) out_.dropped_copies = dropped_copies(source_.checkpoint, source_.reading);
+        if (choice_.dialect != nullptr) {
+            out_.dropped_copies = dropped_copies(source_.checkpoint, source_.reading);
+            for (DroppedCopy& tie : dropped_ties(source_.checkpoint, source_.reading, out_.expressed))
+                out_.dropped_copies.push_back(std::move(tie));
+        }
         note_left_out(source_, target_, out_);
         note_split_files(target_, out_);
     }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dropped_copies.hpp"
 
+#include "lib/core/error.hpp"
+
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace tpx::formats {
@@ -12,6 +16,8 @@ constexpr std::string_view untie = "--set tie_word_embeddings=false keeps both";
 constexpr std::string_view keep_names =
     "the model has one tensor for both; remove one of them from the checkpoint, or leave the names as they are with "
     "--dialect keep";
+
+constexpr std::string_view keep_tied = "--dialect keep leaves the names as they are and keeps both";
 
 /// By the name of a canonical tensor outside the layers: the stored tensor that holds it.
 using Stored = std::map<std::string_view, std::uint32_t>;
@@ -29,7 +35,7 @@ void add(const Reading& reading, Role role, std::vector<DroppedCopy>& dropped) {
             stored.emplace(meaning.rule->expression.parts[0], t);
     }
     for (const auto& [name, tensor] : reading.family->tensors) {
-        if (!reading.tied || tensor.tie.empty() || tensor.has('l')) continue;
+        if (!reading.tied || tensor.tie.empty() || tensor.has('l')) continue;  // of layers: see dropped_ties()
         const auto original = stored.find(tensor.tie);
         const auto head = stored.find(name);
         if (original == stored.end()) continue;
@@ -61,6 +67,31 @@ std::vector<DroppedCopy> dropped_copies(const Checkpoint& checkpoint, const Read
                           first->strides == second->strides;
                });
     });
+    return dropped;
+}
+
+std::vector<DroppedCopy> dropped_ties(const Checkpoint& checkpoint, const Reading& reading,
+                                      const Expressed& expressed) {
+    std::vector<DroppedCopy> dropped;
+    if (expressed.dropped_ties.empty()) return dropped;
+    const auto stored_as = [&](const std::string& name) -> const std::string& {
+        const auto copy = expressed.copies.find(name);
+        return copy == expressed.copies.end() ? name : copy->second;
+    };
+    std::set<std::string> wanted;
+    for (const auto& [tied, original] : expressed.dropped_ties) wanted.insert({stored_as(tied), stored_as(original)});
+    std::map<std::string, std::pair<std::uint32_t, Part>> found;
+    const auto& tensors = checkpoint.catalogue.tensors;
+    for (std::uint32_t t = 0; t < tensors.size(); ++t)
+        for (const Part& part : parts_of(reading, tensors[t], reading.meanings[t]))
+            if (wanted.contains(part.name)) found.emplace(part.name, std::pair{t, part});
+    for (const auto& [tied, original] : expressed.dropped_ties) {
+        const auto copy = found.find(stored_as(tied)), kept = found.find(stored_as(original));
+        if (copy == found.end() || kept == found.end())
+            throw failure("tensor '{}' is dropped, but cannot be compared with '{}'; {}", tied, original, keep_tied);
+        dropped.push_back(
+            {kept->second.first, copy->second.first, std::string{keep_tied}, kept->second.second, copy->second.second});
+    }
     return dropped;
 }
 

@@ -5,6 +5,7 @@
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/adapter_family.hpp"
+#include "lib/layout/layer_ties.hpp"
 #include "lib/layout/occurrences.hpp"
 
 #include <fmt/format.h>
@@ -78,8 +79,9 @@ public:
 private:
     void check(const std::string& name, const CanonicalTensor& tensor) {
         const auto found = stored_.find(name);
-        if (found == stored_.end()) {
-            if (!tensor.tie.empty() && !tensor.has('l') && stored_.contains(tensor.tie) && has_output_layer())
+        const bool tied_in_layers = !tensor.tie.empty() && tensor.has('l');
+        if (found == stored_.end() && !tied_in_layers) {
+            if (!tensor.tie.empty() && stored_.contains(tensor.tie) && has_output_layer())
                 lines_.push_back(fmt::format("'{}': no tensor is stored; the configuration does not tie it to '{}'",
                                              name, tensor.tie));
             return;
@@ -87,11 +89,21 @@ private:
         if (!tensor.has('l')) return;
         std::vector<Index> without;
         for (const Index layer : layers_)
-            if (!tensor.optional && !has_layer(found->second, layer)) without.push_back(layer);
+            if (is_required(tensor, layer) && (found == stored_.end() || !has_layer(found->second, layer)))
+                without.push_back(layer);
         if (!without.empty())
             lines_.push_back(fmt::format("layer{} {}: no tensor '{}' is stored", without.size() == 1 ? "" : "s",
                                          ranges_text(without), name));
-        if (tensor.ep != 0) check_experts(name, found->second);
+        if (tensor.ep != 0 && found != stored_.end()) check_experts(name, found->second);
+    }
+
+    /// Whether a layer must have a tensor. One that may be tied to another of its layer is optional, but not in layers
+    /// where [present] says that the model has it.
+    bool is_required(const CanonicalTensor& tensor, Index layer) const {
+        if (!tensor.optional) return true;
+        const Reading& reading = source_.reading;
+        return !tensor.tie.empty() &&
+               is_present(reading, reading.dialect->name, stored_, tensor.name, static_cast<int>(layer)) == true;
     }
 
     /// The rules may not say which tensors a model has; a tensor that has a master has a weight, too.

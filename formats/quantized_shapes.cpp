@@ -109,9 +109,12 @@ void set_word_shape(const Tensor& codes, const Tensor& scales, bool awq, Index b
     const bool overflows = !awq && __builtin_mul_overflow(rows, 32, &rows);
     if (overflows || checked_volume({rows, columns}) < 0)
         throw failure("packed codes of impossible shape {}", to_string(codes.shape));
-    const bool is_whole = columns * bits % 32 == 0 && (awq || rows % bits == 0);
+    Index code_bits = 0;  // in a row of codes
+    if (__builtin_mul_overflow(columns, bits, &code_bits))
+        throw failure("scales of impossible shape {}", to_string(scales.shape));
+    const bool is_whole = code_bits % 32 == 0 && (awq || rows % bits == 0);
     if (!awq) rows /= bits;
-    if (!is_whole || codes.shape[1] != (awq ? columns * bits / 32 : columns))
+    if (!is_whole || codes.shape[1] != (awq ? code_bits / 32 : columns))
         throw failure("shape {} of the codes does not match shape {} of the scales and {} bits a code",
                       to_string(codes.shape), to_string(scales.shape), bits);
     set_rows({rows, columns}, made);

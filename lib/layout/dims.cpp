@@ -135,8 +135,9 @@ void Dims::derive_layer(const Family& family, std::string_view source, const Con
         for (const auto& [letter, formulas] : family.dims) {
             const std::string* formula = sizes_.contains(letter) ? nullptr : layer_formula(family, letter, source);
             const auto size = formula ? evaluate_number(*formula, lookup) : std::nullopt;
-            if (size) sizes_[letter] = *size;
-            more |= size.has_value();
+            if (!size || *size < 0) continue;
+            sizes_[letter] = *size;
+            more = true;
         }
     }
 }
@@ -216,6 +217,20 @@ const std::string* layer_formula(const Family& family, char letter, std::string_
     const auto& formulas = family.dims.at(letter);
     const auto found = formulas.find(std::string{source});
     return found == formulas.end() ? nullptr : &found->second;
+}
+
+std::set<Index> values_by_layer(const Dims& dims, std::string_view formula, const Family& family,
+                                std::string_view source, const Config& config, Index layers) {
+    if (const auto value = dims.evaluate(formula, config)) return {*value};
+    const auto varies = [&](const auto& entry) { return layer_formula(family, entry.first, source) != nullptr; };
+    if (std::ranges::none_of(family.dims, varies)) return {};
+    std::set<Index> values;
+    for (int layer = 0; layer < layers; ++layer) {
+        Dims sizes = dims;
+        sizes.derive_layer(family, source, config, layer);
+        if (const auto value = sizes.evaluate(formula, config)) values.insert(*value);
+    }
+    return values;
 }
 
 bool has_sizes_of_shapes(const Family& family, std::string_view source) {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -53,6 +54,11 @@ private:
 /// a condition, where `l` is the layer and `TABLE.l.KEY` the entry of that layer. Null if the factor does not vary, or
 /// if the shapes of tensors alone give its size.
 const std::string* layer_formula(const Family& family, char letter, std::string_view source);
+
+/// The values that `formula` has in the first `layers` layers, see Dims::evaluate(): one if no factor of it varies.
+/// Empty if it cannot be evaluated.
+std::set<Index> values_by_layer(const Dims& dims, std::string_view formula, const Family& family,
+                                std::string_view source, const Config& config, Index layers);
 
 /// Whether the sizes of a model are unknown without the shapes of its tensors: a factor varies without a formula.
 bool has_sizes_of_shapes(const Family& family, std::string_view source);

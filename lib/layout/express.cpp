@@ -189,18 +189,46 @@ void drop_tied(const Family& family, States& states) {
     for (auto& [role, occurrences] : states) occurrences.erase(head->name);
 }
 
+/// The tensors that are stored, alone or with others, in tensors with a factor whose size varies.
+std::set<std::string> tensors_of_varying_size(const Reading& source) {
+    std::set<std::string> tensors;
+    for (const Rule& rule : source.dialect->rules) {
+        const Meaning meaning{.kind = Meaning::Kind::parameter, .rule = &rule};
+        const auto& parts = rule.expression.parts;
+        if (has_varying_size(*source.family, meaning)) tensors.insert(parts.begin(), parts.end());
+    }
+    return tensors;
+}
+
 /// Adds the sizes that vary from layer to layer to what a model without tensors has.
 void add_layer_sizes(const Reading& source, States& states) {
     const auto varies = [&](const auto& entry) { return source.family->varies(entry.first); };
     if (std::ranges::none_of(source.family->dims, varies)) return;
+    const std::set<std::string> tensors = tensors_of_varying_size(source);
+    std::map<int, Dims> by_layer;
     for (auto& [role, have] : states) {
         for (auto& [name, occurrence] : have) {
-            for (const Place place : occurrence.places)
-                occurrence.sizes.emplace(place, source.dims)
-                    .first->second.derive_layer(*source.family, source.source(), source.config,
-                                                std::max(place.layer, 0));
+            if (!tensors.contains(name)) continue;
+            for (const Place place : occurrence.places) {
+                const int layer = std::max(place.layer, 0);
+                const auto [sizes, is_new] = by_layer.try_emplace(layer, source.dims);
+                if (is_new) sizes->second.derive_layer(*source.family, source.source(), source.config, layer);
+                occurrence.sizes.emplace(place, sizes->second);
+            }
         }
     }
+}
+
+/// Whether the shape of a stored tensor alone gives the size of one of its factors: no formula does.
+bool has_size_of_shape(const Reading& source, const Meaning& meaning) {
+    return std::ranges::any_of(meaning.rule->expression.parts, [&](const std::string& part) {
+        return std::ranges::any_of(source.family->tensor(part).axes, [&](const Axis& axis) {
+            return std::ranges::any_of(axis, [&](Token token) {
+                return source.family->varies(token.letter) &&
+                       !layer_formula(*source.family, token.letter, source.source());
+            });
+        });
+    });
 }
 
 /// Nothing yet, of the family of `source` and in `dialect`.
@@ -267,8 +295,9 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.meanings[t];
         if (meaning.kind != Meaning::Kind::parameter || meaning.role == Role::step) continue;
-        if (has_varying_size(*source.family, meaning)) continue;  // only known sizes are padded
-        if (!fits_shape(source, tensors[t], meaning)) {           // no rule says how to split it
+        const bool varies = has_varying_size(*source.family, meaning);
+        if (varies && has_size_of_shape(source, meaning)) continue;  // only known sizes are padded
+        if (!fits_shape(source, tensors[t], meaning)) {              // no rule says how to split it
             if (tp == 1) continue;
             throw failure(
                 "tensor '{}': shape {} is not the one that the model's configuration implies, so that it can "
@@ -276,9 +305,10 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
                 tensors[t].name, to_string(tensors[t].shape));
         }
         const bool stacked = is_axis(*source.family, meaning, 'l');
+        const Dims sizes = varies ? sizes_in(source, tensors[t], meaning) : source.dims;
         in_context([&] { return fmt::format("tensor '{}'", tensors[t].name); },
                    [&] {
-                       out.tensors[t].shape = shape_of(source, source.dims, meaning, config, tp,
+                       out.tensors[t].shape = shape_of(source, sizes, meaning, config, tp,
                                                        stacked ? tensors[t].shape[0] : 0, &tensors[t].shape);
                    });
     }

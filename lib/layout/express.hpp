@@ -22,6 +22,9 @@ struct Expressed {
     /// Parts of the new tensors that hold what other parts of the source do: a weight that is kept in full precision is
     /// the source's master, a new master is the source's weight.
     std::map<std::string, std::string> copies;
+    /// Parts of the source that are not written because they must equal other parts: values of layers that are the
+    /// keys.
+    std::map<std::string, std::string> dropped_ties;
     std::vector<std::string>
         left_out;  ///< stored names of the source that have no place here, and why it is no loss, or that it is
 };

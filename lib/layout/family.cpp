@@ -2,6 +2,7 @@
 #include "lib/layout/family.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/condition.hpp"
 #include "lib/layout/family_file.hpp"
 
 #include <algorithm>
@@ -63,6 +64,15 @@ void check_axes(const Family& family, const CanonicalTensor& tensor) {
     }
     if (!tensor.tie.empty() && !family.tensors.contains(tensor.tie))
         throw failure("it is tied to '{}', which is not declared", tensor.tie);
+}
+
+/// Formulas of factors that vary have the form of conditions; those of others are read by Dims::evaluate().
+void check_layer_formulas(const Family& family) {
+    for (const auto& [letter, formulas] : family.dims) {
+        if (!family.varies(letter)) continue;
+        for (const auto& [source, formula] : formulas)
+            in_context([&] { return fmt::format("dims.{}: {}", letter, source); }, [&] { check_condition(formula); });
+    }
 }
 
 void check_rule(const Family& family, const Rule& rule) {
@@ -138,6 +148,7 @@ Family build_family(const WrittenFamily& written) {
             Family family = written.own;
             for (const auto& [name, tensor] : family.tensors)
                 in_context([&] { return fmt::format("tensor '{}'", name); }, [&] { check_axes(family, tensor); });
+            check_layer_formulas(family);
             for (const auto& [name, conditions] : family.present) {
                 if (!family.tensors.contains(name)) throw failure("present: tensor '{}' is not declared", name);
             }

@@ -133,8 +133,8 @@ struct Family {
     bool is_outer = false;  ///< it was widened to an outer model, see widened()
 
     const Dialect* dialect(std::string_view wanted) const;
-    /// Whether the size of a factor differs from layer to layer (its formula is "varies"), so that it follows from the
-    /// shape of each tensor.
+    /// True if the size of a factor can differ from layer to layer (its formula for "any" is "varies"); see
+    /// layer_formula().
     bool varies(char letter) const;
     const CanonicalTensor& tensor(std::string_view wanted) const;  ///< throws Error when there is none
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/layer_ties.hpp"
 
+#include "lib/core/error.hpp"
 #include "lib/layout/condition.hpp"
 #include "lib/layout/parts.hpp"
 
@@ -17,28 +18,9 @@ bool is_stored_with_others(const Dialect& dialect, const std::string& tensor) {
     });
 }
 
-/// Whether the model has `tensor` in `layer` under the names of `dialect`. A condition that is unknown counts as one
-/// that holds.
-bool is_present(const Reading& source, const Dialect& dialect, const Occurrences& have, const std::string& tensor,
-                int layer) {
-    const auto conditions = source.family->present.find(tensor);
-    if (conditions == source.family->present.end()) return true;
-    auto condition = conditions->second.find(dialect.name);
-    if (condition == conditions->second.end()) condition = conditions->second.find("any");
-    if (condition == conditions->second.end()) return true;
-    const auto lookup = [&](std::string_view word) -> std::optional<ConfigValue> {
-        if (word == "l") return std::int64_t{layer};
-        if (const auto other = have.find(word); other != have.end())
-            return std::ranges::any_of(other->second.places, [&](Place place) { return place.layer == layer; });
-        const auto found = source.config.find(word);
-        if (found == source.config.end()) return std::nullopt;
-        return found->second;
-    };
-    return evaluate_condition(condition->second, lookup).value_or(true);
-}
-
 /// Gives `have` copies of the tensor that `tensor` is tied to, where it is missing.
-void add_copies(const Reading& source, const CanonicalTensor& tensor, Role role, Occurrences& have, Expressed& out) {
+void add_copies(const Reading& source, const CanonicalTensor& tensor, Role role, const Occurrences& weights,
+                Occurrences& have, Expressed& out) {
     const auto original = have.find(tensor.tie);
     if (original == have.end()) return;
     Occurrence& copy = have[tensor.name];
@@ -47,7 +29,11 @@ void add_copies(const Reading& source, const CanonicalTensor& tensor, Role role,
         copy.stored = original->second.stored;
     }
     for (const Place place : original->second.places) {
-        if (!copy.places.insert(place).second) continue;
+        if (copy.places.contains(place)) continue;
+        if (is_present(source, source.dialect->name, weights, tensor.name, place.layer) == true)
+            throw failure("layer {}: tensor '{}' is missing; the configuration does not tie it to '{}'", place.layer,
+                          tensor.name, tensor.tie);
+        copy.places.insert(place);
         if (const auto sizes = original->second.sizes.find(place); sizes != original->second.sizes.end())
             copy.sizes.insert_or_assign(place, sizes->second);
         out.copies[part_name(role, tensor, indices_of(place))] =
@@ -55,26 +41,70 @@ void add_copies(const Reading& source, const CanonicalTensor& tensor, Role role,
     }
 }
 
-/// Drops `tensor` where the model has not got it.
-void drop_absent(const Reading& source, const Dialect& dialect, const CanonicalTensor& tensor,
-                 const Occurrences& weights, Occurrences& have) {
+/// Throws Error if moments are stored of what `tensor` is tied to and not of `tensor`: they are those of both.
+void require_moments(const CanonicalTensor& tensor, const Dialect& dialect, const Occurrences& have) {
+    const auto original = have.find(tensor.tie);
+    if (original == have.end()) return;
+    const auto own = have.find(tensor.name);
+    if (own == have.end() || !std::ranges::includes(own->second.places, original->second.places))
+        throw failure(
+            "optimizer state of tied values ('{}' is '{}') cannot be converted to {} names; --drop optimizer converts "
+            "the weights",
+            tensor.name, tensor.tie, dialect.name);
+}
+
+/// Drops `tensor` where the model lacks it under the names of `dialect`.
+void drop_absent(const Reading& source, const Dialect& dialect, const CanonicalTensor& tensor, Role role,
+                 const Occurrences& weights, Occurrences& have, Expressed& out) {
     const auto found = have.find(tensor.name);
     if (found == have.end()) return;
-    std::erase_if(found->second.places,
-                  [&](Place place) { return !is_present(source, dialect, weights, tensor.name, place.layer); });
+    const auto original = weights.find(tensor.tie);
+    std::erase_if(found->second.places, [&](Place place) {
+        // A condition that is unknown counts as one that holds.
+        if (is_present(source, dialect.name, weights, tensor.name, place.layer).value_or(true)) return false;
+        if (original == weights.end() || !original->second.places.contains(place))
+            throw failure("layer {}: tensor '{}' is stored without '{}', and {} names have no place for it",
+                          place.layer, tensor.name, tensor.tie, dialect.name);
+        const std::string name = part_name(role, tensor, indices_of(place));
+        if (role == Role::weight || role == Role::master)
+            out.dropped_ties[name] = part_name(role, source.family->tensor(tensor.tie), indices_of(place));
+        else
+            out.left_out.push_back(name);
+        return true;
+    });
     if (found->second.places.empty()) have.erase(found);
 }
 
 }  // namespace
 
+std::optional<bool> is_present(const Reading& source, std::string_view dialect, const Occurrences& weights,
+                               const std::string& tensor, int layer) {
+    const auto conditions = source.family->present.find(tensor);
+    if (conditions == source.family->present.end()) return std::nullopt;
+    auto condition = conditions->second.find(std::string{dialect});
+    if (condition == conditions->second.end()) condition = conditions->second.find("any");
+    if (condition == conditions->second.end()) return std::nullopt;
+    const auto lookup = [&](std::string_view word) -> std::optional<ConfigValue> {
+        if (word == "l") return std::int64_t{layer};
+        if (const auto other = weights.find(word); other != weights.end())
+            return std::ranges::any_of(other->second.places, [&](Place place) { return place.layer == layer; });
+        const auto found = source.config.find(word);
+        if (found == source.config.end()) return std::nullopt;
+        return found->second;
+    };
+    return evaluate_condition(condition->second, lookup);
+}
+
 void settle_layer_ties(const Reading& source, const Dialect& dialect, States& states, Expressed& out) {
     for (const auto& [name, tensor] : source.family->tensors) {
         if (tensor.tie.empty() || !tensor.has('l')) continue;
+        const Occurrences weights = states[Role::weight];  // before any of them changes
         if (is_stored_with_others(dialect, name)) {
-            for (const Role role : {Role::weight, Role::master}) add_copies(source, tensor, role, states[role], out);
+            for (const Role role : {Role::weight, Role::master})
+                add_copies(source, tensor, role, weights, states[role], out);
+            for (const Role role : {Role::exp_avg, Role::exp_avg_sq}) require_moments(tensor, dialect, states[role]);
         } else if (is_stored_with_others(*source.dialect, name)) {
-            const Occurrences weights = states[Role::weight];
-            for (auto& [role, have] : states) drop_absent(source, dialect, tensor, weights, have);
+            for (auto& [role, have] : states) drop_absent(source, dialect, tensor, role, weights, have, out);
         }
     }
 }

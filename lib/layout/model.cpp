@@ -229,7 +229,8 @@ ModelState ModelMaker::make(std::vector<StateRole> roles) {
     if (const auto count = dims_.evaluate("num_experts_per_tok | moe_router_topk", config_))
         model.experts_per_token = static_cast<double>(*count);
     for (const std::string& text : family_.tp_divides) {
-        if (const auto count = dims_.evaluate(text, config_); count && *count > 0) model.tp_divides.push_back(*count);
+        for (const Index count : values_by_layer(dims_, text, family_, source_, config_, layers_))
+            if (count > 0) model.tp_divides.push_back(count);
     }
     return model;
 }

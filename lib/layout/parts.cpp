@@ -135,6 +135,44 @@ Part make_part(const Reading& reading, const Dims& sizes, const Meaning& meaning
     return part;
 }
 
+/// The sizes of sizes_in(); nothing if the shape does not give them, and `cause` says why if it is not null.
+std::optional<Dims> find_sizes(const Reading& reading, const Tensor& tensor, const Meaning& meaning,
+                               std::string* cause) {
+    const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
+    if (std::ssize(axes) != tensor.shape.size()) {
+        if (cause) *cause = fmt::format(", but {} axes were expected", axes.size());
+        return std::nullopt;
+    }
+    Dims sizes = reading.dims;
+    // Layers that share a stored tensor are alike.
+    sizes.derive_layer(*reading.family, reading.source(), reading.config, meaning.indices.layer.value_or(0));
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+        Index known = 1;
+        char varying = 0;
+        for (Token token : axes[a]) {
+            const auto size = sizes[token.letter];
+            if (!size) varying = token.letter;
+            if (__builtin_mul_overflow(known, size.value_or(1), &known)) known = 0;  // no axis is that long
+        }
+        if (!reading.family->varies(varying)) continue;
+        const Index length = tensor.shape[static_cast<int>(a)];
+        if (known <= 0 || length % known != 0) {
+            if (cause) *cause = fmt::format(": the length of axis {} is not a multiple of {}", a, known);
+            return std::nullopt;
+        }
+        sizes.set(varying, length / known);
+    }
+    return sizes;
+}
+
+/// Whether `sizes` has all factors of the parts of a stored tensor.
+bool has_all_sizes(const Reading& reading, const Meaning& meaning, const Dims& sizes) {
+    return std::ranges::all_of(meaning.rule->expression.parts, [&](const std::string& part) {
+        return std::ranges::all_of(letters_of(reading.family->tensor(part).axes),
+                                   [&](char letter) { return letter == 'l' || sizes[letter]; });
+    });
+}
+
 }  // namespace
 
 std::string part_name(Role role, const CanonicalTensor& tensor, const NameIndices& at) {
@@ -177,29 +215,10 @@ bool has_varying_size(const Family& family, const Meaning& meaning) {
 }
 
 Dims sizes_in(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
-    const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
-    if (std::ssize(axes) != tensor.shape.size())
-        throw failure("tensor '{}': shape {}, but {} axes were expected", tensor.name, to_string(tensor.shape),
-                      axes.size());
-    Dims sizes = reading.dims;
-    // Layers that share a stored tensor are alike.
-    sizes.derive_layer(*reading.family, reading.source(), reading.config, meaning.indices.layer.value_or(0));
-    for (std::size_t a = 0; a < axes.size(); ++a) {
-        Index known = 1;
-        char varying = 0;
-        for (Token token : axes[a]) {
-            const auto size = sizes[token.letter];
-            if (!size) varying = token.letter;
-            if (__builtin_mul_overflow(known, size.value_or(1), &known)) known = 0;  // no axis is that long
-        }
-        if (!reading.family->varies(varying)) continue;
-        const Index length = tensor.shape[static_cast<int>(a)];
-        if (known <= 0 || length % known != 0)
-            throw failure("tensor '{}': shape {}: the length of axis {} is not a multiple of {}", tensor.name,
-                          to_string(tensor.shape), a, known);
-        sizes.set(varying, length / known);
-    }
-    return sizes;
+    std::string cause;
+    auto sizes = find_sizes(reading, tensor, meaning, &cause);
+    if (!sizes) throw failure("tensor '{}': shape {}{}", tensor.name, to_string(tensor.shape), cause);
+    return *std::move(sizes);
 }
 
 std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers) {
@@ -213,9 +232,10 @@ std::vector<FactoredAxis> factored_shape(const Family& family, const Meaning& me
 bool fits_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
     if (std::ssize(shape_axes(*reading.family, meaning)) != tensor.shape.size()) return false;
     const bool varies = has_varying_size(*reading.family, meaning);
-    const Dims sizes = varies ? sizes_in(reading, tensor, meaning) : reading.dims;
+    const auto sizes = varies ? find_sizes(reading, tensor, meaning, nullptr) : std::optional{reading.dims};
+    if (!sizes || !has_all_sizes(reading, meaning, *sizes)) return false;
     const Index layers = is_axis(*reading.family, meaning, 'l') ? tensor.shape[0] : 0;
-    return fits_axes(tensor.shape, factored_shape(*reading.family, meaning, sizes, layers));
+    return fits_axes(tensor.shape, factored_shape(*reading.family, meaning, *sizes, layers));
 }
 
 Part own_part(const Tensor& tensor) {

@@ -48,12 +48,10 @@ std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning);
 bool has_varying_size(const Family& family, const Meaning& meaning);
 
 /// The sizes of the factors of one stored tensor: those that vary follow from formulas, or else from its shape. Throws
-/// Error "tensor 'NAME':
-/// ..." where they do not.
+/// Error "tensor 'NAME': ..." where they do not.
 Dims sizes_in(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
 /// Whether the shape of a tensor is what the rule of `meaning` and the sizes of `reading`, which is complete, say.
-/// Throws Error like sizes_in().
 bool fits_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
 /// The axes of a stored tensor with the sizes of their factors; `layers` is that of an axis of layers. Throws Error

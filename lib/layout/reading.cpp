@@ -115,8 +115,27 @@ std::vector<const Rule*> rules_that_fit(const Reading& reading, const Tensor& te
     return fit;
 }
 
+/// Whether a tag of `rule`, or a part of it ("a+b"), names one of the tensors that are `present`.
+bool names_present(const Rule& rule, const std::set<std::string, std::less<>>& present) {
+    return std::ranges::any_of(rule.tags, [&](std::string_view tag) {
+        const std::size_t plus = tag.find('+');
+        return present.contains(tag.substr(0, plus)) ||
+               (plus != std::string_view::npos && present.contains(tag.substr(plus + 1)));
+    });
+}
+
+/// The canonical tensors that are stored.
+std::set<std::string, std::less<>> present_tensors(const Reading& reading) {
+    std::set<std::string, std::less<>> present;
+    for (const Meaning& meaning : reading.meanings)
+        if (meaning.kind == Meaning::Kind::parameter)
+            present.insert(meaning.rule->expression.parts.begin(), meaning.rule->expression.parts.end());
+    return present;
+}
+
 /// Of several rules with the name of a tensor, the first one that its shape fits counts. If several fit, as for square
-/// matrices, one with the tags of rules that alone fit other tensors goes first: a checkpoint is stored in one way.
+/// matrices, one with the tags of rules that alone fit other tensors goes first: a checkpoint is stored in one way. A
+/// rule that is chosen because of a tensor that is stored stays.
 void choose_by_shape(Reading& reading, std::span<const Tensor> tensors) {
     const RulesByName same = rules_of_same_name(*reading.dialect);
     if (same.empty()) return;
@@ -133,7 +152,9 @@ void choose_by_shape(Reading& reading, std::span<const Tensor> tensors) {
             unsettled.emplace_back(t, std::move(fit));
     }
     if (tags.size() != 1) return;
+    const auto present = present_tensors(reading);
     for (const auto& [t, fit] : unsettled) {
+        if (names_present(*reading.meanings[t].rule, present)) continue;
         const auto alike = std::ranges::find(fit, *tags.begin(), &Rule::tags);
         if (alike != fit.end()) reading.meanings[t].rule = *alike;
     }

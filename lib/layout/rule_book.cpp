@@ -97,9 +97,10 @@ bool RuleBook::may_know(const std::string& folded) const {
 Meaning RuleBook::by_rule(std::string_view name, const std::string& folded) const {
     const std::vector<const Rule*>* found = rules_for(folded);
     if (!found) return {};
+    const std::string_view bare = unwrapped(dialect_, name);
     for (const Rule* rule : *found) {
         auto numbers = rule->name.match(name);
-        if (!numbers) numbers = rule->name.match(unwrapped(dialect_, name));
+        if (!numbers && bare.size() < name.size()) numbers = rule->name.match(bare);
         if (numbers) return {.kind = Meaning::Kind::parameter, .rule = rule, .indices = *numbers};
     }
     return {};

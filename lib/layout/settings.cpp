@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -59,7 +60,9 @@ void add_layer_types(Config& known) {
 /// For each word of `layer_types`, the sizes in the first layer of that kind of the factors that vary.
 void add_layer_sizes(Config& known, const Reading& reading) {
     const std::vector<std::string> words = layer_types(known);
+    std::set<std::string_view> seen;
     for (std::size_t layer = 0; layer < words.size(); ++layer) {
+        if (!seen.insert(words[layer]).second) continue;
         Dims sizes = reading.dims;
         sizes.derive_layer(*reading.family, reading.source(), reading.config, static_cast<int>(layer));
         for (const auto& [letter, size] : sizes.known())

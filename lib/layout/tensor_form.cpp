@@ -2,12 +2,17 @@
 #include "lib/layout/tensor_form.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
 namespace tpx {
 namespace {
+
+constexpr Index most_layers = 100'000;  // whose sizes are looked at
 
 bool leads(const Axis& axis, char letter) { return !axis.empty() && axis[0].letter == letter; }
 
@@ -117,6 +122,15 @@ TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning
     return form;
 }
 
+/// One more than the number of the last layer that is stored under a number, or what the configuration says.
+Index layer_numbers(const Reading& reading) {
+    Index count = reading.dims['l'].value_or(0);
+    for (const Meaning& meaning : reading.meanings)
+        if (meaning.kind == Meaning::Kind::parameter)
+            count = std::max<Index>(count, meaning.indices.layer.value_or(-1) + Index{1});
+    return std::min<Index>(count, most_layers);
+}
+
 }  // namespace
 
 TensorForm form_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
@@ -145,12 +159,17 @@ void check_layout(const Reading& reading, const Layout& layout) {
                         to_string(layout), reading.why_not};
         return;
     }
+    const Index layers = layer_numbers(reading);
     for (const std::string& formula : reading.family->tp_divides) {
-        const auto size = reading.dims.evaluate(formula, reading.config);
-        if (!size || *size % layout.tp == 0) continue;
+        const std::set<Index> sizes =
+            values_by_layer(reading.dims, formula, *reading.family, reading.source(), reading.config, layers);
+        const auto undivided = std::ranges::find_if(sizes, [&](Index size) { return size % layout.tp != 0; });
+        if (undivided == sizes.end()) continue;
+        Index common = 0;
+        for (const Index size : sizes) common = std::gcd(common, size);
         throw Error{Exit::usage, "layout: tp={} does not divide {} = {}; tp={} can",
                     layout.tp,   formula == "n" ? "the attention heads" : formula,
-                    *size,       fitting_degrees(*size, layout.tp)};
+                    *undivided,  fitting_degrees(common, layout.tp)};
     }
 }
 

@@ -374,12 +374,19 @@ KEPT = {
 # Parts of models outside the language model.
 OTHER_PARTS = re.compile(r"visual\.|vision|audio|projector|connector|patch_merge_mlp|self_attn\.index_")
 
-# Models of which `tpx plan --model` counts other parameters than transformers saves, and why.
+# Models of which `tpx plan --model` counts other parameters than transformers saves, or refuses to count them, and a
+# part of what it says.
+COUNTED = "parameters, transformers saves"
+REFUSED = "differ from layer to layer; plan from a checkpoint"
 UNPLANNED = {
-    **dict.fromkeys(("deepseek-v3", "deepseek-v3-yarn", "glm-4.5", "glm-4.5-dense"), "their config.json has a layer for multi-token prediction, which transformers does not build"),
-    **dict.fromkeys(("bert-classes", "bert-answers", "gpt2-classes", "llama-base", "llama-classes", "t5-words", "t5-encoder"), "without the output layer of a language model"),
-    "t5": "decoders of more layers than the encoder are counted without the rest",
-    **dict.fromkeys(("deepseek-v4", "glm5-next", "kimi-linear", "minimax", "qwen4-exp"), "shapes of tensors alone give some of their sizes, so that they are refused"),
+    # their config.json has a layer for multi-token prediction, which transformers does not build
+    **dict.fromkeys(("deepseek-v3", "deepseek-v3-yarn", "glm-4.5", "glm-4.5-dense"), COUNTED),
+    # without the output layer of a language model
+    **dict.fromkeys(("bert-classes", "bert-answers", "gpt2-classes", "llama-base", "llama-classes", "t5-words", "t5-encoder"), COUNTED),
+    # decoders of more layers than the encoder are counted without the rest
+    "t5": COUNTED,
+    # shapes of tensors alone give some of their sizes
+    **dict.fromkeys(("deepseek-v4", "glm5-next", "kimi-linear", "minimax", "qwen4-exp"), REFUSED),
 }  # fmt: skip
 
 
@@ -450,12 +457,14 @@ def _planned(tpx, folder):
     return [] if planned == saved else [f"plan: {planned} parameters, transformers saves {saved}"]
 
 
-def _there_and_back(tpx, kind, settings, there_words, scratch, megatron, asked, planned=True):
+def _there_and_back(tpx, kind, settings, there_words, scratch, megatron, asked, unplanned=None):
     hf, there, back = (Path(scratch, name) for name in ("hf", "there", "back"))
     _save(kind, settings, hf)
     wrong = _planned(tpx, hf)
-    if planned == bool(wrong):
-        return wrong or ["plan: it counts what transformers saves; remove the model from UNPLANNED"]
+    if unplanned and not wrong:
+        return ["plan: it counts what transformers saves; remove the model from UNPLANNED"]
+    if wrong and (not unplanned or unplanned not in wrong[0]):
+        return wrong
     (hf / "tokenizer.json").write_text("{}")
     faults = _tpx(tpx, "reshard", hf, there, "--quiet", *there_words)
     faults = faults or _tpx(tpx, "reshard", there, back, "--quiet", "--to", "tp=1", "--format", "safetensors")
@@ -494,7 +503,7 @@ def main(tpx):
             else:
                 words = ["--to", "tp=2,fsdp=2", "--format", "dcp", "--dialect", "keep"]
             try:
-                faults = _there_and_back(tpx, kind, settings, words, scratch, bool(layout), ASKED.get(name), name.removesuffix(", kept") not in UNPLANNED)
+                faults = _there_and_back(tpx, kind, settings, words, scratch, bool(layout), ASKED.get(name), UNPLANNED.get(name.removesuffix(", kept")))
             except Exception as error:
                 faults = [f"{type(error).__name__}: {error}"]
         failed += bool(faults)

@@ -163,7 +163,7 @@ ScaledCodes words_of(std::size_t rows, std::size_t columns, std::size_t group, i
 
 Words random_words(std::mt19937& engine, bool awq, int bits, bool sorted) {
     const std::vector<unsigned> sizes = random_numbers(engine, 3, 4);
-    const std::size_t unit = awq ? 8 : 32;
+    const auto unit = static_cast<std::size_t>(bits == 3 ? 32 : 32 / bits);  // of codes that fill whole words
     const std::size_t group = unit * (1 + sizes[0]), groups = 1 + sizes[1], columns = unit * (1 + sizes[2]);
     const std::size_t rows = group * groups;
     Words made{words_of(rows, columns, group, bits, awq), {}, {}};

@@ -79,6 +79,8 @@ h = { hf = "hidden" }
 g = { any = "varies", hf = "own.l.groups | 2 * groups if kinds[l] = 'short' | groups if kinds[l] = 'long'" }
 d = { any = "varies", hf = "h / g" }
 f = { any = "varies" }
+[divide]
+tp = ["g"]
 [tensors]
 a = "l (g d) h ; tp=g"
 b = "l d"
@@ -96,10 +98,26 @@ c = "l f ; opt"
         if (kind.name == "b") sizes[kind.layers] = kind.shape;
     CHECK(sizes == std::map<std::vector<int>, Shape>{{{0, 2}, {6}}, {{1}, {3}}, {{3}, {2}}});
     CHECK(parameters(made) == 4 * 12 * 12 + 6 + 3 + 6 + 2);
+    CHECK(made.tp_divides == std::vector<Index>{2, 4, 6});  // each layer counts
     CHECK(layer_formula(families[0], 'f', "hf") == nullptr);
     CHECK(has_sizes_of_shapes(families[0], "hf"));
+    values["own.3.groups"] = std::int64_t{-6};
+    CHECK_THROWS_WITH_AS(model(), doctest::Contains("size 'g' is not known"), Error);
+    values.erase("own.3.groups");
     values.erase("kinds");
     CHECK_THROWS_WITH_AS(model(), doctest::Contains("size 'g' is not known"), Error);
+}
+
+TEST_CASE("formulas for layers must have the form of conditions") {
+    CHECK_THROWS_WITH_AS(parse_family(R"toml(
+family = "open"
+[dims]
+h = { any = "varies", hf = "heads[l" }
+[tensors]
+a = "l h"
+)toml",
+                                      "open.toml"),
+                         "open.toml: dims.h: hf: condition 'heads[l': ']' was expected (at 7)", Error);
 }
 
 TEST_CASE("a tensor that is another is not counted, and the other is on both stages") {
