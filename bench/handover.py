@@ -51,7 +51,7 @@ def _rank(rank, ranks, meeting, what, gib, folder):
     if what == "save":
         dcp.save(state, storage_writer=FileSystemWriter(folder, sync_files=True))
     elif what == "export":
-        tpx_handover.export(state, "bench", rank, ranks)
+        tpx_handover.export(state, "bench", rank, ranks, iteration=0)
     elif what == "load":
         dcp.load(state, checkpoint_id=folder)
     elif what == "attach":

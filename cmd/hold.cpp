@@ -16,11 +16,15 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -34,9 +38,7 @@ class NewSocket {
 public:
     explicit NewSocket(const std::string& name) : path_{keeper_socket(name)} {
         auto listener = listen_at(path_);
-        if (!listener)
-            throw failure("{}{}: state is held under this name already; free it with tpx hold --release {}",
-                          held_prefix, name, name);
+        if (!listener) throw name_is_taken(name);
         listener_ = std::move(*listener);
     }
     ~NewSocket() {
@@ -85,7 +87,8 @@ void report(const HoldOptions& options, const HoldJob* job, const HeldFiles& hel
                                          to_string(job->job.target.layout), format_size(job->bytes));
     if (process == 0)
         return out.result("{}: {} would be held; {} are free\n", options.checkpoint, what, format_size(job->room));
-    out.result("{}{}: process {} holds {} {}, or until all is taken\n", held_prefix, options.name, process, what, end);
+    out.result("{}{}: process {} holds {} {}, or until all ranks are taken\n", held_prefix, options.name, process, what,
+               end);
 }
 
 /// Closes everything but `kept` and the standard streams, so that nobody waits for this process.
@@ -113,10 +116,21 @@ void become_background(const std::set<int>& kept) {
         Keeper keeper{options.name, socket.path(), socket.take(), deadline};
         if (!options.empty) keeper.hold(std::move(held.parts), std::move(held.config));
         keeper.run();
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
+        // A process in the background has no standard error.
+        fmt::print(stderr, "tpx: {}{}: {}\n", held_prefix, options.name, printable(error.what()));
         exit = Exit::failure;
     }
+    std::fflush(stderr);
     std::_Exit(int(exit));
+}
+
+/// Ends a keeper that was just started, which may not have got as far as removing its socket.
+void end_keeper(pid_t process, const std::filesystem::path& socket) {
+    ::kill(process, SIGTERM);
+    while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    ::unlink(socket.c_str());
 }
 
 /// Leaves the state to a keeper, which is this process or one that it starts.
@@ -135,18 +149,31 @@ void start_keeper(const HoldOptions& options, NewSocket& socket, const HoldJob* 
         report(options, job, held, process, out);
         out.finish();
     } catch (const Error&) {  // nobody would know that it is held
-        if (!options.foreground) ::kill(process, SIGTERM);
+        if (!options.foreground) end_keeper(process, socket.path());
         throw;
     }
-    if (options.foreground) keep(options, socket, std::move(held));
+    if (!options.foreground) return;
+    close_others(kept);  // also connections to other keepers, which wait for their readers
+    keep(options, socket, std::move(held));
+}
+
+/// Throws Error (usage) if a launcher started more than one process on this host: one keeper holds the state of all.
+void check_alone_on_host() {
+    for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"}) {
+        const char* count = std::getenv(variable);
+        if (count != nullptr && std::atoi(count) > 1)
+            throw usage_error("start one process per host ({}={})", variable, count);
+    }
 }
 
 void hold(const HoldOptions& given, Output& out) {
     HoldOptions options = given;
     timeout_of(options);
     std::optional<NewSocket> socket;
-    keeper_socket(options.name);
+    check_alone_on_host();
     if (!options.dry_run) socket.emplace(options.name);
+    if (Fd other; options.dry_run && connect_to(keeper_socket(options.name), other) == Contact::connected)
+        throw name_is_taken(options.name);
     if (options.empty) return start_keeper(options, *socket, nullptr, {}, out);
     ReadRecord record;
     options.checkpoint = path_without_links(given.checkpoint);
@@ -159,16 +186,45 @@ void hold(const HoldOptions& given, Output& out) {
     start_keeper(options, *socket, &job, std::move(held), out);
 }
 
-/// What a keeper says about itself; nothing if it has ended. One that is not to be listed is not an error.
+bool is_number(const Json& object, const char* key) { return object.contains(key) && object[key].is_number(); }
+
+/// Whether an answer to "list" contains what print_state() prints.
+bool is_state(const Json& state) {
+    const auto is_rank = [](const Json& rank) {
+        return rank.is_object() && is_number(rank, "rank") && rank.contains("state") && rank["state"].is_string() &&
+               (!rank.contains("by") || is_number(rank, "by")) &&
+               (!rank.contains("bytes") || is_number(rank, "bytes")) &&
+               (!rank.contains("iteration") || is_number(rank, "iteration"));
+    };
+    return is_number(state, "process") && state.contains("seconds_left") &&
+           (state["seconds_left"].is_null() || state["seconds_left"].is_number()) && state.contains("ranks") &&
+           state["ranks"].is_array() && std::ranges::all_of(state["ranks"], is_rank);
+}
+
+/// What the keeper `name` says about itself, or {"name", "problem"}; nothing if it has ended.
 std::optional<Json> state_of(const std::string& name) {
+    constexpr std::chrono::seconds patience{2};
+    std::optional<KeeperClient> keeper;
     try {
-        return KeeperClient{name}.request({{"op", "list"}});
+        keeper.emplace(name);
     } catch (const Error&) {
         return std::nullopt;
+    }
+    try {
+        Json state = keeper->request({{"op", "list"}}, patience);
+        if (!is_state(state)) return Json{{"name", name}, {"problem", "unknown answer of the keeper"}};
+        state["name"] = name;
+        return state;
+    } catch (const Error&) {
+        if (keeper->has_ended()) return std::nullopt;
+        return Json{{"name", name}, {"problem", "still reads its checkpoint, or does not answer"}};
     }
 }
 
 void print_state(const Json& state, Output& out) {
+    if (state.contains("problem"))
+        return out.result("{}{}  {}\n", held_prefix, state["name"].get<std::string>(),
+                          state["problem"].get<std::string>());
     const std::string remaining = state["seconds_left"].is_null()
                                       ? "no timeout"
                                       : fmt::format("{} left", format_seconds(state["seconds_left"].get<double>()));
@@ -193,7 +249,8 @@ void list(Output& out) {
 }
 
 void release(const std::string& name, Output& out) {
-    KeeperClient{name}.request({{"op", "release"}});
+    constexpr std::chrono::seconds patience{10};
+    KeeperClient{name}.request({{"op", "release"}}, patience);
     if (out.json()) return out.object("tpx.hold-release/1", {{"name", name}, {"released", true}});
     out.result("released {}{}\n", held_prefix, name);
 }

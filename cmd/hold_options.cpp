@@ -29,15 +29,15 @@ void add_state_options(Command& command, HoldOptions& options) {
 
 void add_keeper_options(Command& command, HoldOptions& options) {
     command.group("Keeper options");
-    command.flag("--empty", &options.empty, "Hold nothing at first: trainers export their state to the keeper");
-    command.option("--timeout", &options.timeout, "SECONDS", "Release the state after that time, or none")
+    command.flag("--empty", &options.empty, "Start without state and wait for exports from trainers");
+    command.option("--timeout", &options.timeout, "SECONDS", "Seconds until the state is released, or none")
         .standard("300")
         .details(
             "Reads that are in progress end first. With none, the keeper runs until the state is taken or released.");
     command.flag("--foreground", &options.foreground, "Keep the state in this process instead of a background process");
-    command.flag("-n,--dry-run", &options.dry_run, "Check that the state fits into memory, and hold nothing");
+    command.flag("-n,--dry-run", &options.dry_run, "Check that the state fits into memory; do not read it");
     command.option("-j,--threads", &options.threads, "N", "Threads that read and copy").standard("2");
-    command.flag("--list", &options.list, "List what this user's keepers on this host hold");
+    command.flag("--list", &options.list, "List your keepers on this host and the ranks they hold");
     command.option("--release", &options.release, "NAME", "End the keeper NAME, and free what it holds");
 }
 
@@ -60,6 +60,10 @@ void add_hold(Cli& cli) {
     for (const char* source : {"CKPT", "--empty"})
         for (const char* other : {"--list", "--release"}) command.exclusive({source, other});
     command.exclusive({"--list", "--release"});
+    for (const char* request : {"--list", "--release"})
+        for (const char* other : {"--name", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--masters",
+                                  "--timeout", "--foreground", "--dry-run", "--threads"})
+            command.exclusive({request, other});
     for (const char* of_state : {"CKPT", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--dry-run"})
         command.exclusive({"--empty", of_state});
     command.exclusive({"--foreground", "--dry-run"});

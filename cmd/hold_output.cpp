@@ -5,7 +5,6 @@
 #include "cmd/output.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/reading.hpp"
-#include "lib/core/counted.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/exec/local_socket.hpp"
 #include "lib/exec/publish.hpp"
@@ -20,14 +19,15 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <set>
 
 namespace tpx::cli {
 namespace {
 
 std::string name_of(const ReshardOptions& options) {
     if (!options.hold_name.empty()) return options.hold_name;
-    return std::filesystem::path{without_slashes(options.output)}.filename().string();
+    std::string name = std::filesystem::path{without_slashes(options.output)}.filename().string();
+    in_context([] { return "without --hold-name NAME"; }, [&] { keeper_socket(name); });
+    return name;
 }
 
 /// Whether a variable tells a process that it is a rank of this job, which the keeper is not.
@@ -36,26 +36,39 @@ bool is_of_launcher(std::string_view variable) {
     return std::ranges::any_of(beginnings, [&](const char* start) { return variable.starts_with(start); });
 }
 
+/// The ranks on this process's host, ascending.
+struct Hosts {
+    std::vector<int> own_ranks;
+
+    bool is_one(const mpi::Comm& comm) const { return own_ranks.size() == static_cast<std::size_t>(comm.size()); }
+};
+
+/// Collective.
+Hosts hosts_of(const mpi::Comm& comm) {
+    const std::vector<std::string> names = mpi::all_gather(comm, host_name());
+    Hosts hosts;
+    for (int rank = 0; rank < comm.size(); ++rank)
+        if (names[static_cast<std::size_t>(rank)] == host_name()) hosts.own_ranks.push_back(rank);
+    return hosts;
+}
+
 /// What this process must do: the words after `tpx hold`; none if another process of its host does it. Collective.
-std::vector<std::string> own_words(const mpi::Comm& comm, const ReshardOptions& options) {
-    const std::vector<std::string> hosts = mpi::all_gather(comm, host_name());
-    if (std::ranges::find(hosts, host_name()) - hosts.begin() != comm.rank()) return {};
+std::vector<std::string> own_words(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout) {
+    const Hosts hosts = hosts_of(comm);
+    if (hosts.own_ranks.front() != comm.rank()) return {};
     std::vector<std::string> words{"tpx",       "hold",       options.output, "--name", name_of(options),
                                    "--timeout", options.hold, "--json",       "--quiet"};
     const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
-    if (options.plan.empty()) add("--to", options.to);
+    add("--to", to_string(layout));
     for (const std::string& file : options.rules) add("--rules", file);
     for (const std::string& setting : options.settings) add("--set", setting);
     if (!options.config.empty()) add("--config", options.config);
-    if (std::set<std::string>(hosts.begin(), hosts.end()).size() == 1) return words;
-    std::vector<int> ranks;
-    for (int rank = 0; rank < comm.size(); ++rank)
-        if (hosts[static_cast<std::size_t>(rank)] == host_name()) ranks.push_back(rank);
-    add("--ranks", fmt::format("{}", fmt::join(ranks, ",")));
+    if (!hosts.is_one(comm)) add("--ranks", fmt::format("{}", fmt::join(hosts.own_ranks, ",")));
     return words;
 }
 
-/// Runs this program with `words` outside of this job. Returns its exit status, and in `said` its standard output.
+/// Runs this program with `words` outside of this job. Returns the status of waitpid(2), and in `said` its standard
+/// output.
 int run_tpx(const std::vector<std::string>& words, std::string& said) {
     std::vector<char*> arguments, environment;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -82,39 +95,40 @@ int run_tpx(const std::vector<std::string>& words, std::string& said) {
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return status;
 }
 
 void start_hold(const std::vector<std::string>& words) {
     std::string said;
-    if (run_tpx(words, said) == 0) return;
+    const int status = run_tpx(words, said);
+    if (status == 0) return;
     const auto json = nlohmann::json::parse(said, nullptr, false);
     if (json.is_object() && json.contains("error") && json["error"].contains("message"))
         throw failure("{}", json["error"]["message"].get<std::string>());
-    throw failure("tpx hold failed");
+    if (WIFSIGNALED(status))
+        throw failure("tpx hold was killed by signal {} ({}); is there enough memory?", WTERMSIG(status),
+                      ::strsignal(WTERMSIG(status)));
+    throw failure("tpx hold failed with exit status {}", WEXITSTATUS(status));
 }
 
 }  // namespace
 
-void check_hold(const mpi::Comm& comm, const ReshardOptions& options) {
-    const std::vector<std::string> hosts = mpi::all_gather(comm, host_name());
+void check_hold(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout) {
+    const Hosts hosts = hosts_of(comm);
     mpi::all_or_none(comm, [&] {
         if (options.hold != "none") positive(options.hold, "--hold", 0);
         Fd other;
         if (connect_to(keeper_socket(name_of(options)), other) == Contact::connected)
-            throw failure("{}{}: state is held under this name already; free it with tpx hold --release {}",
-                          held_prefix, name_of(options), name_of(options));
-        if (std::set<std::string>(hosts.begin(), hosts.end()).size() == 1) return;
-        const int ranks = options.plan.empty() ? given_layout(options.to).ranks() : 0;
-        if (ranks != comm.size())
-            throw usage_error("--hold: on several hosts, start one process per rank of --to ({} instead of {})", ranks,
-                              counted(static_cast<std::uint64_t>(comm.size()), "process"));
+            throw name_is_taken(name_of(options));
+        if (!hosts.is_one(comm) && layout.ranks() != comm.size())
+            throw usage_error("--hold: on several hosts, start one process per rank of {} (expected {}, found {})",
+                              to_string(layout), layout.ranks(), comm.size());
     });
 }
 
-void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Output& out) {
+void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout, const Output& out) {
     try {
-        const std::vector<std::string> words = own_words(comm, options);
+        const std::vector<std::string> words = own_words(comm, options, layout);
         mpi::all_or_none(comm, [&] {
             if (!words.empty()) start_hold(words);
         });

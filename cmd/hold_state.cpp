@@ -10,15 +10,13 @@
 #include "lib/core/memory_file.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/execute.hpp"
+#include "lib/exec/open_files.hpp"
 
 #include <algorithm>
 #include <optional>
 
 namespace tpx::cli {
 namespace {
-
-/// Files of `draft` are these two of each rank, in this order, and others, of which config.json alone is kept.
-bool is_of_rank(const FileEntry& file) { return file.path.string().starts_with("rank-"); }
 
 std::uint64_t pages(std::uint64_t bytes) {
     constexpr std::uint64_t page = 4096;
@@ -45,7 +43,7 @@ HoldJob prepare_hold(const HoldOptions& options) {
     const std::uint64_t needed = hold.bytes + ExecOptions{}.memory;
     if (needed > room.bytes)
         throw failure(
-            "{}: {} of state and {} of buffers do not fit into memory: {} are free ({}); use --ranks or --drop",
+            "{}: {} of state and {} of buffers do not fit: {} of memory are free ({}); use --ranks or --drop optimizer",
             options.checkpoint, format_size(hold.bytes), format_size(ExecOptions{}.memory), format_size(room.bytes),
             room.limit);
     return hold;
@@ -54,6 +52,7 @@ HoldJob prepare_hold(const HoldOptions& options) {
 HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record, Output& out) {
     const formats::Conversion& conversion = hold.job.conversion;
     const Draft& draft = conversion.draft;
+    allowed_open_files(1);  // raises the limit
     std::vector<Fd> files;
     for (const FileEntry& file : draft.files)
         files.push_back(make_memory_file("tpx-" + file.path.filename().string(), file.size));
@@ -75,12 +74,12 @@ HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, cons
                            .seconds;
     });
     for (const auto& [path, file] : record.files()) record.check(path);
-    for (std::size_t k = 0; k < files.size(); ++k) {
-        if (draft.files[k].path == "config.json") held.config = std::move(files[k]);
-        if (!is_of_rank(draft.files[k])) continue;
+    // The draft lists the segment and the document of each rank, then other files, of which config.json alone is kept.
+    const std::size_t of_ranks = 2 * hold.job.target.held->size();
+    for (std::size_t k = 0; k < of_ranks; k += 2)
         held.parts.push_back(make_part(std::move(files[k + 1]), std::move(files[k])));
-        ++k;
-    }
+    for (std::size_t k = of_ranks; k < files.size(); ++k)
+        if (draft.files[k].path == "config.json") held.config = std::move(files[k]);
     return held;
 }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -18,7 +19,8 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <cerrno>
+#include <cstring>
 
 namespace tpx::cli {
 namespace {
@@ -54,7 +56,7 @@ Fd stop_signals() {
 
 int rank_in(const Json& json) {
     if (!json.contains("rank") || !json["rank"].is_number_unsigned() || json["rank"].get<std::uint64_t>() > 1u << 30)
-        throw failure("the request has no rank");
+        throw failure("'rank' is missing or not a whole number from 0 to {}", 1u << 30);
     return json["rank"].get<int>();
 }
 
@@ -70,7 +72,7 @@ HeldPart make_part(Fd document, Fd segment) {
     std::string text(length, '\0');
     read_at(document, 0, std::as_writable_bytes(std::span{text}), "document");
     const auto parsed = in_context([] { return "document"; }, [&] { return formats::held::parse_document(text); });
-    if (parsed.size > size) throw failure("a segment of {} bytes instead of {}", size, parsed.size);
+    if (parsed.size > size) throw failure("the segment is too short (expected {} bytes, found {})", parsed.size, size);
     return {parsed.rank, parsed.ranks, parsed.iteration, size + length, std::move(document), std::move(segment)};
 }
 
@@ -94,22 +96,24 @@ void Keeper::run() {
     while (!ends_) poll_once(signals.get());
 }
 
-bool Keeper::has_readers() const {
-    return std::ranges::any_of(clients_, [](const Client& client) { return client.reads != nullptr; });
+bool Keeper::is_in_use() const {
+    return std::ranges::any_of(clients_, [](const Client& client) { return client.reads || client.lent; });
 }
 
-/// Milliseconds until the deadline; -1: there is none, or readers are to end first.
+bool Keeper::is_past_deadline() const { return deadline_ && Clock::now() >= *deadline_; }
+
+/// Milliseconds until the deadline; -1: there is none, or clients are to end first.
 int Keeper::wait_time() const {
     constexpr std::int64_t longest = 3'600'000;
     if (!deadline_) return -1;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
-    if (left <= 0 && has_readers()) return -1;
+    if (left <= 0 && is_in_use()) return -1;
     return static_cast<int>(std::clamp<std::int64_t>(left, 0, longest));
 }
 
 void Keeper::poll_once(int signals) {
     std::vector<struct pollfd> waiting{{signals, POLLIN, 0},
-                                       {clients_.size() < most_clients ? listener_.get() : -1, POLLIN, 0}};
+                                       {accepts_ && clients_.size() < most_clients ? listener_.get() : -1, POLLIN, 0}};
     for (const Client& client : clients_) waiting.push_back({client.connection.get(), POLLIN, 0});
     if (::poll(waiting.data(), waiting.size(), wait_time()) < 0 && errno != EINTR)
         throw failure("poll: {}", std::strerror(errno));
@@ -124,12 +128,16 @@ void Keeper::poll_once(int signals) {
     const bool all_taken =
         std::ranges::all_of(slots_, [](const auto& slot) { return slot.second.state == State::taken; });
     if (ends_when_taken_ && all_taken) ends_ = true;
-    if (deadline_ && Clock::now() >= *deadline_ && !has_readers()) ends_ = true;
+    if (is_past_deadline() && !is_in_use()) ends_ = true;
 }
 
 void Keeper::accept() {
     auto connection = accept_at(listener_);
-    if (!connection) return;
+    if (!connection) {
+        // Without descriptors, others must leave first.
+        if ((errno == EMFILE || errno == ENFILE) && !clients_.empty()) accepts_ = false;
+        return;
+    }
     const Peer peer = peer_of(*connection);
     clients_.push_back({std::move(*connection), peer.pid, peer.user != ::geteuid(), {}, {}});
 }
@@ -156,6 +164,7 @@ bool Keeper::serve(Client& client) {
 }
 
 void Keeper::close(Client& client) {
+    accepts_ = true;
     if (!client.lent) return;
     Slot& lent = slots_.at(*client.lent);
     lent.state = State::held;
@@ -163,11 +172,12 @@ void Keeper::close(Client& client) {
 }
 
 Json Keeper::answer(Client& client, LocalMessage& message, std::vector<int>& files) {
-    if (client.is_stranger) throw failure("the state belongs to user {}", ::geteuid());
+    if (client.is_other_user) throw failure("the state belongs to user {}", ::geteuid());
     const Json json = Json::parse(message.text, nullptr, false);
     if (!json.is_object() || !json.contains("op") || !json["op"].is_string()) throw failure("the request has no op");
     const std::string op = json["op"].get<std::string>();
     if (op == "list") return list();
+    if (op != "done" && op != "release" && is_past_deadline()) throw failure("the timeout has passed");
     if (op == "put") {
         put(message);
     } else if (op == "take") {
@@ -205,6 +215,12 @@ void Keeper::put(LocalMessage& message) {
     const int rank = part.rank;
     if (const auto known = slots_.find(rank); known != slots_.end() && known->second.state == State::lent)
         throw busy("rank {} is being taken by process {}", rank, known->second.by);
+    if (part.ranks > 1 && !part.iteration)
+        throw failure("rank {}: 'iteration' is missing, without which steps cannot be told apart", rank);
+    // Ranks of a former job with another number of ranks would never fit to the new ones.
+    std::erase_if(slots_, [&](const auto& slot) {
+        return slot.second.state != State::lent && (!slot.second.part || slot.second.part->ranks != part.ranks);
+    });
     slots_[rank] = {std::make_shared<const HeldPart>(std::move(part))};
     snapshot_ = nullptr;
 }
@@ -212,10 +228,14 @@ void Keeper::put(LocalMessage& message) {
 Keeper::Slot& Keeper::slot(int rank) {
     const auto found = slots_.find(rank);
     if (found != slots_.end()) return found->second;
+    constexpr std::size_t shown = 5;
     std::vector<int> ranks;
-    for (const auto& [other, slot] : slots_) ranks.push_back(other);
+    for (const auto& [other, slot] : slots_)
+        if (ranks.size() < shown) ranks.push_back(other);
     throw failure("rank {} is not held here ({})", rank,
-                  ranks.empty() ? "nothing is" : fmt::format("ranks {} to {} are", ranks.front(), ranks.back()));
+                  ranks.empty() ? "nothing is"
+                                : fmt::format("ranks {}{} are", fmt::join(ranks, ", "),
+                                              slots_.size() > shown ? " and others" : ""));
 }
 
 void Keeper::take(Client& client, int rank, std::vector<int>& files) {
@@ -254,7 +274,7 @@ std::string Keeper::read(Client& client) {
             manifest.parts.push_back(
                 {std::to_string(slot.part->document.get()), std::to_string(slot.part->segment.get())});
         }
-        if (made->parts.empty()) throw failure("nothing is held now");
+        if (made->parts.empty()) throw failure("no rank is held");
         if (config_) manifest.config = std::to_string(config_.get());
         const std::string text = write_manifest(manifest);
         made->manifest = make_memory_file("tpx-manifest", text.size());

@@ -35,19 +35,19 @@ struct HeldPart {
 /// describes the segment.
 HeldPart make_part(Fd document, Fd segment);
 
-/// Answers the requests of trainers and of tpx until all that it held at first has been taken, until the deadline, or
-/// until it is asked to end. Runs in one thread, never waits for a client, and serves only this user's processes.
+/// Serves trainers and tpx until every rank passed to hold() is taken, the deadline passes or a client requests the
+/// end. Runs in one thread, never waits for a client, and serves only this user's processes.
 class Keeper {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// `listener` is bound to `socket`, which is removed in the end; `config` is a config.json, or null.
+    /// `listener` is bound to `socket`, which is removed in the end.
     Keeper(std::string name, std::filesystem::path socket, Fd listener, std::optional<Clock::time_point> deadline);
     ~Keeper();
     Keeper(const Keeper&) = delete;
     Keeper& operator=(const Keeper&) = delete;
 
-    /// What it holds from the beginning on; it ends when all ranks have taken it.
+    /// Adds the initial parts; run() then returns once all of them are taken. `config` is a config.json, or null.
     void hold(std::vector<HeldPart> parts, Fd config);
 
     void run();
@@ -59,7 +59,7 @@ private:
         State state = State::held;
         int by = 0;  ///< the process that has it
     };
-    /// What readers were told, which stays while one of them is connected.
+    /// The parts that a reader's manifest lists; kept in memory while a reader is connected.
     struct Snapshot {
         std::vector<std::shared_ptr<const HeldPart>> parts;
         Fd manifest;
@@ -67,14 +67,15 @@ private:
     struct Client {
         Fd connection;
         int process = 0;
-        bool is_stranger = false;  ///< of another user, whose requests are refused
-        std::optional<int> lent;   ///< the rank that it is taking
+        bool is_other_user = false;  ///< whose requests are refused
+        std::optional<int> lent;     ///< the rank that it is taking
         std::shared_ptr<const Snapshot> reads;
     };
 
     void poll_once(int signals);
     int wait_time() const;
-    bool has_readers() const;
+    bool is_in_use() const;  ///< a client reads or takes
+    bool is_past_deadline() const;
     void accept();
     bool serve(Client& client);
     void close(Client& client);
@@ -94,6 +95,7 @@ private:
     std::map<int, Slot> slots_;  // by rank
     std::list<Client> clients_;
     std::shared_ptr<const Snapshot> snapshot_;  // null: not made since something changed
+    bool accepts_ = true;                       ///< new clients
     bool ends_when_taken_ = false;
     bool ends_ = false;
 };

@@ -28,8 +28,8 @@ bool is_in_name(char c) {
 
 Error not_held(const std::string& name) {
     const std::vector<std::string> names = keeper_names();
-    return failure("{}{}: no state is held under this name on this host{}", held_prefix, name,
-                   names.empty() ? "" : fmt::format("; there are: {}", fmt::join(names, ", ")));
+    return failure("{}{}: no keeper has this name on this host{}", held_prefix, name,
+                   names.empty() ? "" : fmt::format("; keepers: {}", fmt::join(names, ", ")));
 }
 
 /// The manifests that were read, by name, with connections that stay open, so that what was found stays there.
@@ -61,7 +61,7 @@ KeeperClient::KeeperClient(const std::string& name) : name_{name} {
             throw not_held(name);
         case Contact::abandoned:
             throw failure(
-                "{}{}: the keeper was killed, and the memory was freed; use the checkpoint on disk that it was made of",
+                "{}{}: the keeper was killed and its memory freed; use the checkpoint on disk that it was read from",
                 held_prefix, name);
         case Contact::connected:
             break;
@@ -71,12 +71,11 @@ KeeperClient::KeeperClient(const std::string& name) : name_{name} {
         throw failure("{}{}: the keeper belongs to user {}", held_prefix, name, keeper.user);
 }
 
-Json KeeperClient::request(const Json& message) {
+Json KeeperClient::request(const Json& message, std::optional<std::chrono::seconds> wait) {
     return in_context([&] { return fmt::format("{}{}", held_prefix, name_); },
                       [&] {
-                          // A keeper that still reads its checkpoint answers when it has done so.
                           send_message(connection_, message.dump());
-                          const auto answer = receive_message(connection_);
+                          const auto answer = receive_message(connection_, wait);
                           if (!answer) throw failure("the keeper has ended");
                           const Json json = Json::parse(answer->text, nullptr, false);
                           if (!json.is_object()) throw failure("the keeper's answer is not a JSON object");
@@ -93,9 +92,11 @@ bool KeeperClient::has_ended() const {
     return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
 }
 
+bool is_held(const std::filesystem::path& path) { return path.string().starts_with(held_prefix) && !path_exists(path); }
+
 std::filesystem::path without_held_prefix(const std::filesystem::path& path) {
+    if (!is_held(path)) return path;
     const std::string text = path.string();
-    if (!text.starts_with(held_prefix) || path_exists(path)) return path;
     auto& open = readings();
     const std::string name = text.substr(held_prefix.size());
     auto known = open.find(name);
@@ -108,6 +109,20 @@ std::filesystem::path without_held_prefix(const std::filesystem::path& path) {
         known = open.emplace(name, std::pair{std::move(keeper), std::filesystem::path{manifest}}).first;
     }
     return known->second.second;
+}
+
+std::string with_held_names(std::string text) {
+    for (const auto& [name, reading] : readings()) {
+        const std::string folder = reading.second.parent_path().string(), held = fmt::format("{}{}", held_prefix, name);
+        for (std::size_t at = 0; (at = text.find(folder, at)) != text.npos; at += held.size())
+            text.replace(at, folder.size(), held);
+    }
+    return text;
+}
+
+Error name_is_taken(const std::string& name) {
+    return failure("{}{}: state is held under this name already; free it with tpx hold --release {}", held_prefix, name,
+                   name);
 }
 
 std::string lost_keepers() {

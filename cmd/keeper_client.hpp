@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,8 +32,10 @@ public:
     /// Throws Error if no keeper of this user has that name, or if it has ended.
     explicit KeeperClient(const std::string& name);
 
-    /// Sends a request and returns the answer. Throws Error with the keeper's own message if it refuses.
-    nlohmann::ordered_json request(const nlohmann::ordered_json& message);
+    /// Sends a request and returns the answer. Throws Error with the keeper's own message if it refuses, and if it does
+    /// not answer in `wait`; a keeper that still reads its checkpoint answers when it has done so.
+    nlohmann::ordered_json request(const nlohmann::ordered_json& message,
+                                   std::optional<std::chrono::seconds> wait = {});
 
     bool has_ended() const;
 
@@ -39,12 +44,21 @@ private:
     Fd connection_;
 };
 
-/// The manifest of what the keeper NAME holds, for `path` "hold:NAME"; other paths as they are. The keeper then keeps
-/// all of it until this process ends. Throws Error as KeeperClient does.
+/// Whether `path` is "hold:NAME", and no file has that name.
+bool is_held(const std::filesystem::path& path);
+
+/// For "hold:NAME", the path of the keeper's manifest, which stays valid until this process ends; otherwise `path`.
+/// Throws Error as KeeperClient does.
 std::filesystem::path without_held_prefix(const std::filesystem::path& path);
 
 /// "; the keeper of hold:NAME has ended" for each keeper of which this process read state and that has ended since: the
 /// reason why files of its state are missing. Else empty.
 std::string lost_keepers();
+
+/// `text` with the names of held state in place of the paths below /proc under which this process reads it.
+std::string with_held_names(std::string text);
+
+/// State of this name is held on this host.
+Error name_is_taken(const std::string& name);
 
 }  // namespace tpx::cli

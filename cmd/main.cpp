@@ -136,7 +136,8 @@ int run(Words words) {
     } catch (const Finished& finished) {
         return int(finished.exit);
     } catch (const Error& error) {
-        if (error.exit() != Exit::usage) return report(error.exit(), error.what() + lost_keepers(), "");
+        if (error.exit() != Exit::usage)
+            return report(error.exit(), with_held_names(error.what()) + lost_keepers(), "");
         const bool known = !words.empty() && std::ranges::any_of(cli.commands(), [&](const Command& command) {
             return command.name() == words[0];
         });

@@ -38,7 +38,7 @@ void in_ranks(const std::function<Exit(const mpi::Comm&)>& body) {
         return body(comm);
     };
     const Exit exit = mpi::with_ranks(checked, [](Exit status, std::string_view cause) {
-        const std::string message = std::string{cause} + lost_keepers();
+        const std::string message = with_held_names(std::string{cause}) + lost_keepers();
         log_error(message);
         print_json_error(status, message);
         fmt::print(stderr, "tpx: {}\n", printable(message, ""));

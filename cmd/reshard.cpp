@@ -5,6 +5,7 @@
 #include "cmd/direct_note.hpp"
 #include "cmd/hold_output.hpp"
 #include "cmd/job_log.hpp"
+#include "cmd/keeper_client.hpp"
 #include "cmd/memory_bound.hpp"
 #include "cmd/output.hpp"
 #include "cmd/output_file.hpp"
@@ -106,12 +107,12 @@ std::string text_of(const ReshardOptions& options, const ReshardJob& job) {
     const auto flag = [](bool given, std::string_view name) { return given ? fmt::format(" --{}", name) : ""; };
     return fmt::format(
         "output {}, layout {}, format {}, dialect '{}', dtype '{}', drop '{}', adapter '{}', memory {}, shard size {}, "
-        "hardware '{}', trace '{}', threads '{}', io ranks '{}', patience '{}', options{}{}{}{}{}{}{}",
+        "hardware '{}', trace '{}', threads '{}', io ranks '{}', patience '{}', hold '{}' '{}', options{}{}{}{}{}{}{}",
         options.output, to_string(job.target.layout), formats::name(job.target.format), job.target.dialect,
         options.dtype, options.drop, options.merge_adapter, size(options.memory), size(options.shard_size),
-        options.hardware, options.trace, options.threads, options.io_ranks, options.patience,
-        flag(options.restart, "restart"), flag(options.force, "force"), flag(options.verify, "verify"),
-        flag(options.dry_run, "dry-run"), flag(options.allow_missing, "allow-missing"),
+        options.hardware, options.trace, options.threads, options.io_ranks, options.patience, options.hold,
+        options.hold_name, flag(options.restart, "restart"), flag(options.force, "force"),
+        flag(options.verify, "verify"), flag(options.dry_run, "dry-run"), flag(options.allow_missing, "allow-missing"),
         flag(options.masters, "masters"), flag(options.stages, "stages"));
 }
 
@@ -230,13 +231,16 @@ void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job,
     if (options.verify) check_written_values(comm, options, job, directory, *done.verified);
 }
 
-Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patience, Output& out) {
+/// Sets `layout` to that of the output.
+Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patience, Output& out, Layout& layout) {
     const auto start = std::chrono::steady_clock::now();
     Trace trace;
     ReadRecord record;
     ReshardOptions options = given;
     mpi::all_or_none(comm, [&] { options.checkpoint = path_without_links(given.checkpoint); });
     ReshardJob job = agreed_job(comm, options, record, trace);
+    layout = job.target.layout;
+    if (!options.hold.empty()) check_hold(comm, options, layout);
     const ExecOptions limits = limits_of(comm, options, job);
     mpi::all_or_none(comm, [&] {
         if (!options.hardware.empty()) job.rates = formats::read_hosts(options.hardware);
@@ -256,7 +260,8 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
     log_plan(job, given);
     const StopSignals signals;
     if (options.verify) check_archives(comm, options, limits);
-    limit_modes(comm, options, job, record);
+    // Files in memory are private in any case, which says nothing of those that are made.
+    if (!is_held(given.checkpoint)) limit_modes(comm, options, job, record);
     PartialDirectory partial = make_partial(comm, options, job, replaceable);
     for (const std::string& note : partial.notes()) out.note("{}", note);
     ReshardDone done{.said = partial.notes()};
@@ -290,15 +295,16 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
 
 void run_reshard(const ReshardOptions& options, Output& out) {
     if (options.clean) return is_first_rank() ? clean(options.output, out) : void();
+    if (!options.hold_name.empty() && options.hold.empty()) throw usage_error("--hold-name: requires --hold SECONDS");
     in_ranks([&](const mpi::Comm& comm) {
+        Layout layout;
         const Exit exit = with_patience(comm, options.patience, [&](Patience& patience) {
             mpi::all_or_none(comm, [&] { open_job_log(options.log); });
-            if (!options.hold.empty()) check_hold(comm, options);
-            const Exit status = reshard(comm, options, patience, out);
+            const Exit status = reshard(comm, options, patience, out, layout);
             out.finish();
             return status;
         });
-        if (exit == Exit::success && !options.hold.empty() && !options.dry_run) hold_output(comm, options, out);
+        if (exit == Exit::success && !options.hold.empty() && !options.dry_run) hold_output(comm, options, layout, out);
         return exit;
     });
 }

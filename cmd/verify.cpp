@@ -2,6 +2,7 @@
 #include "cmd/agreed_source.hpp"
 #include "cmd/commands.hpp"
 #include "cmd/compare.hpp"
+#include "cmd/keeper_client.hpp"
 #include "cmd/masters.hpp"
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
@@ -218,6 +219,8 @@ Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out
 }  // namespace
 
 void run_verify(const VerifyOptions& options, Output& out) {
+    if (options.write && is_held(options.first))
+        throw usage_error("--write: digests cannot be stored beside held state");
     in_ranks([&](const mpi::Comm& comm) {
         return with_patience(comm, options.patience, [&](Patience&) {
             require_same_options(comm, options);

@@ -2,9 +2,9 @@
 """Hands training state from process to process of a host through shared memory, with `tpx hold`; needs PyTorch alone.
 
 attach("job", rank).load(state_dict) takes the shards of a rank from a keeper (`tpx hold CKPT --name job`, `tpx reshard ... --hold 300`).
-export(state_dict, "live", rank, ranks) leaves a copy of them to a keeper (`tpx hold --name live --empty`); other programs read hold:live
+export(state_dict, "live", rank, ranks, step) leaves a copy of them to a keeper (`tpx hold --name live --empty`); other programs read hold:live
 as a checkpoint, also after this process has ended. tpx-hold(1) describes the messages and documents."""
-import fcntl, io, json, mmap, os, socket, struct, time, zlib  # fmt: skip
+import contextlib, fcntl, io, json, mmap, os, pathlib, socket, struct, time, zlib  # fmt: skip
 
 import torch
 from torch.distributed.checkpoint._nested_dict import flatten_state_dict
@@ -16,49 +16,55 @@ ALIGNMENT, ADD_SEALS, FIXED_SIZE = 64, 1033, 2 | 4  # seals of fcntl(2): neither
 
 
 class HandoverError(RuntimeError):
-    def __init__(self, text, busy=False):
-        super().__init__(text)
-        self.busy = busy  # another process uses the state now
+    busy = False  # True: another process uses the state now
 
 
 class Keeper:
-    """A connection to the keeper `name` of this user on this host."""
+    """A connection to the keeper `name` of this user on this host, which answers within `wait` seconds."""
 
-    def __init__(self, name):
-        runtime = os.environ.get("XDG_RUNTIME_DIR")
+    def __init__(self, name, wait=60.0):
+        runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+        folder = f"{runtime}/tpx" if os.path.isabs(runtime) and os.path.isdir(runtime) else f"/tmp/tpx-{os.geteuid()}"
         self.name, self.socket = name, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self.socket.connect((f"{runtime}/tpx" if runtime else f"/tmp/tpx-{os.geteuid()}") + f"/{name}.sock")
+            self.socket.connect(f"{folder}/{name}.sock")
         except (FileNotFoundError, ConnectionRefusedError) as error:
-            raise self.error("nothing is held on this host" if error.errno == 2 else "the keeper was killed, which freed the memory") from None
-        if (user := struct.unpack("3i", self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]) != os.geteuid():
+            raise self.error("no keeper has this name on this host" if error.errno == 2 else "the keeper was killed and its memory freed") from None
+        self.socket.settimeout(max(wait, 1.0))
+        if (user := struct.unpack("iII", self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]) != os.geteuid():
             raise self.error(f"the keeper belongs to user {user}")
 
     def error(self, text, busy=False):
-        return HandoverError(f"hold:{self.name}: {text}", busy)
+        (error := HandoverError(f"hold:{self.name}: {text}")).busy = busy
+        return error
 
-    def request(self, message, files=()):
-        """Returns the files of the keeper's answer. Raises HandoverError if it refuses or has ended."""
+    def request(self, message, files=(), may_end=False):
+        """Returns the files of the keeper's answer. Raises HandoverError if it refuses, does not answer in time, or has ended and must not."""
         try:
             socket.send_fds(self.socket, [json.dumps(message).encode()], files)
             text, received, _, _ = socket.recv_fds(self.socket, 1 << 17, 8, socket.MSG_CMSG_CLOEXEC)
-        except OSError:
+        except (BrokenPipeError, ConnectionResetError):
             text = b""
-        answer = json.loads(text or '{"error": "the keeper has ended"}')
+        except OSError as error:
+            late = f"no answer in {self.socket.gettimeout():g} s; the keeper may still be reading its checkpoint"
+            raise self.error(late if isinstance(error, TimeoutError) else str(error)) from None
+        answer = json.loads(text or ("{}" if may_end else '{"error": "the keeper has ended"}'))
         if "error" in answer:
             raise self.error(answer["error"], answer.get("busy", False))
-        return received
+        return received if text else []
 
 
 class Held:
-    """State of a rank: `tensors` maps (name, first index in the whole tensor) to shards, `objects` names to bytes of torch.save."""
+    """State of a rank: `tensors` maps (name, first index in the whole tensor) to shards, `shapes` names to shapes of whole tensors,
+    `objects` names to bytes of torch.save."""
 
     def __init__(self, document, memory):
-        self.document, self.tensors, self.objects = document, {}, {}
+        self.document, self.tensors, self.shapes, self.objects = document, {}, {}, {}
         for one in document["tensors"]:
             dtype, count = getattr(torch, one["dtype"]), torch.Size(one["sizes"]).numel()
             shard = torch.frombuffer(memory, dtype=dtype, count=count, offset=one["offset"]) if count else torch.empty(0, dtype=dtype)
             self.tensors[one["name"], tuple(one["begin"])] = shard.view(one["sizes"])
+            self.shapes[one["name"]] = tuple(one["shape"])
         for one in document["objects"]:
             self.objects[one["name"]] = memory[one["offset"] : one["offset"] + one["length"]]
 
@@ -75,11 +81,12 @@ class Held:
         flat, paths = flatten_state_dict(state_dict)
         for name, value in flat.items():
             if isinstance(value, torch.Tensor):
-                begin, local = shard_of(value)
-                shard = self.tensors.get((name, begin), local[:0] if local.numel() == 0 else None)
-                if shard is None or shard.numel() != local.numel() or shard.dtype != local.dtype:
-                    raise HandoverError(f"'{name}': no shard {list(local.shape)} of {local.dtype} at {list(begin)} is held; another layout?")
-                local.copy_(shard.view(local.shape))
+                (begin, local), whole = shard_of(value), tuple(value.shape)
+                shard = self.tensors.get((name, begin)) if local.numel() else local
+                if shard is None or self.shapes.get(name, whole) != whole or (shard.shape, shard.dtype) != (local.shape, local.dtype):
+                    wanted = f"{local.dtype} shard of shape {list(local.shape)} at {list(begin)} of a tensor of shape {list(whole)}"
+                    raise HandoverError(f"'{name}': no {wanted} is held; is this another layout?")
+                local.copy_(shard)
             elif name in self.objects:
                 set_element(state_dict, paths[name], torch.load(io.BytesIO(self.objects[name]), weights_only=True))
             else:
@@ -97,31 +104,45 @@ def shard_of(tensor):
 def attach(name, rank, wait=60.0, verify=False):
     """Takes the state of `rank` from a keeper, which has it no longer; waits for processes that use it. `verify`: checks CRC-32s."""
     deadline, files = time.monotonic() + wait, None
-    while not files:
+    while files is None:
         try:
-            files = (keeper := Keeper(name)).request({"op": "take", "rank": rank})
+            files = (keeper := Keeper(name, deadline - time.monotonic())).request({"op": "take", "rank": rank})
         except HandoverError as error:
             if not error.busy or time.monotonic() >= deadline:
                 raise
             time.sleep(0.05)
-    document = json.loads(os.pread(files[0], os.fstat(files[0]).st_size, 0))
-    memory = mmap.mmap(files[1], document["size"]) if document["size"] else bytearray()
+    with contextlib.ExitStack() as opened:
+        for file in files:
+            opened.callback(os.close, file)
+        document = json.loads(os.pread(files[0], os.fstat(files[0]).st_size, 0))
+        memory = mmap.mmap(files[1], document["size"]) if document["size"] else bytearray()
     held, at = Held(document, memory), document.get("crcs")
     for number, ((tensor, _), shard) in enumerate(held.tensors.items() if verify and at is not None else ()):
         if zlib.crc32(shard.reshape(-1).view(torch.uint8).numpy()) != int.from_bytes(memory[at + 4 * number : at + 4 * number + 4], "little"):
             raise keeper.error(f"rank {rank}: '{tensor}' is not what was held; load the checkpoint on disk")
-    keeper.request({"op": "done"})  # if this process ends before, the keeper still has the state
-    os.close(files[0]), os.close(files[1])
+    # If this process ends before, the keeper still has the state. What is mapped stays valid without the keeper.
+    keeper.request({"op": "done"}, may_end=True)
     return held
 
 
-def memory_file(name, size):
-    os.ftruncate(file := os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), size)
-    fcntl.fcntl(file, ADD_SEALS, FIXED_SIZE)
+def free_memory():
+    """Bytes that the system and the control groups (version 2) of this process leave; unused file pages count as free."""
+    free = 1024 * int(pathlib.Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0])
+    group = next((line[3:] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")), "")
+    for folder in (path := pathlib.Path("/sys/fs/cgroup" + group), *path.parents):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # "max": no limit
+            limit, used = (int((folder / f"memory.{what}").read_text()) for what in ("max", "current"))
+            free = min(free, limit - used + int((folder / "memory.stat").read_text().split("inactive_file ")[1].split()[0]))
+    return max(free, 0)
+
+
+def memory_file(opened, name, size):
+    opened.callback(os.close, file := os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    os.ftruncate(file, size), fcntl.fcntl(file, ADD_SEALS, FIXED_SIZE)
     return file, mmap.mmap(file, size) if size else bytearray()
 
 
-def export(state_dict, name, rank=0, ranks=1, iteration=None, job="", layout=""):
+def export(state_dict, name, rank, ranks, iteration, job="", layout=""):
     """Leaves a copy of this rank's state to a keeper, in place of an earlier one, which stays if this process is killed meanwhile."""
     keeper, (flat, paths) = Keeper(name), flatten_state_dict(state_dict)
     document = {"memory": "host", "rank": rank, "ranks": ranks, "iteration": iteration, "job": job, "layout": layout}
@@ -137,14 +158,15 @@ def export(state_dict, name, rank=0, ranks=1, iteration=None, job="", layout="")
             objects.append(one | {"length": local.numel()})
         sources.append((end, local))
         end += -(-local.numel() * local.element_size() // ALIGNMENT) * ALIGNMENT
-    if end > (free := 1024 * int(open("/proc/meminfo").read().split("MemAvailable:")[1].split()[0])):
-        raise keeper.error(f"rank {rank}: {end:,} bytes of state do not fit into memory, of which {free:,} are free")
-    segment, memory = memory_file(f"tpx-rank-{rank}", end)
-    for offset, local in sources:
-        if local.numel():
-            torch.frombuffer(memory, dtype=local.dtype, count=local.numel(), offset=offset).view(local.shape).copy_(local)
+    needed = end * int(os.environ.get("LOCAL_WORLD_SIZE", 1))  # the other ranks of this host export theirs
+    if needed > (free := free_memory()):
+        raise keeper.error(f"rank {rank}: {needed:,} bytes of state do not fit into memory, of which {free:,} are free")
     encoded = json.dumps(document | {"size": end, "tensors": tensors, "objects": objects}).encode()
-    text, memory = memory_file("tpx-document", len(encoded))
-    memory[:] = encoded
-    keeper.request({"op": "put"}, [text, segment])
-    os.close(text), os.close(segment)
+    with contextlib.ExitStack() as opened:
+        segment, memory = memory_file(opened, f"tpx-rank-{rank}", end)
+        for offset, local in sources:
+            if local.numel():
+                torch.frombuffer(memory, dtype=local.dtype, count=local.numel(), offset=offset).view(local.shape).copy_(local)
+        text, memory = memory_file(opened, "tpx-document", len(encoded))
+        memory[:] = encoded
+        keeper.request({"op": "put"}, [text, segment])

@@ -113,8 +113,9 @@ void read_companions(Checkpoint& checkpoint, std::initializer_list<std::string_v
     checkpoint.config_json = std::move(file.config_json);
 }
 
-void copy_companions(const Checkpoint& source, const fs::path& folder, Draft& draft) {
+void copy_companions(const Checkpoint& source, const fs::path& folder, Draft& draft, const fs::path& only) {
     for (const fs::path& name : source.companions) {
+        if (!only.empty() && name != only) continue;
         if (std::ranges::find(draft.files, folder / name, &FileEntry::path) != draft.files.end()) continue;
         const fs::path from = source.catalogue.directory / name;
         const std::uint64_t length = size_of_file(from);

@@ -32,7 +32,9 @@ void read_config(const std::filesystem::path& directory, Checkpoint& checkpoint)
 /// `own` are the names of the format's files.
 void read_companions(Checkpoint& checkpoint, std::initializer_list<std::string_view> own);
 
-/// Copies the companions of `source` into `folder` of a new checkpoint, but for files that it has already.
-void copy_companions(const Checkpoint& source, const std::filesystem::path& folder, Draft& draft);
+/// Copies the companions of `source` into `folder` of a new checkpoint, but for files that it has already; if `only` is
+/// not empty, just the one of that name.
+void copy_companions(const Checkpoint& source, const std::filesystem::path& folder, Draft& draft,
+                     const std::filesystem::path& only = {});
 
 }  // namespace tpx::formats

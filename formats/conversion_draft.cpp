@@ -13,8 +13,13 @@
 #include "formats/roles.hpp"
 #include "lib/layout/adapter_family.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace tpx::formats {
 namespace {
@@ -39,6 +44,18 @@ void put_file(Draft& draft, const std::filesystem::path& path, std::string text)
     std::erase_if(draft.copies, [&](const Draft::Copy& copy) { return copy.file == number; });
     file->size = text.size();
     draft.fixed.push_back({number, 0, std::move(text)});
+}
+
+/// Names the companions that no memory holds.
+void note_not_held(const Checkpoint& checkpoint, std::vector<std::string>& notes) {
+    std::vector<std::string> names;
+    for (const std::filesystem::path& name : checkpoint.companions)
+        if (name != "config.json") names.push_back(name.string());
+    constexpr std::size_t shown = 5;
+    const std::size_t more = names.size() - std::min(names.size(), shown);
+    if (names.empty()) return;
+    notes.push_back(fmt::format("not held: {}{}", fmt::join(std::span{names}.first(names.size() - more), ", "),
+                                more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
 /// Where companions go: beside the weights, which Megatron keeps in the folder of the iteration.
@@ -89,7 +106,8 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
     out.content.reading = nullptr;
     if (is_torch(target.format)) return made;
     const std::filesystem::path folder = folder_of(made);
-    copy_companions(source.checkpoint, folder, made);
+    copy_companions(source.checkpoint, folder, made, out.content.held ? "config.json" : "");
+    if (out.content.held) note_not_held(source.checkpoint, out.notes);
     if (dialect && source.reading.family && is_of_adapters(*source.reading.family)) {
         std::string settings = adapter_config_for(source, target.format, config, out);
         if (!settings.empty()) put_file(made, folder / adapter_config_name, std::move(settings));

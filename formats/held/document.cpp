@@ -2,6 +2,7 @@
 #include "formats/held/document.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/layout.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -56,7 +57,7 @@ Tuple<Index> indices(const Json& object, const char* key) {
     Tuple<Index> numbers;
     for (const Json& value : values) {
         if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::numeric_limits<Index>::max())
-            throw failure("'{}' contains something else than whole numbers", key);
+            throw failure("'{}' must contain only whole numbers", key);
         numbers.push_back(value.get<Index>());
     }
     return numbers;
@@ -72,7 +73,7 @@ KeyPath path_of(const Json& object, const std::string& name) {
         else if (key.is_number_integer())
             path.emplace_back(key.get<std::int64_t>());
         else
-            throw failure("'path' contains something else than strings and whole numbers");
+            throw failure("'path' must contain only strings and whole numbers");
     }
     return path;
 }
@@ -97,7 +98,7 @@ HeldTensor read_tensor(const Json& object, std::uint64_t size) {
                        throw failure("'shape', 'begin' and 'sizes' have different numbers of axes");
                    for (int k = 0; k < begin.size(); ++k) {
                        if (lengths[k] > tensor.shape[k] || begin[k] > tensor.shape[k] - lengths[k])
-                           throw failure("its box leaves the tensor on axis {}", k);
+                           throw failure("the box exceeds the tensor's shape on axis {}", k);
                        tensor.box.push_back({begin[k], begin[k] + lengths[k]});
                    }
                    if (const Index elements = checked_volume(tensor.shape);
@@ -128,8 +129,22 @@ Json parse(std::string_view text) {
     return json;
 }
 
-void check_ranks(const Document& document) {
-    if (document.rank >= document.ranks) throw failure("rank {} of {}", document.rank, document.ranks);
+void check_layout(const Document& document) {
+    if (document.layout.empty()) return;
+    Layout layout;
+    try {
+        layout = parse_layout(document.layout);
+    } catch (const Error& error) {  // which would be one of usage
+        throw failure("'layout': {}", error.what());
+    }
+    if (layout.ranks() != document.ranks)
+        throw failure("'layout' {} has {} ranks, but 'ranks' is {}", document.layout, layout.ranks(), document.ranks);
+}
+
+void check_consistent(const Document& document) {
+    if (document.rank >= document.ranks)
+        throw failure("'rank' is {}, must be less than 'ranks' ({})", document.rank, document.ranks);
+    check_layout(document);
     std::set<std::pair<std::string_view, Box>> boxes;
     for (const HeldTensor& tensor : document.tensors)
         if (!boxes.emplace(tensor.name, tensor.box).second)
@@ -166,7 +181,7 @@ std::uint64_t payload(const HeldTensor& tensor) {
 Document parse_document(std::string_view json) {
     const Json root = parse(json);
     if (const std::string memory = text(root, "memory"); memory != memory_kind)
-        throw failure("state is in memory of kind '{}', but this version only reads '{}'", memory, memory_kind);
+        throw failure("unknown memory kind '{}'; this version reads '{}'", memory, memory_kind);
     Document document{.rank = small_number(root, "rank"), .ranks = small_number(root, "ranks")};
     if (has(root, "iteration")) document.iteration = static_cast<std::int64_t>(number(root, "iteration"));
     if (has(root, "job")) document.job = text(root, "job");
@@ -179,7 +194,7 @@ Document parse_document(std::string_view json) {
         in_context([] { return "crcs"; },
                    [&] { check_inside(*document.crcs, 4 * document.tensors.size(), document.size); });
     }
-    check_ranks(document);
+    check_consistent(document);
     return document;
 }
 

@@ -40,7 +40,7 @@ public:
                        check_same_save(document);
                        const std::uint64_t size = size_of_file(segment);
                        if (size < document.size)
-                           throw failure("its segment has {} bytes instead of {}", size, document.size);
+                           throw failure("segment is truncated (expected {} bytes, found {})", document.size, size);
                        add(document, part.segment);
                    });
     }
@@ -48,7 +48,7 @@ public:
     Checkpoint join() {
         sort_pieces();
         in_context([&] { return directory().string(); }, [&] { find_holes(checkpoint_.catalogue); });
-        if (!first_) throw failure("{}: holds no state", directory().string());
+        if (!first_) throw failure("{}: no rank is held", directory().string());
         checkpoint_.format = Format::dcp;
         checkpoint_.variant = "in memory";
         checkpoint_.iteration = first_->iteration;
@@ -72,7 +72,9 @@ private:
         const auto number = [](const Document& one) { return one.iteration ? std::to_string(*one.iteration) : "none"; };
         if (document.iteration != first_->iteration) throw differ("iteration", number(document), number(*first_));
         if (document.job != first_->job) throw differ("job", "'" + document.job + "'", "'" + first_->job + "'");
-        if (document.ranks != first_->ranks) throw differ("one of ranks", document.ranks, first_->ranks);
+        if (document.ranks != first_->ranks)
+            throw failure("rank {} belongs to a job of {} ranks, rank {} to one of {}; export again on all ranks",
+                          document.rank, document.ranks, first_->rank, first_->ranks);
         if (document.layout != first_->layout)
             throw differ("layout", "'" + document.layout + "'", "'" + first_->layout + "'");
     }
@@ -96,7 +98,7 @@ private:
             checkpoint_.crcs.push_back(crc);
         }
         for (const HeldObject& object : document.objects) {
-            if (!objects_.insert(object.name).second) continue;  // what a lower rank has counts for all
+            if (!objects_.insert(object.name).second) continue;  // the lowest rank's value is used for all
             checkpoint_.catalogue.objects.push_back({object.name, file, object.offset, object.length});
             add_path(object.name, object.path);
         }

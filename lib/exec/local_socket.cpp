@@ -43,16 +43,17 @@ void check_folder(const fs::path& folder) {
     struct stat status {};
     if (::lstat(folder.c_str(), &status) != 0) throw system_failure(folder, errno);
     if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 022) != 0)
-        throw failure("{}: must be a folder of user {} that nobody else can write to (mode 0700)", folder.string(),
-                      ::geteuid());
+        throw failure("{}: not a private folder of user {}; run chmod 700 {}, or remove it", folder.string(),
+                      ::geteuid(), folder.string());
 }
 
 }  // namespace
 
 fs::path socket_folder() {
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-    const bool given = runtime != nullptr && *runtime != '\0';
-    const fs::path folder = given ? fs::path{runtime} / "tpx" : fs::path{fmt::format("/tmp/tpx-{}", ::geteuid())};
+    // Jobs inherit the variable from the shell that submitted them, and its folder may not exist on their hosts.
+    const bool usable = runtime != nullptr && fs::path{runtime}.is_absolute() && path_is_directory(runtime);
+    const fs::path folder = usable ? fs::path{runtime} / "tpx" : fs::path{fmt::format("/tmp/tpx-{}", ::geteuid())};
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw system_failure(folder, errno);
     check_folder(folder);
     return folder;
@@ -130,8 +131,11 @@ std::optional<LocalMessage> receive_message(const Fd& connection, std::optional<
     struct pollfd ready {
         connection.get(), POLLIN, 0
     };
-    if (wait && ::poll(&ready, 1, static_cast<int>(std::chrono::milliseconds{*wait}.count())) == 0)
-        throw failure("no answer in {} s", wait->count());
+    int arrived = 0;
+    do {
+        if (wait) arrived = ::poll(&ready, 1, static_cast<int>(std::chrono::milliseconds{*wait}.count()));
+    } while (arrived < 0 && errno == EINTR);
+    if (wait && arrived == 0) throw failure("no answer in {} s", wait->count());
     LocalMessage received;
     received.text.resize(longest_message);
     struct iovec data {
@@ -158,7 +162,8 @@ std::optional<LocalMessage> receive_message(const Fd& connection, std::optional<
         }
     }
     if (got == 0) return std::nullopt;
-    if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) throw failure("socket: the message is too long");
+    if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+        throw failure("the message is longer than {} bytes or has more than {} files", longest_message, most_files);
     received.text.resize(static_cast<std::size_t>(got));
     return received;
 }

@@ -16,8 +16,8 @@
 // Messages with descriptors between processes of one user on one host.
 namespace tpx {
 
-/// The folder of this user's sockets: $XDG_RUNTIME_DIR/tpx, or /tmp/tpx-UID. Makes it if need be. Throws Error if it
-/// belongs to somebody else or others may write to it.
+/// The folder of this user's sockets: $XDG_RUNTIME_DIR/tpx if that variable names a folder, else /tmp/tpx-UID. Makes it
+/// if need be. Throws Error if it belongs to somebody else or others may write to it.
 std::filesystem::path socket_folder();
 
 /// A socket at `path` that others can connect to; one that an ended process left is replaced. Nothing if a process

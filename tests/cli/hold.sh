@@ -11,7 +11,6 @@ unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_JOB_ID
 scratch=$(mktemp -d) || exit 1
 export XDG_RUNTIME_DIR=$scratch/run
 mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
-before=$(ls /dev/shm 2>/dev/null)
 cd "$scratch" || exit 1
 cp -R "$testdata/dcp/fsdp2-tp2" ckpt && cp -R "$testdata/training/dcp" training || exit 1
 
@@ -28,13 +27,29 @@ fail() {
 client() { python3 "$here/hold_client.py" "$@"; }
 # The keepers, by what they listen on.
 pids() { "$tpx" hold --list --json 2>/dev/null | grep -o '"process":[0-9]*' | cut -d : -f 2; }
+# The processes of this test that have state in memory.
+holders() {
+    local process
+    for process in /proc/[0-9]*; do
+        tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qxF "XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR" || continue
+        [ -z "$(find "$process/fd" -lname '/memfd:tpx-*' 2>/dev/null)" ] || echo "${process#/proc/}"
+    done
+}
+# contains EXPRESSION: it is true of the JSON document `found` in out, which is the only one there.
+contains() { python3 -c "import json; found = json.load(open('out')); assert $1, found" 2>err || fail "not $1"; }
 # ends PID: the process ends within 5 s, and its memory with it.
 ends() {
+    [ -n "$1" ] || fail "no process to wait for"
     for _ in $(seq 100); do
         [ -e "/proc/$1/fd" ] && [ -n "$(ls "/proc/$1/fd" 2>/dev/null)" ] || return 0
         sleep 0.05
     done
     fail "process $1 goes on"
+}
+# goes SOCKET: the keeper removes it within 5 s.
+goes() {
+    for _ in $(seq 100); do [ -e "$1" ] || return 0; sleep 0.05; done
+    fail "$1 is left"
 }
 # runs COMMAND...: it succeeds.
 runs() { "$@" >out 2>err || fail "$*: exit $?"; }
@@ -51,6 +66,9 @@ refuses() {
 
 # The state has the bits of the checkpoint, by each path.
 runs "$tpx" hold ckpt --name job
+pid=$(pids)
+[ -n "$pid" ] || fail "no keeper"
+[ "$(holders)" = "$pid" ] || fail "'$(holders)' have the state instead of $pid"
 runs "$tpx" verify ckpt hold:job
 grep -q '^equal: 22 tensors and 2 values' out || fail "not equal"
 runs "$tpx" verify hold:job
@@ -71,7 +89,7 @@ for rank in 0 1; do
     diff next.$rank out || fail "rank $rank: other bits by way of the disk"
 done
 # What all have taken is no longer held.
-refuses 1 "hold:next: no state is held under this name on this host; there are: job" "$tpx" verify hold:next
+refuses 1 "hold:next: no keeper has this name on this host; keepers: job" "$tpx" verify hold:next
 runs "$tpx" hold training --name training --to fsdp=3
 runs "$tpx" verify training hold:training
 runs "$tpx" hold hold:training --name again --to tp=2 --ranks 0
@@ -83,8 +101,9 @@ runs "$tpx" hold --release training
 # Each rank goes to one process; one that is killed before it has it leaves it.
 pid=$(pids)
 client die job 0 >out 2>err
+[ $? -eq 137 ] || fail "the client that takes rank 0 was not killed"
 refused=$(client take job 7 2>&1) && fail "rank 7 was taken"
-[ "$refused" = "refused: rank 7 is not held here (ranks 0 to 3 are)" ] || fail "$refused"
+[ "$refused" = "refused: rank 7 is not held here (ranks 0, 1, 2, 3 are)" ] || fail "$refused"
 for k in 1 2 3 4; do client take job 0 >"take.$k" 2>&1 & done
 wait
 [ "$(grep -l '^rank 0: ' take.? | wc -l)" -eq 1 ] || { cat take.?; fail "rank 0 was taken more than once"; }
@@ -107,14 +126,19 @@ ends "$pid"
 # Exports are whole or not there.
 runs "$tpx" hold --name live --empty --timeout none
 pid=$(pids)
-refuses 1 "hold:live: nothing is held now" "$tpx" inspect hold:live
+refuses 1 "hold:live: no rank is held" "$tpx" inspect hold:live
 client put live dies >out 2>err
-for fault in "unsealed:not in memory files of fixed size" "short:a segment of 8 bytes instead of 28" \
-    "box:document: tensor 'w': its box leaves the tensor on axis 0" "json:document: not a JSON object" \
-    "dtype:document: tensor 'w': unknown dtype 'float33'" "device:of kind 'device'" "twice:tensor 'w' [0:2, 0:3]: appears twice"; do
+[ $? -eq 137 ] || fail "the client that exports was not killed"
+refuses 1 "hold:live: no rank is held" "$tpx" inspect hold:live
+for fault in "unsealed:not in memory files of fixed size" "short:the segment is too short (expected 28 bytes, found 8)" \
+    "box:document: tensor 'w': the box exceeds the tensor's shape on axis 0" "json:document: not a JSON object" \
+    "dtype:document: tensor 'w': unknown dtype 'float33'" "device:unknown memory kind 'device'" "twice:tensor 'w' [0:2, 0:3]: appears twice"; do
     refused=$(client put live "${fault%%:*}" 2>&1) && fail "$fault was taken"
     [[ $refused == *"${fault#*:}"* ]] || fail "$refused"
 done
+refused=$(client put live undated 0 2 2>&1) && fail "rank 0 of 2 without an iteration was taken"
+[[ $refused == *"rank 0: 'iteration' is missing"* ]] || fail "$refused"
+refuses 1 "hold:live: no rank is held" "$tpx" inspect hold:live
 runs client put live crc
 "$tpx" verify hold:live >out 2>err; [ $? -eq 3 ] || fail "damage was not found"
 grep -q "tensor 'w' \[0:2, 0:3\]: CRC-32 is" out || fail "damage was not named"
@@ -130,6 +154,13 @@ runs client put live crc
 manifest=$(cat read.out)
 runs "$tpx" verify "$manifest"
 wait $!
+# A job that goes on with fewer ranks replaces all ranks of the former one.
+for rank in 0 1 2 3; do runs client put live none $rank 4 8; done
+runs "$tpx" verify hold:live
+for rank in 0 1; do runs client put live none $rank 2 9; done
+runs "$tpx" verify hold:live
+runs "$tpx" hold --list --json
+contains "[(one['rank'], one['state'], one['iteration']) for one in found['keepers'][0]['ranks']] == [(0, 'held', 9), (1, 'held', 9)]"
 runs "$tpx" hold --release live
 ends "$pid"
 
@@ -138,19 +169,19 @@ runs "$tpx" hold ckpt --name killed
 pid=$(pids)
 kill -9 "$pid"
 ends "$pid"
-refuses 1 "hold:killed: the keeper was killed, and the memory was freed" "$tpx" verify ckpt hold:killed
+refuses 1 "hold:killed: the keeper was killed and its memory freed" "$tpx" verify ckpt hold:killed
 runs "$tpx" hold --list
 grep -q '^nothing is held' out || fail "a killed keeper is listed"
 runs "$tpx" hold ckpt --name killed
 refuses 1 "hold:killed: state is held under this name already" "$tpx" hold ckpt --name killed
+refuses 1 "hold:killed: state is held under this name already" "$tpx" hold ckpt --name killed --dry-run
 kill "$(pids)"
-for _ in $(seq 100); do [ -e "$XDG_RUNTIME_DIR/tpx/killed.sock" ] || break; sleep 0.05; done
-[ ! -e "$XDG_RUNTIME_DIR/tpx/killed.sock" ] || fail "SIGTERM left a socket"
+goes "$XDG_RUNTIME_DIR/tpx/killed.sock"
 
 # The deadline.
-runs "$tpx" hold ckpt --name short --timeout 1
+runs "$tpx" hold ckpt --name short --timeout 2
 ends "$(pids)"
-refuses 1 "hold:short: no state is held" "$tpx" inspect hold:short
+refuses 1 "hold:short: no keeper has this name" "$tpx" inspect hold:short
 
 # A keeper in the foreground.
 "$tpx" hold ckpt --name front --foreground >out 2>err &
@@ -169,10 +200,53 @@ runs "$tpx" hold --release kept
 runs mpirun -n 2 "$tpx" reshard ckpt kept3 --to fsdp=2 --hold 60 --hold-name three
 runs "$tpx" verify kept3 hold:three
 runs "$tpx" hold --release three
+runs "$tpx" reshard ckpt kept5 --to tp=2 --hold none --json
+contains "found['schema'] == 'tpx.reshard/1' and found['written']"
+runs "$tpx" hold --list --json
+contains "[(one['name'], one['seconds_left']) for one in found['keepers']] == [('kept5', None)]"
+runs "$tpx" hold --release kept5
+# A keeper that cannot start: the output is in place all the same, and the exit status says so.
+mkdir "$XDG_RUNTIME_DIR/tpx/kept6.sock"
+refuses 4 "kept6.sock: Is a directory; kept6 is complete and in place" "$tpx" reshard ckpt kept6 --to tp=2 --hold 60
+rmdir "$XDG_RUNTIME_DIR/tpx/kept6.sock"
+runs "$tpx" verify ckpt kept6
 refuses 2 "--hold: 'x' is not a positive whole number" "$tpx" reshard ckpt kept4 --to tp=2 --hold x
 
+# With --json.
+runs "$tpx" hold ckpt --name json --to fsdp=2 --ranks 1 --timeout none --json
+contains "found['schema'] == 'tpx.hold/1' and found['held'] and (found['name'], found['source'], found['ranks'], found['timeout']) == ('json', 'ckpt', [1], None) and found['layout']['text'] == 'fsdp=2' and found['process'] == $(pids) and found['bytes'] > 0"
+runs "$tpx" hold --list --json
+contains "found['schema'] == 'tpx.hold-list/1' and [(one['name'], one['process'], one['seconds_left']) for one in found['keepers']] == [('json', $(pids), None)] and found['keepers'][0]['ranks'][0]['bytes'] > 0"
+runs "$tpx" hold --release json --json
+contains "found == {'schema': 'tpx.hold-release/1', 'name': 'json', 'released': True}"
+runs "$tpx" hold --name empty --empty --json
+contains "found['schema'] == 'tpx.hold/1' and found['held'] and (found['name'], found['ranks'], found['bytes'], found['timeout']) == ('empty', [], 0, 300)"
+runs "$tpx" hold --list --json
+contains "found['keepers'][0]['ranks'] == [] and 0 < found['keepers'][0]['seconds_left'] <= 300"
+refuses 2 "--dry-run" "$tpx" hold --release empty --dry-run
+[ -n "$(pids)" ] || fail "--release --dry-run ended the keeper"
+runs "$tpx" hold --release empty --json
+runs "$tpx" hold --list --json
+contains "found == {'schema': 'tpx.hold-list/1', 'keepers': []}"
+
+# More files than the soft limit allows.
+(ulimit -S -n 64 && exec "$tpx" hold ckpt --name files --to fsdp=32) >out 2>err || fail "32 ranks with 64 open files: exit $?"
+(ulimit -S -n 64 && exec "$tpx" verify ckpt hold:files) >out 2>err || fail "32 ranks with 64 open files: exit $?"
+runs "$tpx" hold --release files
+
+# Without a usable $XDG_RUNTIME_DIR, sockets are in /tmp/tpx-UID.
+for runtime in "$scratch/absent" run ""; do
+    name=hold-test-$$
+    XDG_RUNTIME_DIR=$runtime runs "$tpx" hold ckpt --name $name
+    XDG_RUNTIME_DIR=$scratch/absent2 runs client take $name 0
+    [ -e "/tmp/tpx-$(id -u)/$name.sock" ] || fail "XDG_RUNTIME_DIR='$runtime': no socket in /tmp/tpx-$(id -u)"
+    XDG_RUNTIME_DIR=$runtime runs "$tpx" hold --release $name
+    goes "/tmp/tpx-$(id -u)/$name.sock"
+    XDG_RUNTIME_DIR=$runtime refuses 1 "hold:$name: no keeper has this name on this host" "$tpx" inspect hold:$name
+done
+
 # What cannot be.
-refuses 1 "hold:none: no state is held under this name on this host" "$tpx" inspect hold:none
+refuses 1 "hold:none: no keeper has this name on this host" "$tpx" inspect hold:none
 refuses 2 "'../x' cannot name held state" "$tpx" hold ckpt --name ../x
 refuses 2 "is not a list of ranks, such as 0-3,8, of tp=2 (2 ranks)" "$tpx" hold ckpt --name job --to tp=2 --ranks 1-2
 refuses 2 "--timeout: '0' is not a positive whole number" "$tpx" hold ckpt --name job --timeout 0
@@ -181,7 +255,7 @@ refuses 1 "nowhere: No such file or directory" "$tpx" hold nowhere --name job
 runs "$tpx" hold ckpt --name job --dry-run --json
 python3 -c 'import json; found = json.load(open("out")); assert found["schema"] == "tpx.hold/1" and not found["held"] and found["ranks"] == [0, 1, 2, 3] and 0 < found["bytes"] < found["memory_free"], found' || fail "--dry-run --json"
 chmod 770 "$XDG_RUNTIME_DIR/tpx"
-refuses 1 "must be a folder of user" "$tpx" hold ckpt --name job
+refuses 1 "not a private folder of user" "$tpx" hold ckpt --name job
 chmod 700 "$XDG_RUNTIME_DIR/tpx"
 
 # More state than memory: a sparse file.
@@ -194,7 +268,7 @@ with open("huge/model.safetensors", "wb") as file:
     file.write(len(header).to_bytes(8, "little") + header)
     file.truncate(8 + len(header) + size)
 END
-refuses 1 "huge: 8.80 TB of state and 537 MB of buffers do not fit into memory" "$tpx" hold huge --name huge --to tp=1
+refuses 1 "huge: 8.80 TB of state and 537 MB of buffers do not fit" "$tpx" hold huge --name huge --to tp=1
 refuses 1 "are free" "$tpx" hold huge --name huge --to tp=1 --dry-run
 
 # Another user.
@@ -206,10 +280,10 @@ if [ "$(id -u)" -eq 0 ] && "${stranger[@]}" /usr/bin/python3 -c 'import socket; 
     cp "$here/hold_client.py" "$tpx" . && chmod 755 hold_client.py tpx
     refused=$("${stranger[@]}" /usr/bin/python3 hold_client.py take mine 0 2>&1) && fail "a stranger took state"
     [[ $refused == "refused: the state belongs to user 0" ]] || fail "$refused"
-    refuses 1 "must be a folder of user 65534" "${stranger[@]}" ./tpx inspect hold:mine
+    refuses 1 "not a private folder of user 65534" "${stranger[@]}" ./tpx inspect hold:mine
     runs "$tpx" hold --release mine
 fi
 
 [ -z "$(pids)" ] || fail "keepers are left: $(pids)"
-[ "$before" = "$(ls /dev/shm 2>/dev/null)" ] || fail "files are left in /dev/shm"
+[ -z "$(holders)" ] || fail "processes still have state in memory: $(holders)"
 echo "hold: all as it should be"

@@ -5,7 +5,9 @@
 take NAME RANK     takes a rank, and prints the digest of the bytes of its tensors
 die NAME RANK      is killed while it takes a rank
 read NAME SECONDS  reads the manifest, and stays connected
-put NAME FAULT     exports rank 0 of a job of one rank, with FAULT: none, dies, unsealed, short, box, json, dtype, crc, device, twice
+put NAME FAULT [RANK RANKS ITERATION]
+                   exports a rank (rank 0 of 1, iteration 7), with FAULT: none, dies, unsealed, short, box, json, dtype, crc, device,
+                   twice, undated
 many NAME          connects 480 times, and sends what is no request
 each prints "refused: ..." and exits with 1 if the keeper refuses."""
 import fcntl
@@ -21,8 +23,8 @@ import zlib
 
 
 def connect(name):
-    folder = os.environ.get("XDG_RUNTIME_DIR")
-    folder = folder + "/tpx" if folder else f"/tmp/tpx-{os.geteuid()}"
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    folder = folder + "/tpx" if folder.startswith("/") and os.path.isdir(folder) else f"/tmp/tpx-{os.geteuid()}"
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(20)
     connection.connect(f"{folder}/{name}.sock")
@@ -69,21 +71,24 @@ def memory(data, seal=True):
     return file
 
 
-def put(name, fault):
+def put(name, fault, rank=0, ranks=1, iteration=7):
+    rank, ranks = int(rank), int(ranks)
     payload = bytes(range(24))
-    tensor = {"name": "w", "dtype": "float32", "shape": [2, 3], "begin": [0, 0], "sizes": [2, 3], "offset": 0}
-    document = {"memory": "host", "rank": 0, "ranks": 1, "iteration": 7, "size": 28, "tensors": [tensor], "objects": [], "crcs": 24}
+    tensor = {"name": "w", "dtype": "float32", "shape": [2 * ranks, 3], "begin": [2 * rank, 0], "sizes": [2, 3], "offset": 0}
+    document = {"memory": "host", "rank": rank, "ranks": ranks, "iteration": int(iteration), "size": 28, "tensors": [tensor], "objects": [], "crcs": 24}
     table = zlib.crc32(payload).to_bytes(4, "little")
     if fault == "short":
         payload, table = payload[:8], b""
     elif fault == "box":
-        tensor["begin"] = [1, 0]
+        tensor["begin"] = [2 * ranks - 1, 0]
     elif fault == "dtype":
         tensor["dtype"] = "float33"
     elif fault == "crc":
         table = bytes(4)
     elif fault == "device":
         document["memory"] = "device"
+    elif fault == "undated":
+        del document["iteration"]
     elif fault == "twice":
         document["tensors"].append(tensor)
         document["crcs"] = None

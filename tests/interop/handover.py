@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trainer with FSDP2 leaves its state to `tpx hold`, and trainers in the same and in other layouts take it: they have the bits of
 the way by disk (dcp.save, tpx reshard, dcp.load), and compute the same losses."""
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +13,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import set_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
 
 from ranks import on_ranks
 
@@ -74,6 +78,76 @@ def _resume(folder, name, tp):
     return faults + ([] if others == expected and len(loaded) > 60 else [f"{others} instead of {expected}, {len(loaded)} tensors"])
 
 
+def _square(dim):
+    """The same 8x8 tensor on each of the ranks, split along `dim`."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    return {"w": distribute_tensor(torch.arange(64.0).view(8, 8), mesh, [Shard(dim)])}
+
+
+def _leave_rows():
+    tpx_handover.export(_square(0), "rows", dist.get_rank(), dist.get_world_size(), iteration=1)
+
+
+def _other_axis(name):
+    """Rank 0 holds [4, 8] at [0, 0] and wants [8, 4] at [0, 0]: as many elements with the same first index."""
+    columns, rows = _square(1), _square(0)
+    held = tpx_handover.attach(name, dist.get_rank())
+    try:
+        held.load(columns)
+        return [f"columns were filled with rows: {tpx_handover.shard_of(columns['w'])[1].tolist()}"]
+    except tpx_handover.HandoverError as error:
+        faults = [] if "no torch.float32 shard of shape [8, 4] at" in str(error) else [f"refused with '{error}'"]
+    try:
+        held.load({"w": torch.zeros(4, 8)})  # of rank 0, also that of a whole tensor of this shape
+        faults.append("a shard was taken for a whole tensor")
+    except tpx_handover.HandoverError:
+        pass
+    tpx_handover.shard_of(rows["w"])[1].zero_()
+    held.load(rows)
+    return faults if torch.equal(rows["w"].full_tensor(), _square(0)["w"].full_tensor()) else [*faults, "rows differ"]
+
+
+def _no_leaks(name):
+    """Attempts that the keeper refuses leave no open files."""
+    before, faults = len(os.listdir("/proc/self/fd")), []
+    for _ in range(3):
+        try:
+            tpx_handover.export({"w": torch.ones(4)}, name, 5, 2, iteration=1)
+            faults.append("rank 5 of 2 was held")
+        except tpx_handover.HandoverError:
+            pass
+    os.environ["LOCAL_WORLD_SIZE"] = str(1 << 50)
+    try:
+        tpx_handover.export({"w": torch.ones(4)}, name, 0, 1, iteration=1)
+        faults.append("more state than memory was exported")
+    except tpx_handover.HandoverError as error:
+        faults += [] if "do not fit into memory" in str(error) else [f"refused with '{error}'"]
+    after = len(os.listdir("/proc/self/fd"))
+    return faults if after == before else [*faults, f"{after} files are open instead of {before}"]
+
+
+def _ending_keeper(name, process):
+    """A keeper does not answer; then it is killed when a rank is mapped but not yet taken."""
+    tpx_handover.export({"w": torch.arange(4.0)}, name, 0, 1, iteration=1)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        tpx_handover.attach(name, 0, wait=0)
+        faults = ["a stopped keeper answered"]
+    except tpx_handover.HandoverError as error:
+        faults = [] if "no answer in 1 s" in str(error) else [f"refused with '{error}'"]
+    os.kill(process, signal.SIGCONT)
+
+    class Killing(tpx_handover.Held):
+        def __init__(self, document, memory):
+            super().__init__(document, memory)
+            os.kill(process, signal.SIGKILL)
+
+    tpx_handover.Held = Killing
+    state = {"w": torch.zeros(4)}
+    tpx_handover.attach(name, 0).load(state)
+    return faults if state["w"].tolist() == [0, 1, 2, 3] else [*faults, f"{state} was loaded"]
+
+
 def _refused(name, words):
     try:
         tpx_handover.attach(name, dist.get_rank(), wait=0).load({"model": {"norm.weight": torch.zeros(3)}})
@@ -112,7 +186,16 @@ def main(tpx):
         check("the same layout again", on_ranks(4, _resume, f"{folder}/saved", "live", 1))
         check("taken twice", on_ranks(4, _refused, "live", ["hold:live: rank", "was taken by process"]))
         run("hold", "--release", "live")
-        check("released", on_ranks(1, _refused, "live", ["hold:live: nothing is held on this host"]))
+        check("released", on_ranks(1, _refused, "live", ["hold:live: no keeper has this name on this host"]))
         run("hold", f"{folder}/saved", "--name", "other")
-        check("another layout", on_ranks(4, _refused, "other", ["'model.norm.weight'", "no shard [3] of torch.float32 at [0] is held"]))
+        check("another layout", on_ranks(4, _refused, "other", ["'model.norm.weight'", "no torch.float32 shard of shape [3] at [0] of a tensor of shape [3] is held"]))
+        run("hold", "--name", "rows", "--empty")
+        check("no open files after refusals", on_ranks(1, _no_leaks, "rows"))
+        on_ranks(2, _leave_rows)
+        check("split along another axis", on_ranks(2, _other_axis, "rows"))
+        run("hold", "--release", "rows")
+        run("hold", "--name", "ending", "--empty")
+        listed = json.loads(subprocess.run([tpx, "hold", "--list", "--json"], check=True, capture_output=True).stdout)
+        process = next(one["process"] for one in listed["keepers"] if one["name"] == "ending")
+        check("a keeper that does not answer, or is killed", on_ranks(1, _ending_keeper, "ending", process))
     return 1 if failed else 0
