@@ -2,6 +2,7 @@
 #include "lib/layout/express.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/layer_sizes.hpp"
 #include "lib/layout/layer_ties.hpp"
 #include "lib/layout/occurrences.hpp"
 #include "lib/layout/parts.hpp"
@@ -187,48 +188,6 @@ void drop_tied(const Family& family, States& states) {
     const CanonicalTensor* head = tied_tensor(family);
     if (!head || states[Role::weight].contains(head->name)) return;
     for (auto& [role, occurrences] : states) occurrences.erase(head->name);
-}
-
-/// The tensors that are stored, alone or with others, in tensors with a factor whose size varies.
-std::set<std::string> tensors_of_varying_size(const Reading& source) {
-    std::set<std::string> tensors;
-    for (const Rule& rule : source.dialect->rules) {
-        const Meaning meaning{.kind = Meaning::Kind::parameter, .rule = &rule};
-        const auto& parts = rule.expression.parts;
-        if (has_varying_size(*source.family, meaning)) tensors.insert(parts.begin(), parts.end());
-    }
-    return tensors;
-}
-
-/// Adds the sizes that vary from layer to layer to what a model without tensors has.
-void add_layer_sizes(const Reading& source, States& states) {
-    const auto varies = [&](const auto& entry) { return source.family->varies(entry.first); };
-    if (std::ranges::none_of(source.family->dims, varies)) return;
-    const std::set<std::string> tensors = tensors_of_varying_size(source);
-    std::map<int, Dims> by_layer;
-    for (auto& [role, have] : states) {
-        for (auto& [name, occurrence] : have) {
-            if (!tensors.contains(name)) continue;
-            for (const Place place : occurrence.places) {
-                const int layer = std::max(place.layer, 0);
-                const auto [sizes, is_new] = by_layer.try_emplace(layer, source.dims);
-                if (is_new) sizes->second.derive_layer(*source.family, source.source(), source.config, layer);
-                occurrence.sizes.emplace(place, sizes->second);
-            }
-        }
-    }
-}
-
-/// Whether the shape of a stored tensor alone gives the size of one of its factors: no formula does.
-bool has_size_of_shape(const Reading& source, const Meaning& meaning) {
-    return std::ranges::any_of(meaning.rule->expression.parts, [&](const std::string& part) {
-        return std::ranges::any_of(source.family->tensor(part).axes, [&](const Axis& axis) {
-            return std::ranges::any_of(axis, [&](Token token) {
-                return source.family->varies(token.letter) &&
-                       !layer_formula(*source.family, token.letter, source.source());
-            });
-        });
-    });
 }
 
 /// Nothing yet, of the family of `source` and in `dialect`.

@@ -12,7 +12,7 @@
 namespace tpx {
 namespace {
 
-constexpr Index most_layers = 100'000;  // whose sizes are looked at
+constexpr Index most_sized_layers = 100'000;
 
 bool leads(const Axis& axis, char letter) { return !axis.empty() && axis[0].letter == letter; }
 
@@ -128,7 +128,7 @@ Index layer_numbers(const Reading& reading) {
     for (const Meaning& meaning : reading.meanings)
         if (meaning.kind == Meaning::Kind::parameter)
             count = std::max<Index>(count, meaning.indices.layer.value_or(-1) + Index{1});
-    return std::min<Index>(count, most_layers);
+    return std::min<Index>(count, most_sized_layers);
 }
 
 }  // namespace
