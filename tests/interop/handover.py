@@ -94,7 +94,7 @@ def _other_axis(name):
     held = tpx_handover.attach(name, dist.get_rank())
     try:
         held.load(columns)
-        return [f"columns were filled with rows: {tpx_handover.shard_of(columns['w'])[1].tolist()}"]
+        faults = [f"columns were filled with rows: {tpx_handover.shard_of(columns['w'])[1].tolist()}"]
     except tpx_handover.HandoverError as error:
         faults = [] if "no torch.float32 shard of shape [8, 4] at" in str(error) else [f"refused with '{error}'"]
     try:
