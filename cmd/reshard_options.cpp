@@ -71,11 +71,11 @@ void add_reshard(Cli& cli) {
             "are read from CKPT again; the copies must be equal. The output, or the key verified with --json, reports "
             "what was verified, and whether OUT is on a file system in memory, such as tmpfs.");
     add_limit_options(command, *options);
-    command
-        .option("--hold", &options->hold, "SECONDS", "Also hold OUT in memory for SECONDS; see tpx-hold(1)")
+    command.option("--hold", &options->hold, "SECONDS", "Also hold OUT in memory for SECONDS; see tpx-hold(1)")
         .details(
             "When OUT is complete, tpx hold reads it and keeps the state of each rank in memory, as tpx-hold(1) "
-            "describes; SECONDS may be none. On several hosts, process K of the job must run on the host of rank K of the new layout.");
+            "describes; SECONDS may be none. On several hosts, process K of the job must run on the host of rank K of "
+            "the new layout.");
     command.option("--hold-name", &options->hold_name, "NAME", "With --hold: the name of the held state")
         .standard("the last part of OUT");
     command.flag("--stages", &options->stages, "Print the time of each stage: read, copy, write and others")
