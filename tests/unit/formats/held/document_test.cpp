@@ -51,7 +51,8 @@ TEST_CASE("what a document places outside of its segment or tensor is refused") 
     CHECK(refusal_of("\"offset\":64", "\"offset\":-1") == "tensor 'a.w': 'offset' is not a whole number");
     CHECK(refusal_of("\"offset\":64", "\"offset\":9223372036854775807") ==
           "tensor 'a.w': ends at byte 9223372036854775819 of a segment of 200 bytes");
-    CHECK(refusal_of("\"begin\":[2,0]", "\"begin\":[7,0]") == "tensor 'a.w': the box exceeds the tensor's shape on axis 0");
+    CHECK(refusal_of("\"begin\":[2,0]", "\"begin\":[7,0]") ==
+          "tensor 'a.w': the box exceeds the tensor's shape on axis 0");
     CHECK(refusal_of("\"shape\":[8,3]", "\"shape\":[4611686018427387904,4]") ==
           "tensor 'a.w': [4611686018427387904, 4] is too large");
     CHECK(refusal_of("\"sizes\":[2,3]", "\"sizes\":[2]") ==
@@ -65,7 +66,7 @@ TEST_CASE("malformed documents are refused") {
     CHECK(message_of([] { parse_document("{"); }) == "not a JSON object");
     CHECK(refusal_of("\"memory\":\"host\"", "\"memory\":\"device\"") ==
           "unknown memory kind 'device'; this version reads 'host'");
-    CHECK(refusal_of("\"rank\":1", "\"rank\":4") == "rank 4 of 4");
+    CHECK(refusal_of("\"rank\":1", "\"rank\":4") == "'rank' is 4, must be less than 'ranks' (4)");
     CHECK(refusal_of("\"rank\":1", "\"rank\":2000000000") == "'rank' is 2000000000, at most 1073741824 is allowed");
     CHECK(refusal_of("\"objects\"", "\"object\"") == "'objects' is missing");
     CHECK(refusal_of("\"bfloat16\"", "\"float\"") == "tensor 'a.w': unknown dtype 'float'");
