@@ -3,6 +3,7 @@
 
 #include "cmd/check_copies.hpp"
 #include "cmd/plan_hosts.hpp"
+#include "formats/canonical.hpp"
 #include "formats/plan/host_names.hpp"
 #include "formats/stores.hpp"
 #include "lib/core/counted.hpp"
@@ -18,10 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A digest of names and shapes. It does not depend on the layout of the change, by which padding can differ.
 std::string model_of(const Migration& job) {
     std::vector<std::string> tensors;
-    for (const Tensor& tensor : job.conversion.source_tensors)
-        tensors.push_back(fmt::format("{} {}", tensor.name, to_string(tensor.shape)));
+    formats::for_each_canonical(job.opened.source, [&](const Part& part, std::size_t) {
+        tensors.push_back(fmt::format("{} {}", part.name, to_string(part.shape)));
+    });
     std::ranges::sort(tensors);  // their order in a catalogue depends on the layout of the checkpoint
     Fingerprint print;
     for (const std::string& tensor : tensors) print.add(tensor);

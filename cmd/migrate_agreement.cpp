@@ -112,14 +112,31 @@ std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::s
     return plan.value();
 }
 
+namespace {
+
+/// Replaces the folder of the mirror in `text` by the store of the host that has the file of which it speaks, or else
+/// by the name of all stores.
+void name_stores(std::string& text, const Mirror& mirror, const Origin& origin, const Team& team) {
+    const std::string folder = mirror.folder().string();
+    for (std::size_t at = text.find(folder); at != text.npos; at = text.find(folder, at + 1)) {
+        const std::string_view rest = std::string_view{text}.substr(at + folder.size());
+        const auto file = std::ranges::find_if(
+            mirror.files(), [&](const StoredFile& it) { return rest.starts_with("/" + it.path.string() + ":"); });
+        const bool is_known = file != mirror.files().end() && !file->hosts.empty();
+        const auto host = is_known ? static_cast<std::size_t>(file->hosts.front()) : 0;
+        text.replace(at, folder.size(),
+                     is_known ? formats::store_of(origin.named, team.hosts[host]).string() : origin.named);
+    }
+}
+
+}  // namespace
+
 Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
                               Purpose purpose, Planners planners) {
     Migration job;
     const auto named = [&](const Error& error) {
         std::string text = error.what();
-        const std::string folder = mirror.folder().string();
-        for (std::size_t at = text.find(folder); at != text.npos; at = text.find(folder, at + 1))
-            text.replace(at, folder.size(), origin.named);
+        name_stores(text, mirror, origin, team);
         if (!options.plan.lost.empty()) text += "; stores of lost hosts are not read";
         return Error{error.exit(), "{}", text};
     };

@@ -47,12 +47,12 @@ else
 fi
 rm -rf s
 
-# An archive that is damaged: its host finds that, and the error names the file and the tensor.
+# An archive that is damaged: its host finds that, and the error names the file of this host and the tensor.
 mkdir -p damaged/host0 damaged/host1
 cp "$dcp/.metadata" "$dcp/__0_0.distcp" damaged/host0 && cp "$dcp/.metadata" "$dcp/__1_0.distcp" damaged/host1 || exit
 printf X | dd of=damaged/host1/__1_0.distcp bs=1 seek=$(($(stat -c %s damaged/host1/__1_0.distcp) - 22)) conv=notrunc status=none
 mpirun -n 2 "$tpx" migrate 'damaged/{host}' 'new/{host}' --emulate --hosts 2x1 --to fsdp=1 >out 2>err
-{ [ $? -eq 1 ] && grep -q "tpx: rank 0: damaged/{host}/__1_0.distcp: tensor '[a-z_.0-9]*': " err; } || fail "a damaged archive"
+{ [ $? -eq 1 ] && grep -q "tpx: rank 0: damaged/host1/__1_0.distcp: tensor '[a-z_.0-9]*': " err; } || fail "a damaged archive"
 [ ! -e new ] || fail "something was written of a damaged archive"
 
 # Hosts that are unknown, named twice, or not given.

@@ -45,6 +45,18 @@ for case in "$dcp|7|fsdp=4|fsdp=3" "$megatron|10|tp=4|pp=4" "$zero|2|dp=3|dp=1";
     done_with 'nothing to do' 3 3x2 --leaving host0 --to "$second"
 done
 
+# A later checkpoint of the same job can be imported in a layout for which the vocabulary is padded to another size.
+rm -rf s
+done_with 'epoch 1' 2 2x2 --import "$megatron"
+done_with 'epoch 2' 2 2x2 --import "$megatron" --to tp=1
+whole "$megatron" host0
+
+# Nothing can be done where only hosts are left that never had a state.
+rm -rf s
+done_with 'epoch 1' 1 2x2 --lost host1 --import "$megatron" --to tp=1
+mkdir -p s/host1/states s/host1/staging
+refused 3 'none of the hosts that are left has a current state' 1 2x2 --lost host0 --to tp=1
+
 # Files that are damaged or missing on one host are read from another host that has a copy.
 rm -rf s exported
 done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=4 --replicas 2 --job rope
