@@ -5,7 +5,9 @@
 `tpx migrate` between the stores of emulated hosts, 4 with 1 Gbit/s and 8 with 200 Mbit/s: the bytes that the interfaces
 carry beside those that are planned, and the seconds beside a bound, the longer of what the busiest NIC and the disk need. On 4
 hosts, also the seconds of two other ways, both with tpx: `reload`, one host stores the whole state and sends each host its part,
-as shared storage behind one NIC does; `central`, one host gathers the state before it does so.
+as shared storage behind one NIC does; `central`, one host gathers the state before it does so. Then the failures of Tenplex: of
+16 devices on 4 hosts with two replicas of the model, 4, 8 and 12 are lost; the last loss leaves no replica, and the state comes
+from a checkpoint on the common disk.
 TCP carries 1448 bytes in a frame of 1514, so that 95.6 % of a NIC's rate is the most. All hosts share one disk, which
 writes their files at the rate of two `dd oflag=direct`. Needs root, for network namespaces (tests/net/hosts.sh).
 """
@@ -26,6 +28,8 @@ from timing import machine, remove, run, size
 ROOT = Path(__file__).resolve().parents[1]
 CLUSTERS = [(4, 1000), (8, 200)]  # hosts, Mbit/s
 OTHER_WAYS = 4  # hosts with which they are timed
+# Layouts, and the hosts that are left. th0 and th1 have the first stage, th2 and th3 the second.
+FAILURES = ("tp=4,pp=2,dp=2", [("tp=2,pp=2,dp=3", (0, 1, 2)), ("tp=4,pp=2", (0, 2)), ("tp=2,pp=2", (0,))])
 CHANGES = [("fsdp={0}", "tp={0}"), ("tp={0}", "fsdp={0}"), ("fsdp={0}", "pp={0}")]
 
 
@@ -36,6 +40,10 @@ def on_hosts(hosts, rate, script, folder):
     if done.returncode != 0:
         raise SystemExit(f"network.py: exit {done.returncode}\n{done.stderr}")
     return done.stdout
+
+
+def host_file(path, hosts, devices=1):
+    path.write_text("".join(f"th{k} slots={devices}\n" for k in range(hosts)))
 
 
 def make_stores(tpx, weights, layout, hosts, folder):
@@ -52,10 +60,10 @@ def make_stores(tpx, weights, layout, hosts, folder):
     return whole
 
 
-def migrate(tpx, hosts, rate, folder, source, out, to, old, new):
+def migrate(tpx, hosts, rate, folder, source, out, to, old, new, devices=1):
     """JSON of a migration, with the bytes that all interfaces sent under `carried`."""
     for name, count in (("old", old), ("new", new)):
-        (folder / f"{name}.txt").write_text("".join(f"th{k} slots=1\n" for k in range(count)))
+        host_file(folder / f"{name}.txt", count, devices)
     sent = f"mpirun-hosts -n {hosts} cat /sys/class/net/eth0/statistics/tx_bytes | awk '{{ sum += $1 }} END {{ printf \"%.0f\\n\", sum }}'"
     ranks = max(old, new)
     command = (f"mpirun-hosts -n {ranks} '{tpx}' migrate '{folder}/{source}/{{host}}' '{folder}/{out}/{{host}}' "
@@ -111,12 +119,42 @@ def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
                    f"{nic:.2f} s | {written:.2f} s | {seconds:.2f} s | **{max(nic, written) / seconds:.2f}** | {reload} | {central} |")  # fmt: skip
 
 
+def failures(tpx, weights, rate, repeats, scratch):
+    """Rows of losses of hosts from managed stores."""
+    before, losses = FAILURES
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
+        folder = Path(name)
+        host_file(folder / "hosts.txt", 4, 4)
+        whole = folder / "gathered/th0"
+        whole.parent.mkdir()
+        run([tpx, "reshard", weights, whole, "--to", before, "--format", "dcp", "--quiet"])
+        run([tpx, "verify", "--write", "--quiet", whole])
+        command = f"'{tpx}' migrate --store '{folder}/stores/{{host}}' --hosts '{folder}/hosts.txt' --json --quiet"
+        for to, left in losses:
+            lost = [f"th{k}" for k in range(4) if k not in left]
+            hosts = ",".join(f"th{k}" for k in left)
+            options = f"--lost {','.join(lost)} --to {to}" + ("" if len(left) > 1 else f" --fallback '{whole}' --iteration 1")
+            runs = []
+            for _ in range(repeats):
+                remove(folder / "stores")
+                on_hosts(4, rate, f"mpirun-hosts -n 4 {command} --import '{whole}' --iteration 1 >'{folder}/out.json'", folder)
+                on_hosts(4, rate, f"mpirun-hosts --host {hosts} -n {len(left)} {command} {options} >'{folder}/out.json'", folder)
+                runs.append(json.loads((folder / "out.json").read_text()))
+            reload = migrate(tpx, 4, rate, folder, "gathered", "scattered", to, 1, len(left), devices=4)["seconds"]
+            remove(folder / "scattered")
+            seconds = statistics.median(one["seconds"] for one in runs)
+            source = "survivors" if len(left) > 1 else "checkpoint"
+            yield (f"| {4 * len(lost)} of 16 | {before} → {to} | {source} | {runs[0]['bytes_between_hosts'] / 1e6:.1f} MB | "
+                   f"{seconds:.2f} s | {reload:.2f} s |")  # fmt: skip
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[1])
     parser.add_argument("--tpx", default=ROOT / "build/release/cmd/tpx", type=Path)
     parser.add_argument("--scratch", type=Path)
     parser.add_argument("--layers", type=int, default=8, help="of the model, a multiple of 8; each is 0.4 GiB")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", choices=["changes", "failures"], help="measure only these")
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     options = parser.parse_args()
     tpx = str(options.tpx.resolve())
@@ -127,8 +165,15 @@ def main():
                  "| hosts | change | planned between hosts | carried / planned | busiest NIC, at least | disk, at least | tpx migrate | bound / tpx | reload | central |",
                  "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
         disk = disk_rate(total, scratch)
-        for hosts, rate in CLUSTERS:
+        for hosts, rate in CLUSTERS if options.only != "failures" else []:
             for row in rows(tpx, scratch / "weights", hosts, rate, options.repeats, scratch, disk):
+                lines.append(row)
+                print(row, flush=True)
+        if options.only != "changes":
+            lines += ["", f"Losses of hosts, of 4 with 4 devices and {CLUSTERS[0][1]} Mbit/s each:", "",
+                      "| devices lost | layouts | state from | planned between hosts | tpx migrate | reload |",
+                      "|---|---|---|---|---|---|"]  # fmt: skip
+            for row in failures(tpx, scratch / "weights", CLUSTERS[0][1], options.repeats, scratch):
                 lines.append(row)
                 print(row, flush=True)
         lines[0] += f"; two `dd` write {disk / 1e9:.2f} GB/s; load {os.getloadavg()[0]:.0f} at the end"
