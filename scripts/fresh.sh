@@ -1,14 +1,16 @@
 #!/bin/sh
-# fresh.sh [--test]: shows on a bare Debian 12 that scripts/demo.sh, and with --test scripts/test.sh too, need
-# nothing but a clone: makes the system with debootstrap, clones HEAD into it, runs the script there as root.
+# fresh.sh [--test] [--package]: shows on a bare Debian 12 that scripts/demo.sh, and with --test scripts/test.sh too, need
+# nothing but a clone: makes the system with debootstrap, clones HEAD into it, runs the script there as root. With --package,
+# makes Debian packages of what the demonstration has built, and tries them in another bare system.
 # Needs root (or sudo). What was downloaded is kept in ~/.cache/tpx-fresh, so that the next run is quick.
 set -eu
 
-scripts=demo
+scripts=demo package=
 for argument; do
     case $argument in
     --test) scripts="demo test" ;;
-    *) echo "usage: fresh.sh [--test]" >&2; exit 2 ;;
+    --package) package=yes ;;
+    *) echo "usage: fresh.sh [--test] [--package]" >&2; exit 2 ;;
     esac
 done
 
@@ -28,4 +30,9 @@ for script in $scripts; do
     echo "fresh: scripts/$script.sh in a bare Debian $(cat "$system/etc/debian_version")"
     sh scripts/bare.sh enter "$system" sh "/root/tpx/scripts/$script.sh"
 done
+if [ "$package" ]; then
+    echo "fresh: scripts/package/deb.sh"
+    sh scripts/bare.sh enter "$system" sh -c 'cd /root/tpx && sh scripts/setup.sh package && sh scripts/package/deb.sh build/demo'
+    sh scripts/package/try.sh bookworm "$system"/root/tpx/build/demo/*.deb
+fi
 echo "fresh: done"

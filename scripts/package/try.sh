@@ -1,8 +1,11 @@
 #!/bin/sh
-# try.sh RELEASE FILE...: installs packages of tpx in a bare system of RELEASE (bookworm, trixie, noble): .deb files, or a
-# wheel. Then reshards a real checkpoint with eight threads, and with two processes of the system's mpirun. Prints how long it takes from the
-# installation to the first result. Needs root.
+# try.sh RELEASE FILE...: installs packages of tpx in a bare system of RELEASE (bookworm, trixie, noble, jammy): .deb files,
+# or a wheel. Then reshards a real checkpoint with eight threads, and with two processes of the system's Open MPI and, if the
+# package has a plug-in for it, MPICH. Prints the time from the installation to the first result. Needs root (or sudo).
 set -eu
+if [ "$(id -u)" -ne 0 ]; then
+    exec sudo --preserve-env=http_proxy,https_proxy,TMPDIR sh "$0" "$@"
+fi
 release=$1
 shift
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -41,6 +44,10 @@ tpx verify ckpt tp4
 [ ! -e env ] || env/bin/python -c 'import tpx; print(tpx.reshard("ckpt", "pp4", to="pp=4", threads=8)["layout"]["text"])'
 $install openmpi-bin >/dev/null
 . /root/mpi-env.sh
-mpirun -n 2 tpx reshard ckpt tp1 --to tp=1
+mpirun.openmpi -n 2 tpx reshard ckpt tp1 --to tp=1
+if [ -e env/lib/tpx/libtpx-mpi-mpich.so ]; then
+    $install mpich >/dev/null
+    mpirun.mpich -n 2 tpx reshard ckpt pp2 --to pp=2
+fi
 END
 sh "$here/scripts/bare.sh" enter "$system" sh /root/install.sh
