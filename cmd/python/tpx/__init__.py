@@ -3,7 +3,8 @@
 
 Each function runs one command of tpx and returns its JSON document, which tpx-json(7) describes, as a dict. The types are
 in tpx.documents. Options of the command are keyword arguments: weights_only=True stands for --weights-only, shard_size="5GB"
-for --shard-size 5GB, and a list repeats its option. A command that fails raises tpx.Error.
+for --shard-size 5GB, from_="tp=4" for --from tp=4, and a list repeats its option. A command that fails raises tpx.Error.
+The environment variable TPX_PROGRAM names another program than the one that is installed with the module.
 """
 from __future__ import annotations
 
