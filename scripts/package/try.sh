@@ -45,7 +45,8 @@ tpx verify ckpt tp4
 $install openmpi-bin >/dev/null
 . /root/mpi-env.sh
 mpirun.openmpi -n 2 tpx reshard ckpt tp1 --to tp=1
-if [ -e env/lib/tpx/libtpx-mpi-mpich.so ]; then
+# With MPICH 4.2.0 of Ubuntu 24.04, each process is alone.
+if [ -e env/lib/tpx/libtpx-mpi-mpich.so ] && [ "$(cat /etc/tpx-bare)" != noble ]; then
     $install mpich >/dev/null
     mpirun.mpich -n 2 tpx reshard ckpt pp2 --to pp=2
 fi
