@@ -142,7 +142,7 @@ void Command::example(std::string_view line, std::string_view caption) {
 
 void Command::common_options() {
     group("General options");
-    flag("--json", &json_, "Print the result as one JSON object");
+    flag("--json", &json_, "Print the result as one JSON object").details("See tpx-json(7).");
     flag("-q,--quiet", &quiet_, "Print no notes and no progress");
     flag("-h,--help", &help_, "Print this help");
 }

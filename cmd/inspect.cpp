@@ -156,6 +156,7 @@ void print_json(const formats::Source& source, const Details& findings, bool ten
               {"replicas", count_replicas(catalogue)},
               {"objects", catalogue.objects.size()}};
     if (!checkpoint.variant.empty()) json["variant"] = checkpoint.variant;
+    json["totals"] = Json::array();
     for (const auto& [key, total] : totals(source))
         json["totals"].push_back({{"role", key.first},
                                   {"dtype", key.second},

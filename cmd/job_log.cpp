@@ -9,6 +9,7 @@
 #include "lib/core/path.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,6 +92,13 @@ void open_job_log(const std::string& path) {
 
 void log_event(std::string_view event, const Json& fields) {
     if (is_first_rank()) append_event_if_possible(event, fields);
+}
+
+std::chrono::milliseconds log_interval() {
+    using namespace std::chrono_literals;
+    struct stat status {};
+    const bool is_pipe = ::stat(log_path().c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+    return is_pipe ? 500ms : 10s;
 }
 
 void log_note(std::string_view text) { log_event("note", {{"text", text}}); }

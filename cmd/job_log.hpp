@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@ void open_job_log(const std::string& path);
 /// Adds `event` with `fields`, a JSON object, to the log, on rank 0. If the log cannot be written, prints a note and
 /// logs nothing more; the job continues.
 void log_event(std::string_view event, const nlohmann::ordered_json& fields);
+
+/// Time between two events of progress: ten seconds, or less if a program reads the log from a pipe.
+std::chrono::milliseconds log_interval();
 
 /// Adds the event `note` or `error` with a text, `error` on any rank.
 void log_note(std::string_view text);

@@ -18,8 +18,6 @@ std::size_t terminal_width() {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-constexpr std::chrono::seconds log_interval{10};
-
 std::chrono::milliseconds interval(bool on_terminal) {
     using namespace std::chrono_literals;
     return on_terminal ? 100ms : 60s;
@@ -46,13 +44,13 @@ std::string progress_line(std::string_view what, std::uint64_t done, std::uint64
 Progress::Progress(const Output& out, std::string_view what, std::uint64_t total, Counted counted)
     : what_{what}, total_{total}, counted_{counted}, out_{out}, on_terminal_{isatty(STDERR_FILENO) != 0} {
     next_ = start_ + interval(on_terminal_);
-    next_logged_ = start_ + log_interval;
+    next_logged_ = start_ + log_interval();
 }
 
 void Progress::update(std::uint64_t done, std::string_view slowest) {
     const Clock::time_point now = Clock::now();
     if (now >= next_logged_ && counted_ == Counted::bytes) {
-        next_logged_ = now + log_interval;
+        next_logged_ = now + log_interval();
         log_event("progress", {{"bytes_done", done}, {"bytes", total_}, {"slowest_stage", slowest}});
     }
     if (now < next_ || !out_.speaks() || out_.quiet()) return;

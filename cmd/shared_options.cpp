@@ -83,8 +83,10 @@ void add_log_option(Command& command, LimitOptions& options) {
         .file()
         .details(
             "Events are start, note, error, result (the members that --json prints, under the key reshard or migrate) "
-            "and end, which contains the exit status; tpx reshard also logs plan and, every ten seconds, progress, and "
-            "tpx migrate --within logs leaving. Each event has the time in UTC, the host and the process ID. Notes are "
+            "and end, which contains the exit status; tpx reshard also logs plan and, every ten seconds (twice a "
+            "second if "
+            "FILE is a pipe), progress, and tpx migrate --within logs leaving. Each event has the time in UTC, the "
+            "host and the process ID. Notes are "
             "logged even with --quiet. The event end is missing if the run was killed or ended by --patience. The file "
             "grows with each run.");
 }

@@ -4,6 +4,7 @@
 #include "cmd/help.hpp"
 #include "formats/format_map.hpp"
 #include "lib/core/error.hpp"
+#include "man/json_page.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -179,8 +180,10 @@ std::string lower_first(std::string text) {
     return text;
 }
 
-// The line that stands in for a placeholder, or the line itself.
-std::string fill(const std::string& line, Cli& cli, const std::string& command) {
+// The line that stands in for a placeholder, or the line itself. `folder` contains the templates.
+std::string fill(const std::string& line, Cli& cli, const std::string& command, const std::filesystem::path& folder) {
+    if (line == "@JSON_DOCUMENTS@")
+        return json_documents(folder / "schemas", [](const std::string& text) { return prose(text, "tpx-json"); });
     if (line == "@FORMATS@") return format_list();
     if (line == "@COMMANDS@") return command_list(cli);
     if (line.starts_with("@OPTIONS ") || line.starts_with("@SYNOPSIS ")) {  // "@OPTIONS fit@": of a command's command
@@ -202,7 +205,7 @@ void render(const std::filesystem::path& source, const std::filesystem::path& ta
     const std::string command = name.starts_with("tpx-") ? name.substr(4) : name;
     std::ifstream in{source};
     std::ofstream out{target};
-    for (std::string line; std::getline(in, line);) out << fill(line, cli, command);
+    for (std::string line; std::getline(in, line);) out << fill(line, cli, command, source.parent_path());
     if (!in.eof() || !out.flush()) throw failure("{}: cannot be made from {}", target.string(), source.string());
 }
 

@@ -1,0 +1,18 @@
+#!/bin/sh
+# run.sh TPX SLOW_WRITES: tests the Python module in the source tree with the program TPX. Exit 77: no Python 3.9.
+set -eu
+tpx=$1 slow=$2
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here"
+# shellcheck source=tests/with_python.sh
+. ../with_python.sh
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir "$scratch/lib" "$scratch/work"
+cp -R ../../cmd/python/tpx "$scratch/lib"
+python3 ../../cmd/python/make_documents.py ../../man/schemas "$scratch/lib/tpx/documents.py"
+export PYTHONPATH="$scratch/lib" TPX_PROGRAM="$tpx"
+cd "$scratch/work"
+python3 -c 'import tpx.documents'
+python3 "$here/module.py" "$here/../../testdata"
+python3 "$here/progress.py" "$slow"
