@@ -75,6 +75,14 @@ void sort_tensors(Adapter& adapter) {
     for (auto& [name, weight] : weights) adapter.weights.push_back(std::move(weight));
 }
 
+/// Whether a parameter of `module` itself is adapted. Of several, PEFT wraps one around the other.
+bool of_parameter(const AdapterSettings& settings, std::string_view module) {
+    return std::ranges::any_of(settings.parameters, [&](std::string_view parameter) {
+        const std::string_view owner = parameter.substr(0, std::min(parameter.rfind('.'), parameter.size()));
+        return unwrapped_module(module) == owner || unwrapped_module(module).ends_with(fmt::format(".{}", owner));
+    });
+}
+
 /// Checks the shapes of a weight's tensors against each other and the settings, and sets its rank and scale.
 void check_weight(const Adapter& adapter, AdaptedWeight& weight) {
     for (const auto& [part, letter] : {std::pair{weight.a, 'A'}, std::pair{weight.b, 'B'}})
@@ -91,6 +99,11 @@ void check_weight(const Adapter& adapter, AdaptedWeight& weight) {
                                      b.shape[1]);
                    weight.rank = a.shape[0];
                    const auto rank = adapter.settings.rank_of(weight.module());
+                   weight.parameter = of_parameter(adapter.settings, weight.module());
+                   if (weight.parameter && rank > 0 && weight.rank % rank == 0) {
+                       weight.experts = weight.rank / rank;
+                       weight.rank = rank;
+                   }
                    if (weight.rank != rank)
                        throw failure("has rank {}, but {} sets rank {}", weight.rank, adapter_config_name, rank);
                    weight.scale = adapter.settings.scale(weight.module(), rank);
@@ -106,6 +119,12 @@ void check_weight(const Adapter& adapter, AdaptedWeight& weight) {
 }
 
 }  // namespace
+
+std::string_view unwrapped_module(std::string_view module) {
+    constexpr std::string_view wrapper = ".base_layer";
+    while (module.ends_with(wrapper)) module.remove_suffix(wrapper.size());
+    return module;
+}
 
 Shape Adapter::shape_of(const AdaptedWeight& weight) const {
     const Index in = tensor(*weight.a).shape[1];
@@ -143,7 +162,9 @@ std::string describe(const Adapter& adapter) {
         settings.base.empty() ? "an unnamed base" : fmt::format("'{}'", settings.base),
         least.rank == most.rank ? std::to_string(least.rank) : fmt::format("{} to {}", least.rank, most.rank),
         settings.alpha, of(settings.alphas), settings.rank_stabilized ? ", rank-stabilized" : "");
-    if (!settings.targets.empty()) text += fmt::format(", of {}", fmt::join(settings.targets, ", "));
+    std::vector<std::string> targets = settings.targets;
+    targets.insert(targets.end(), settings.parameters.begin(), settings.parameters.end());
+    if (!targets.empty()) text += fmt::format(", of {}", fmt::join(targets, ", "));
     text += fmt::format("; {}", counted(adapter.weights.size(), "weight"));
     if (!adapter.replaced.empty())
         text += fmt::format(", {} replaced whole", counted(adapter.replaced.size(), "tensor"));
@@ -153,7 +174,8 @@ std::string describe(const Adapter& adapter) {
 std::vector<std::string> families_of(const Adapter& adapter, const Families& families) {
     std::vector<Tensor> tensors;
     for (const AdaptedWeight& weight : adapter.weights)
-        tensors.push_back({weight.name, DType::f32, adapter.shape_of(weight)});
+        if (!weight.stacked()) tensors.push_back({weight.name, DType::f32, adapter.shape_of(weight)});
+    if (tensors.empty()) return {};
     const FoldedNames names{tensors};
     std::vector<std::string> found;
     for (const Family& family : families) {
