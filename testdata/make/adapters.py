@@ -25,7 +25,7 @@ ADAPTERS = {
 # The models that are made here: name, configuration, dtype.
 BASES = {
     "gpt2": ("tiny/gpt2", GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=24, n_positions=8), torch.bfloat16),
-    "experts": ("tiny/qwen3-moe", Qwen3MoeConfig(hidden_size=8, intermediate_size=12, moe_intermediate_size=6, num_hidden_layers=1, num_attention_heads=2,
+    "experts": ("tiny/qwen3-moe", Qwen3MoeConfig(hidden_size=8, intermediate_size=12, moe_intermediate_size=6, num_hidden_layers=2, num_attention_heads=2,
                                                  num_key_value_heads=1, head_dim=4, num_experts=4, num_experts_per_tok=2, vocab_size=24), torch.bfloat16),
 }  # fmt: skip
 
