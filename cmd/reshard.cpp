@@ -260,7 +260,7 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
     log_plan(job, given);
     const StopSignals signals;
     if (options.verify) check_archives(comm, options, limits);
-    // Files in memory are private in any case, which says nothing of those that are made.
+    // Held state is in private files whatever the modes of its checkpoint: the umask decides on the output.
     if (!is_held(given.checkpoint)) limit_modes(comm, options, job, record);
     PartialDirectory partial = make_partial(comm, options, job, replaceable);
     for (const std::string& note : partial.notes()) out.note("{}", note);

@@ -77,8 +77,8 @@ class Held:
         return state
 
     def load(self, state_dict):
-        """Fills the tensors of `state_dict`, and replaces its other values. Raises HandoverError if the state lacks one."""
-        flat, paths = flatten_state_dict(state_dict)
+        """Fills the tensors of `state_dict`, and replaces its other values. Raises HandoverError, and changes nothing, if the state lacks one."""
+        (flat, paths), fills = flatten_state_dict(state_dict), []
         for name, value in flat.items():
             if isinstance(value, torch.Tensor):
                 (begin, local), whole = shard_of(value), tuple(value.shape)
@@ -86,11 +86,13 @@ class Held:
                 if shard is None or self.shapes.get(name, whole) != whole or (shard.shape, shard.dtype) != (local.shape, local.dtype):
                     wanted = f"{local.dtype} shard of shape {list(local.shape)} at {list(begin)} of a tensor of shape {list(whole)}"
                     raise HandoverError(f"'{name}': no {wanted} is held; is this another layout?")
-                local.copy_(shard)
+                fills.append((local.copy_, (shard,)))
             elif name in self.objects:
-                set_element(state_dict, paths[name], torch.load(io.BytesIO(self.objects[name]), weights_only=True))
+                fills.append((set_element, (state_dict, paths[name], torch.load(io.BytesIO(self.objects[name]), weights_only=True))))
             else:
                 raise HandoverError(f"'{name}' is not held")
+        for fill, values in fills:
+            fill(*values)
 
 
 def shard_of(tensor):

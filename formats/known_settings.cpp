@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/known_settings.hpp"
 
+#include "lib/layout/dims.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -54,26 +56,13 @@ constexpr std::array asked_by_tpx{
 };
 
 /// The keys in formulas and conditions: words of more than one letter, which a factor has.
-class Words {
-public:
+struct Words {
     void add(std::string_view formula) {
-        std::string word;
-        for (const char c : formula) {
-            const bool in_word = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
-            if (in_word)
-                word += c;
-            else
-                take(word);
-        }
-        take(word);
+        for (std::string& word : formula_words(formula))
+            if (word.size() > 1 && std::isalpha(static_cast<unsigned char>(word[0])) != 0)
+                found.insert(std::move(word));
     }
     std::set<std::string> found;
-
-private:
-    void take(std::string& word) {
-        if (word.size() > 1 && std::isalpha(static_cast<unsigned char>(word[0])) != 0) found.insert(word);
-        word.clear();
-    }
 };
 
 void add_family(const Family& family, Words& words) {

@@ -100,7 +100,7 @@ Index place_in_row(ScaledCodes::Packing packing, Index c) {
     return packing == Packing::interleaved ? c / 8 * 8 + places[static_cast<std::size_t>(c % 8)] : c;
 }
 
-/// The code at place `place` of words. Those of 3 bits go on from one byte, or word, to the next.
+/// The code at index `place`. Codes of 3 bits may cross the boundaries of bytes and words.
 unsigned code_at(const std::byte* words, int bits, Index place) {
     const Index bit = place * bits;
     const auto shift = static_cast<unsigned>(bit % 8);
@@ -111,8 +111,8 @@ unsigned code_at(const std::byte* words, int bits, Index place) {
 
 constexpr Index word_bits = 32;
 
-/// The code of row `r` in the words of a column, of which `words` is the one that has bits of row `first` and the next
-/// one is `row_bytes` behind.
+/// The code of row `r` in one column. `words` points to the word that contains the first bit of row `first`; the next
+/// word of the column is `row_bytes` further on.
 unsigned code_in_column(const std::byte* words, std::uint64_t row_bytes, int bits, Index first, Index r) {
     const Index begin = r * bits;
     unsigned code = 0;

@@ -68,6 +68,10 @@ void PartialDirectory::make() {
     settle_other_runs();
     note_old_outputs();
     marker_ = marker_text(naming_.source, naming_.out);
+    create();
+}
+
+void PartialDirectory::create() {
     if (::mkdir(path_.c_str(), 0777) != 0) {
         if (errno == EEXIST) return take_over();
         const bool is_of_parent = errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == EROFS;
@@ -86,18 +90,37 @@ void PartialDirectory::make() {
 }
 
 // Continues in the folder of an earlier run of this request. Without a marker, the folder is empty, or the run was
-// killed between removing the marker and renaming.
+// killed between removing the marker and renaming, or between the two renames after which the folder contains the
+// replaced output.
 void PartialDirectory::take_over() {
     keep_ = true;
     lock_.emplace(path_);
     if (!entry_exists(path_ / unfinished_marker) && !list_directory(path_).empty() &&
-        !(naming_.is_complete && naming_.is_complete(path_)))
-        throw failure("{}: exists, but is not an unfinished output of tpx reshard; move or remove it", path_.string());
+        !(naming_.is_complete && naming_.is_complete(path_))) {
+        move_aside();
+        return create();
+    }
     lock_->write(marker_);
     const auto journals = read_journals(path_);
     keep_ = journals && journals->header.request == naming_.request && !journals->entries.empty();
     if (keep_) notes_.push_back(fmt::format("continuing the earlier run in {}", path_.string()));
     attempt_ = next_attempt(path_);
+}
+
+void PartialDirectory::move_aside() {
+    try {
+        if (!naming_.force) throw failure("without --force, nothing is replaced");
+        naming_.check_replaceable(path_);
+    } catch (const Error& reason) {
+        throw failure("{}: exists, but is not an unfinished output of tpx reshard: {}; move or remove it",
+                      path_.string(), reason.what());
+    }
+    const fs::path old = aside();
+    if (naming_.calls.rename(path_.c_str(), old.c_str(), 0) != 0) throw system_failure(path_, errno);
+    notes_.push_back(fmt::format(
+        "{} was replaced by a run that was killed before it removed it; it is now called {}: remove it if you do not "
+        "need it",
+        path_.string(), old.string()));
 }
 
 // A run that was killed between the two renames of swap_in_two_steps() has left both outputs under other names.

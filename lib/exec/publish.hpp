@@ -97,10 +97,12 @@ public:
 
 private:
     void make();
+    void create();
     void recover();
     void settle_other_runs();
     void note_old_outputs();
     void take_over();
+    void move_aside();
     void check_occupant() const;
     Published commit_as(const std::string& file);
     void end_commit(const std::filesystem::path& file, const std::filesystem::path& old, Published& result);

@@ -107,10 +107,9 @@ void Dims::derive(const Family& family, std::string_view source, const Config& c
     // Formulas name other factors, so they are tried until nothing new comes out; at most one round a factor.
     for (std::size_t round = 0; round < family.dims.size(); ++round) {
         for (const auto& [letter, formulas] : family.dims) {
-            auto formula = formulas.find(std::string{source});
-            if (formula == formulas.end()) formula = formulas.find("any");
-            if (formula == formulas.end() || sizes_.contains(letter) || family.varies(letter)) continue;
-            if (const auto size = evaluate(formula->second, config)) sizes_[letter] = *size;
+            const std::string* formula = formula_for(formulas, source);
+            if (!formula || sizes_.contains(letter) || family.varies(letter)) continue;
+            if (const auto size = evaluate(*formula, config)) sizes_[letter] = *size;
         }
     }
 }
@@ -140,6 +139,12 @@ void Dims::derive_layer(const Family& family, std::string_view source, const Con
             more = true;
         }
     }
+}
+
+Dims Dims::of_layer(const Family& family, std::string_view source, const Config& config, int layer) const {
+    Dims sizes = *this;
+    sizes.derive_layer(family, source, config, layer);
+    return sizes;
 }
 
 std::optional<Index> Dims::operator[](char letter) const {
@@ -226,8 +231,7 @@ std::set<Index> values_by_layer(const Dims& dims, std::string_view formula, cons
     if (std::ranges::none_of(family.dims, varies)) return {};
     std::set<Index> values;
     for (int layer = 0; layer < layers; ++layer) {
-        Dims sizes = dims;
-        sizes.derive_layer(family, source, config, layer);
+        const Dims sizes = dims.of_layer(family, source, config, layer);
         if (const auto value = sizes.evaluate(formula, config)) values.insert(*value);
     }
     return values;
@@ -265,6 +269,18 @@ std::optional<NameIndices> numbers_in(const NameTemplate& name, NameIndices indi
     };
     if (!shifted('l', indices.layer) || !shifted('e', indices.expert)) return std::nullopt;
     return indices;
+}
+
+std::vector<std::string> formula_words(std::string_view formula) {
+    std::vector<std::string> words;
+    bool in_word = false;
+    for (const char c : formula) {
+        const bool continues = in_word;
+        in_word = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+        if (in_word && !continues) words.emplace_back();
+        if (in_word) words.back() += c;
+    }
+    return words;
 }
 
 }  // namespace tpx

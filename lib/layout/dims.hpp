@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tpx {
 
@@ -28,6 +29,9 @@ public:
     /// Evaluates the factors whose size varies from layer to layer, for this layer, as far as formulas give it; see
     /// layer_formula().
     void derive_layer(const Family& family, std::string_view source, const Config& config, int layer);
+
+    /// These sizes with those that derive_layer() adds.
+    Dims of_layer(const Family& family, std::string_view source, const Config& config, int layer) const;
 
     std::optional<Index> operator[](char letter) const;
     void set(char letter, Index size) { sizes_[letter] = size; }
@@ -78,5 +82,8 @@ std::optional<NameIndices> indices_of(const NameTemplate& name, NameIndices numb
 
 /// The numbers to write into a name: the inverse of indices_of(). Nothing when the name is not for these indices.
 std::optional<NameIndices> numbers_in(const NameTemplate& name, NameIndices indices, const Dims& dims);
+
+/// The words of a formula or condition: factors, keys and numbers.
+std::vector<std::string> formula_words(std::string_view formula);
 
 }  // namespace tpx

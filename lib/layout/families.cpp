@@ -12,6 +12,8 @@
 namespace tpx {
 namespace {
 
+FamilyHead head_of(const Family& family) { return {family.name, family.told, family.detect}; }
+
 /// Files of rules, each of which is read when it is first needed, and what they add to one another.
 class Library {
 public:
@@ -32,10 +34,7 @@ public:
         return !start.fragment && number == *find(start.own.name, files_.size());
     }
 
-    FamilyHead head(std::size_t number) const {
-        const Family& family = files_[number].start().own;
-        return {family.name, family.told, family.detect};
-    }
+    FamilyHead head(std::size_t number) const { return head_of(files_[number].start().own); }
 
     Family family(std::size_t number) {
         const std::lock_guard alone{reading_};
@@ -114,7 +113,7 @@ Families::Families(std::vector<FamilyHead> heads, std::vector<Reader> readers) {
 
 Families::Families(std::vector<Family> families) {
     for (Family& family : families) {
-        FamilyHead head{family.name, family.told, family.detect};
+        FamilyHead head = head_of(family);
         entries_.push_back(std::make_shared<Entry>(std::move(head), [made = std::move(family)] { return made; }));
     }
 }

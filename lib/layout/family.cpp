@@ -200,6 +200,16 @@ bool Family::varies(char letter) const {
     return any != formulas->second.end() && any->second == "varies";
 }
 
+bool Family::has_varying_sizes() const {
+    return std::ranges::any_of(dims, [&](const auto& entry) { return varies(entry.first); });
+}
+
+const std::string* formula_for(const std::map<std::string, std::string>& by_source, std::string_view source) {
+    auto found = by_source.find(std::string{source});
+    if (found == by_source.end()) found = by_source.find("any");
+    return found == by_source.end() ? nullptr : &found->second;
+}
+
 const Dialect* Family::dialect(std::string_view wanted) const {
     const auto found = std::ranges::find(dialects, wanted, &Dialect::name);
     return found == dialects.end() ? nullptr : &*found;

@@ -140,8 +140,12 @@ struct Family {
     /// True if the size of a factor can differ from layer to layer (its formula for "any" is "varies"); see
     /// layer_formula().
     bool varies(char letter) const;
+    bool has_varying_sizes() const;                                ///< the size of some factor varies
     const CanonicalTensor& tensor(std::string_view wanted) const;  ///< throws Error when there is none
 };
+
+/// What a table by source of configuration contains for `source`, else for "any"; null if it contains neither.
+const std::string* formula_for(const std::map<std::string, std::string>& by_source, std::string_view source);
 
 /// `dialect` with the names that it has inside another model.
 Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting);

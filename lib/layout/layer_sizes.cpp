@@ -26,8 +26,7 @@ std::set<std::string> tensors_of_varying_size(const Reading& source) {
 }  // namespace
 
 void add_layer_sizes(const Reading& source, States& states) {
-    const auto varies = [&](const auto& entry) { return source.family->varies(entry.first); };
-    if (std::ranges::none_of(source.family->dims, varies)) return;
+    if (!source.family->has_varying_sizes()) return;
     const std::set<std::string> tensors = tensors_of_varying_size(source);
     std::map<int, Dims> by_layer;
     for (auto& [role, have] : states) {

@@ -6,7 +6,6 @@
 #include "lib/layout/parts.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace tpx {
 namespace {
@@ -81,18 +80,20 @@ std::optional<bool> is_present(const Reading& source, std::string_view dialect, 
                                const std::string& tensor, int layer) {
     const auto conditions = source.family->present.find(tensor);
     if (conditions == source.family->present.end()) return std::nullopt;
-    auto condition = conditions->second.find(std::string{dialect});
-    if (condition == conditions->second.end()) condition = conditions->second.find("any");
-    if (condition == conditions->second.end()) return std::nullopt;
+    const std::string* condition = formula_for(conditions->second, dialect);
+    if (!condition) return std::nullopt;
     const auto lookup = [&](std::string_view word) -> std::optional<ConfigValue> {
         if (word == "l") return std::int64_t{layer};
+        if (word.size() == 1) {  // a size or, like q, a tensor
+            if (const auto size = source.dims[word[0]]) return *size;
+        }
         if (const auto other = weights.find(word); other != weights.end())
             return std::ranges::any_of(other->second.places, [&](Place place) { return place.layer == layer; });
         const auto found = source.config.find(word);
         if (found == source.config.end()) return std::nullopt;
         return found->second;
     };
-    return evaluate_condition(condition->second, lookup);
+    return evaluate_condition(*condition, lookup);
 }
 
 void settle_layer_ties(const Reading& source, const Dialect& dialect, States& states, Expressed& out) {

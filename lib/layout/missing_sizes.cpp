@@ -1,33 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/layout/dims.hpp"
 #include "lib/layout/express.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tpx {
-namespace {
-
-/// The words of a formula: factors and keys.
-std::vector<std::string> formula_words(std::string_view formula) {
-    std::vector<std::string> words(1);
-    for (char c : formula) {
-        const bool in_word = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
-        if (in_word)
-            words.back() += c;
-        else if (!words.back().empty())
-            words.emplace_back();
-    }
-    return words;
-}
-
-}  // namespace
-
 std::string missing_sizes(const Reading& source) {
     std::set<std::string> needed;
     for (const Meaning& meaning : source.meanings) {
@@ -39,8 +22,7 @@ std::string missing_sizes(const Reading& source) {
         }
     }
     needed.erase("l");
-    Dims first = source.dims;
-    first.derive_layer(*source.family, source.source(), source.config, 0);
+    const Dims first = source.dims.of_layer(*source.family, source.source(), source.config, 0);
     std::vector<std::string> missing;
     for (bool more = true; more;) {
         more = false;

@@ -66,9 +66,7 @@ private:
 
 /// What holds for this source of configuration; null when nothing is said.
 const std::string* ModelMaker::formula(const std::map<std::string, std::string>& by_source) const {
-    auto found = by_source.find(source_);
-    if (found == by_source.end()) found = by_source.find("any");
-    return found == by_source.end() ? nullptr : &found->second;
+    return formula_for(by_source, source_);
 }
 
 /// Why the size of a factor is not known: the formula of the innermost factor that is not.
@@ -177,9 +175,7 @@ std::vector<std::vector<int>> ModelMaker::alike(const CanonicalTensor& tensor, c
     if (layers.empty() || std::ranges::none_of(tensor.axes, varies)) return {layers};
     std::map<std::map<char, Index>, std::vector<int>> groups;
     for (const int layer : layers) {
-        Dims sizes = dims_;
-        sizes.derive_layer(family_, source_, config_, layer);
-        groups[sizes.known()].push_back(layer);
+        groups[dims_.of_layer(family_, source_, config_, layer).known()].push_back(layer);
     }
     std::vector<std::vector<int>> found;
     for (auto& [sizes, group] : groups) found.push_back(std::move(group));
@@ -188,8 +184,7 @@ std::vector<std::vector<int>> ModelMaker::alike(const CanonicalTensor& tensor, c
 
 TensorClass ModelMaker::make_class(const CanonicalTensor& tensor, std::vector<int> layers) const {
     TensorClass kind{.name = tensor.name, .layers = std::move(layers)};
-    Dims sizes = dims_;
-    sizes.derive_layer(family_, source_, config_, kind.layers.empty() ? 0 : kind.layers.front());
+    const Dims sizes = dims_.of_layer(family_, source_, config_, kind.layers.empty() ? 0 : kind.layers.front());
     for (const Axis& tokens : tensor.axes) {
         if (tokens.front().letter == 'l') continue;
         if (tensor.is_index(tokens.front().letter)) {

@@ -143,9 +143,9 @@ std::optional<Dims> find_sizes(const Reading& reading, const Tensor& tensor, con
         if (cause) *cause = fmt::format(", but {} axes were expected", axes.size());
         return std::nullopt;
     }
-    Dims sizes = reading.dims;
     // Layers that share a stored tensor are alike.
-    sizes.derive_layer(*reading.family, reading.source(), reading.config, meaning.indices.layer.value_or(0));
+    const int layer = meaning.indices.layer.value_or(0);
+    Dims sizes = reading.dims.of_layer(*reading.family, reading.source(), reading.config, layer);
     for (std::size_t a = 0; a < axes.size(); ++a) {
         Index known = 1;
         char varying = 0;

@@ -58,13 +58,13 @@ void add_layer_types(Config& known) {
 }
 
 /// For each word of `layer_types`, the sizes in the first layer of that kind of the factors that vary.
-void add_layer_sizes(Config& known, const Reading& reading) {
+void add_sizes_by_layer_type(Config& known, const Reading& reading) {
     const std::vector<std::string> words = layer_types(known);
     std::set<std::string_view> seen;
     for (std::size_t layer = 0; layer < words.size(); ++layer) {
         if (!seen.insert(words[layer]).second) continue;
-        Dims sizes = reading.dims;
-        sizes.derive_layer(*reading.family, reading.source(), reading.config, static_cast<int>(layer));
+        const Dims sizes =
+            reading.dims.of_layer(*reading.family, reading.source(), reading.config, static_cast<int>(layer));
         for (const auto& [letter, size] : sizes.known())
             if (reading.family->varies(letter)) known.emplace(fmt::format("{}_{}", letter, words[layer]), size);
     }
@@ -93,9 +93,7 @@ Config known_of(const Expressed& expressed, const Config& config) {
     Config known = config;
     add_tensors(known, expressed, layers(reading, expressed.tensors));
     add_layer_types(known);
-    if (std::ranges::any_of(reading.family->dims,
-                            [&](const auto& entry) { return reading.family->varies(entry.first); }))
-        add_layer_sizes(known, reading);
+    if (reading.family->has_varying_sizes()) add_sizes_by_layer_type(known, reading);
     known["tied"] = reading.tied || !known.contains("has_head");
     return known;
 }

@@ -44,12 +44,12 @@ ends() {
         [ -e "/proc/$1/fd" ] && [ -n "$(ls "/proc/$1/fd" 2>/dev/null)" ] || return 0
         sleep 0.05
     done
-    fail "process $1 goes on"
+    fail "process $1 still runs"
 }
 # goes SOCKET: the keeper removes it within 5 s.
 goes() {
     for _ in $(seq 100); do [ -e "$1" ] || return 0; sleep 0.05; done
-    fail "$1 is left"
+    fail "$1 still exists"
 }
 # runs COMMAND...: it succeeds.
 runs() { "$@" >out 2>err || fail "$*: exit $?"; }
@@ -98,7 +98,7 @@ refuses 1 "no file contains" "$tpx" reshard hold:again x --to tp=1
 runs "$tpx" hold --release again
 runs "$tpx" hold --release training
 
-# Each rank goes to one process; one that is killed before it has it leaves it.
+# One process gets each rank; if it is killed before it has mapped the rank, another one can take it.
 pid=$(pids)
 client die job 0 >out 2>err
 [ $? -eq 137 ] || fail "the client that takes rank 0 was not killed"
@@ -111,7 +111,7 @@ wait
 # Nobody takes what is being read.
 client read job 3 >read.out &
 for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
-busy=$(client take job 1 2>&1) && fail "rank 1 was taken while it was read"
+busy=$(client take job 1 2>&1) && fail "rank 1 was taken while another process read it"
 [[ $busy == "refused: rank 1 is being read by process "*"(busy)" ]] || fail "$busy"
 wait $!
 runs client take job 1
@@ -121,7 +121,7 @@ runs "$tpx" hold --list
 grep -q 'rank 1: taken by process' out || fail "rank 1 is not taken"
 for rank in 2 3; do runs client take job $rank; done
 ends "$pid"
-[ -z "$(ls "$XDG_RUNTIME_DIR/tpx")" ] || fail "a socket is left"
+[ -z "$(ls "$XDG_RUNTIME_DIR/tpx")" ] || fail "the socket still exists"
 
 # Exports are whole or not there.
 runs "$tpx" hold --name live --empty --timeout none
@@ -154,7 +154,7 @@ runs client put live crc
 manifest=$(cat read.out)
 runs "$tpx" verify "$manifest"
 wait $!
-# A job that goes on with fewer ranks replaces all ranks of the former one.
+# A job that continues with fewer ranks replaces all ranks of the former one.
 for rank in 0 1 2 3; do runs client put live none $rank 4 8; done
 runs "$tpx" verify hold:live
 for rank in 0 1; do runs client put live none $rank 2 9; done
@@ -190,7 +190,7 @@ for _ in $(seq 100); do [ -s out ] && break; sleep 0.05; done
 runs "$tpx" hold --release front
 wait $front || fail "--foreground: exit $?"
 
-# With --hold, reshard leaves its output to a keeper as well.
+# With --hold, reshard also starts a keeper that holds its output.
 runs "$tpx" reshard ckpt kept --to tp=2 --hold 60
 grep -q 'note: kept is also held in memory, as hold:kept' err || fail "no note"
 runs "$tpx" verify kept hold:kept

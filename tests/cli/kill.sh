@@ -46,8 +46,9 @@ for k in $(seq 1 "$count"); do
                     echo "kill $k: $left looks whole" && ls -R . && exit 1
                 }
             elif [ -n "$(find "$left" -name '*.safetensors')" ] && [ -e "$left/tpx.unfinished" ]; then
-                rm "$left/tpx.unfinished"
+                mv "$left/tpx.unfinished" marker
                 [ "$(digest "$left")" = "$new" ] || { echo "kill $k: $left is not whole" && ls -R . && exit 1; }
+                mv marker "$left/tpx.unfinished"
             fi
             ;;
         esac

@@ -268,6 +268,49 @@ TEST_CASE("a run that was killed between two renames costs nothing (T13)") {
     mpi::barrier(world);
 }
 
+TEST_CASE("a run that was killed after it exchanged the names costs nothing") {
+    const mpi::Comm world = mpi::Comm::world();
+    const test::Scratch scratch{world};
+    scratch.write("out/old", "new");
+    fs::path folder;
+    {
+        const PartialDirectory partial{world, naming(scratch / "out", true)};
+        folder = partial.path();
+    }
+    mpi::barrier(world);
+    scratch.write((folder.filename() / "old").string(), "old");
+    {
+        PartialDirectory partial{world, naming(scratch / "out", true)};
+        if (world.rank() == 0) {
+            REQUIRE(partial.notes().size() == 1);
+            CHECK(contains(partial.notes()[0], "it is now called"));
+        }
+        partial.commit();
+    }
+    mpi::barrier(world);
+    const Names left = names(scratch / "");
+    REQUIRE(left.size() == 2);
+    CHECK(left[1].starts_with("out.old-"));
+    CHECK(read_file(scratch / left[1] / "old") == "old");
+    mpi::barrier(world);
+}
+
+TEST_CASE("a folder without a marker is kept where nothing may be replaced") {
+    const mpi::Comm world = mpi::Comm::world();
+    const test::Scratch scratch{world};
+    fs::path folder;
+    {
+        const PartialDirectory partial{world, naming(scratch / "out")};
+        folder = partial.path();
+    }
+    mpi::barrier(world);
+    scratch.write((folder.filename() / "mine").string(), "mine");
+    const std::string message = test::message_of([&] { PartialDirectory{world, naming(scratch / "out")}; });
+    CHECK(contains(message, "is not an unfinished output of tpx reshard: without --force, nothing is replaced"));
+    CHECK(read_file(folder / "mine") == "mine");
+    mpi::barrier(world);
+}
+
 TEST_CASE("a replaced output that somebody added to is kept") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};

@@ -1,7 +1,8 @@
 #!/bin/sh
 # hosts.sh RATE... -- COMMAND: runs COMMAND on emulated hosts th0, th1, ... of this machine, network namespaces on a bridge,
 # each with a NIC of its RATE (as tc says it, "1gbit") both ways. In COMMAND, `mpirun-hosts` starts a rank on each of them, and
-# `set-link HOST down` cuts a host off, `set-link HOST up` connects it again.
+# `set-link HOST down` cuts a host off, `set-link HOST up` connects it again and waits: the kernel passes no packets for up to a
+# second after a link came up. `end-processes HOST` ends what runs on HOST, as a restart does.
 # Exit 77, skipped, where that is not permitted or the tools are missing.
 set -u
 rates=
@@ -52,17 +53,32 @@ host=\$1
 shift
 exec ip netns exec "tpx${id}h\$number" unshare --uts sh -c 'hostname "\$1"; shift; exec sh -c "\$*"' sh "\$host" "\$@"
 END
+# Emulated hosts of other tests have the same names and the same /tmp: a folder of their own keeps them apart.
+mkdir "$scratch/tmp" || exit
 cat >"$scratch/mpirun-hosts" <<END
 #!/bin/sh
 exec "$scratch/remote" th0 mpirun --hostfile "$scratch/hostfile" --map-by node --bind-to none --mca plm rsh \\
     --mca plm_rsh_agent "$scratch/remote" --mca pml ob1 --mca btl vader,tcp,self \\
-    --mca btl_tcp_if_include 10.98.0.0/24 --mca oob_tcp_if_include 10.98.0.0/24 --mca mpi_yield_when_idle 1 "\$@"
+    --mca orte_tmpdir_base "$scratch/tmp" --mca btl_tcp_if_include 10.98.0.0/24 \\
+    --mca oob_tcp_if_include 10.98.0.0/24 --mca mpi_yield_when_idle 1 "\$@"
 END
 cat >"$scratch/set-link" <<END
 #!/bin/sh
-exec ip -n "tpx${id}sw" link set "port\${1#th}" "\$2"
+ip -n "tpx${id}sw" link set "port\${1#th}" "\$2" || exit
+[ "\$2" = up ] || exit 0
+for _ in \$(seq 50); do
+    # Nobody listens at this port: being refused there is an answer.
+    ip netns exec "tpx${id}h\${1#th}" timeout 1 bash -c 'echo >/dev/tcp/10.98.0.1/9' 2>&1 | grep -q refused && exit 0
+    sleep 0.1
+done
+echo "hosts.sh: the link of \$1 does not come up" >&2
+exit 1
 END
-chmod +x "$scratch/remote" "$scratch/mpirun-hosts" "$scratch/set-link"
+cat >"$scratch/end-processes" <<END
+#!/bin/sh
+for pid in \$(ip netns pids "tpx${id}h\${1#th}"); do kill -9 "\$pid"; done
+END
+chmod +x "$scratch/remote" "$scratch/mpirun-hosts" "$scratch/set-link" "$scratch/end-processes"
 PATH=$scratch:$PATH
 export PATH OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 unset OMPI_MCA_plm_rsh_agent OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_rmaps_base_oversubscribe

@@ -102,8 +102,9 @@ TEST_CASE("a Megatron root leads to its iteration") {
 
 TEST_CASE("what is no checkpoint is refused with what was looked for") {
     test::Scratch scratch;
-    CHECK(refusal(scratch.path())
-              .starts_with(scratch.path().string() + ": not a checkpoint: found none of metadata.json, "));
+    const auto empty = scratch.path() / "empty";  // whose parent, which is searched too, has nothing else
+    std::filesystem::create_directory(empty);
+    CHECK(refusal(empty).starts_with(empty.string() + ": not a checkpoint: found none of metadata.json, "));
     CHECK(refusal(scratch.path() / "absent") == (scratch.path() / "absent").string() + ": No such file or directory");
     test::write_text(scratch.path() / "text", "hello, world");
     CHECK(refusal(scratch.path() / "text").find("not a checkpoint") != std::string::npos);
