@@ -15,19 +15,6 @@
 namespace tpx::formats {
 namespace {
 
-/// The names of the parameters that an adapter of `module` may be for: "mlp.experts.gate_up_proj" of the settings is
-/// "model.layers.0.mlp.experts.gate_up_proj" of the module "model.layers.0.mlp.experts".
-std::vector<std::string> parameters_of(const AdapterSettings& settings, std::string_view module) {
-    std::vector<std::string> names;
-    for (const std::string& parameter : settings.parameters) {
-        const std::size_t dot = std::min(parameter.rfind('.'), parameter.size());
-        const std::string_view owner = std::string_view{parameter}.substr(0, dot);
-        if (module == owner || module.ends_with(fmt::format(".{}", owner)))
-            names.push_back(fmt::format("{}.{}", module, parameter.substr(std::min(dot + 1, parameter.size()))));
-    }
-    return names;
-}
-
 class ExpertFinder {
 public:
     ExpertFinder(const Adapter& adapter, const Source& source)
@@ -46,7 +33,7 @@ public:
 
     /// Adds what `weight` is in the base's tensors to `out`.
     void add(const AdaptedWeight& weight, std::vector<AdaptedWeight>& out) const {
-        const std::vector<std::string> names = parameters_of(adapter_.settings, unwrapped_module(weight.module()));
+        const std::vector<std::string> names = parameters_of(adapter_.settings, weight.module());
         std::vector<std::vector<AdaptedWeight>> fitting;
         for (const std::string& name : names) {
             std::vector<AdaptedWeight> found = in_one_tensor(weight, name);

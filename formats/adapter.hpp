@@ -62,8 +62,10 @@ bool is_adapter(const Checkpoint& checkpoint);
 /// adapter of its settings or do not fit each other.
 Adapter read_adapter(const std::filesystem::path& directory);
 
-/// The module without what PEFT adds to its name where several of its parameters are adapted.
-std::string_view unwrapped_module(std::string_view module);
+/// The names of the parameters that an adapter of `module` may be for: "mlp.experts.gate_up_proj" of target_parameters
+/// is "model.layers.0.mlp.experts.gate_up_proj" of "model.layers.0.mlp.experts". Where several parameters of a module
+/// are adapted, PEFT adds `.base_layer` to its name.
+std::vector<std::string> parameters_of(const AdapterSettings& settings, std::string_view module);
 
 /// "LoRA of 'meta-llama/Llama-3.1-8B', rank 16, alpha 32, of q_proj, v_proj; 64 weights".
 std::string describe(const Adapter& adapter);

@@ -41,7 +41,7 @@ CASES = [
     ("embedding", QWEN, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["embed_tokens", "up_proj"]}),
     ("transposed", GPT2, F16, None, {"r": 8, "lora_alpha": 3, "target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}),
     ("experts", QWEN3MOE, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}),
-    ("experts, one parameter", QWEN3MOE, F32, BF16, {"r": 3, "lora_alpha": 6, "target_modules": [], "target_parameters": ["experts.down_proj"], "use_rslora": True}),
+    ("experts, one parameter", QWEN3MOE, F32, BF16, {"r": 3, "lora_alpha": 6, "target_modules": ["q_proj"], "target_parameters": ["down_proj"], "use_rslora": True}),
     ("experts together", GPT_OSS, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["v_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}),
     ("high rank", LLAMA, BF16, BF16, {"r": 128, "lora_alpha": 7, "target_modules": ALL}),
 ]
