@@ -20,10 +20,9 @@ struct Forecast {
         double seconds = 0;
     };
 
-    double check_seconds = 0;     ///< to compare the files of the current state with their checksums
-    double plan_seconds = 0;      ///< on a machine as fast as this one
-    Bottleneck move;              ///< reading, sending, receiving and writing overlap, as with one process per host
-    double checksum_seconds = 0;  ///< to read the new files and compute their checksums
+    double check_seconds = 0;  ///< to compare the files of the current state with their checksums
+    double plan_seconds = 0;   ///< on a machine as fast as this one
+    Bottleneck move;           ///< reading, sending, receiving and writing overlap, as with one process per host
     std::vector<std::string> assumed_rates;
 
     std::uint64_t messages = 0;        ///< with tensor data
@@ -32,7 +31,7 @@ struct Forecast {
     std::uint64_t plan_memory = 0;     ///< of each process, with the program itself
     std::uint64_t buffer_memory = 0;   ///< of each process, at most
 
-    double seconds() const { return check_seconds + plan_seconds + move.seconds + checksum_seconds; }
+    double seconds() const { return check_seconds + plan_seconds + move.seconds; }
     std::uint64_t memory() const { return plan_memory + buffer_memory; }
 };
 

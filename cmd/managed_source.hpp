@@ -3,7 +3,7 @@
 
 #include "cmd/migrate.hpp"
 #include "cmd/output.hpp"
-#include "cmd/store_survey.hpp"
+#include "cmd/store_check.hpp"
 
 #include <cstdint>
 #include <string>

@@ -5,6 +5,7 @@
 #include "cmd/migrate_run.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/room_check.hpp"
+#include "cmd/store_checksums.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
@@ -33,30 +34,6 @@ std::vector<std::vector<std::uint32_t>> tensors_of_files(const Draft& draft) {
         own.erase(std::ranges::unique(own).begin(), own.end());
     }
     return tensors;
-}
-
-/// Adds the checksums of the files in `folder`, the new state of this host. Replicas must be equal. Collective.
-void add_checksums(const HostRun& run, const fs::path& folder, formats::Manifest& manifest) {
-    std::string mine;  // "NUMBER CRC" for each file that this rank reads
-    mpi::all_or_none(run.all, [&] {
-        int turn = 0;
-        for (std::size_t f = 0; f < manifest.files.size(); ++f) {
-            const formats::ManifestFile& file = manifest.files[f];
-            if (!run.job.files_of_hosts[run.team.host][f] || turn++ % run.host.size() != run.host.rank()) continue;
-            mine += fmt::format("{} {}\n", f, formats::crc_of_file(folder / file.path, file.size));
-        }
-    });
-    std::vector<std::optional<std::uint64_t>> known(manifest.files.size());
-    for (const std::string& list : mpi::all_gather(run.all, mine)) {
-        for (std::size_t at = 0; at < list.size(); at = list.find('\n', at) + 1) {
-            const std::size_t f = std::stoull(list.substr(at));
-            const std::uint64_t crc = std::stoull(list.substr(list.find(' ', at) + 1));
-            if (known[f].value_or(crc) != crc)
-                throw mpi::AgreedError{
-                    failure("{}: was written with different contents on two hosts", manifest.files[f].path.string())};
-            manifest.files[f].crc = *(known[f] = crc);
-        }
-    }
 }
 
 Naming naming_of(const Managed& run, const fs::path& output, std::uint64_t request, const Draft& draft) {
@@ -189,10 +166,13 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
     exec.cancelled = &signals.signal();
     exec.journal = JournalPlace{partial->path(), request, partial->attempt()};
     const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
+    FileCrcs crcs{part->draft};
+    exec.file_crcs = &crcs;
     return keeping(*partial, [&] {
         const Made made = make_files(host_run, partial->path(), record, exec);
         together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.give_names(); });
-        add_checksums(host_run, partial->path(), result.manifest);
+        // What earlier runs have written is not among `crcs`.
+        add_checksums(host_run, partial->path(), made.report.bytes_kept == 0 ? &crcs : nullptr, result.manifest);
         complete_staging(host_run, members, result.manifest, *partial);
         patience.set_end("; run the same command to end the switch", exit_after_commit);
         switch_stores(run.comm, run.team, run.store,

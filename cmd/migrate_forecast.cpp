@@ -88,7 +88,6 @@ Forecast forecast_of(const Migration& job, const MigrateRequest& options, const 
     forecast.plan_seconds = job.planning.seconds * (is_planned_twice ? 2 : 1);
     forecast.move = bottleneck(job.change, hosts, rates);
     if (manifest != nullptr) {
-        forecast.checksum_seconds = longest_read(stored, hosts, rates);
         forecast.manifest_bytes = formats::to_text(*manifest).size();
     }
     std::ranges::sort(forecast.assumed_rates);
@@ -105,7 +104,6 @@ nlohmann::ordered_json to_json(const Forecast& forecast) {
             {"check_seconds", forecast.check_seconds},
             {"plan_seconds", forecast.plan_seconds},
             {"move_seconds", forecast.move.seconds},
-            {"checksum_seconds", forecast.checksum_seconds},
             {"bottleneck",
              {{"resource", forecast.move.resource}, {"host", forecast.move.host}, {"bytes", forecast.move.bytes}}},
             {"assumed_rates", forecast.assumed_rates},
@@ -120,10 +118,8 @@ nlohmann::ordered_json to_json(const Forecast& forecast) {
 }
 
 void print_forecast(const Forecast& forecast, std::uint64_t bytes_between_hosts, Output& out) {
-    const std::pair<const char*, double> phases[] = {{"check files", forecast.check_seconds},
-                                                     {"plan", forecast.plan_seconds},
-                                                     {"move", forecast.move.seconds},
-                                                     {"compute checksums", forecast.checksum_seconds}};
+    const std::pair<const char*, double> phases[] = {
+        {"check files", forecast.check_seconds}, {"plan", forecast.plan_seconds}, {"move", forecast.move.seconds}};
     std::vector<std::string> words;
     for (const auto& [phase, seconds] : phases)
         if (seconds > 0) words.push_back(fmt::format("{} {}", phase, format_seconds(seconds)));

@@ -126,7 +126,10 @@ bool is_done(const Managed& run, const StoreCheck& check, const std::string& req
 }
 
 StoreCheck check_current(const Managed& run) {
-    return check_state(run.comm, run.host, run.team, run.store, run.survey, run.pace,
+    const LimitOptions& limits = run.options.limits;
+    int threads = 1;
+    mpi::all_or_none(run.comm, [&] { threads = positive(limits.threads, "--threads", limits.usual_threads); });
+    return check_state(run.comm, run.host, run.team, run.store, run.survey, threads, run.pace,
                        run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely);
 }
 

@@ -55,21 +55,4 @@ std::vector<StoreSummary> gather_summaries(const mpi::Comm& comm, const Team& te
 StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                           const std::vector<std::string>& outdated);
 
-/// Which files of the current state are intact.
-struct StoreCheck {
-    std::vector<StoredFile> files;                                  ///< each with the hosts whose copies are intact
-    std::vector<std::string> notes;                                 ///< damaged and missing copies, one sentence each
-    std::vector<std::pair<std::string, std::string>> lost_tensors;  ///< each with a file of which no copy is intact
-};
-
-/// How check_state() compares a file with the manifest.
-enum class CheckFiles {
-    completely,  ///< by its checksum: reads all files
-    by_size      ///< for a dry run: reads none
-};
-
-/// Compares all files of the current state with the manifest. If `pace` is not null, it limits the rate. Collective.
-StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
-                       const StoreSurvey& survey, Pace* pace = nullptr, CheckFiles how = CheckFiles::completely);
-
 }  // namespace tpx::cli

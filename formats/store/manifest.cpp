@@ -26,6 +26,20 @@ std::uint64_t hexadecimal(const std::string& text) {
     return value;
 }
 
+std::uint64_t crc_of_range(const Fd& fd, Interval range, const fs::path& file,
+                           const std::function<void(std::uint64_t)>& on_read) {
+    constexpr Index step = Index{1} << 20;
+    std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(step, range.size())));
+    std::uint64_t crc = 0;
+    for (Index at = range.begin; at < range.end; at += step) {
+        const auto bytes = std::span{buffer}.first(static_cast<std::size_t>(std::min(step, range.end - at)));
+        read_at(fd, static_cast<std::uint64_t>(at), bytes, file);
+        crc = Crc64::shift(crc, bytes.size()) ^ Crc64::of(bytes);
+        if (on_read) on_read(bytes.size());
+    }
+    return crc;
+}
+
 /// Requires that a listed file is inside the state, and that its indices are those of listed hosts and tensors.
 void check_file(const Manifest& manifest, const ManifestFile& file) {
     const fs::path plain = file.path.lexically_normal();
@@ -101,17 +115,25 @@ void require_size(const fs::path& file, std::uint64_t size) {
 }
 
 std::uint64_t crc_of_file(const fs::path& file, std::uint64_t size, const std::function<void(std::uint64_t)>& on_read) {
-    constexpr std::uint64_t step = std::uint64_t{1} << 20;
+    require_size(file, size);
+    return crc_of_range(open_file(file, O_RDONLY), {0, static_cast<Index>(size)}, file, on_read);
+}
+
+std::uint64_t crc_of_file(const fs::path& file, std::uint64_t size, std::span<const Interval> known,
+                          std::uint64_t crc) {
     require_size(file, size);
     const Fd fd = open_file(file, O_RDONLY);
-    std::vector<std::byte> bytes(std::min(step, size));
-    std::uint64_t crc = 0;
-    for (std::uint64_t at = 0; at < size; at += bytes.size()) {
-        bytes.resize(std::min(step, size - at));
-        read_at(fd, at, bytes, file);
-        crc = Crc64::shift(crc, bytes.size()) ^ Crc64::of(bytes);
-        if (on_read) on_read(bytes.size());
+    const auto end = static_cast<Index>(size);
+    Index at = 0;
+    const auto add_up_to = [&](Index next) {
+        if (next > at)
+            crc ^= Crc64::shift(crc_of_range(fd, {at, next}, file, {}), size - static_cast<std::uint64_t>(next));
+    };
+    for (const Interval range : known) {
+        add_up_to(range.begin);
+        at = range.end;
     }
+    add_up_to(end);
     return crc;
 }
 

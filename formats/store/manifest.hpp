@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/interval.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,5 +63,10 @@ void require_size(const std::filesystem::path& file, std::uint64_t size);
 /// Calls `on_read` with the number of bytes after each part that it reads.
 std::uint64_t crc_of_file(const std::filesystem::path& file, std::uint64_t size,
                           const std::function<void(std::uint64_t)>& on_read = {});
+
+/// The same for a file of which the bytes in `known`, ascending and apart, are not read: `crc` is the CRC of a file in
+/// which all other bytes are zero.
+std::uint64_t crc_of_file(const std::filesystem::path& file, std::uint64_t size, std::span<const Interval> known,
+                          std::uint64_t crc);
 
 }  // namespace tpx::formats

@@ -226,8 +226,16 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
     const std::size_t spans = most_spans(comm, options);
     Timeline own{spans};
     Movers movers;
-    MoveJob job{
-        moves, source, target, source_files, files.paths(), written, crcs, options.read_digests, options.move_digests};
+    MoveJob job{moves,
+                source,
+                target,
+                source_files,
+                files.paths(),
+                written,
+                crcs,
+                options.read_digests,
+                options.move_digests,
+                options.file_crcs};
     job.pace = options.pace;
     job.cancelled = options.cancelled;
     if (options.arrivals != nullptr) job.arriving = options.arrivals->file();

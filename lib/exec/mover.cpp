@@ -84,7 +84,11 @@ void Mover::write(std::uint32_t file, std::uint64_t offset, std::span<const std:
     {
         const Timed timed{timeline, Stage::checksum, file};
         job_.crcs.add(file, offset, bytes);
-        if (job_.journal) crc_ ^= job_.written.of(file, offset, bytes);
+        if (job_.journal || job_.file_crcs != nullptr) {
+            const std::uint64_t crc = Crc64::of(bytes);
+            if (job_.journal) crc_ ^= job_.written.at(file, offset, bytes.size(), crc);
+            if (job_.file_crcs != nullptr) job_.file_crcs->add(file, offset, bytes.size(), crc);
+        }
     }
     Timed timed{timeline, Stage::write, file};
     timed.span.bytes = bytes.size();

@@ -3,6 +3,7 @@
 
 #include "lib/change/moves.hpp"
 #include "lib/exec/box_digester.hpp"
+#include "lib/exec/file_crcs.hpp"
 #include "lib/exec/file_writer.hpp"
 #include "lib/exec/journal.hpp"
 #include "lib/exec/move_digests.hpp"
@@ -39,6 +40,7 @@ struct MoveJob {
     PayloadCrcs& crcs;
     ReadDigests* read_digests = nullptr;
     MoveDigests* move_digests = nullptr;
+    FileCrcs* file_crcs = nullptr;
     std::unique_ptr<Journal> journal = {};
     Pace* pace = nullptr;  ///< null: no limit
     const std::atomic<int>* cancelled = nullptr;

@@ -15,6 +15,7 @@
 
 namespace tpx {
 class Arrivals;
+class FileCrcs;
 class MoveDigests;
 class Pace;
 class ReadDigests;
@@ -45,6 +46,10 @@ struct ExecOptions {
 
     /// If not null, execute() adds to it what it moves, but not what earlier runs have written (Report::bytes_kept).
     MoveDigests* move_digests = nullptr;
+
+    /// If not null, execute() adds to it the tensor data that it writes, but not what earlier runs have written
+    /// (Report::bytes_kept).
+    FileCrcs* file_crcs = nullptr;
 
     /// If not null, limits the rates at which execute() and exchange() read and write.
     Pace* pace = nullptr;

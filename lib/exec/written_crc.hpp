@@ -23,8 +23,12 @@ public:
 
     /// The checksum of `bytes` at `offset` of a file, within its size.
     std::uint64_t of(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) const {
-        const std::uint64_t after = total_ - begins_[file] - offset - bytes.size();
-        return multiply(Crc64::of(bytes), Crc64::power(8 * after));
+        return at(file, offset, bytes.size(), Crc64::of(bytes));
+    }
+
+    /// The same for `size` bytes of which the linear CRC-64 is `crc`.
+    std::uint64_t at(std::uint32_t file, std::uint64_t offset, std::uint64_t size, std::uint64_t crc) const {
+        return multiply(crc, Crc64::power(8 * (total_ - begins_[file] - offset - size)));
     }
 
 private:

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/store_survey.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tpx::cli {
+
+/// Which files of the current state are intact.
+struct StoreCheck {
+    std::vector<StoredFile> files;                                  ///< each with the hosts whose copies are intact
+    std::vector<std::string> notes;                                 ///< damaged and missing copies, one sentence each
+    std::vector<std::pair<std::string, std::string>> lost_tensors;  ///< each with a file of which no copy is intact
+};
+
+/// How check_state() compares a file with the manifest.
+enum class CheckFiles {
+    completely,  ///< by its checksum: reads all files
+    by_size      ///< for a dry run: reads none
+};
+
+/// Compares all files of the current state with the manifest. Each rank reads with `threads` threads; if `pace` is not
+/// null, it limits the rate, and one thread of each host reads. Collective.
+StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
+                       const StoreSurvey& survey, int threads, Pace* pace = nullptr,
+                       CheckFiles how = CheckFiles::completely);
+
+}  // namespace tpx::cli
