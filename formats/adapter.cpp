@@ -81,20 +81,26 @@ void check_weight(const Adapter& adapter, AdaptedWeight& weight) {
         if (!part) throw failure("lora_{} of '{}' is missing", letter, weight.module());
     const Tensor& a = adapter.tensor(*weight.a);
     const Tensor& b = adapter.tensor(*weight.b);
-    in_context([&] { return fmt::format("tensor '{}'", a.name); },
-               [&] {
-                   if (a.shape.size() != 2 || b.shape.size() != 2)
-                       throw failure("shape {} and lora_B's shape {} are not those of a linear or embedding layer",
-                                     to_string(a.shape), to_string(b.shape));
-                   if (a.shape[0] != b.shape[1])
-                       throw failure("has rank {}, but lora_B {} has rank {}", a.shape[0], to_string(b.shape),
-                                     b.shape[1]);
-                   weight.rank = a.shape[0];
-                   const auto rank = adapter.settings.rank_of(weight.module());
-                   if (weight.rank != rank)
-                       throw failure("has rank {}, but {} sets rank {}", weight.rank, adapter_config_name, rank);
-                   weight.scale = adapter.settings.scale(weight.module(), rank);
-               });
+    in_context(
+        [&] { return fmt::format("tensor '{}'", a.name); },
+        [&] {
+            if (a.shape.size() != 2 || b.shape.size() != 2)
+                throw failure("shape {} and lora_B's shape {} are not those of a linear or embedding layer",
+                              to_string(a.shape), to_string(b.shape));
+            if (a.shape[0] != b.shape[1])
+                throw failure("has rank {}, but lora_B {} has rank {}", a.shape[0], to_string(b.shape), b.shape[1]);
+            weight.rank = a.shape[0];
+            const auto rank = adapter.settings.rank_of(weight.module());
+            const std::vector<std::string> parameters = parameters_of(adapter.settings, weight.module());
+            if (!parameters.empty() && rank > 0 && weight.rank % rank == 0) {
+                weight.experts = weight.rank / rank;
+                weight.rank = rank;
+            }
+            weight.parameter = weight.stacked() || std::ranges::find(parameters, weight.name) != parameters.end();
+            if (weight.rank != rank)
+                throw failure("has rank {}, but {} sets rank {}", weight.rank, adapter_config_name, rank);
+            weight.scale = adapter.settings.scale(weight.module(), rank);
+        });
     if (weight.magnitude.has_value() != adapter.settings.dora)
         throw failure("'{}' has {} lora_magnitude_vector, but {} sets use_dora={}", weight.module(),
                       weight.magnitude ? "a" : "no", adapter_config_name, adapter.settings.dora);
@@ -106,6 +112,19 @@ void check_weight(const Adapter& adapter, AdaptedWeight& weight) {
 }
 
 }  // namespace
+
+std::vector<std::string> parameters_of(const AdapterSettings& settings, std::string_view module) {
+    constexpr std::string_view wrapper = ".base_layer";
+    while (module.ends_with(wrapper)) module.remove_suffix(wrapper.size());
+    std::vector<std::string> names;
+    for (const std::string& parameter : settings.parameters) {
+        const std::size_t dot = parameter.rfind('.');
+        const std::string owner = dot == parameter.npos ? "" : parameter.substr(0, dot);
+        if (owner.empty() || module == owner || module.ends_with("." + owner))
+            names.push_back(fmt::format("{}.{}", module, parameter.substr(dot == parameter.npos ? 0 : dot + 1)));
+    }
+    return names;
+}
 
 Shape Adapter::shape_of(const AdaptedWeight& weight) const {
     const Index in = tensor(*weight.a).shape[1];
@@ -143,7 +162,9 @@ std::string describe(const Adapter& adapter) {
         settings.base.empty() ? "an unnamed base" : fmt::format("'{}'", settings.base),
         least.rank == most.rank ? std::to_string(least.rank) : fmt::format("{} to {}", least.rank, most.rank),
         settings.alpha, of(settings.alphas), settings.rank_stabilized ? ", rank-stabilized" : "");
-    if (!settings.targets.empty()) text += fmt::format(", of {}", fmt::join(settings.targets, ", "));
+    std::vector<std::string> targets = settings.targets;
+    targets.insert(targets.end(), settings.parameters.begin(), settings.parameters.end());
+    if (!targets.empty()) text += fmt::format(", of {}", fmt::join(targets, ", "));
     text += fmt::format("; {}", counted(adapter.weights.size(), "weight"));
     if (!adapter.replaced.empty())
         text += fmt::format(", {} replaced whole", counted(adapter.replaced.size(), "tensor"));
@@ -153,7 +174,8 @@ std::string describe(const Adapter& adapter) {
 std::vector<std::string> families_of(const Adapter& adapter, const Families& families) {
     std::vector<Tensor> tensors;
     for (const AdaptedWeight& weight : adapter.weights)
-        tensors.push_back({weight.name, DType::f32, adapter.shape_of(weight)});
+        if (!weight.stacked()) tensors.push_back({weight.name, DType::f32, adapter.shape_of(weight)});
+    if (tensors.empty()) return {};
     const FoldedNames names{tensors};
     std::vector<std::string> found;
     for (const Family& family : families) {

@@ -21,10 +21,18 @@ struct AdaptedWeight {
     std::optional<std::uint32_t> b;          ///< lora_B or lora_embedding_B
     std::optional<std::uint32_t> magnitude;  ///< DoRA's lora_magnitude_vector
     bool embedding = false;
+    bool parameter = false;   ///< PEFT's target_parameters: the module has several parameters, or no layer of its own
     bool transposed = false;  ///< the base's tensor is [in, out]
     Index rank = 0;
     double scale = 1;
+    /// Of a stack of experts (PEFT's target_parameters): the rows of A are those of one expert after the other, the
+    /// columns of B those of all experts for one rank after the other.
+    Index experts = 1;
+    Index expert = 0;     ///< the first of those in the base's tensor
+    Index first_row = 0;  ///< of B, for the first row of the base's tensor
 
+    /// Whether it is a stack of experts, whose name is that of the module.
+    bool stacked() const { return experts > 1; }
     std::string_view module() const { return std::string_view{name}.substr(0, name.rfind('.')); }
 };
 
@@ -53,6 +61,11 @@ bool is_adapter(const Checkpoint& checkpoint);
 /// Reads the adapter in `directory`. Throws Error "FILE: tensor 'NAME': ..." for tensors that do not belong to an
 /// adapter of its settings or do not fit each other.
 Adapter read_adapter(const std::filesystem::path& directory);
+
+/// The names of the parameters that an adapter of `module` may be for: "mlp.experts.gate_up_proj" of target_parameters
+/// is "model.layers.0.mlp.experts.gate_up_proj" of "model.layers.0.mlp.experts". Where several parameters of a module
+/// are adapted, PEFT adds `.base_layer` to its name.
+std::vector<std::string> parameters_of(const AdapterSettings& settings, std::string_view module);
 
 /// "LoRA of 'meta-llama/Llama-3.1-8B', rank 16, alpha 32, of q_proj, v_proj; 64 weights".
 std::string describe(const Adapter& adapter);

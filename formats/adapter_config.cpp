@@ -127,11 +127,12 @@ void check_for_bridge(const AdapterSettings& settings) {
     if (!settings.unmergeable.empty())
         throw failure("{}: adapters with {} cannot be converted to Megatron Bridge; merge with PEFT (merge_and_unload)",
                       adapter_config_name, fmt::join(settings.unmergeable, ", "));
-    const char* what = settings.dora              ? "use_dora"
-                       : settings.rank_stabilized ? "use_rslora"
-                       : !settings.ranks.empty()  ? "rank_pattern"
-                       : !settings.alphas.empty() ? "alpha_pattern"
-                                                  : nullptr;
+    const char* what = settings.dora                  ? "use_dora"
+                       : !settings.parameters.empty() ? "target_parameters"
+                       : settings.rank_stabilized     ? "use_rslora"
+                       : !settings.ranks.empty()      ? "rank_pattern"
+                       : !settings.alphas.empty()     ? "alpha_pattern"
+                                                      : nullptr;
     if (what != nullptr)
         throw failure(
             "{}: {} is set, but only LoRA with one rank and one alpha for all modules can be converted to an "

@@ -116,7 +116,6 @@ std::vector<std::string> unmergeable(const Json& json) {
                               "use_qalora",
                               "alora_invocation_tokens",
                               "trainable_token_indices",
-                              "target_parameters",
                               "kasa_config",
                               "use_bdlora",
                               "arrow_config",
@@ -133,8 +132,9 @@ std::vector<std::string> unmergeable(const Json& json) {
     return found;
 }
 
-std::vector<std::string> targets_of(const Json& json) {
-    const Json targets = json.value("target_modules", Json{});
+/// The entries of the list `key`, sorted, or its one pattern.
+std::vector<std::string> names_of(const Json& json, const char* key) {
+    const Json targets = json.value(key, Json{});
     std::vector<std::string> names;
     if (targets.is_string()) names.push_back(targets);
     for (const Json& name : targets.is_array() ? targets : Json::array())
@@ -156,7 +156,8 @@ AdapterSettings settings_of(const Json& json) {
     made.transposed = setting(json, "fan_in_fan_out", false);
     made.ranks = patterns_of(json, "rank_pattern");
     made.alphas = patterns_of(json, "alpha_pattern");
-    made.targets = targets_of(json);
+    made.targets = names_of(json, "target_modules");
+    made.parameters = names_of(json, "target_parameters");
     made.unmergeable = unmergeable(json);
     return made;
 }

@@ -24,6 +24,7 @@ struct AdapterSettings {
     bool dora = false;
     bool transposed = false;               ///< fan_in_fan_out: the base stores its weights as [in, out]
     std::vector<std::string> targets;      ///< target_modules; one entry if it is a pattern
+    std::vector<std::string> parameters;   ///< target_parameters: stacks of experts, "mlp.experts.gate_up_proj"
     Patterns ranks;                        ///< rank_pattern; the first pattern that matches a module applies
     Patterns alphas;                       ///< alpha_pattern, the same
     std::vector<std::string> unmergeable;  ///< settings in use whose effect on a merge tpx does not compute

@@ -77,14 +77,20 @@ void add_settings(Config& config, const nlohmann::json& object, std::initializer
     }
 }
 
+/// The configuration of the part that understands in that of a model that also speaks; nullptr in others.
+const nlohmann::json* thinker_settings(const nlohmann::json& object) {
+    const auto thinker = object.find("thinker_config");
+    return thinker != object.end() && thinker->is_object() ? &*thinker : nullptr;
+}
+
 /// The configuration of the text model inside that of a vision-language or audio model; nullptr without one.
 const nlohmann::json* text_settings(const nlohmann::json& object) {
     for (const char* key : {"text_config", "llm_config", "language_config"}) {
         const auto found = object.find(key);
         if (found != object.end() && found->is_object() && !found->empty()) return &*found;
     }
-    const auto thinker = object.find("thinker_config");
-    return thinker != object.end() && thinker->is_object() ? text_settings(*thinker) : nullptr;
+    const nlohmann::json* thinker = thinker_settings(object);
+    return thinker != nullptr ? text_settings(*thinker) : nullptr;
 }
 
 }  // namespace
@@ -99,6 +105,9 @@ Config parse_config_json(std::string_view text) {
     const nlohmann::json* inner = text_settings(object);
     if (inner == nullptr) return config;
     if (const auto type = config.find("model_type"); type != config.end()) config["outer.model_type"] = type->second;
+    const nlohmann::json* thinker = thinker_settings(object);
+    if (const char* key = "tie_word_embeddings"; thinker != nullptr && thinker->contains(key) && !config.contains(key))
+        config[key] = scalar(thinker->at(key));
     add_settings(config, *inner, {"architectures", "dtype", "torch_dtype", "tie_word_embeddings"});
     return config;
 }

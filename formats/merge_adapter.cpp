@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/merge_adapter.hpp"
 
+#include "formats/adapted_experts.hpp"
 #include "formats/adapter.hpp"
 #include "formats/quantized.hpp"
 #include "formats/recognise.hpp"
@@ -63,10 +64,13 @@ public:
     }
 
     void run() {
-        check_names();
+        const std::vector<AdaptedWeight> weights = with_experts_as_stored(adapter_, source_);
+        check_names(weights);
         for (const ReplacedTensor& replaced : adapter_.replaced) in_tensor(replaced.tensor, [&] { replace(replaced); });
-        for (const AdaptedWeight& weight : as_stored())
-            in_tensor(*weight.a, [&] { merge(weight, tensor_of(weight.name, adapter_.shape_of(weight))); });
+        for (const AdaptedWeight& weight : as_stored(weights)) in_tensor(*weight.a, [&] { merge(weight); });
+        if (experts_.empty()) return;
+        catalogue_.pieces.insert(catalogue_.pieces.end(), experts_.begin(), experts_.end());
+        std::ranges::stable_sort(catalogue_.pieces, {}, &Piece::tensor);
     }
 
 private:
@@ -76,9 +80,9 @@ private:
     }
 
     /// Requires that the base has every tensor that the adapter changes.
-    void check_names() const {
+    void check_names(const std::vector<AdaptedWeight>& weights) const {
         std::vector<std::string_view> missing;
-        for (const AdaptedWeight& weight : adapter_.weights)
+        for (const AdaptedWeight& weight : weights)
             if (!numbers_.contains(weight.name)) missing.push_back(weight.name);
         for (const ReplacedTensor& replaced : adapter_.replaced)
             if (!numbers_.contains(replaced.name)) missing.push_back(replaced.name);
@@ -89,8 +93,7 @@ private:
                                      : fmt::format("; the adapter was trained on '{}'", adapter_.settings.base);
         throw failure(
             "is for another base: {} lacks {} of the {} tensors that the adapter changes, such as '{}'{}{}",
-            catalogue_.directory.string(), missing.size(), adapter_.weights.size() + adapter_.replaced.size(),
-            missing[0], base,
+            catalogue_.directory.string(), missing.size(), weights.size() + adapter_.replaced.size(), missing[0], base,
             dialect && dialect->name != "hf"
                 ? fmt::format(", and the base has {} names: convert it with --dialect hf first", dialect->name)
                 : "");
@@ -98,13 +101,12 @@ private:
 
     /// The adapter's weights, transposed where the base stores them as [in, out]. PEFT decides this per module, and
     /// fan_in_fan_out records only its last decision; shapes decide unless a weight is square.
-    std::vector<AdaptedWeight> as_stored() const {
-        std::vector<AdaptedWeight> weights = adapter_.weights;
+    std::vector<AdaptedWeight> as_stored(std::vector<AdaptedWeight> weights) const {
         const AdaptedWeight* square = nullptr;
         const AdaptedWeight* contradicting = nullptr;
         for (AdaptedWeight& weight : weights) {
             const Shape expected = adapter_.shape_of(weight);
-            if (weight.embedding) continue;
+            if (weight.embedding || weight.stacked()) continue;
             if (expected[0] == expected[1]) {
                 square = &weight;
             } else if (catalogue_.tensors[numbers_.at(weight.name)].shape == Shape{expected[1], expected[0]}) {
@@ -153,41 +155,73 @@ private:
         return static_cast<std::uint32_t>(catalogue_.files.size() - 1);
     }
 
-    void merge(const AdaptedWeight& weight, std::uint32_t number) {
+    void merge(const AdaptedWeight& weight) {
+        const Shape shape =
+            weight.stacked() ? catalogue_.tensors[numbers_.at(weight.name)].shape : adapter_.shape_of(weight);
+        const std::uint32_t number = tensor_of(weight.name, shape);
         if (weight.magnitude && weight.transposed)
             throw failure("DoRA of embeddings and of transposed weights (fan_in_fan_out) cannot be merged");
-        const MergedWeight::Part a = part_of(*weight.a);
-        const MergedWeight::Part b = part_of(*weight.b);
-        const Index rank = weight.rank;
-        const Index in = adapter_.tensor(*weight.a).shape[1];
-        const DType dtype = catalogue_.tensors[number].dtype;
-        const auto from = [](MergedWeight::Part part, Index first) {
-            part.offset += static_cast<std::uint64_t>(first) * static_cast<std::uint64_t>(itemsize(part.dtype));
-            return part;
-        };
+        std::vector<Piece> split;
         for (Piece& piece : pieces_of(number)) {
             if (empty(piece.box)) continue;
             if (piece.strides != row_major(sizes(piece.box)))
                 throw failure("base tensor '{}' is not stored row by row; convert the base to safetensors first",
                               weight.name);
-            const Interval rows = piece.box[0];
-            const Interval columns = piece.box[1];
-            MergedWeight made = without_factors({piece.file, piece.offset, dtype}, rows.size(), columns.size(), dtype);
-            made.rank = rank;
-            made.scale = static_cast<float>(weight.scale);
-            made.rounds_delta = weight.embedding;
-            // The sum over k of B[out, k] * A[k, in], or its transpose.
-            made.left = weight.transposed ? MergedWeight::Factor{from(a, rows.begin), 1, in}
-                                          : MergedWeight::Factor{from(b, rows.begin * rank), rank, 1};
-            made.right = weight.transposed ? MergedWeight::Factor{from(b, columns.begin * rank), 1, rank}
-                                           : MergedWeight::Factor{from(a, columns.begin), in, 1};
-            if (weight.magnitude) {
-                if (columns != Interval{0, in}) throw split_columns(weight);
-                made.magnitudes = from(part_of(*weight.magnitude), rows.begin);
-            }
-            piece.file = add_file(made, number);
-            piece.offset = 0;
+            if (shape.size() == 2)
+                merge_matrix(weight, number, piece);
+            else
+                split_by_expert(weight, number, piece, split);
         }
+        if (split.empty()) return;
+        std::erase_if(catalogue_.pieces, [&](const Piece& piece) { return piece.tensor == number; });
+        experts_.insert(experts_.end(), split.begin(), split.end());
+    }
+
+    /// Makes pieces of single experts of `piece`, which holds several, and merges each of them.
+    void split_by_expert(AdaptedWeight weight, std::uint32_t number, const Piece& piece, std::vector<Piece>& split) {
+        const Interval experts = piece.box[0];
+        for (weight.expert = experts.begin; weight.expert < experts.end; ++weight.expert) {
+            Piece one = piece;
+            one.box[0] = {weight.expert, weight.expert + 1};
+            one.strides = row_major(sizes(one.box));
+            one.offset += static_cast<std::uint64_t>((weight.expert - experts.begin) * volume(one.box) *
+                                                     itemsize(catalogue_.tensors[number].dtype));
+            merge_matrix(weight, number, one);
+            split.push_back(one);
+        }
+    }
+
+    /// Makes `piece` one of merged values; its last two axes are rows and columns.
+    void merge_matrix(const AdaptedWeight& weight, std::uint32_t number, Piece& piece) {
+        const Interval rows = piece.box[piece.box.size() - 2];
+        const Interval columns = piece.box[piece.box.size() - 1];
+        const Index in = adapter_.tensor(*weight.a).shape[1];
+        const DType dtype = catalogue_.tensors[number].dtype;
+        MergedWeight made = without_factors({piece.file, piece.offset, dtype}, rows.size(), columns.size(), dtype);
+        made.rank = weight.rank;
+        made.scale = static_cast<float>(weight.scale);
+        made.rounds_delta = weight.embedding || weight.parameter;
+        const auto from = [](MergedWeight::Part part, Index first) {
+            part.offset += static_cast<std::uint64_t>(first) * static_cast<std::uint64_t>(itemsize(part.dtype));
+            return part;
+        };
+        const MergedWeight::Part a = from(part_of(*weight.a), weight.expert * weight.rank * in);
+        const Index row = weight.rank * weight.experts;  // of B
+        const MergedWeight::Part b = from(part_of(*weight.b), weight.first_row * row + weight.expert);
+        // The sum over k of B[out, k] * A[k, in], or its transpose.
+        if (weight.transposed) {
+            made.left = {from(a, rows.begin), 1, in};
+            made.right = {from(b, columns.begin * row), weight.experts, row};
+        } else {
+            made.left = {from(b, rows.begin * row), row, weight.experts};
+            made.right = {from(a, columns.begin), in, 1};
+        }
+        if (weight.magnitude) {
+            if (columns != Interval{0, in}) throw split_columns(weight);
+            made.magnitudes = from(part_of(*weight.magnitude), rows.begin);
+        }
+        piece.file = add_file(made, number);
+        piece.offset = 0;
     }
 
     static Error split_columns(const AdaptedWeight& weight) {
@@ -224,6 +258,7 @@ private:
     const Adapter& adapter_;
     std::unordered_map<std::string, std::uint32_t> numbers_;   // of the base's tensors
     std::unordered_map<std::uint32_t, std::uint32_t> pieces_;  // of the adapter's tensors
+    std::vector<Piece> experts_;                               // that replace pieces of several experts
     std::uint32_t file_ = 0;                                   // number of the adapter's file in the base's catalogue
 };
 

@@ -5,8 +5,11 @@
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/adapter_family.hpp"
+#include "lib/layout/dims.hpp"
 #include "lib/layout/layer_ties.hpp"
+#include "lib/layout/model.hpp"
 #include "lib/layout/occurrences.hpp"
+#include "lib/layout/places.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -47,7 +50,7 @@ std::optional<std::string> absent_layers(const std::set<Index>& present, Index c
 }
 
 /// The state that stands for the model: weights, or masters where no weights are stored beside them.
-Occurrences model_of(const Source& source) {
+Occurrences stored_model(const Source& source) {
     for (const Role role : {Role::weight, Role::master}) {
         Occurrences found = occurrences_of(source.reading, source.checkpoint.catalogue.tensors, role);
         if (!found.empty()) return found;
@@ -58,7 +61,7 @@ Occurrences model_of(const Source& source) {
 /// Where the rules of a family say which tensors each layer has.
 class FamilyCheck {
 public:
-    explicit FamilyCheck(const Source& source) : source_{source}, stored_{model_of(source)} {}
+    explicit FamilyCheck(const Source& source) : source_{source}, stored_{stored_model(source)} {}
 
     std::vector<std::string> run() {
         if (stored_.empty()) return {};
@@ -71,7 +74,12 @@ public:
         const Index last = layers_.empty() ? 0 : *layers_.rbegin() + 1;
         if (auto line = absent_layers(layers_, configured.value_or(last), configured.has_value()))
             lines_.push_back(*std::move(line));
+        for (const Index layer : layers_)
+            if (layer >= source_.reading.dims['l'].value_or(last) && !is_for_prediction(layer))
+                lines_.push_back(
+                    fmt::format("layer {}: the configuration has {} layers", layer, configured.value_or(last)));
         for (const auto& [name, tensor] : family.tensors) check(name, tensor);
+        if (lines_.empty()) check_configured();
         check_masters();
         return std::move(lines_);
     }
@@ -104,6 +112,58 @@ private:
         const Reading& reading = source_.reading;
         return !tensor.tie.empty() &&
                is_present(reading, reading.dialect->name, stored_, tensor.name, static_cast<int>(layer)) == true;
+    }
+
+    /// Whether a layer has tensors that only layers for multi-token prediction have.
+    bool is_for_prediction(Index layer) const {
+        return std::ranges::any_of(stored_, [&](const auto& entry) {
+            const auto conditions = source_.reading.family->present.find(entry.first);
+            if (conditions == source_.reading.family->present.end()) return false;
+            const auto any = conditions->second.find("any");
+            return any != conditions->second.end() && any->second == "l >= L" && has_layer(entry.second, layer);
+        });
+    }
+
+    /// Where each tensor of layers is in the model that a config.json describes. Empty if that is unknown.
+    Places configured_places() const {
+        const Reading& reading = source_.reading;
+        const std::string& dialect = reading.dialect->name;
+        if (dialect != "hf" || !reading.config.contains("model_type") || has_sizes_of_shapes(*reading.family, dialect))
+            return {};
+        try {
+            const ModelState model = model_of(*reading.family, dialect, reading.config, {});
+            return places_of(model, model.layers);
+        } catch (const Error&) {
+            return {};
+        }
+    }
+
+    /// A layer must have the optional tensors that [present] gives it and that other layers store. A layer with tensors
+    /// that [present] gives to other layers is of another kind than the rules conclude from the configuration.
+    void check_configured() {
+        const Places model = configured_places();
+        if (model.empty()) return;
+        const auto has_in = [](const std::set<Place>& places, Index layer) {
+            const auto first = places.lower_bound({static_cast<int>(layer), -1});
+            return first != places.end() && first->layer == layer;
+        };
+        std::set<Index> other_kind;
+        for (const auto& [name, occurrence] : stored_) {
+            const auto expected = model.find(name);
+            for (const Place& place : occurrence.places)
+                if (expected == model.end() || !has_in(expected->second, place.layer)) other_kind.insert(place.layer);
+        }
+        for (const auto& [name, places] : model) {
+            const auto found = stored_.find(name);
+            if (found == stored_.end() || !source_.reading.family->tensor(name).optional) continue;
+            std::vector<Index> without;
+            for (const Index layer : layers_)
+                if (has_in(places, layer) && !has_layer(found->second, layer) && !other_kind.contains(layer))
+                    without.push_back(layer);
+            if (!without.empty())
+                lines_.push_back(fmt::format("layer{} {}: no tensor '{}' is stored, but config.json asks for it",
+                                             without.size() == 1 ? "" : "s", ranges_text(without), name));
+        }
     }
 
     /// The rules may not say which tensors a model has; a tensor that has a master has a weight, too.

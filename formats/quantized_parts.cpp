@@ -101,7 +101,7 @@ private:
         if (is_fp8(tensor.dtype))
             throw failure("is {} without scales: '{}' is missing", name(tensor.dtype),
                           tensor.name + std::string{block_scales.scales});
-        for (const Naming& naming : {mxfp4, packed_words}) {
+        for (const Naming& naming : {mxfp4, packed, packed_words}) {
             if (tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype))
                 throw failure("its scales '{}{}' are missing", stem_of(naming, tensor.name), naming.scales);
         }

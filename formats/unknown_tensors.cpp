@@ -32,11 +32,6 @@ void check_buckets(const Source& source, const Target& target) {
                       bucket->name, to_string(*source.layout));
 }
 
-/// Whether a tensor that no rule matches belongs to a part outside the language model that each rank has whole.
-bool is_whole(const Reading& reading, std::string_view name) {
-    return std::ranges::any_of(reading.dialect->whole, [&](const std::string& glob) { return glob_match(glob, name); });
-}
-
 }  // namespace
 
 void check_unknown(const Source& source, const Target& target, std::vector<std::string>& notes) {
@@ -48,7 +43,7 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
     // One element cannot be cut, so all ranks share it; but files of single ranks would have to tell which ranks do.
     const bool shared = target.format != Format::megatron;
     const auto is_stuck = [&](std::uint32_t t) {
-        return !is_whole(reading, tensors[t].name) && (!shared || volume(tensors[t].shape) > 1);
+        return !reading.dialect->is_whole(tensors[t].name) && (!shared || volume(tensors[t].shape) > 1);
     };
     const auto stuck = std::ranges::find_if(reading.unknown, is_stuck);
     const Tensor& tensor = tensors[stuck == reading.unknown.end() ? reading.unknown[0] : *stuck];
@@ -57,7 +52,7 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
                       without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
     std::vector<std::uint32_t> single;
     std::ranges::copy_if(reading.unknown, std::back_inserter(single),
-                         [&](std::uint32_t t) { return !is_whole(reading, tensors[t].name); });
+                         [&](std::uint32_t t) { return !reading.dialect->is_whole(tensors[t].name); });
     if (single.empty()) return;
     notes.push_back(fmt::format("tensor '{}'{}: no rule says what it is; it has one element, which all ranks share",
                                 tensors[single[0]].name,
@@ -68,7 +63,7 @@ std::vector<const Tensor*> outer_tensors(const Reading& reading, std::span<const
     std::vector<const Tensor*> found;
     if (!reading.family) return found;
     for (const std::uint32_t t : reading.unknown)
-        if (is_whole(reading, tensors[t].name)) found.push_back(&tensors[t]);
+        if (reading.dialect->is_whole(tensors[t].name)) found.push_back(&tensors[t]);
     return found;
 }
 
@@ -80,7 +75,7 @@ void note_unknown(Source& source) {
     for (std::uint32_t t : reading.unknown) {
         const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
         if (quantized && is_of_quantized_weights(tensor.name)) continue;
-        if (reading.family && is_whole(reading, tensor.name))
+        if (reading.family && reading.dialect->is_whole(tensor.name))
             whole.push_back(&tensor);
         else if (!tensor.name.starts_with("optimizer."))
             unknown.push_back(&tensor);

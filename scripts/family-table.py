@@ -41,7 +41,8 @@ COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "log
 
 # Classes of transformers that are not called as their model_type, without underscores.
 TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "gemma3n": "gemma3n_text", "minimaxm3sparse": "minimax_m3_vl",
-         "exaone45": "exaone4", "step3p7": "step3p5", "glm4v": "glm4v_text", "glm5next": "glm5_next_text", "museglimmer": "muse_glimmer_text", "qwen4exp": "qwen4_exp_text", "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}  # fmt: skip
+         "exaone45": "exaone4", "step3p7": "step3p5", "glm4v": "glm4v_text", "glm5next": "glm5_next_text", "museglimmer": "muse_glimmer_text", "qwen4exp": "qwen4_exp_text", "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text",
+         "gemma4unified": "gemma4_unified_text", "minicpmv46": "qwen3_5_text", "ovis2": "qwen2"}  # fmt: skip
 # Families that the fixtures of Megatron's optimizer state are of.
 FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}
 
@@ -99,9 +100,15 @@ def outer_types():
     return {word: file.stem for file in files for model in tomllib.loads(file.read_text()).get("outer", []) for word in model["types"]}
 
 
+def language_config(config):
+    """The configuration of the language model in that of a model around it, or the configuration itself."""
+    inner = config.get("thinker_config", config)
+    return inner.get("text_config", inner)
+
+
 def outer_table():
     """The models around language models, by model type: the file that describes them, and what is tested."""
-    compared = {config["model_type"] for config in bridge_configs() if "text_config" in config}
+    compared = {config["model_type"] for config in bridge_configs() if language_config(config) is not config}
     known = outer_types()
     tried = {model_type(kind, known): layout for _, kind, layout in models("OUTER")}
     lines = ["| model type | file | Megatron | Bridge |", "|---|---|---|---|"]
@@ -147,7 +154,7 @@ def covered():
         if "quantization_config" in settings:
             mark(of_type[settings["model_type"]], "FP8")
     for config in bridge_configs():
-        mark(of_type[config.get("text_config", config)["model_type"]], "Bridge")
+        mark(of_type[language_config(config)["model_type"]], "Bridge")
     for name, (dialects, _) in rules.items():
         for column, dialect in (("HF", "hf"), ("Megatron", "mcore"), ("titan", "titan")):
             if dialect in dialects:

@@ -83,9 +83,14 @@ struct Merger::Run {
 std::uint64_t merging_memory(const MergedWeight& weight) {
     const Index factors = weight.rank * weight.columns + most_rows(weight) * weight.rank;
     const Index rows = weight.magnitudes ? 2 * weight.rows + weight.columns : 0;
+    // A line of a factor takes in what lies between its numbers, which are those of other experts.
+    const Index left = weight.rank * std::min(weight.left.row_step, weight.left.column_step);
+    const Index right =
+        std::max(weight.rank, weight.columns) * std::min(weight.right.row_step, weight.right.column_step);
+    const Index line = std::max({left, right, Index{0}});
     // The stored bytes of the largest part are read before they are widened; they take no more space than its floats.
-    const Index stored = std::max({at_once, weight.rank * weight.columns, weight.magnitudes ? weight.rows : 0});
-    return static_cast<std::uint64_t>(factors + rows + stored + at_once + columns_at_once) * sizeof(float);
+    const Index stored = std::max({at_once, weight.rank * weight.columns, weight.magnitudes ? weight.rows : 0, line});
+    return static_cast<std::uint64_t>(factors + rows + stored + line + at_once + columns_at_once) * sizeof(float);
 }
 
 void Merger::read_numbers(const MergedWeight::Part& part, Index first, std::span<float> into, const Read& read) {
@@ -101,14 +106,16 @@ void Merger::read_numbers(const MergedWeight::Part& part, Index first, std::span
 void Merger::read_matrix(const MergedWeight::Factor& factor, Index first, Index rows, Index columns,
                          std::vector<float>& into, const Read& read) {
     into.resize(static_cast<std::size_t>(rows * columns));
-    const bool by_row = factor.column_step == 1;
-    if (by_row && factor.row_step == columns) return read_numbers(factor.part, first * columns, into, read);
+    if (factor.column_step == 1 && factor.row_step == columns)
+        return read_numbers(factor.part, first * columns, into, read);
+    const bool by_row = factor.column_step <= factor.row_step;
     const Index lines = by_row ? rows : columns;
-    const Index step = by_row ? factor.row_step : factor.column_step;
-    line_.resize(static_cast<std::size_t>(by_row ? columns : rows));
+    const Index count = by_row ? columns : rows;
+    const auto [step, line_step] = std::minmax(factor.row_step, factor.column_step);
+    line_.resize(static_cast<std::size_t>((count - 1) * step + 1));
     for (Index k = 0; k < lines; ++k) {
-        read_numbers(factor.part, first * factor.row_step + k * step, line_, read);
-        for (std::size_t i = 0; i < line_.size(); ++i) into[by_row ? k * columns + i : i * columns + k] = line_[i];
+        read_numbers(factor.part, first * factor.row_step + k * line_step, line_, read);
+        for (Index i = 0; i < count; ++i) into[by_row ? k * columns + i : i * columns + k] = line_[i * step];
     }
 }
 

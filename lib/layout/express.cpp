@@ -131,7 +131,10 @@ private:
         const Index experts = of_experts ? out_.reading.dims['e'].value_or(0) : 1;
         const Index layers = named.layer < 0 && places.begin()->layer >= 0 ? layers_ : 1;
         if (static_cast<Index>(places.size()) != experts * layers)
-            throw failure("{} of {} layers and experts that share it are there", places.size(), experts * layers);
+            throw failure("{} {} stored, but the configuration has {}", places.size(),
+                          of_experts ? "experts are" : "layers are",
+                          of_experts && layers > 1 ? fmt::format("{} in {} layers", experts, layers)
+                                                   : fmt::format("{}", experts * layers));
     }
 
     Expressed& out_;

@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/condition.hpp"
 #include "lib/layout/family_file.hpp"
+#include "lib/layout/notation.hpp"
 
 #include <algorithm>
 #include <set>
@@ -116,7 +117,15 @@ std::string nested_name(std::string_view name, const Nesting& nesting) {
 Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting) {
     Dialect inside = dialect;
     for (Rule& rule : inside.rules) rule.name = NameTemplate{nested_name(rule.name.text(), nesting)};
+    for (const std::string& beginning : {nesting.prefix, nesting.before})
+        if (!beginning.empty()) inside.inside.push_back(beginning);
     return inside;
+}
+
+bool Dialect::is_whole(std::string_view tensor) const {
+    if (std::ranges::any_of(whole, [&](const std::string& glob) { return glob_match(glob, tensor); })) return true;
+    return !inside.empty() &&
+           std::ranges::none_of(inside, [&](const std::string& beginning) { return tensor.starts_with(beginning); });
 }
 
 void add_family(WrittenFamily& base, const WrittenFamily& more) {

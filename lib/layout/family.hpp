@@ -61,6 +61,10 @@ struct Dialect {
     std::vector<std::string> extra;  ///< globs of what is no parameter
     std::vector<std::string> whole;  ///< globs of parameters outside the language model, which each rank has whole
     std::vector<RolePattern> roles;
+    std::vector<std::string> inside;  ///< beginnings of the language model's names in a model around it; or empty
+
+    /// Whether a tensor that no rule matches is a part outside the language model, which each rank has whole.
+    bool is_whole(std::string_view tensor) const;
 };
 
 /// How the names of a dialect change where its model is a part of another one, as the text model of a vision-language

@@ -121,13 +121,15 @@ constexpr const char* unknown_family =
     "no model family matches these tensor names; --rules FILE adds a family, see tpx-rules(5)";
 
 std::string lacks(const FamilyMatch& closest, std::span<const Tensor> tensors, const Config& config) {
-    if (closest.unknown.empty())
+    const auto unknown = std::ranges::find_if_not(
+        closest.unknown, [&](std::uint32_t t) { return closest.dialect->is_whole(tensors[t].name); });
+    if (unknown == closest.unknown.end())
         return fmt::format("family '{}', {} names: tensor '{}' is missing", closest.family->name, closest.dialect->name,
                            closest.missing);
     // Where only a few names match, as of a head or an embedding, the family is another one, and its rules do not help.
     if (closest.verdict != Verdict::yes && closest.unknown.size() > closest.parameters) return unknown_family;
     const std::string_view source = configured_by(*closest.dialect, config);
-    const Tensor& tensor = tensors[closest.unknown[0]];
+    const Tensor& tensor = tensors[*unknown];
     return fmt::format("tensor '{}', {} names: {}", tensor.name, closest.dialect->name,
                        without_rule(*closest.family, *closest.dialect, Dims{*closest.family, source, config}, tensor));
 }

@@ -188,8 +188,8 @@ void resolve_indices(Reading& reading, std::span<const Tensor> tensors) {
         if (meaning.kind != Meaning::Kind::parameter) continue;
         const auto indices = indices_of(meaning.rule->name, meaning.indices, reading.dims);
         if (!indices)
-            throw failure("tensor '{}': layer {} is not below {} = {}", tensors[t].name,
-                          meaning.indices.layer.value_or(0), meaning.rule->name.range('l').letter,
+            throw failure("tensor '{}': layer {}, but the configuration has {} layers, counted from 0", tensors[t].name,
+                          meaning.indices.layer.value_or(0),
                           reading.dims[meaning.rule->name.range('l').letter].value_or(0));
         meaning.indices = *indices;
     }

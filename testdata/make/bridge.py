@@ -74,6 +74,8 @@ MODELS = {
     "qwen2-audio": ("qwen_audio.qwen2_audio_bridge", "qwen2-audio", {}),
     "deepseek-v4": ("deepseek.deepseek_v4_bridge", "deepseek-v4", {key: value for key, value in FEW.items() if key != "num_hidden_layers"}),
     "deepseek-v4-mtp": ("deepseek.deepseek_v4_bridge", "deepseek-v4", {"n_routed_experts": 2, "vocab_size": 96, "num_nextn_predict_layers": 1}),
+    "qwen2.5-omni": ("qwen_omni.qwen25_omni_bridge", "qwen2.5-omni", {}),
+    "qwen3-omni": ("qwen_omni.qwen3_omni_bridge", "qwen3-omni", {}),
     "qwen3-vl": ("qwen_vl.qwen3_vl_bridge:Qwen3VLBridge", "qwen3-vl", {}),
     "qwen3-vl-moe": ("qwen_vl.qwen3_vl_bridge:Qwen3VLMoEBridge", "qwen3-vl-moe", {}),
     "qwen3.5-vl": ("qwen_vl.qwen35_vl_bridge:Qwen35VLBridge", "qwen3.5-vl", {}),
@@ -171,7 +173,7 @@ COLUMN = ("linear_qkv", "linear_fc1", "linear_fc1_up", "linear_q_up_proj", "line
 def module_class(name):
     """The class of Megatron-core's module that holds a parameter."""
     *_, module, parameter = name.split(".")
-    if name.startswith(("visual.", "vision_tower.", "audio_tower.", "embed_vision.", "embed_audio.", "multi_modal_projector.", "patch_merge_mlp.", "lightning_indexers.")):
+    if name.startswith(("thinker.visual.", "thinker.audio_model.", "visual.", "vision_tower.", "audio_tower.", "embed_vision.", "embed_audio.", "multi_modal_projector.", "patch_merge_mlp.", "lightning_indexers.")):
         return "TENorm" if "norm" in module else "ColumnParallelLinear"
     if name.startswith("vision_model.") and module in ("patch_norm", "proj", "pos_embed"):
         return "TENorm"
@@ -221,6 +223,12 @@ def first(config, *entries):
     return next((getattr(config, entry) for entry in entries if hasattr(config, entry)), None)
 
 
+def language_config(config):
+    """The configuration of the language model in that of a model around it."""
+    config = getattr(config, "thinker_config", config)
+    return getattr(config, "text_config", config)
+
+
 def layer_sizes(config, layer):
     """What the attention layers of Megatron Bridge change of these sizes in one layer."""
     is_full = getattr(config, "layer_types", None) and config.layer_types[layer] == "full_attention"
@@ -238,7 +246,7 @@ def provider(config, name):
         heads = config.vision_config.num_heads
         width = config.vision_config.hidden_size
         return types.SimpleNamespace(hidden_size=width, num_attention_heads=heads, num_query_groups=heads, kv_channels=width // heads, attention_output_gate=False)
-    config = getattr(config, "text_config", config)
+    config = language_config(config)
     heads = config.num_attention_heads
     if (layer := re.search(r"layers\.(\d+)\.", name)) and (sizes := layer_sizes(config, int(layer[1]))):
         return types.SimpleNamespace(hidden_size=config.hidden_size, num_attention_heads=heads, attention_output_gate=False, **sizes)
@@ -320,7 +328,7 @@ def converted(ranks, modules, mapping, name, values, config, whole):
 def whole_shape(name, sources, stored, config):
     """The shape of the unsharded parameter, as far as the mappings need it before they make it."""
     if ".experts.linear_fc" in name and len(sources) == 1:
-        config = getattr(config, "text_config", config)
+        config = language_config(config)
         width = getattr(config, "moe_intermediate_size", None) or config.intermediate_size
         out, into = (2 * width, config.hidden_size) if "linear_fc1" in name else (config.hidden_size, width)
         return (out,) if ".bias" in name else (out, into)
@@ -353,7 +361,7 @@ def model(kind, settings):
         getattr(transformers, kind)(config).save_pretrained(folder)
         names = {name: shape for name, (_, shape, _) in families._tensors(folder).items()}
         stored = json.loads(Path(folder, "config.json").read_text())
-    config.allow_global_per_layer_attribute_access = getattr(config, "text_config", config).allow_global_per_layer_attribute_access = True
+    config.allow_global_per_layer_attribute_access = language_config(config).allow_global_per_layer_attribute_access = True
     if config.model_type == "deepseek_v4":
         names = {released(name): shape for name, shape in names.items()}
     if settings.get("num_nextn_predict_layers") or settings.get("mtp_num_hidden_layers"):
@@ -404,11 +412,19 @@ def of_transformers(key, changes):
     """Class, configuration and tensors of a model of families.py."""
     kind, settings, *_ = {**families.KEPT, **families.MEGATRON, **families.NEWER, **families.BRIDGED, **families.OUTER}[key]
     changes = {entry: value for entry, value in changes.items() if entry in settings or entry not in FEW or entry in SMALL}
-    if "text_config" in settings:  # a model around a language model
-        text = settings["text_config"]
-        changes = {"text_config": {**text, **{entry: value for entry, value in FEW.items() if entry in text}}}
-        changes["text_config"] |= {entry: text[entry][:2] for entry in ("layer_types", "mlp_layer_types") if entry in text}
-    return kind, *model(kind, {**settings, **changes})
+    return kind, *model(kind, with_few(settings) or {**settings, **changes})
+
+
+def with_few(settings):
+    """The settings of a model around a language model, with few layers and experts in the latter; nothing for others."""
+    if "thinker_config" in settings:
+        return {**settings, "thinker_config": with_few(settings["thinker_config"])}
+    if "text_config" not in settings:
+        return None
+    text = settings["text_config"]
+    fewer = {entry: value for entry, value in FEW.items() if entry in text}
+    fewer |= {entry: text[entry][:2] for entry in ("layer_types", "mlp_layer_types") if entry in text}
+    return {**settings, "text_config": {**text, **fewer}}
 
 
 def table(family):

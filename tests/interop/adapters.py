@@ -14,7 +14,7 @@ os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
 
 import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen2Config  # noqa: E402
+from transformers import AutoModelForCausalLM, GPT2Config, GptOssConfig, LlamaConfig, Qwen2Config, Qwen3MoeConfig  # noqa: E402
 
 DATA = Path(__file__).resolve().parents[2] / "testdata"
 LLAMA = LlamaConfig(hidden_size=128, intermediate_size=224, num_hidden_layers=2, num_attention_heads=8,
@@ -22,6 +22,10 @@ LLAMA = LlamaConfig(hidden_size=128, intermediate_size=224, num_hidden_layers=2,
 QWEN = Qwen2Config(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
                    num_key_value_heads=2, vocab_size=96, tie_word_embeddings=True, use_sliding_window=False)
 GPT2 = GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=96, n_positions=32)
+QWEN3MOE = Qwen3MoeConfig(hidden_size=64, intermediate_size=96, moe_intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                          head_dim=16, num_experts=6, num_experts_per_tok=2, vocab_size=96, mlp_only_layers=[])
+GPT_OSS = GptOssConfig(hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                       num_local_experts=4, num_experts_per_tok=2, vocab_size=96, sliding_window=8, pad_token_id=0, eos_token_id=2)
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 PATTERNS = {"rank_pattern": {"layers.1.self_attn.q_proj": 16, "^model.layers.0.mlp.up_proj": 4},
             "alpha_pattern": {"down_proj": 5, r"layers\.\d+\.self_attn.k_proj": 3}}
@@ -36,6 +40,9 @@ CASES = [
     ("biases", QWEN, F16, None, {"r": 4, "target_modules": ["q_proj", "v_proj"], "bias": "all"}),
     ("embedding", QWEN, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["embed_tokens", "up_proj"]}),
     ("transposed", GPT2, F16, None, {"r": 8, "lora_alpha": 3, "target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}),
+    ("experts", QWEN3MOE, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}),
+    ("experts, one parameter", QWEN3MOE, F32, BF16, {"r": 3, "lora_alpha": 6, "target_modules": ["q_proj"], "target_parameters": ["down_proj"], "use_rslora": True}),
+    ("experts together", GPT_OSS, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["v_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}),
     ("high rank", LLAMA, BF16, BF16, {"r": 128, "lora_alpha": 7, "target_modules": ALL}),
 ]
 

@@ -172,6 +172,7 @@ BRIDGED = {
 TEXT = {**GLU, "max_position_embeddings": 64}
 MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 1]}}
 TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+EARS = {"d_model": 16, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 24, "num_mel_bins": 8, "max_source_positions": 16, "output_dim": 24, "n_window": 8}
 EYES = {"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 24, "out_hidden_size": 24}
 BLOCKS = {**EYES, "num_position_embeddings": 16, "patch_size": 4}
 OUTER = {
@@ -224,6 +225,18 @@ OUTER = {
         {"text_config": {**TEXT, "model_type": "mistral", "head_dim": 8}, "vision_config": {**TOWER, "model_type": "pixtral", "head_dim": 8}, "image_token_index": 100,
          "tie_word_embeddings": False},
         "tp=2,pp=2",
+    ),
+    "qwen2.5-omni": (
+        "Qwen2_5OmniForConditionalGeneration",
+        {"enable_audio_output": False, "thinker_config": {"text_config": {**TEXT, **MROPE}, "vision_config": {**EYES, "fullatt_block_indexes": [1]}, "audio_config": EARS}},
+        "tp=2,pp=2",
+    ),
+    "qwen3-omni": (
+        "Qwen3OmniMoeForConditionalGeneration",
+        {"enable_audio_output": False,
+         "thinker_config": {"text_config": {**TEXT, **MROPE, **EXPERTS, "num_experts": 4, "head_dim": 8},
+                            "vision_config": {**EYES, "deepstack_visual_indexes": [0], "num_position_embeddings": 16}, "audio_config": {**EARS, "downsample_hidden_size": 16}}},
+        "tp=2,pp=2,dp=2,ep=2",
     ),
     "glm-4.5v": (
         "Glm4vMoeForConditionalGeneration",
@@ -368,11 +381,21 @@ KEPT = {
          "vision_config": {**EYES, "image_size": 28, "patch_size": 14}},
     ),
     "bamba": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4}),
+    "bailing-hybrid": (
+        "BailingHybridForCausalLM",
+        {**LATENT, "num_experts": 4, "num_experts_per_token": 2, "moe_intermediate_size": 32, "n_shared_experts": 1, "num_expert_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+         "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "head_dim": 6, "layer_group_size": 2, "num_nextn_predict_layers": 0},
+    ),
+    "granitemoe-swa-shared": ("GraniteMoeSWAForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 28, "tie_word_embeddings": True}),
+    "gemma4-unified": ("Gemma4UnifiedForConditionalGeneration", {"text_config": {**TEXT, **LAYERS4}}),
+    # Parts outside the language model have names that no rule has: each rank has them whole.
+    "minicpm-v": ("MiniCPMV4_6ForConditionalGeneration", {"text_config": {**TEXT, **DELTA, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2}, "vision_config": {**TOWER, "patch_size": 7}}),
+    "ovis2": ("Ovis2ForConditionalGeneration", {"text_config": {**TEXT, "model_type": "qwen2"}, "vision_config": {**TOWER, "vocab_size": 32, "num_visual_indicator_tokens": 2}}),
 }  # fmt: skip
 
 
 # Parts of models outside the language model.
-OTHER_PARTS = re.compile(r"visual\.|vision|audio|projector|connector|patch_merge_mlp|self_attn\.index_")
+OTHER_PARTS = re.compile(r"visual\.|visual_embeddings|vision|audio|projector|connector|merger|patch_merge_mlp|self_attn\.index_")
 
 # Models of which `tpx plan --model` counts other parameters than transformers saves, or refuses to count them, and a
 # part of what it says.
@@ -380,13 +403,13 @@ COUNTED = "parameters, transformers saves"
 REFUSED = "differ from layer to layer; plan from a checkpoint"
 UNPLANNED = {
     # their config.json has a layer for multi-token prediction, which transformers does not build
-    **dict.fromkeys(("deepseek-v3", "deepseek-v3-yarn", "glm-4.5", "glm-4.5-dense"), COUNTED),
+    **dict.fromkeys(("deepseek-v3", "deepseek-v3-yarn", "deepseek-v4", "glm-4.5", "glm-4.5-dense"), COUNTED),
     # without the output layer of a language model
     **dict.fromkeys(("bert-classes", "bert-answers", "gpt2-classes", "llama-base", "llama-classes", "t5-words", "t5-encoder"), COUNTED),
     # decoders of more layers than the encoder are counted without the rest
     "t5": COUNTED,
-    # shapes of tensors alone give some of their sizes
-    **dict.fromkeys(("deepseek-v4", "glm5-next", "kimi-linear", "minimax", "qwen4-exp"), REFUSED),
+    # shapes of tensors alone give some of its sizes
+    "qwen4-exp": REFUSED,
 }  # fmt: skip
 
 

@@ -175,7 +175,7 @@ def check(tpx, table, folder):
     (source / "config.json").write_text(json.dumps(table["config"]))
     tensors = {name: values(name, shape) for name, shape in table["hf"].items()}
     save_file(tensors, source / "model.safetensors", {"format": "pt"})
-    if "text_config" in table["config"]:
+    if "text_config" in table["config"] or "thinker_config" in table["config"]:
         return check_outer(tpx, table, source, tensors, folder)
     experts = max((int(found[1]) + 1 for name in table["mcore"] if (found := re.search(r"linear_fc1\.weight(\d+)$", name))), default=0)
     faults, names, given = [], 0, source

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 using namespace tpx;
 
@@ -153,4 +154,23 @@ TEST_CASE("a weight that another checkpoint lost is a difference to ZeRO 3, whic
     CHECK(std::ranges::any_of(comparison.differences, [&](const auto& difference) {
         return difference.cause == "B lacks its weight" && difference.name.starts_with(name);
     }));
+}
+
+TEST_CASE("a layer lacks what config.json asks for, if other layers have it") {
+    const auto without = [](const std::string& part) {
+        cli::Opened opened = open("testdata/adapters/experts-base");
+        const auto& tensors = opened.source.checkpoint.catalogue.tensors;
+        for (std::size_t t = tensors.size(); t-- > 0;)
+            if (tensors[t].name.find(part) != std::string::npos) remove(opened.source, t);
+        return formats::missing_parts(opened.source);
+    };
+    using Lines = std::vector<std::string>;
+    CHECK(without("nothing").empty());
+    CHECK(without("layers.1.mlp.gate.") == Lines{"layer 1: no tensor 'router' is stored, but config.json asks for it"});
+    CHECK(without("layers.0.mlp.experts.") ==
+          Lines{"layer 0: no tensor 'e_down' is stored, but config.json asks for it",
+                "layer 0: no tensor 'e_gate' is stored, but config.json asks for it",
+                "layer 0: no tensor 'e_up' is stored, but config.json asks for it"});
+    CHECK(without("layers.1.mlp.experts.2.down") == Lines{"layer 1: no tensor 'e_down' of expert 2 is stored"});
+    CHECK(without("mlp.gate.").empty());  // another kind of model
 }

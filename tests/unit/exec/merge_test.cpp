@@ -106,6 +106,33 @@ TEST_CASE("transposed weights add the transpose of the product") {
     }
 }
 
+TEST_CASE("factors of one expert are found among those of others") {
+    const Layer layer{16, 24, 4};
+    constexpr Index experts = 3;
+    Layer stored = layer;
+    stored.files[1].assign(16 * 4 * experts, -1.0f);
+    for (Index o = 0; o < 16; ++o)
+        for (Index k = 0; k < 4; ++k) stored.files[1][(o * 4 + k) * experts + 2] = layer.files[1][o * 4 + k];
+    MergedWeight weight = layer.weight();
+    weight.left = {{1, 2 * sizeof(float), DType::f32}, 4 * experts, experts};
+    Merger merger;
+    std::vector<float> found = stored.read(weight, 0, 384, merger);
+    for (Index k = 0; k < 384; ++k) CHECK(found[k] == layer.merged(k / 24, k % 24));
+
+    MergedWeight transposed = weight;
+    transposed.rows = 24;
+    transposed.columns = 16;
+    transposed.left = {{2, 0, DType::f32}, 1, 24};
+    transposed.right = {{1, 2 * sizeof(float), DType::f32}, experts, 4 * experts};
+    std::ranges::fill(stored.files[0], 0.0f);
+    Merger other;
+    found = stored.read(transposed, 0, 384, other);
+    for (Index k = 0; k < 384; ++k) {
+        const float delta = layer.merged(k % 16, k / 16) - layer.files[0][(k % 16) * 24 + k / 16];
+        CHECK(found[k] == doctest::Approx(delta).epsilon(1e-4));
+    }
+}
+
 TEST_CASE("DoRA's rows have the norms of their magnitudes, whatever part of them is read") {
     const Layer layer{6, 40, 2};
     MergedWeight weight = layer.weight();

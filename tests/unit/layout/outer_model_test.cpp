@@ -101,6 +101,22 @@ TEST_CASE("a model that no table describes keeps its unknown tensors") {
     CHECK(reading.unknown.size() == 2);
 }
 
+TEST_CASE("inside another model, what does not begin as the language model does is outside it") {
+    const Families families{std::vector{parse_family(text_family, "text.toml")}};
+    std::vector<Tensor> tensors = seeing_tensors();
+    const std::span<const Tensor> inner{tensors.data(), 4};
+    const Reading nested = read(inner, families, seeing);
+    REQUIRE(nested.dialect != nullptr);
+    CHECK(nested.dialect->is_whole("merger.weight"));
+    CHECK(nested.dialect->is_whole("inner.tower.weight"));
+    CHECK_FALSE(nested.dialect->is_whole("inner.model.layers.0.other"));
+    CHECK_FALSE(nested.dialect->is_whole("inner.other"));
+    const Dialect* plain = families[0].dialect("hf");
+    REQUIRE(plain != nullptr);
+    CHECK(plain->is_whole("tower.weight"));
+    CHECK_FALSE(plain->is_whole("merger.weight"));
+}
+
 TEST_CASE("a tensor of a part with another number of axes is refused") {
     const Families families{std::vector{parse_family(text_family, "text.toml")}};
     std::vector<Tensor> tensors = seeing_tensors();
