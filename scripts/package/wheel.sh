@@ -16,6 +16,14 @@ python3 -m venv "$scratch/env"
 wheel=$(ls "$scratch"/tpx-*.whl)
 mkdir "$scratch/files"
 (cd "$scratch/files" && python3 -m zipfile -e "$wheel" .)
+# Each library in the wheel, and each that is part of tpx, comes with its license.
+data=$(echo "$scratch"/files/tpx-*.data/data)
+linked="hdf5 cli11 nlohmann-json"
+! grep -q cudaGetDeviceProperties "$data/bin/tpx" || linked="$linked cudart"
+for library in $linked $(cd "$data/lib/tpx" && ls); do
+    case $library in libtpx-*) continue ;; esac
+    [ -s "$data/share/doc/tpx/licenses/$library" ] || { echo "wheel: the license of $library is missing" >&2; exit 1; }
+done
 # The newest version of glibc that any of its files needs.
 version=$(find "$scratch/files" -type f \( -path '*/bin/tpx' -o -name '*.so*' \) -exec objdump -T {} + |
     grep -o 'GLIBC_2\.[0-9]*' | sed 's/GLIBC_2\.//' | sort -n | tail -n 1)
