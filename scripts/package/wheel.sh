@@ -25,7 +25,7 @@ for library in $linked $(cd "$data/lib/tpx" && ls); do
     [ -s "$data/share/doc/tpx/licenses/$library" ] || { echo "wheel: the license of $library is missing" >&2; exit 1; }
 done
 # The newest version of glibc that any of its files needs.
-version=$(find "$scratch/files" -type f \( -path '*/bin/tpx' -o -name '*.so*' \) -exec objdump -T {} + |
+version=$(objdump -T "$data/bin/tpx" "$data"/lib/tpx/* |
     grep -o 'GLIBC_2\.[0-9]*' | sed 's/GLIBC_2\.//' | sort -n | tail -n 1)
 [ -n "$version" ] || { echo "wheel: found no program that needs glibc" >&2; exit 1; }
 "$scratch/env/bin/wheel" tags --remove --platform-tag "manylinux_2_${version}_$(uname -m)" "$wheel" >/dev/null
