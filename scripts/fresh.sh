@@ -32,8 +32,10 @@ for script in $scripts; do
 done
 if [ "$package" ]; then
     echo "fresh: scripts/package/deb.sh"
-    sh scripts/bare.sh enter "$system" sh -c \
-        'cd /root/tpx && sh scripts/setup.sh package && cmake --build build/demo >build/rest.log && sh scripts/package/deb.sh build/demo'
+    sh scripts/bare.sh enter "$system" sh -ec 'cd /root/tpx
+        sh scripts/setup.sh package
+        cmake --build build/demo >build/rest.log || { cat build/rest.log; exit 1; }
+        sh scripts/package/deb.sh build/demo'
     sh scripts/package/try.sh bookworm "$system"/root/tpx/build/demo/*.deb
 fi
 echo "fresh: done"

@@ -69,12 +69,20 @@ def test_programs():
         tpx.inspect(checkpoint)
     with script("printf 'tpx: \\377\\n' >&2; exit 5"), raises(tpx.Error, "tpx: \N{REPLACEMENT CHARACTER}", 5):
         tpx.inspect(checkpoint)
-    with script("""read line; echo "{\\"schema\\":\\"tpx.inspect/1\\",\\"input\\":\\"$line\\"}\""""):
+
+
+def test_input():
+    """What Python reads is not read by tpx."""
+    reader, writer = os.pipe()
+    os.write(writer, b"text\n")
+    os.dup2(reader, 0)
+    with script("""read line; printf '{"schema":"tpx.inspect/1","input":"%s"}' "$line"\n"""):
         assert tpx.run("inspect")["input"] == ""
+    assert input() == "text"
 
 
 def test_log_that_is_damaged():
-    events = '{"event":"progress","bytes_done":1,"bytes":4}', "7", "{}", '{"event":"progress"}', '{"event":"progress","bytes_done":'
+    events = '{"event":"progress","bytes_done":', "7", "{}", '{"event":"progress"}', '{"event":"progress","bytes_done":1,"bytes":4}'
     calls = []
     text = "".join(f"echo '{event}' >\"$6\"\n" for event in events)  # the value of --log
     with script(text + """echo '{"schema":"tpx.reshard/1","written":true,"bytes":5}'\n"""):
