@@ -136,8 +136,8 @@ std::string help(const Cli& cli) {
     text += examples({{"tpx reshard hf out --to tp=4,pp=2 --format torch_dist", "Hugging Face to Megatron-core"},
                       {"mpirun -n 4 tpx reshard ckpt out --to tp=4", "same format, for 4 tensor-parallel ranks"}});
     return text +
-           "\nExit status: 0 success, 1 failure, 2 usage error, 3 check failed or checkpoints\n"
-           "differ, 4 a step after the output failed, 75 stopped (rerun), 130 interrupted.\n";
+           "\nExit status: 0 success, 1 failure, 2 usage error, 3 negative result, 4 output\n"
+           "complete but a later step failed, 75 stopped (rerun), 130 interrupted.\n";
 }
 
 }  // namespace tpx::cli

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A digest of names and shapes. It does not depend on the layout of the change, by which padding can differ.
+/// A digest of all tensor names and unpadded shapes, the same for every layout.
 std::string model_of(const Migration& job) {
     std::vector<std::string> tensors;
     formats::for_each_canonical(job.opened.source, [&](const Part& part, std::size_t) {

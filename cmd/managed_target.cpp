@@ -171,8 +171,9 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
     return keeping(*partial, [&] {
         const Made made = make_files(host_run, partial->path(), record, exec);
         together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.give_names(); });
-        // What earlier runs have written is not among `crcs`.
-        add_checksums(host_run, partial->path(), made.report.bytes_kept == 0 ? &crcs : nullptr, result.manifest);
+        // `crcs` lacks what earlier runs wrote.
+        add_checksums(host_run, partial->path(), made.report.bytes_kept == 0 ? &crcs : nullptr, exec.threads,
+                      result.manifest);
         complete_staging(host_run, members, result.manifest, *partial);
         patience.set_end("; run the same command to end the switch", exit_after_commit);
         switch_stores(run.comm, run.team, run.store,

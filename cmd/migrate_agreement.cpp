@@ -114,18 +114,20 @@ std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::s
 
 namespace {
 
-/// Replaces the folder of the mirror in `text` by the store of the host that has the file of which it speaks, or else
-/// by the name of all stores.
+/// Replaces the folder of the mirror in `text` by the store of the host that has the named file; if several have it or
+/// none is known, by the path of all stores, with {host}.
 void name_stores(std::string& text, const Mirror& mirror, const Origin& origin, const Team& team) {
     const std::string folder = mirror.folder().string();
     for (std::size_t at = text.find(folder); at != text.npos; at = text.find(folder, at + 1)) {
         const std::string_view rest = std::string_view{text}.substr(at + folder.size());
-        const auto file = std::ranges::find_if(
-            mirror.files(), [&](const StoredFile& it) { return rest.starts_with("/" + it.path.string() + ":"); });
-        const bool is_known = file != mirror.files().end() && !file->hosts.empty();
-        const auto host = is_known ? static_cast<std::size_t>(file->hosts.front()) : 0;
-        text.replace(at, folder.size(),
-                     is_known ? formats::store_of(origin.named, team.hosts[host]).string() : origin.named);
+        const auto file = std::ranges::find_if(mirror.files(), [&](const StoredFile& it) {
+            return it.hosts.size() == 1 && rest.starts_with("/" + it.path.string() + ":");
+        });
+        text.replace(
+            at, folder.size(),
+            file == mirror.files().end()
+                ? origin.named
+                : formats::store_of(origin.named, team.hosts[static_cast<std::size_t>(file->hosts[0])]).string());
     }
 }
 

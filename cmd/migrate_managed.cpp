@@ -237,7 +237,7 @@ Error no_state(const Managed& run) {
     if (std::ranges::all_of(run.survey.hosts, [](const StoreSummary& host) { return host.current.empty(); })) {
         if (std::ranges::none_of(run.team.hosts, &Host::lost))
             return failure("{}: no host has a current state; use --import CKPT first", store);
-        return Error{Exit::no, "{}: none of the hosts that are left has a current state; use --import CKPT", store};
+        return Error{Exit::no, "{}: no remaining host has a current state; use --import CKPT", store};
     }
     return Error{Exit::no, "{}: no host has an intact copy of the current state{}; use --import CKPT", store,
                  run.options.rejoin.empty() ? "" : " (the stores of --rejoin count as empty)"};

@@ -25,7 +25,7 @@ std::vector<int> hosts_in_team(const Team& team, const StoreSurvey& survey) {
     return here;
 }
 
-/// The files of the manifest that this host has and that are the turn of `reader`, one of `readers`.
+/// The numbers of the files on this host that reader number `reader` of `readers` reads.
 std::vector<std::size_t> files_of_reader(const formats::Manifest& manifest, const std::vector<int>& here,
                                          std::uint32_t host, int reader, int readers) {
     std::vector<std::size_t> files;

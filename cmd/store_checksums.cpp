@@ -2,6 +2,7 @@
 #include "cmd/store_checksums.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/in_threads.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -38,35 +39,53 @@ bool overlap(const std::vector<Interval>& ranges) {
     return std::ranges::adjacent_find(ranges, [](Interval a, Interval b) { return a.end > b.begin; }) != ranges.end();
 }
 
-/// The checksums of the files of this host that this rank computes, by number in the manifest: "NUMBER CRC" each.
-std::string checksums(const HostRun& run, const std::filesystem::path& folder, const FileCrcs* written,
+/// A file of this host: its number in the manifest, and in the draft of the host.
+struct OwnFile {
+    std::size_t listed = 0;
+    std::uint32_t drafted = 0;
+};
+
+/// The files of this host of which this rank computes the checksums.
+std::vector<OwnFile> files_of_rank(const HostRun& run) {
+    std::vector<OwnFile> files;
+    std::uint32_t next = 0;
+    const std::vector<bool>& here = run.job.files_of_hosts[run.team.host];
+    for (std::size_t f = 0; f < here.size(); ++f) {
+        if (!here[f]) continue;
+        const std::uint32_t file = next++;
+        if (static_cast<int>(file) % run.host.size() == run.host.rank()) files.push_back({f, file});
+    }
+    return files;
+}
+
+/// The checksums of the files of this rank: "NUMBER CRC" each, with the number in the manifest.
+std::string checksums(const HostRun& run, const std::filesystem::path& folder, const FileCrcs* written, int threads,
                       const formats::Manifest& manifest) {
     const std::vector<std::vector<Interval>> pieces = bytes_of_pieces(run);
-    std::string list;
-    std::uint32_t own = 0;  // number in the draft of the host
-    for (std::size_t f = 0; f < manifest.files.size(); ++f) {
-        if (!run.job.files_of_hosts[run.team.host][f]) continue;
-        const std::uint32_t file = own++;
-        if (static_cast<int>(file) % run.host.size() != run.host.rank()) continue;
-        const formats::ManifestFile& entry = manifest.files[f];
+    const std::vector<OwnFile> files = files_of_rank(run);
+    std::vector<std::uint64_t> crcs(files.size());
+    in_threads(files.size(), static_cast<std::size_t>(threads), [&](std::size_t k) {
+        const formats::ManifestFile& entry = manifest.files[files[k].listed];
+        const std::vector<Interval>& known = pieces[files[k].drafted];
         const std::filesystem::path path = folder / entry.path;
-        const bool is_known = written != nullptr && !overlap(pieces[file]);
-        list += fmt::format("{} {}\n", f,
-                            is_known ? formats::crc_of_file(path, entry.size, pieces[file], written->value(file))
-                                     : formats::crc_of_file(path, entry.size));
-    }
+        crcs[k] = written != nullptr && !overlap(known)
+                      ? formats::crc_of_file(path, entry.size, known, written->value(files[k].drafted))
+                      : formats::crc_of_file(path, entry.size);
+    });
+    std::string list;
+    for (std::size_t k = 0; k < files.size(); ++k) list += fmt::format("{} {}\n", files[k].listed, crcs[k]);
     return list;
 }
 
 }  // namespace
 
-void add_checksums(const HostRun& run, const std::filesystem::path& folder, FileCrcs* written,
+void add_checksums(const HostRun& run, const std::filesystem::path& folder, FileCrcs* written, int threads,
                    formats::Manifest& manifest) {
     std::string mine;
     together(run.all, [&] {
         if (written != nullptr) written->combine(run.host);
     });
-    mpi::all_or_none(run.all, [&] { mine = checksums(run, folder, written, manifest); });
+    mpi::all_or_none(run.all, [&] { mine = checksums(run, folder, written, threads, manifest); });
     std::vector<std::optional<std::uint64_t>> known(manifest.files.size());
     for (const std::string& list : mpi::all_gather(run.all, mine)) {
         for (std::size_t at = 0; at < list.size(); at = list.find('\n', at) + 1) {

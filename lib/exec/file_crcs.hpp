@@ -9,8 +9,7 @@
 
 namespace tpx {
 
-/// The linear CRC-64 of each file of a draft, gathered from what is written to it in any order, by any ranks and
-/// threads.
+/// The linear CRC-64 of each file of a draft, computed from fragments that ranks and threads write in any order.
 class FileCrcs {
 public:
     explicit FileCrcs(const Draft& draft);

@@ -108,19 +108,17 @@ void PartialDirectory::take_over() {
 }
 
 void PartialDirectory::move_aside() {
-    try {
-        if (!naming_.force) throw failure("without --force, nothing is replaced");
-        naming_.check_replaceable(path_);
-    } catch (const Error& reason) {
-        throw failure("{}: exists, but is not an unfinished output of tpx reshard: {}; move or remove it",
-                      path_.string(), reason.what());
-    }
-    const fs::path old = aside();
-    if (naming_.calls.rename(path_.c_str(), old.c_str(), 0) != 0) throw system_failure(path_, errno);
+    if (!naming_.force)
+        throw failure(
+            "{}: exists, but is not an unfinished output of tpx reshard; move or remove it, or pass --force to move it "
+            "aside",
+            path_.string());
+    // recover() must not take it for an output that an interrupted run has moved.
+    const fs::path other = free_name(".replaced-");
+    if (naming_.calls.rename(path_.c_str(), other.c_str(), 0) != 0) throw system_failure(path_, errno);
     notes_.push_back(fmt::format(
-        "{} was replaced by a run that was killed before it removed it; it is now called {}: remove it if you do not "
-        "need it",
-        path_.string(), old.string()));
+        "an interrupted run left the output that it replaced in {}; moved to {}; remove {} if you do not need it",
+        path_.string(), other.string(), other.string()));
 }
 
 // A run that was killed between the two renames of swap_in_two_steps() has left both outputs under other names.
@@ -164,7 +162,7 @@ void PartialDirectory::note_old_outputs() {
     const std::string base = naming_.out.filename().string();
     for (const std::string& name : list_directory(parent_of(naming_.out))) {
         const fs::path other = naming_.out.parent_path() / name;
-        const bool is_old = name.starts_with(base + ".old-");
+        const bool is_old = name.starts_with(base + ".old-") || name.starts_with(base + ".replaced-");
         if (!is_old && (!name.starts_with(base + ".partial-") || other == path_)) continue;
         if (const auto unfinished = entry_exists(other / unfinished_marker) ? find_unfinished(other) : std::nullopt)
             notes_.push_back(fmt::format("{} is {}; remove it", other.string(), unfinished->what));

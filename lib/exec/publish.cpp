@@ -36,10 +36,10 @@ NamingCalls NamingCalls::system() {
     return {rename, sync};
 }
 
-// Where the output goes that is replaced: a name that nothing has.
-fs::path PartialDirectory::aside() const {
-    fs::path path = with_suffix(naming_.out, ".old-" + id_);
-    for (int k = 1; entry_exists(path); ++k) path = with_suffix(naming_.out, fmt::format(".old-{}-{}", id_, k));
+// Where an output goes that is replaced: a name beside it that nothing has.
+fs::path PartialDirectory::free_name(const char* suffix) const {
+    fs::path path = with_suffix(naming_.out, suffix + id_);
+    for (int k = 1; entry_exists(path); ++k) path = with_suffix(naming_.out, fmt::format("{}{}-{}", suffix, id_, k));
     return path;
 }
 
@@ -127,7 +127,7 @@ fs::path PartialDirectory::swap(const fs::path& fresh) {
         return {};
     }
     if (!naming_.force) throw failure("{}: exists; pass --force to replace it", naming_.out.string());
-    const fs::path old = aside();  // before anything has changed, since finding a free name can fail
+    const fs::path old = free_name(".old-");  // before anything has changed, since finding a free name can fail
     if (naming_.calls.rename(fresh.c_str(), naming_.out.c_str(), RENAME_EXCHANGE) != 0) {
         if (!is_unsupported(errno)) throw system_failure(naming_.out, errno);
         swap_in_two_steps(fresh, old);

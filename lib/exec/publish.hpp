@@ -60,7 +60,8 @@ struct Published {
 class PartialDirectory {
 public:
     /// Makes the folder and the marker, or takes over those of an earlier run of the same request. Puts an earlier
-    /// output back in its place where a run was killed while it replaced it. Throws an mpi::AgreedError when OUT exists
+    /// output back in its place where a run was killed while it replaced it, or moves it to OUT.replaced-ID where the
+    /// new one has its place. Throws an mpi::AgreedError when OUT exists
     /// and may not be replaced, when another run is writing to OUT, when another request left an unfinished folder for
     /// OUT, and when not all ranks see the folder. Collective.
     PartialDirectory(const mpi::Comm& comm, Naming naming);
@@ -111,7 +112,7 @@ private:
     void swap_in_two_steps(const std::filesystem::path& fresh, const std::filesystem::path& old);
     void take_free_name(const std::filesystem::path& fresh) const;
     void remove_old(const std::filesystem::path& old, Published& result) const;
-    std::filesystem::path aside() const;
+    std::filesystem::path free_name(const char* suffix) const;
 
     const mpi::Comm& comm_;
     Naming naming_;

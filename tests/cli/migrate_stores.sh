@@ -55,7 +55,7 @@ whole "$megatron" host0
 rm -rf s
 done_with 'epoch 1' 1 2x2 --lost host1 --import "$megatron" --to tp=1
 mkdir -p s/host1/states s/host1/staging
-refused 3 'none of the hosts that are left has a current state' 1 2x2 --lost host0 --to tp=1
+refused 3 'no remaining host has a current state' 1 2x2 --lost host0 --to tp=1
 
 # Files that are damaged or missing on one host are read from another host that has a copy.
 rm -rf s exported

@@ -5,7 +5,7 @@
 set -u
 
 libraries=$(ldd "$1" | grep -c '/')
-[ "$libraries" -le 15 ] || { echo "tpx loads $libraries libraries"; exit 1; }
+{ [ "$libraries" -ge 1 ] && [ "$libraries" -le 15 ]; } || { echo "tpx loads $libraries libraries"; exit 1; }
 
 # best COMMAND...: microseconds of the quickest of five runs.
 best() {

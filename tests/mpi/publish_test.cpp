@@ -283,14 +283,14 @@ TEST_CASE("a run that was killed after it exchanged the names costs nothing") {
         PartialDirectory partial{world, naming(scratch / "out", true)};
         if (world.rank() == 0) {
             REQUIRE(partial.notes().size() == 1);
-            CHECK(contains(partial.notes()[0], "it is now called"));
+            CHECK(contains(partial.notes()[0], "an interrupted run left the output that it replaced"));
         }
         partial.commit();
     }
     mpi::barrier(world);
     const Names left = names(scratch / "");
     REQUIRE(left.size() == 2);
-    CHECK(left[1].starts_with("out.old-"));
+    CHECK(left[1].starts_with("out.replaced-"));
     CHECK(read_file(scratch / left[1] / "old") == "old");
     mpi::barrier(world);
 }
@@ -306,7 +306,7 @@ TEST_CASE("a folder without a marker is kept where nothing may be replaced") {
     mpi::barrier(world);
     scratch.write((folder.filename() / "mine").string(), "mine");
     const std::string message = test::message_of([&] { PartialDirectory{world, naming(scratch / "out")}; });
-    CHECK(contains(message, "is not an unfinished output of tpx reshard: without --force, nothing is replaced"));
+    CHECK(contains(message, "is not an unfinished output of tpx reshard; move or remove it, or pass --force"));
     CHECK(read_file(folder / "mine") == "mine");
     mpi::barrier(world);
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # hosts.sh RATE... -- COMMAND: runs COMMAND on emulated hosts th0, th1, ... of this machine, network namespaces on a bridge,
-# each with a NIC of its RATE (as tc says it, "1gbit") both ways. In COMMAND, `mpirun-hosts` starts a rank on each of them, and
+# each with a NIC of its RATE (in the notation of tc, "1gbit") both ways. In COMMAND, `mpirun-hosts` starts a rank on each of them, and
 # `set-link HOST down` cuts a host off, `set-link HOST up` connects it again and waits: the kernel passes no packets for up to a
 # second after a link came up. `end-processes HOST` ends what runs on HOST, as a restart does.
 # Exit 77, skipped, where that is not permitted or the tools are missing.

@@ -170,7 +170,7 @@ class Walk:
         arguments = [*arguments, *self.rejoining()]
         status, said = self.stores.migrate(*arguments, alive=self.alive)
         self.log.append(f"{' '.join(arguments)} on {sorted(self.alive)}: {status}")
-        refused = status == 3 and ("no host has an intact copy" in said or "none of the hosts that are left" in said)
+        refused = status == 3 and ("no host has an intact copy" in said or "no remaining host has a current state" in said)
         self.check(refused, f"not refused: status {status}\n{said}")
         self.check(before == self.everything(), "a refused change has changed something")
         self.counts["refusals"] += 1
