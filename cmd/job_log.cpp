@@ -15,10 +15,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -52,14 +54,60 @@ std::string utc_now() {
                        utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds);
 }
 
-// In one call, so that lines of several processes do not mix. The file is opened each time, so that it may be rotated.
-void append_event(std::string_view event, const Json& fields) {
+/// The pipe that the log is, from the first event to the last; null if the log is a file, which each event opens.
+Fd& log_pipe() {
+    static Fd pipe;
+    return pipe;
+}
+
+bool is_pipe(const std::string& path) {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+void close_log() {
+    log_pipe() = Fd{};
+    log_path().clear();
+}
+
+/// Whether the log may wait until a program reads the pipe that it is.
+enum class LogReader { awaited, present };
+
+/// Opens the log. Throws Error if it cannot be written, or if it is a pipe whose reader must be present and is not.
+Fd opened_log(LogReader reader) {
+    const std::string& path = log_path();
+    const int no_wait = reader == LogReader::present ? O_NONBLOCK : 0;
+    Fd fd = open_file(path, O_WRONLY | O_APPEND | O_CREAT | no_wait, 0666);
+    if (no_wait && ::fcntl(fd.get(), F_SETFL, O_APPEND) != 0) throw system_failure(path, errno);
+    return fd;
+}
+
+/// write(2), but a pipe without a reader is an error, EPIPE, and no signal.
+ssize_t write_without_signal(const Fd& fd, std::string_view text) {
+    sigset_t pipe, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    const ssize_t written = ::write(fd.get(), text.data(), text.size());
+    const int error = errno;
+    constexpr timespec no_wait{};
+    if (written < 0 && error == EPIPE) sigtimedwait(&pipe, nullptr, &no_wait);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    errno = error;
+    return written;
+}
+
+// In one call, so that lines of several processes do not mix. A file is opened each time, so that it may be rotated. A
+// pipe stays open: its reader sees its end only after the last event.
+void append_event(std::string_view event, const Json& fields, LogReader reader = LogReader::present) {
     Json line{{"time", utc_now()}, {"host", host_name()}, {"pid", getpid()}, {"event", event}};
     line.update(fields);
     const std::string text = line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
     const std::string& path = log_path();
-    const Fd fd = open_file(path, O_WRONLY | O_APPEND | O_CREAT, 0666);
-    const ssize_t written = ::write(fd.get(), text.data(), text.size());
+    Fd file;
+    if (!log_pipe()) file = opened_log(reader);
+    if (file && is_pipe(path)) log_pipe() = std::move(file);
+    const ssize_t written = write_without_signal(log_pipe() ? log_pipe() : file, text);
     if (written < 0) throw system_failure(path, errno);
     if (static_cast<std::size_t>(written) != text.size()) throw failure("{}: no space left", path);
 }
@@ -69,7 +117,7 @@ void append_event_if_possible(std::string_view event, const Json& fields) {
     try {
         append_event(event, fields);
     } catch (const Error& error) {
-        log_path().clear();
+        close_log();
         Output{false, false}.note("{}; the log ends here", error.what());
     }
 }
@@ -83,9 +131,10 @@ void open_job_log(const std::string& path) {
     try {
         require_log(path);
         append_event("start",
-                     {{"schema", "tpx.log/1"}, {"version", version_text}, {"slurm_job", job ? Json(job) : Json()}});
+                     {{"schema", "tpx.log/1"}, {"version", version_text}, {"slurm_job", job ? Json(job) : Json()}},
+                     LogReader::awaited);
     } catch (const Error&) {
-        log_path().clear();
+        close_log();
         throw;
     }
 }
@@ -96,9 +145,7 @@ void log_event(std::string_view event, const Json& fields) {
 
 std::chrono::milliseconds log_interval() {
     using namespace std::chrono_literals;
-    struct stat status {};
-    const bool is_pipe = ::stat(log_path().c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
-    return is_pipe ? 500ms : 10s;
+    return is_pipe(log_path()) ? 500ms : 10s;
 }
 
 void log_note(std::string_view text) { log_event("note", {{"text", text}}); }
@@ -107,7 +154,7 @@ void log_error(std::string_view text) { append_event_if_possible("error", {{"tex
 
 void close_job_log(int exit) {
     log_event("end", {{"exit", exit}});
-    log_path().clear();
+    close_log();
 }
 
 }  // namespace tpx::cli

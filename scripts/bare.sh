@@ -23,7 +23,8 @@ make_system() {
         # Ubuntu's keys are not in Debian; what is tried there is not trusted.
         debootstrap --variant=minbase ${as:+--no-check-gpg --components=main,universe} "$release" "$system" "$mirror" $as \
             >"$cache/debootstrap.log" || { tail "$cache/debootstrap.log"; exit 1; }
-        tar -C "$system" -cf "$cache/$release.tar" .
+        tar -C "$system" -cf "$cache/$release.tar.$$" . # no other run sees half an archive
+        mv "$cache/$release.tar.$$" "$cache/$release.tar"
     else
         tar -C "$system" -xf "$cache/$release.tar"
     fi

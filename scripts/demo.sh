@@ -10,7 +10,7 @@ if [ $# -eq 0 ]; then
     echo "demo: building"
     mkdir -p build
     {
-        cmake --preset release -B build/demo -DBUILD_TESTING=OFF && cmake --build build/demo
+        cmake --preset release -B build/demo -DBUILD_TESTING=OFF && cmake --build build/demo --target tpx
     } >build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
 fi
 PATH=${1-$PWD/build/demo/cmd}:$PATH

@@ -1,7 +1,7 @@
 #!/bin/sh
 # fresh.sh [--test] [--package]: shows on a bare Debian 12 that scripts/demo.sh, and with --test scripts/test.sh too, need
 # nothing but a clone: makes the system with debootstrap, clones HEAD into it, runs the script there as root. With --package,
-# makes Debian packages of what the demonstration has built, and tries them in another bare system.
+# builds the rest of tpx, makes Debian packages, and tries them in another bare system.
 # Needs root (or sudo). What was downloaded is kept in ~/.cache/tpx-fresh, so that the next run is quick.
 set -eu
 
@@ -16,7 +16,7 @@ done
 
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" -ne 0 ]; then
-    exec sudo --preserve-env=http_proxy,https_proxy,TMPDIR sh scripts/fresh.sh "$@"
+    exec sudo --preserve-env=http_proxy,https_proxy,TMPDIR,XDG_CACHE_HOME sh scripts/fresh.sh "$@"
 fi
 sh scripts/setup.sh fresh
 [ -z "$(git status --porcelain)" ] || echo "fresh: what is not committed is not in the clone"
@@ -32,7 +32,10 @@ for script in $scripts; do
 done
 if [ "$package" ]; then
     echo "fresh: scripts/package/deb.sh"
-    sh scripts/bare.sh enter "$system" sh -c 'cd /root/tpx && sh scripts/setup.sh package && sh scripts/package/deb.sh build/demo'
+    sh scripts/bare.sh enter "$system" sh -ec 'cd /root/tpx
+        sh scripts/setup.sh package
+        cmake --build build/demo >build/rest.log || { cat build/rest.log; exit 1; }
+        sh scripts/package/deb.sh build/demo'
     sh scripts/package/try.sh bookworm "$system"/root/tpx/build/demo/*.deb
 fi
 echo "fresh: done"

@@ -14,20 +14,32 @@ def class_name(words):
 
 
 def declaration(name, keys, description):
-    """A TypedDict with `keys`. A class statement cannot declare keys such as "from"."""
-    if any(keyword.iskeyword(key) for key in keys):
-        lines = "".join(f"    {key!r}: {kind!r},\n" for key, kind in keys.items())
-        return f'{name} = TypedDict("{name}", {{\n{lines}}})\n'
+    """A TypedDict that requires `keys`."""
+    if not all(map(is_name, keys)):
+        return functional(name, keys)
     lines = f'    """{description}"""\n\n' if description else ""
     return f"class {name}(TypedDict):\n{lines}" + members(keys)
 
 
-def subclass(name, keys):
-    return f"class {name}(_{name}, total=False):\n{members(keys)}"
+def extension(name, keys):
+    """A TypedDict with the keys of _`name` and the optional `keys`."""
+    if all(map(is_name, keys)):
+        return f"class {name}(_{name}, total=False):\n{members(keys)}"
+    return functional(f"_Optional{name}", keys, total=False) + f"\n\nclass {name}(_{name}, _Optional{name}):\n    pass\n"
+
+
+def functional(name, keys, total=True):
+    """A TypedDict with keys that a class statement cannot declare, such as "from"."""
+    lines = "".join(f"    {key!r}: {kind!r},\n" for key, kind in keys.items())
+    return f'{name} = TypedDict("{name}", {{\n{lines}}}{"" if total else ", total=False"})\n'
+
+
+def is_name(key):
+    return key.isidentifier() and not keyword.iskeyword(key)
 
 
 def members(keys):
-    return "".join(f"    {key}: {kind}\n" for key, kind in keys.items())
+    return "".join(f"    {key}: {kind}\n" for key, kind in keys.items()) or "    pass\n"
 
 
 class Module:
@@ -38,6 +50,7 @@ class Module:
     def __init__(self, schemas):
         self.schemas = schemas
         self.done = {}  # name of a type -> its text
+        self.origin = {}  # name of a type -> the schema that it is of, and the file of that
 
     def name_of_file(self, stem):
         return class_name(re.sub(r"-\d+$", "", stem))
@@ -81,6 +94,8 @@ class Module:
         return self.class_of({**schema, "properties": keys, "required": required}, name, stem)
 
     def class_of(self, schema, name, stem):
+        if self.origin.setdefault(name, (stem, schema)) != (stem, schema):
+            raise ValueError(f"{stem}.json and {self.origin[name][0]}.json both have a type {name}")
         if name in self.done:
             return name
         self.done[name] = ""  # keeps its place before those of its parts
@@ -88,7 +103,7 @@ class Module:
         required = {key: kind for key, kind in keys.items() if key in schema["required"]}
         optional = {key: kind for key, kind in keys.items() if key not in required}
         base = declaration("_" + name if optional else name, required, schema.get("description", ""))
-        self.done[name] = base + (f"\n\n{subclass(name, optional)}" if optional else "")
+        self.done[name] = base + (f"\n\n{extension(name, optional)}" if optional else "")
         return name
 
     def text(self):

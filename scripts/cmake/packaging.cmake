@@ -8,6 +8,16 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 if(TPX_BUNDLE)
   set(CPACK_GENERATOR TXZ)
+  set(linked libhdf5-dev=hdf5 libcli11-dev=cli11 nlohmann-json3-dev=nlohmann-json)
+  set(cuda_license)
+  if(TPX_CUDA)
+    find_file(TPX_CUDA_LICENSE NAMES EULA.txt LICENSE copyright
+      HINTS ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_TARGET_DIR}/doc NO_DEFAULT_PATH
+      DOC "License of CUDA's runtime")
+    set(cuda_license ${TPX_CUDA_LICENSE})
+  endif()
+  install(CODE "set(LINKED \"${linked}\")\nset(CUDA_LICENSE \"${cuda_license}\")")
+  install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/licenses.cmake)
 else()
   set(CPACK_GENERATOR DEB)
 endif()

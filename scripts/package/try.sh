@@ -4,11 +4,12 @@
 # package has a plug-in for it, MPICH. Prints the time from the installation to the first result. Needs root (or sudo).
 set -eu
 if [ "$(id -u)" -ne 0 ]; then
-    exec sudo --preserve-env=http_proxy,https_proxy,TMPDIR sh "$0" "$@"
+    exec sudo --preserve-env=http_proxy,https_proxy,TMPDIR,UBUNTU_MIRROR,XDG_CACHE_HOME sh "$0" "$@"
 fi
 release=$1
 shift
 here=$(cd "$(dirname "$0")/../.." && pwd)
+sh "$here/scripts/setup.sh" fresh
 system=$(mktemp -d)
 trap 'rm -rf --one-file-system "$system"' EXIT
 trap 'exit 130' INT TERM
@@ -34,7 +35,9 @@ case $(ls packages) in
 *)
     begin=$(date +%s.%N)
     $install ./packages/*.deb >/dev/null
-    [ -e /usr/share/man/man1/tpx.1.gz ] || [ -e /usr/share/doc/tpx/copyright ]
+    for file in doc/tpx/copyright man/man1/tpx.1.gz tpx/schemas/inspect-1.json; do
+        [ -e "/usr/share/$file" ] || { echo "try: /usr/share/$file is missing"; exit 1; }
+    done
     ;;
 esac
 tpx --version

@@ -1,8 +1,8 @@
 #!/bin/sh
-# schemas.sh TPX TESTDATA [SLOW_WRITES]: all JSON output of tpx matches the schemas in man/schemas/. Runs the commands of most
+# schemas.sh TPX TESTDATA SLOW_WRITES: all JSON output of tpx matches the schemas in man/schemas/. Runs the commands of most
 # transcripts with --json, then commands that no transcript runs. Exit 77: no Python with jsonschema.
 set -u
-tpx=$1 testdata=$2 slow=${3-}
+tpx=$1 testdata=$2 slow=${3:?}
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 python=
 for candidate in ${TPX_PYTHON-python3 /usr/bin/python3}; do
@@ -20,15 +20,15 @@ trap 'exit 130' INT TERM
 mkdir "$scratch/bin" "$scratch/printed" "$scratch/work"
 cat >"$scratch/bin/tpx" <<END
 #!/bin/sh
-case \${1-}:\${OMPI_COMM_WORLD_RANK-\${SLURM_PROCID-0}} in -* | help:* | :* | *:[1-9]*) exec $tpx "\$@" ;; esac
-case " \$* " in *" -- "* | *" --json"* | *" --help "* | *" -h "* | *" /dev/stdout "*) exec $tpx "\$@" ;; esac
+case \${1-}:\${OMPI_COMM_WORLD_RANK-\${SLURM_PROCID-0}} in -* | help:* | :* | *:[1-9]*) exec "$tpx" "\$@" ;; esac
+case " \$* " in *" -- "* | *" --json"* | *" --help "* | *" -h "* | *" /dev/stdout "*) exec "$tpx" "\$@" ;; esac
 set -- "\$@" --json
-file=\$(mktemp $scratch/printed/XXXXXXXX)
-printf '%s\n' "\$*" >\$file.command
-$tpx "\$@" >\$file
-echo \$? >\$file.status
-cat \$file
-exit "\$(cat \$file.status)"
+file=\$(mktemp "$scratch/printed/XXXXXXXX")
+printf '%s\n' "\$*" >"\$file.command"
+"$tpx" "\$@" >"\$file"
+echo \$? >"\$file.status"
+cat "\$file"
+exit "\$(cat "\$file.status")"
 END
 chmod +x "$scratch/bin/tpx"
 
@@ -59,9 +59,10 @@ stop() {
     rm -f mark
     echo "reshard, stopped by SIG$1" >"$file.command"
     # The shell makes processes in the background ignore SIGINT.
-    SLOW_WRITES_MARK=mark SLOW_WRITES_MS=1000 LD_PRELOAD=$slow env --default-signal=INT \
+    SLOW_WRITES_MARK=mark SLOW_WRITES_MS=1000 LD_PRELOAD="$slow" env --default-signal=INT \
         "$tpx" reshard hf "out-$1" --to tp=1 --format dcp --threads 1 --json >"$file" &
     for _ in $(seq 300); do [ -e mark ] && break; sleep 0.1; done
+    [ -e mark ] || echo "reshard, to be stopped by SIG$1, did not write" >>"$scratch/faults"
     kill -"$1" $!
     wait $!
     echo $? >"$file.status"
@@ -107,13 +108,17 @@ dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp
     # An output in place that cannot be held, and runs that are stopped.
     mkdir tpx/kept.sock
     tpx reshard "$dcp" kept --to fsdp=2 --hold 60
-    for signal in ${slow:+INT TERM}; do stop "$signal"; done
+    for signal in INT TERM; do stop "$signal"; done
     # Others.
     tpx profile hardware --seconds 1
     tpx reshard "$dcp" out --to fsdp=3 --verify --hardware "$testdata/profile/hardware.toml"
     tpx rules suggest "$testdata/rules/sandwich"
 } >"$scratch/said" 2>&1
 
+if [ -e "$scratch/faults" ]; then
+    cat "$scratch/faults" "$scratch/said"
+    exit 1
+fi
 "$python" -W ignore "$here/schemas.py" "$here/../../man/schemas" "$scratch/printed" "$here/../../cmd" || {
     cat "$scratch/said"
     exit 1

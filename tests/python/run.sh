@@ -13,6 +13,7 @@ cp -R ../../cmd/python/tpx "$scratch/lib"
 python3 ../../cmd/python/make_documents.py ../../man/schemas "$scratch/lib/tpx/documents.py"
 export PYTHONPATH="$scratch/lib" TPX_PROGRAM="$tpx"
 cd "$scratch/work"
-python3 -c 'import tpx.documents'
+python3 "$here/documents.py" "$here/../../man/schemas"
 python3 "$here/module.py" "$here/../../testdata"
+python3 "$here/processes.py" "$here/../../testdata"
 python3 "$here/progress.py" "$slow"

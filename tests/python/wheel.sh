@@ -1,6 +1,6 @@
 #!/bin/sh
 # wheel.sh BUILD: makes a wheel of what is in the build folder BUILD, installs it in a fresh virtual environment, and uses
-# the module there. Exit 77: no Python 3.9 with venv here, or no scikit-build-core to be had.
+# the module there. Exit 77: no Python 3.9 with venv here, or PyPI cannot be reached.
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,7 +10,11 @@ cd "$here"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 python3 -m venv "$scratch/make" 2>/dev/null || { echo "skipped: no venv here (Debian: python3-venv)"; exit 77; }
-"$scratch/make/bin/pip" install -q --disable-pip-version-check scikit-build-core || { echo "skipped: no scikit-build-core"; exit 77; }
+"$scratch/make/bin/pip" install -q --disable-pip-version-check scikit-build-core || {
+    python3 -c "import urllib.request; urllib.request.urlopen('${PIP_INDEX_URL:-https://pypi.org/simple}/scikit-build-core/', timeout=30)" && exit 1
+    echo "skipped: PyPI cannot be reached"
+    exit 77
+}
 
 "$scratch/make/bin/pip" wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w "$scratch" \
     -C build-dir="$scratch/build" -C cmake.define.TPX_PREBUILT="$build" ../..

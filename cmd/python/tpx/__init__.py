@@ -3,13 +3,14 @@
 
 Each function runs one command of tpx and returns its JSON document, which tpx-json(7) describes, as a dict. The types are
 in tpx.documents. Options of the command are keyword arguments: weights_only=True stands for --weights-only, shard_size="5GB"
-for --shard-size 5GB, from_="tp=4" for --from tp=4, and a list repeats its option. A command that fails raises tpx.Error.
-The environment variable TPX_PROGRAM names another program than the one that is installed with the module.
+for --shard-size 5GB, from_="tp=4" for --from tp=4, a list repeats its option, and None omits it. tpx.run() runs any command.
+A command that fails raises tpx.Error. The environment variable TPX_PROGRAM is the path of the tpx program to use; default: the
+one installed with this module, then PATH.
 """
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Callable, Sequence, cast
+from typing import TYPE_CHECKING, Callable, Mapping, Sequence, cast
 
 from tpx._run import Error, Option, Progress, execute, run
 
@@ -18,8 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Error", "Option", "Progress", "inspect", "plan", "reshard", "run", "verify"]
 
+
+def reject(command: str, options: Mapping[str, Option], others: Sequence[str]) -> None:
+    """Raises ValueError if `options` contains one of `others`, with which `command` prints a document of another type."""
+    for key, value in options.items():
+        if key.rstrip("_") in others and value is not None:
+            raise ValueError(f'{key}= has another result: use tpx.run("{command}", ..., {key}=...)')
+
+
 def inspect(checkpoint: str | os.PathLike[str], **options: Option) -> documents.Inspect:
-    """What `checkpoint` contains, how it is split, and whether it is complete; tensors=True lists its tensors."""
+    """What `checkpoint` contains, how it is split, and whether it is complete; tensors=True lists its tensors.
+
+    For the options state, where and store, use tpx.run("inspect", ...)."""
+    reject("inspect", options, ("state", "where", "store"))
     return cast("documents.Inspect", execute("inspect", [checkpoint], options))
 
 
@@ -28,9 +40,11 @@ def plan(
 ) -> documents.PlanSummary:
     """What must move to change `checkpoint`, or a model given by model= and from_=, to the layout `to`.
 
-    `to` is one layout; tpx.run("plan", ..., to="auto") compares layouts."""
+    `to` is one layout; tpx.run("plan", ..., to="auto") compares layouts. For the options list, via and check, use
+    tpx.run("plan", ...), too."""
     if to == "auto":
         raise ValueError('to="auto" has another result: use tpx.run("plan", ..., to="auto")')
+    reject("plan", options, ("list", "via", "check"))
     return cast("documents.PlanSummary", execute("plan", [checkpoint], {"to": to, **options}))
 
 
@@ -45,8 +59,10 @@ def reshard(
 ) -> documents.Reshard:
     """Converts `checkpoint` to the layout `to`, and to another format if format= is given, and writes it to `output`.
 
-    `progress` is called while tpx runs, and once at the end. `launcher` starts several processes, such as
-    ["mpirun", "-n", "4"]. If Python is interrupted, tpx stops; the same call then continues its work."""
+    `progress` is called from another thread while tpx runs, and once more when the output is complete; an exception in
+    `progress` is raised again after tpx ends. `launcher` starts several processes, such as ["mpirun", "-n", "4"]. If Python is
+    interrupted, tpx stops; the same call then continues its work. For the option clean, use tpx.run("reshard", ...)."""
+    reject("reshard", options, ("clean",))
     result = execute("reshard", [checkpoint, output], {"to": to, **options}, progress, launcher)
     return cast("documents.Reshard", result)
 

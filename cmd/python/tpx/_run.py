@@ -12,9 +12,10 @@ import subprocess
 import sysconfig
 import tempfile
 import threading
-from typing import Any, Callable, Iterator, NamedTuple, Sequence, Union, cast
+from typing import Any, Callable, Iterator, Literal, Mapping, NamedTuple, Sequence, Union
 
-Option = Union[None, bool, int, float, str, "os.PathLike[str]", Sequence[Union[int, float, str, "os.PathLike[str]"]]]
+Word = Union[int, float, str, "os.PathLike[str]"]
+Option = Union[None, Literal[True], Word, Sequence[Word]]
 
 check_failed = 3  # exit status of a command whose result is negative
 
@@ -28,6 +29,9 @@ class Error(Exception):
         super().__init__(message)
         self.exit_status = exit_status
 
+    def __reduce__(self) -> tuple[type[Error], tuple[int, str]]:
+        return Error, (self.exit_status, str(self))
+
 
 class Progress(NamedTuple):
     """How far a run is."""
@@ -37,13 +41,13 @@ class Progress(NamedTuple):
 
 
 def program() -> str:
-    """The program tpx: that in the environment variable TPX_PROGRAM, the one installed with this module, or the first one
-    in PATH."""
+    """The path of the program tpx: the value of the environment variable TPX_PROGRAM; default: the program installed with
+    this module, then the first one in PATH."""
     given = os.environ.get("TPX_PROGRAM")
     if given:
         return given
-    beside = pathlib.Path(__file__).resolve().parents[1] / "bin"  # of pip install --target
-    for folder in (sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user"), beside):
+    target_bin = pathlib.Path(__file__).resolve().parents[1] / "bin"  # of pip install --target
+    for folder in (sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user"), target_bin):
         found = shutil.which("tpx", path=str(folder))
         if found:
             return found
@@ -53,103 +57,167 @@ def program() -> str:
     return found
 
 
-def words_of(options: dict[str, Option]) -> list[str]:
+def environment(launcher: Sequence[str]) -> dict[str, str]:
+    """The environment of tpx. Without a launcher, it lacks the variables that make a process a rank of an MPI job: Python may
+    be such a rank, but tpx is not."""
+    variables = dict(os.environ)
+    if not launcher:
+        for name in os.environ:
+            if name.startswith(("OMPI_", "PMIX_", "PMI_")) or name == "SLURM_PROCID":
+                del variables[name]
+    return variables
+
+
+def word_of(key: str, value: object) -> str:
+    """A value of the option `key`, as in a command line."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, os.PathLike)):
+        raise TypeError(f"{key}={value!r}: use True, a str, int, float or path, a list of them, or None to omit the option")
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def command_line_options(options: Mapping[str, Option]) -> list[str]:
     """Keyword arguments as options of the command line: from_="tp=4" becomes --from=tp=4."""
     words = []
     for key, value in options.items():
         name = "--" + key.rstrip("_").replace("_", "-")
-        if value is None or value is False:
-            continue
         if value is True:
             words.append(name)
-        elif isinstance(value, (str, int, float, os.PathLike)):
-            words.append(f"{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
-        else:
-            words += [f"{name}={os.fspath(each) if isinstance(each, os.PathLike) else each}" for each in value]
+        elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+            words += [f"{name}={word_of(key, each)}" for each in value]
+        elif value is not None:
+            words.append(f"{name}={word_of(key, value)}")
     return words
 
 
+class Follower:
+    """Reads the log of a run in a thread of its own, and calls `progress` there."""
+
+    def __init__(self, progress: Callable[[Progress], None]):
+        self.progress = progress
+        self.raised: BaseException | None = None  # by `progress`
+        self.total: int | None = None  # bytes of the run, once it has reported them
+
+    def report(self, done: int, total: int) -> None:
+        """Calls `progress`, unless it has raised an exception."""
+        if self.raised is None:
+            try:
+                self.progress(Progress(done, total))
+            except BaseException as error:  # the log must be read to its end, or tpx would wait
+                self.raised = error
+
+    def follow(self, stream: Any) -> None:
+        """Reads events until the event "over"."""
+        for line in stream:
+            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):  # a line that is not an event
+                event = json.loads(line)
+                kind = event.get("event")
+                if kind == "over":
+                    return
+                if kind == "progress":
+                    self.total = int(event["bytes"])
+                    self.report(int(event["bytes_done"]), self.total)
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Reports that all bytes are written, if they are. Raises the exception of `progress`, if there was one."""
+        if result.get("written"):
+            total = int(result["bytes"]) if self.total is None else self.total
+            self.report(total, total)
+        if self.raised is not None:
+            raise self.raised
+
+
 @contextlib.contextmanager
-def followed(progress: Callable[[Progress], None] | None) -> Iterator[list[str]]:
-    """Options with which tpx reports its progress to a pipe. A thread reads the pipe and calls `progress`; what that raises
-    is raised at the end."""
-    if progress is None:
+def progress_pipe(follower: Follower | None) -> Iterator[list[str]]:
+    """Options with which tpx reports its progress to `follower`, through a pipe."""
+    if follower is None:
         yield []
         return
-    raised: list[BaseException] = []
-
-    def follow(stream: Any) -> None:
-        for line in stream:
-            event = json.loads(line)
-            if event["event"] == "over":
-                return
-            try:
-                if event["event"] == "progress" and not raised:
-                    progress(Progress(event["bytes_done"], event["bytes"]))
-            except BaseException as error:  # the pipe must be read to its end, or tpx would wait
-                raised.append(error)
-
     with tempfile.TemporaryDirectory(prefix="tpx-") as folder:
         pipe = os.path.join(folder, "log")
         os.mkfifo(pipe)
-        # Opened for reading and writing: tpx opens and closes it for each event, which would be an end of file.
+        # Opened for reading and writing: this does not wait for tpx, which may fail before it opens the pipe.
         with open(os.open(pipe, os.O_RDWR), "r+b", buffering=0) as ends, open(os.dup(ends.fileno()), "rb") as stream:
-            thread = threading.Thread(target=follow, args=(stream,), daemon=True)
+            thread = threading.Thread(target=follower.follow, args=(stream,), daemon=True)
             thread.start()
             try:
                 yield ["--log", pipe]
             finally:
-                ends.write(b'{"event":"over"}\n')
+                ends.write(b'\n{"event":"over"}\n')  # tpx may have ended within a line
                 thread.join()
-    if raised:
-        raise raised[0]
+
+
+def start(line: Sequence[str], launcher: Sequence[str]) -> subprocess.Popen[str]:
+    """Starts a command line in a session of its own, so that Ctrl-C in a terminal signals Python only, which signals tpx."""
+    try:
+        return subprocess.Popen(
+            line,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(launcher),
+            start_new_session=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except OSError as error:
+        raise Error(127, f"{line[0]}: {error.strerror}") from error
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """Ends tpx as Ctrl-C does: it keeps what the same command can continue. In a terminal, it has the signal already."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.communicate(timeout=1)
-        return
-    process.send_signal(signal.SIGINT)
-    process.communicate()
+    """Ends tpx as Ctrl-C does: it keeps what the same call can continue. A second Ctrl-C is a second signal, at which tpx ends
+    at once."""
+    while True:
+        try:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+            return
+        except KeyboardInterrupt:
+            continue
 
 
 def result_of(command: str, status: int, output: str, messages: str) -> dict[str, Any]:
     """The document that a command printed. Raises Error if it failed."""
-    documents = []
-    for line in output.splitlines():
+    documents: list[dict[str, Any]] = []
+    for line in output.splitlines():  # a launcher may print other lines
         with contextlib.suppress(ValueError):
-            documents.append(json.loads(line))
+            document = json.loads(line)
+            if isinstance(document, dict) and str(document.get("schema")).startswith("tpx."):
+                documents.append(document)
     for document in documents:
-        if document.get("schema") == "tpx.error/1":
+        if document["schema"] == "tpx.error/1":
             raise Error(document["error"]["exit_status"], document["error"]["message"])
-    if status not in (0, check_failed) or not documents:
+    if status not in (0, check_failed):
         cause = messages.strip().rpartition("\n")[2] or f"tpx {command} exited with status {status}"
         raise Error(status, cause)
-    return cast("dict[str, Any]", documents[0])
+    if not documents:
+        raise Error(status or 1, f"tpx {command} exited with status {status} but printed no JSON document")
+    return documents[0]
 
 
 def execute(
     command: str,
     arguments: Sequence[str | os.PathLike[str] | None],
-    options: dict[str, Option],
+    options: Mapping[str, Option],
     progress: Callable[[Progress], None] | None = None,
     launcher: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Runs a command of tpx, and returns the JSON document that it prints."""
+    if progress is not None and options.get("log") is not None:
+        raise ValueError("log= cannot be used with progress=, which reads the log")
     words = [os.fspath(argument) for argument in arguments if argument is not None]
-    with followed(progress) as log:
-        line = [*launcher, program(), *command.split(), "--json", "--quiet", *words_of(options), *log, "--", *words]
-        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+    option_words = command_line_options(options)
+    follower = None if progress is None else Follower(progress)
+    with progress_pipe(follower) as log:
+        line = [*launcher, program(), *command.split(), "--json", "--quiet", *option_words, *log, "--", *words]
+        process = start(line, launcher)
         try:
             output, messages = process.communicate()
         except BaseException:
             stop(process)
             raise
-        result = result_of(command, process.returncode, output, messages)
-    if progress is not None:
-        total = int(result.get("bytes", 0))
-        progress(Progress(total, total))
+    result = result_of(command, process.returncode, output, messages)
+    if follower is not None:
+        follower.finish(result)
     return result
 
 

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""documents.py SCHEMAS: each schema in the folder SCHEMAS has a type of its own in tpx.documents, with exactly its keys."""
+import json
+import pathlib
+import re
+import sys
+
+import tpx.documents
+
+names = {}
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
+    schema = json.loads(path.read_text())
+    options = [schema] if "properties" in schema else schema["oneOf"]
+    keys = {key for option in options for key in option["properties"]}
+    required = {key for key in keys if all(key in option["required"] for option in options)}
+    name = "".join(word.capitalize() for word in re.split(r"[-.]", re.sub(r"-\d+$", "", path.stem)))
+    assert name not in names, f"{path.name} and {names[name]} have the type {name}"
+    names[name] = path.name
+    kind = getattr(tpx.documents, name)
+    assert kind.__required_keys__ == required, (name, kind.__required_keys__ ^ required)
+    assert kind.__required_keys__ | kind.__optional_keys__ == keys, (name, kind.__optional_keys__)
+assert len(names) > 30, names
