@@ -75,32 +75,32 @@ void sort_tensors(Adapter& adapter) {
     for (auto& [name, weight] : weights) adapter.weights.push_back(std::move(weight));
 }
 
-/// Checks the shapes of a weight's tensors against each other and the settings, and sets its rank and scale.
+/// Checks the shapes of a weight's factors against each other and the settings, and sets its rank and scale.
+void check_factors(const Adapter& adapter, const Tensor& a, const Tensor& b, AdaptedWeight& weight) {
+    if (a.shape.size() != 2 || b.shape.size() != 2)
+        throw failure("shape {} and lora_B's shape {} are not those of a linear or embedding layer", to_string(a.shape),
+                      to_string(b.shape));
+    if (a.shape[0] != b.shape[1])
+        throw failure("has rank {}, but lora_B {} has rank {}", a.shape[0], to_string(b.shape), b.shape[1]);
+    weight.rank = a.shape[0];
+    const auto rank = adapter.settings.rank_of(weight.module());
+    const std::vector<std::string> parameters = parameters_of(adapter.settings, weight.module());
+    if (!parameters.empty() && rank > 0 && weight.rank % rank == 0) {
+        weight.experts = weight.rank / rank;
+        weight.rank = rank;
+    }
+    weight.targets_parameter = weight.stacked() || std::ranges::find(parameters, weight.name) != parameters.end();
+    if (weight.rank != rank) throw failure("has rank {}, but {} sets rank {}", weight.rank, adapter_config_name, rank);
+    weight.scale = adapter.settings.scale(weight.module(), rank);
+}
+
+/// Checks a weight's tensors against each other and the settings, and sets its rank and scale.
 void check_weight(const Adapter& adapter, AdaptedWeight& weight) {
     for (const auto& [part, letter] : {std::pair{weight.a, 'A'}, std::pair{weight.b, 'B'}})
         if (!part) throw failure("lora_{} of '{}' is missing", letter, weight.module());
     const Tensor& a = adapter.tensor(*weight.a);
     const Tensor& b = adapter.tensor(*weight.b);
-    in_context(
-        [&] { return fmt::format("tensor '{}'", a.name); },
-        [&] {
-            if (a.shape.size() != 2 || b.shape.size() != 2)
-                throw failure("shape {} and lora_B's shape {} are not those of a linear or embedding layer",
-                              to_string(a.shape), to_string(b.shape));
-            if (a.shape[0] != b.shape[1])
-                throw failure("has rank {}, but lora_B {} has rank {}", a.shape[0], to_string(b.shape), b.shape[1]);
-            weight.rank = a.shape[0];
-            const auto rank = adapter.settings.rank_of(weight.module());
-            const std::vector<std::string> parameters = parameters_of(adapter.settings, weight.module());
-            if (!parameters.empty() && rank > 0 && weight.rank % rank == 0) {
-                weight.experts = weight.rank / rank;
-                weight.rank = rank;
-            }
-            weight.parameter = weight.stacked() || std::ranges::find(parameters, weight.name) != parameters.end();
-            if (weight.rank != rank)
-                throw failure("has rank {}, but {} sets rank {}", weight.rank, adapter_config_name, rank);
-            weight.scale = adapter.settings.scale(weight.module(), rank);
-        });
+    in_context([&] { return fmt::format("tensor '{}'", a.name); }, [&] { check_factors(adapter, a, b, weight); });
     if (weight.magnitude.has_value() != adapter.settings.dora)
         throw failure("'{}' has {} lora_magnitude_vector, but {} sets use_dora={}", weight.module(),
                       weight.magnitude ? "a" : "no", adapter_config_name, adapter.settings.dora);

@@ -21,15 +21,15 @@ struct AdaptedWeight {
     std::optional<std::uint32_t> b;          ///< lora_B or lora_embedding_B
     std::optional<std::uint32_t> magnitude;  ///< DoRA's lora_magnitude_vector
     bool embedding = false;
-    bool parameter = false;   ///< PEFT's target_parameters: the module has several parameters, or no layer of its own
-    bool transposed = false;  ///< the base's tensor is [in, out]
+    bool targets_parameter = false;  ///< of PEFT's target_parameters: the module has several, or no layer of its own
+    bool transposed = false;         ///< the base's tensor is [in, out]
     Index rank = 0;
     double scale = 1;
     /// Of a stack of experts (PEFT's target_parameters): the rows of A are those of one expert after the other, the
     /// columns of B those of all experts for one rank after the other.
     Index experts = 1;
-    Index expert = 0;     ///< the first of those in the base's tensor
-    Index first_row = 0;  ///< of B, for the first row of the base's tensor
+    Index expert = 0;     ///< number of the expert that the base tensor (or piece) holds
+    Index first_row = 0;  ///< row of B, or if transposed column of A, for the first row of the base tensor
 
     /// Whether it is a stack of experts, whose name is that of the module.
     bool stacked() const { return experts > 1; }

@@ -77,7 +77,7 @@ void add_settings(Config& config, const nlohmann::json& object, std::initializer
     }
 }
 
-/// The configuration of the part that understands in that of a model that also speaks; nullptr in others.
+/// thinker_config (multimodal understanding) of an Omni model; nullptr if absent.
 const nlohmann::json* thinker_settings(const nlohmann::json& object) {
     const auto thinker = object.find("thinker_config");
     return thinker != object.end() && thinker->is_object() ? &*thinker : nullptr;

@@ -3,17 +3,15 @@
 
 #include "formats/adapted_experts.hpp"
 #include "formats/adapter.hpp"
+#include "formats/mergeable.hpp"
 #include "formats/quantized.hpp"
-#include "formats/recognise.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/merged_weight.hpp"
 #include "lib/core/path.hpp"
-#include "lib/layout/adapter_family.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <unordered_map>
 
 namespace tpx::formats {
@@ -32,23 +30,6 @@ MergedWeight without_factors(MergedWeight::Part base, Index rows, Index columns,
 }
 
 bool is_mergeable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
-
-/// Requires that the adapter can be merged, and that the source has no state that depends on the unmerged weights.
-void check_source(const Source& source, const Adapter& adapter) {
-    if (!adapter.settings.unmergeable.empty())
-        throw failure("{}: adapters with {} cannot be merged by tpx; merge with PEFT (merge_and_unload)",
-                      adapter_config_name, fmt::join(adapter.settings.unmergeable, ", "));
-    const auto is_state = [](const Meaning& meaning) {
-        return meaning.kind == Meaning::Kind::parameter && meaning.role != Role::weight &&
-               meaning.role != Role::quantized;
-    };
-    if (std::ranges::any_of(source.reading.meanings, is_state) || !source.checkpoint.training_files.empty())
-        throw Error{Exit::usage,
-                    "--merge-adapter: the base has optimizer state of its weights before the merge; add --drop "
-                    "optimizer"};
-    if (!source.checkpoint.archives.empty())
-        throw failure("the base's tensors are in torch.save archives; convert it to safetensors first");
-}
 
 /// Replaces weights of the base by merged weights.
 class Merge {
@@ -159,8 +140,8 @@ private:
         const Shape shape =
             weight.stacked() ? catalogue_.tensors[numbers_.at(weight.name)].shape : adapter_.shape_of(weight);
         const std::uint32_t number = tensor_of(weight.name, shape);
-        if (weight.magnitude && weight.transposed)
-            throw failure("DoRA of embeddings and of transposed weights (fan_in_fan_out) cannot be merged");
+        if (weight.magnitude && (weight.transposed || weight.stacked()))
+            throw failure("DoRA of embeddings, transposed weights (fan_in_fan_out) and experts cannot be merged");
         std::vector<Piece> split;
         for (Piece& piece : pieces_of(number)) {
             if (empty(piece.box)) continue;
@@ -200,20 +181,21 @@ private:
         MergedWeight made = without_factors({piece.file, piece.offset, dtype}, rows.size(), columns.size(), dtype);
         made.rank = weight.rank;
         made.scale = static_cast<float>(weight.scale);
-        made.rounds_delta = weight.embedding || weight.parameter;
+        made.rounds_delta = weight.embedding || weight.targets_parameter;
         const auto from = [](MergedWeight::Part part, Index first) {
             part.offset += static_cast<std::uint64_t>(first) * static_cast<std::uint64_t>(itemsize(part.dtype));
             return part;
         };
         const MergedWeight::Part a = from(part_of(*weight.a), weight.expert * weight.rank * in);
         const Index row = weight.rank * weight.experts;  // of B
-        const MergedWeight::Part b = from(part_of(*weight.b), weight.first_row * row + weight.expert);
+        const MergedWeight::Part b = from(part_of(*weight.b), weight.expert);
+        const Index first = weight.first_row + rows.begin;
         // The sum over k of B[out, k] * A[k, in], or its transpose.
         if (weight.transposed) {
-            made.left = {from(a, rows.begin), 1, in};
+            made.left = {from(a, first), 1, in};
             made.right = {from(b, columns.begin * row), weight.experts, row};
         } else {
-            made.left = {from(b, rows.begin * row), row, weight.experts};
+            made.left = {from(b, first * row), row, weight.experts};
             made.right = {from(a, columns.begin), in, 1};
         }
         if (weight.magnitude) {
@@ -262,41 +244,14 @@ private:
     std::uint32_t file_ = 0;                                   // number of the adapter's file in the base's catalogue
 };
 
-/// Requires that a module that the adapter replaces is not shared with another one, which PEFT would untie.
-void check_ties(const Source& source, const Adapter& adapter) {
-    constexpr std::array<std::string_view, 5> modules{"embed_tokens.", "lm_head.", "wte.", "word_embeddings.",
-                                                      "embed_out."};
-    if (!source.reading.tied) return;
-    for (const ReplacedTensor& replaced : adapter.replaced) {
-        const bool tied = std::ranges::any_of(
-            modules, [&](std::string_view module) { return replaced.name.find(module) != replaced.name.npos; });
-        if (tied && !replaced.in_place)
-            throw failure("tensor '{}': replaces one of two tensors that the base ties (tie_word_embeddings)",
-                          adapter.tensor(replaced.tensor).name);
-    }
-}
-
-/// Refuses a directory that Megatron Bridge saved, whose names and fused layers are not those that PEFT stores.
-void check_library(const fs::path& directory) {
-    if (path_is_file(directory / adapter_config_name) || !path_is_directory(directory)) return;
-    if (recognise(directory).format != Format::torch_dist) return;
-    const Checkpoint found = open(directory);
-    if (!are_of_adapter(found.catalogue.tensors, {})) return;
-    throw Error{Exit::usage,
-                "{0}: an adapter of Megatron Bridge, which is merged in two steps: tpx reshard {0} PEFT --to tp=1 "
-                "--format safetensors --config BASE/config.json; tpx reshard BASE OUT --to tp=1 --merge-adapter PEFT",
-                directory.string()};
-}
-
 }  // namespace
 
 std::string merge_adapter(Source& source, const fs::path& directory) {
-    check_library(directory);
+    check_is_of_peft(directory);
     const Adapter adapter = read_adapter(directory);
     in_context([&] { return directory.string(); },
                [&] {
-                   check_source(source, adapter);
-                   check_ties(source, adapter);
+                   check_mergeable(source, adapter);
                    dequantize(source, {});
                    Merge{source, adapter}.run();
                });

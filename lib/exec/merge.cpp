@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #if defined(__x86_64__)
@@ -70,6 +71,22 @@ Index most_rows(const MergedWeight& weight) {
     return std::max<Index>(1, at_once / std::max({weight.columns, weight.rank, Index{1}}));
 }
 
+/// Whether numbers of a row are closer together than those of a column.
+bool is_by_row(const MergedWeight::Factor& factor) { return factor.column_step <= factor.row_step; }
+
+/// The numbers from the first to the last of a line of `rows` * `columns` numbers: between them are those of others.
+Index line_span(const MergedWeight::Factor& factor, Index rows, Index columns) {
+    const Index count = is_by_row(factor) ? columns : rows;
+    return count == 0 ? 0 : (count - 1) * std::min(factor.row_step, factor.column_step) + 1;
+}
+
+/// Copies `count` numbers of `size` bytes that are `step` numbers apart, to places `into_step` numbers apart.
+void gather(std::size_t size, const std::byte* from, Index step, std::byte* into, Index into_step, Index count) {
+    for (Index i = 0; i < count; ++i)
+        std::memcpy(into + static_cast<std::size_t>(i * into_step) * size,
+                    from + static_cast<std::size_t>(i * step) * size, size);
+}
+
 }  // namespace
 
 /// Elements that are computed together: whole rows, or a part of one.
@@ -84,13 +101,12 @@ std::uint64_t merging_memory(const MergedWeight& weight) {
     const Index factors = weight.rank * weight.columns + most_rows(weight) * weight.rank;
     const Index rows = weight.magnitudes ? 2 * weight.rows + weight.columns : 0;
     // A line of a factor takes in what lies between its numbers, which are those of other experts.
-    const Index left = weight.rank * std::min(weight.left.row_step, weight.left.column_step);
-    const Index right =
-        std::max(weight.rank, weight.columns) * std::min(weight.right.row_step, weight.right.column_step);
-    const Index line = std::max({left, right, Index{0}});
+    const Index line = std::max(line_span(weight.left, most_rows(weight), weight.rank),
+                                line_span(weight.right, weight.rank, weight.columns));
     // The stored bytes of the largest part are read before they are widened; they take no more space than its floats.
-    const Index stored = std::max({at_once, weight.rank * weight.columns, weight.magnitudes ? weight.rows : 0, line});
-    return static_cast<std::uint64_t>(factors + rows + stored + line + at_once + columns_at_once) * sizeof(float);
+    const Index packed = std::max(weight.rank * weight.columns, most_rows(weight) * weight.rank);
+    const Index stored = std::max({at_once, packed, weight.magnitudes ? weight.rows : 0, line});
+    return static_cast<std::uint64_t>(factors + rows + stored + packed + at_once + columns_at_once) * sizeof(float);
 }
 
 void Merger::read_numbers(const MergedWeight::Part& part, Index first, std::span<float> into, const Read& read) {
@@ -106,17 +122,31 @@ void Merger::read_numbers(const MergedWeight::Part& part, Index first, std::span
 void Merger::read_matrix(const MergedWeight::Factor& factor, Index first, Index rows, Index columns,
                          std::vector<float>& into, const Read& read) {
     into.resize(static_cast<std::size_t>(rows * columns));
+    if (into.empty()) return;
     if (factor.column_step == 1 && factor.row_step == columns)
         return read_numbers(factor.part, first * columns, into, read);
-    const bool by_row = factor.column_step <= factor.row_step;
+    const auto size = static_cast<std::size_t>(itemsize(factor.part.dtype));
+    const bool by_row = is_by_row(factor);
     const Index lines = by_row ? rows : columns;
     const Index count = by_row ? columns : rows;
     const auto [step, line_step] = std::minmax(factor.row_step, factor.column_step);
-    line_.resize(static_cast<std::size_t>((count - 1) * step + 1));
-    for (Index k = 0; k < lines; ++k) {
-        read_numbers(factor.part, first * factor.row_step + k * line_step, line_, read);
-        for (Index i = 0; i < count; ++i) into[by_row ? k * columns + i : i * columns + k] = line_[i * step];
+    const Index span = line_span(factor, rows, columns);
+    // Lines of one expert are read together with those of others between them unless most of that is not needed.
+    const Index most = line_step < 2 * span ? std::max<Index>(1, (at_once - span) / line_step + 1) : 1;
+    packed_.resize(into.size() * size);
+    for (Index line = 0; line < lines; line += most) {
+        const Index here = std::min(most, lines - line);
+        stored_.resize(static_cast<std::size_t>((here - 1) * line_step + span) * size);
+        const Index from = first * factor.row_step + line * line_step;
+        read(factor.part.file, factor.part.offset + static_cast<std::uint64_t>(from) * size, stored_);
+        for (Index k = 0; k < here; ++k) {
+            const Index begin = by_row ? (line + k) * columns : line + k;
+            gather(size, &stored_[static_cast<std::size_t>(k * line_step) * size], step,
+                   &packed_[static_cast<std::size_t>(begin) * size], by_row ? 1 : columns, count);
+        }
     }
+    cast_elements(rows * columns, packed_.data(), factor.part.dtype, reinterpret_cast<std::byte*>(into.data()),
+                  DType::f32);
 }
 
 /// Reads what all rows of `weight` need, unless it has been read already.

@@ -40,7 +40,7 @@ private:
     std::vector<float> left_;             // run's rows * rank
     std::vector<float> values_;           // run's elements
     std::vector<float> row_;              // one row, for its norm
-    std::vector<float> line_;             // numbers of a factor that is stored transposed
+    std::vector<std::byte> packed_;       // numbers of a factor that is stored with others or transposed
     std::vector<float> sums_;             // a part of a row's products
     std::vector<std::byte> stored_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/express.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/layer_sizes.hpp"
 #include "lib/layout/layer_ties.hpp"
@@ -130,11 +131,18 @@ private:
         const bool of_experts = places.begin()->expert >= 0 && named.expert < 0;
         const Index experts = of_experts ? out_.reading.dims['e'].value_or(0) : 1;
         const Index layers = named.layer < 0 && places.begin()->layer >= 0 ? layers_ : 1;
-        if (static_cast<Index>(places.size()) != experts * layers)
-            throw failure("{} {} stored, but the configuration has {}", places.size(),
-                          of_experts ? "experts are" : "layers are",
-                          of_experts && layers > 1 ? fmt::format("{} in {} layers", experts, layers)
-                                                   : fmt::format("{}", experts * layers));
+        require_count(static_cast<Index>(places.size()), of_experts ? "expert" : "layer", experts, layers);
+    }
+
+    /// Throws Error unless as many layers, or experts of layers, are `stored` as belong together.
+    static void require_count(Index stored, std::string_view noun, Index experts, Index layers) {
+        const Index all = experts * layers;
+        const std::string each =
+            experts > 1 && layers > 1 ? fmt::format(" ({} in each of {} layers)", experts, layers) : "";
+        const char* verb = stored == 1 ? "is" : "are";
+        if (stored < all) throw failure("{} of {} {} stored{}", stored, counted(all, noun), verb, each);
+        if (stored > all)
+            throw failure("{} {} stored, but the configuration has {}{}", counted(stored, noun), verb, all, each);
     }
 
     Expressed& out_;

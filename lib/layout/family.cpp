@@ -117,6 +117,8 @@ std::string nested_name(std::string_view name, const Nesting& nesting) {
 Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting) {
     Dialect inside = dialect;
     for (Rule& rule : inside.rules) rule.name = NameTemplate{nested_name(rule.name.text(), nesting)};
+    // Megatron splits towers that are built of its own layers; see OuterModel for those that it has whole.
+    if (dialect.name != "hf") return inside;
     for (const std::string& beginning : {nesting.prefix, nesting.before})
         if (!beginning.empty()) inside.inside.push_back(beginning);
     return inside;
@@ -124,7 +126,9 @@ Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting) {
 
 bool Dialect::is_whole(std::string_view tensor) const {
     if (std::ranges::any_of(whole, [&](const std::string& glob) { return glob_match(glob, tensor); })) return true;
+    const auto optimizers = {"optimizer.", "optim."};  // state of parameters inside the language model as well
     return !inside.empty() &&
+           std::ranges::none_of(optimizers, [&](const char* prefix) { return tensor.starts_with(prefix); }) &&
            std::ranges::none_of(inside, [&](const std::string& beginning) { return tensor.starts_with(beginning); });
 }
 

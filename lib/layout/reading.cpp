@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/layout/adapter_family.hpp"
+#include "lib/layout/layer_numbers.hpp"
 #include "lib/layout/matching.hpp"
 #include "lib/layout/outer_model.hpp"
 #include "lib/layout/parts.hpp"
@@ -158,52 +159,6 @@ void choose_by_shape(Reading& reading, std::span<const Tensor> tensors) {
         const auto alike = std::ranges::find(fit, *tags.begin(), &Rule::tags);
         if (alike != fit.end()) reading.meanings[t].rule = *alike;
     }
-}
-
-/// Where names count from a bound that no configuration tells, it is the number of those below it.
-void find_bounds(Reading& reading, std::span<const Tensor> tensors) {
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-        const Meaning& meaning = reading.meanings[t];
-        if (meaning.kind != Meaning::Kind::parameter) continue;
-        const NameTemplate::Range range = meaning.rule->name.range('l');
-        if (range.letter == 0 || range.from || reading.dims[range.letter]) continue;
-        Index bound = 0;
-        for (std::size_t other = t; other < tensors.size(); ++other) {
-            const Meaning& same = reading.meanings[other];
-            if (same.kind != Meaning::Kind::parameter || same.rule->name.range('l').letter != range.letter ||
-                same.rule->name.range('l').from)
-                continue;
-            const bool axis = !same.indices.layer && !tensors[other].shape.empty();
-            bound = std::max<Index>(bound, axis ? tensors[other].shape[0] : same.indices.layer.value_or(-1) + 1);
-        }
-        reading.dims.set(range.letter, bound);
-    }
-}
-
-/// Numbers in names become indices. Throws Error "tensor 'NAME': ..." when a name is not for its number.
-void resolve_indices(Reading& reading, std::span<const Tensor> tensors) {
-    find_bounds(reading, tensors);
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-        Meaning& meaning = reading.meanings[t];
-        if (meaning.kind != Meaning::Kind::parameter) continue;
-        const auto indices = indices_of(meaning.rule->name, meaning.indices, reading.dims);
-        if (!indices)
-            throw failure("tensor '{}': layer {}, but the configuration has {} layers, counted from 0", tensors[t].name,
-                          meaning.indices.layer.value_or(0),
-                          reading.dims[meaning.rule->name.range('l').letter].value_or(0));
-        meaning.indices = *indices;
-    }
-}
-
-/// Sets the number of all layers, with those for multi-token prediction, from the numbers in names if no configuration
-/// contains it.
-void count_layers(Reading& reading) {
-    if (!reading.family->dims.contains('L') || reading.dims['l']) return;
-    Index count = reading.dims['L'].value_or(0);
-    for (const Meaning& meaning : reading.meanings)
-        if (meaning.kind == Meaning::Kind::parameter && meaning.indices.layer)
-            count = std::max<Index>(count, *meaning.indices.layer + 1);
-    if (count > 0) reading.dims.set('l', count);
 }
 
 bool knows_any(const Family& family, std::span<const Tensor> tensors) {

@@ -29,6 +29,7 @@ GPT_OSS = GptOssConfig(hidden_size=64, intermediate_size=48, num_hidden_layers=2
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 PATTERNS = {"rank_pattern": {"layers.1.self_attn.q_proj": 16, "^model.layers.0.mlp.up_proj": 4},
             "alpha_pattern": {"down_proj": 5, r"layers\.\d+\.self_attn.k_proj": 3}}
+EXPERTS = {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 # Each kind of adapter, with the dtype of its base and the dtype of the stored adapter; None: the dtype in which PEFT saves it.
 CASES = [
@@ -40,9 +41,11 @@ CASES = [
     ("biases", QWEN, F16, None, {"r": 4, "target_modules": ["q_proj", "v_proj"], "bias": "all"}),
     ("embedding", QWEN, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["embed_tokens", "up_proj"]}),
     ("transposed", GPT2, F16, None, {"r": 8, "lora_alpha": 3, "target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}),
-    ("experts", QWEN3MOE, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}),
+    ("experts", QWEN3MOE, BF16, None, EXPERTS),
     ("experts, one parameter", QWEN3MOE, F32, BF16, {"r": 3, "lora_alpha": 6, "target_modules": ["q_proj"], "target_parameters": ["down_proj"], "use_rslora": True}),
     ("experts together", GPT_OSS, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["v_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}),
+    ("square experts", Qwen3MoeConfig(**{**QWEN3MOE.to_dict(), "moe_intermediate_size": 64}), BF16, None, EXPERTS),
+    ("square experts together", GptOssConfig(**{**GPT_OSS.to_dict(), "intermediate_size": 64}), BF16, None, EXPERTS),
     ("high rank", LLAMA, BF16, BF16, {"r": 128, "lora_alpha": 7, "target_modules": ALL}),
 ]
 

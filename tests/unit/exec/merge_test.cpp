@@ -133,6 +133,37 @@ TEST_CASE("factors of one expert are found among those of others") {
     }
 }
 
+TEST_CASE("factors of one expert are read in few large blocks, within the memory that is counted") {
+    const Layer layer{300, 8, 4};
+    constexpr Index experts = 16;
+    std::vector<float> b(300 * 4 * experts, -1.0f);
+    for (Index k = 0; k < 300 * 4; ++k) b[k * experts + 3] = layer.files[1][k];
+    Layer stored = layer;
+    stored.files[1] = b;
+    MergedWeight weight = layer.weight();
+    weight.left = {{1, 3 * sizeof(float), DType::f32}, 4 * experts, experts};
+    Merger merger;
+    int reads = 0;
+    std::vector<float> found(300 * 8);
+    merger.read(weight, 0, std::as_writable_bytes(std::span{found}),
+                [&](std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
+                    reads += file == 1 ? 1 : 0;
+                    CHECK(into.size() <= merging_memory(weight));
+                    REQUIRE(offset + into.size() <= stored.files[file].size() * sizeof(float));
+                    std::memcpy(into.data(), reinterpret_cast<const std::byte*>(stored.files[file].data()) + offset,
+                                into.size());
+                });
+    CHECK(reads == 1);
+    for (Index k = 0; k < 300 * 8; ++k) REQUIRE(found[k] == layer.merged(k / 8, k % 8));
+}
+
+TEST_CASE("memory of a transposed left factor includes the rows of a run") {
+    MergedWeight weight = Layer{16384, 4, 1}.weight();
+    weight.left = {{2, 0, DType::f32}, 1, 16384};
+    constexpr std::uint64_t run = 16384 * 4;  // its values, and what is read of the base
+    CHECK(merging_memory(weight) >= sizeof(float) * (2 * 16384 + 2 * run));
+}
+
 TEST_CASE("DoRA's rows have the norms of their magnitudes, whatever part of them is read") {
     const Layer layer{6, 40, 2};
     MergedWeight weight = layer.weight();

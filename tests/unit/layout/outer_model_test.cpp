@@ -111,10 +111,30 @@ TEST_CASE("inside another model, what does not begin as the language model does 
     CHECK(nested.dialect->is_whole("inner.tower.weight"));
     CHECK_FALSE(nested.dialect->is_whole("inner.model.layers.0.other"));
     CHECK_FALSE(nested.dialect->is_whole("inner.other"));
+    CHECK_FALSE(nested.dialect->is_whole("optimizer.state.scale.inner.model.layers.0.norm"));
+    CHECK_FALSE(nested.dialect->is_whole("optim.state.inner.model.layers.0.norm.scale"));
     const Dialect* plain = families[0].dialect("hf");
     REQUIRE(plain != nullptr);
     CHECK(plain->is_whole("tower.weight"));
     CHECK_FALSE(plain->is_whole("merger.weight"));
+}
+
+TEST_CASE("what is outside the language model under Megatron's names may be split") {
+    const Family family = parse_family(text_family, "text.toml");
+    const auto nested = std::ranges::find_if(family.dialects, [](const Dialect& dialect) {
+        return dialect.name == "mcore" && dialect.rules[0].name.text().starts_with("language.");
+    });
+    REQUIRE(nested != family.dialects.end());
+    CHECK_FALSE(nested->is_whole("vision_model.decoder.layers.0.mlp.linear_fc1.weight"));
+    const Families families{std::vector{family}};
+    std::vector<Tensor> tensors{{"language.blocks.0.norm", DType::f32, {4}},
+                                {"language.blocks.0.fc1.weight", DType::f32, {12, 4}},
+                                {"language.blocks.0.fc2.weight", DType::f32, {4, 6}},
+                                {"vision_model.blocks.0.fc1.weight", DType::f32, {12, 4}}};
+    const Reading reading = read(tensors, families, {{"model_type", "text"}, {"layers", std::int64_t{1}}});
+    REQUIRE(reading.family != nullptr);
+    CHECK(reading.unknown.size() == 1);
+    CHECK_FALSE(reading.dialect->is_whole(tensors[3].name));
 }
 
 TEST_CASE("a tensor of a part with another number of axes is refused") {
