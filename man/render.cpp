@@ -180,7 +180,7 @@ std::string lower_first(std::string text) {
     return text;
 }
 
-// The line that stands in for a placeholder, or the line itself. `folder` contains the templates.
+// The text that replaces a placeholder, or the line itself. `folder` contains the templates.
 std::string fill(const std::string& line, Cli& cli, const std::string& command, const std::filesystem::path& folder) {
     if (line == "@JSON_DOCUMENTS@")
         return json_documents(folder / "schemas", [](const std::string& text) { return prose(text, "tpx-json"); });

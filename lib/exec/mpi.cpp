@@ -199,7 +199,7 @@ void receive_in_parts(const Comm& comm, int rank, Tag tag, std::span<std::byte> 
     for_each_message(into, [&](auto part) { receive(comm, rank, tag, part); });
 }
 
-// Rank 0 receives from the other ranks in their order.
+// Rank 0 receives from the other ranks in the order of their numbers.
 std::vector<std::string> gather(const Comm& comm, const std::string& bytes) {
     std::uint64_t size = bytes.size();
     if (comm.rank() != 0) {

@@ -105,7 +105,7 @@ dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp
     tpx hold --list
     tpx hold --release one
     tpx hold --release two
-    # An output in place that cannot be held, and runs that are stopped.
+    # An output that is complete but cannot be held, and runs that are stopped.
     mkdir tpx/kept.sock
     tpx reshard "$dcp" kept --to fsdp=2 --hold 60
     for signal in INT TERM; do stop "$signal"; done

@@ -71,7 +71,7 @@ for _ in \$(seq 50); do
     ip netns exec "tpx${id}h\${1#th}" timeout 1 bash -c 'echo >/dev/tcp/10.98.0.1/9' 2>&1 | grep -q refused && exit 0
     sleep 0.1
 done
-echo "hosts.sh: the link of \$1 does not come up" >&2
+echo "hosts.sh: \$1 has no connection" >&2
 exit 1
 END
 cat >"$scratch/end-processes" <<END

@@ -2,7 +2,7 @@
 """Inspects, plans, converts and verifies training checkpoints by running the program tpx.
 
 Each function runs one command of tpx and returns its JSON document, which tpx-json(7) describes, as a dict. The types are
-in tpx.documents. Options of the command are keyword arguments: weights_only=True stands for --weights-only, shard_size="5GB"
+in tpx.documents. Options of the command are keyword arguments: weights_only=True means --weights-only, shard_size="5GB"
 for --shard-size 5GB, from_="tp=4" for --from tp=4, a list repeats its option, and None omits it. tpx.run() runs any command.
 A command that fails raises tpx.Error. The environment variable TPX_PROGRAM is the path of the tpx program to use; default: the
 one installed with this module, then PATH.
