@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""network.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--write]
+"""network.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--only changes|failures] [--hosts 4|8] [--write]
 
 `tpx migrate` between the stores of emulated hosts, 4 with 1 Gbit/s and 8 with 200 Mbit/s: the bytes that the interfaces
-carry beside those that are planned, and the seconds beside a bound, the longer of what the busiest NIC and the disk need. On 4
-hosts, also the seconds of two other ways, both with tpx: `reload`, one host stores the whole state and sends each host its part,
-as shared storage behind one NIC does; `central`, one host gathers the state before it does so. Then the failure scenarios of the
-Tenplex paper: of 16 devices on 4 hosts with two replicas of the model, 4, 8 and 12 are lost; the last loss leaves no replica, and
-the state comes from a checkpoint on the common disk.
+carry beside those that are planned, and the seconds beside a bound, the longer of what the busiest NIC and the disk need, and
+beside what MPI takes to exchange equally many bytes of memory (all_to_all.c), where all hosts send equally many. On 4 hosts, also
+the seconds of two other ways, both with tpx: `reload`, one host stores the whole state and sends each host its part, as shared
+storage behind one NIC does; `central`, one host gathers the state before it does so. Then the failure scenarios of the Tenplex
+paper: of 16 devices on 4 hosts with two replicas of the model, 4, 8 and 12 are lost; the last loss leaves no replica, and the state
+comes from a checkpoint on the common disk.
 TCP carries 1448 bytes in a frame of 1514, so that 95.6 % of a NIC's rate is the most. All hosts share one disk, which
-writes their files at the rate of two `dd oflag=direct`. Needs root, for network namespaces (tests/net/hosts.sh).
+writes their files at the rate of two `dd oflag=direct`; the old files of changes lie in the page cache. Needs root, for network
+namespaces (tests/net/hosts.sh).
 """
 import argparse
 import json
@@ -23,7 +25,7 @@ from pathlib import Path
 import llama
 from reshard import two_writers
 from results import put
-from timing import machine, remove, run, size
+from timing import machine, remove, run, size, warm
 
 ROOT = Path(__file__).resolve().parents[1]
 CLUSTERS = [(4, 1000), (8, 200)]  # hosts, Mbit/s
@@ -99,6 +101,15 @@ def busiest_nic(done, rate):
     return max(max(host["sends"], host["receives"]) for host in done["hosts"]) / (rate * 1e6 / 8 * 1448 / 1514)
 
 
+def mpi_alone(hosts, rate, folder, done):
+    """Seconds that MPI needs to exchange the same bytes, where all pairs of hosts have equally many."""
+    planned = done["bytes_between_hosts"]
+    if max(host["sends"] for host in done["hosts"]) > 1.02 * planned / hosts:
+        return ""
+    run(["mpicc", "-O2", ROOT / "bench/all_to_all.c", "-o", folder / "all_to_all"])
+    return f"{float(on_hosts(hosts, rate, f'mpirun-hosts -n {hosts} ./all_to_all {planned}', folder)):.2f} s"
+
+
 def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
     for before, after in CHANGES:
         layout, to = before.format(hosts), after.format(hosts)
@@ -108,6 +119,8 @@ def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
             runs = []
             for _ in range(repeats):
                 remove(folder / "new")
+                os.sync()
+                warm(folder / "stores")
                 runs.append(migrate(tpx, hosts, rate, folder, "stores", "new", to, hosts, hosts))
             merged = folder / "merged"
             for store in sorted((folder / "new").iterdir()):
@@ -120,7 +133,8 @@ def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
             planned = done["bytes_between_hosts"]
             reload, central = other_ways(tpx, hosts, rate, folder, to)
             yield (f"| {hosts} × {rate} Mbit/s | {layout} → {to} | {planned / 1e6:.1f} MB | {done['carried'] / planned:.3f} | "
-                   f"{nic:.2f} s | {written:.2f} s | {seconds:.2f} s | **{max(nic, written) / seconds:.2f}** | {reload} | {central} |")  # fmt: skip
+                   f"{nic:.2f} s | {written:.2f} s | {seconds:.2f} s | **{max(nic, written) / seconds:.2f}** | "
+                   f"{mpi_alone(hosts, rate, folder, done)} | {reload} | {central} |")  # fmt: skip
 
 
 def failures(tpx, weights, rate, repeats, scratch):
@@ -159,6 +173,7 @@ def main():
     parser.add_argument("--layers", type=int, default=8, help="of the model, a multiple of 8; each is 0.4 GiB")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=["changes", "failures"], help="measure only these")
+    parser.add_argument("--hosts", type=int, choices=[hosts for hosts, _ in CLUSTERS], help="measure changes only on so many")
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     options = parser.parse_args()
     tpx = str(options.tpx.resolve())
@@ -166,10 +181,11 @@ def main():
         scratch = Path(folder)
         total = llama.write(scratch / "weights", options.layers)
         lines = [f"`bench/network.py` on {machine(scratch)}: {total / 2**30:.2f} GiB in stores of hosts, medians of {options.repeats} runs", "",
-                 "| hosts | change | planned between hosts | carried / planned | busiest NIC, at least | disk, at least | tpx migrate | bound / tpx | reload | central |",
-                 "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+                 "| hosts | change | planned between hosts | carried / planned | busiest NIC, at least | disk, at least | tpx migrate | bound / tpx | MPI alone | reload | central |",
+                 "|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
         disk = disk_rate(total, scratch)
-        for hosts, rate in CLUSTERS if options.only != "failures" else []:
+        clusters = [cluster for cluster in CLUSTERS if options.hosts in (None, cluster[0])]
+        for hosts, rate in clusters if options.only != "failures" else []:
             for row in rows(tpx, scratch / "weights", hosts, rate, options.repeats, scratch, disk):
                 lines.append(row)
                 print(row, flush=True)
