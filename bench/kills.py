@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""kills.py [--tpx TPX] [--scratch DIR] [--layers N] [--kills N] [--ranks N] [--seed N] [--write]
+"""kills.py [--tpx TPX] [--scratch DIR] [--layers N] [--kills N] [--ranks N] [--hosts N] [--seed N] [--write]
 
 Kills `tpx reshard` at random moments, and runs the same command again until it is done. Killed are a rank, mpirun, or
 all processes, by SIGKILL, or a rank is stopped by SIGSTOP for longer than --patience; a continued run may be killed, too,
 and has another number of ranks. After each kill nothing has the name of the output, or the whole output has, and no
 process is left. In the end the files are those of an undisturbed run, byte for byte. Exits with 1 at the first fault.
+
+With --hosts N, ranks run on up to N emulated hosts (tests/net/hosts.sh, which needs root), and a kill ends all processes of one
+host, the one that mpirun runs on among them.
 """
 import argparse
 import filecmp
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,8 +35,8 @@ class Fault(Exception):
     pass
 
 
-def reshard(tpx, ranks, source, out, to, kind):
-    return ["mpirun", "-n", str(ranks), tpx, "reshard", str(source), str(out), "--to", to, "--format", kind, "--patience", str(PATIENCE), "--quiet"]
+def reshard(tpx, ranks, source, out, to, kind, launcher="mpirun"):
+    return [launcher, "-n", str(ranks), tpx, "reshard", str(source), str(out), "--to", to, "--format", kind, "--patience", str(PATIENCE), "--quiet"]
 
 
 def ranks_of(out):
@@ -55,9 +59,11 @@ def end(pid, number):
         pass
 
 
-def disturb(job, out, kind):
+def disturb(job, out, kind, hosts):
     """Kills or stops processes of a running job; returns when it has ended."""
     ranks = ranks_of(out)
+    if kind == "host":
+        subprocess.run(["end-processes", f"th{random.randrange(hosts)}"], check=True)
     if kind in ("rank", "stop") and ranks:
         end(random.choice(ranks), signal.SIGKILL if kind == "rank" else signal.SIGSTOP)
     if kind == "launcher":
@@ -84,15 +90,18 @@ def same(left, right):
         (left / path).is_dir() or filecmp.cmp(left / path, right / path, shallow=False) for path in files[0])
 
 
-def attempt(tpx, source, expected, out, change, duration, counts):
+def attempt(tpx, source, expected, out, change, duration, counts, hosts):
     """One output, disturbed until one run is not."""
     kind, _, to = change
+    launcher = "mpirun-hosts" if hosts else "mpirun"
+    ways, weights = (["host"], [1]) if hosts else (["rank", "launcher", "all", "stop"], [4, 3, 3, 1])
     while True:
-        job = subprocess.Popen(reshard(tpx, random.choice([1, 2, 3]), source, out, to, kind), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        ranks = random.randint(1, hosts or 3)
+        job = subprocess.Popen(reshard(tpx, ranks, source, out, to, kind, launcher), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(random.uniform(0, duration))
         if job.poll() is None:
-            how = random.choices(["rank", "launcher", "all", "stop"], [4, 3, 3, 1])[0]
-            status = disturb(job, out, how)
+            how = random.choices(ways, weights)[0]
+            status = disturb(job, out, how, ranks)
             counts[how] += 1
         else:
             status = job.returncode
@@ -112,9 +121,12 @@ def main():
     parser.add_argument("--layers", type=int, default=2, help="of the model; each is 0.4 GiB")
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--hosts", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     options = parser.parse_args()
+    if options.hosts and not shutil.which("mpirun-hosts"):
+        os.execvp("sh", ["sh", HERE.parent / "tests/net/hosts.sh", *["10gbit"] * options.hosts, "--", sys.executable, *sys.argv])
     random.seed(options.seed)
     tpx = str(options.tpx.resolve())
     counts = Counter()
@@ -129,16 +141,16 @@ def main():
             started = time.monotonic()
             run(reshard(tpx, options.ranks, source, expected, after, kind))
             prepared.append((change, source, expected, time.monotonic() - started))
-        while sum(counts[k] for k in ("rank", "launcher", "all", "stop")) < options.kills:
+        while sum(counts[k] for k in ("rank", "launcher", "all", "stop", "host")) < options.kills:
             change, source, expected, duration = random.choice(prepared)
             out = scratch / "out"
-            attempt(tpx, source, expected, out, change, duration, counts)
+            attempt(tpx, source, expected, out, change, duration, counts, options.hosts)
             remove(out)
             for left in scratch.glob("out*"):
                 raise SystemExit(f"kills.py: {change}: left {left}")
             print(dict(counts), file=sys.stderr, flush=True)
     text = (f"`bench/kills.py --kills {options.kills}` on {machine(HERE)}: of {total / 2**30:.1f} GiB in {len(CHANGES)} changes, "
-            f"SIGKILL of {counts['rank']} ranks, {counts['launcher']} times mpirun, {counts['all']} times all processes, and "
+            f"SIGKILL of {counts['rank']} ranks, of all processes of {counts['host']} emulated hosts, {counts['launcher']} times mpirun, {counts['all']} times all processes, and "
             f"SIGSTOP of {counts['stop']} ranks; {counts['outputs']} outputs, each equal to that of an undisturbed run. 0 wrong, "
             "0 half, 0 hung, 0 left processes.")  # fmt: skip
     print(text)

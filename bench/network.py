@@ -33,6 +33,8 @@ OTHER_WAYS = 4  # hosts with which they are timed
 # Layouts, and the hosts that are left. th0 and th1 have the first stage, th2 and th3 the second.
 FAILURES = ("tp=4,pp=2,dp=2", [("tp=2,pp=2,dp=3", (0, 1, 2)), ("tp=4,pp=2", (0, 2)), ("tp=2,pp=2", (0,))])
 CHANGES = [("fsdp={0}", "tp={0}"), ("tp={0}", "fsdp={0}"), ("fsdp={0}", "pp={0}")]
+# Of OTHER_WAYS hosts of which the first two have the state: a second replica, and a job that moves to the other two.
+FROM_TWO = [("tp=2", "tp=2,dp=2", ""), ("tp=2", "tp=2", "th0,th1")]  # the last: hosts that it leaves
 
 
 def on_hosts(hosts, rate, script, folder):
@@ -62,14 +64,15 @@ def make_stores(tpx, weights, layout, hosts, folder):
     return whole
 
 
-def migrate(tpx, hosts, rate, folder, source, out, to, old, new, devices=1):
+def migrate(tpx, hosts, rate, folder, source, out, to, old, new, devices=1, leaving=""):
     """JSON of a migration, with the bytes that all interfaces sent under `carried`."""
     for name, count in (("old", old), ("new", new)):
         host_file(folder / f"{name}.txt", count, devices)
     sent = f"mpirun-hosts -n {hosts} cat /sys/class/net/eth0/statistics/tx_bytes | awk '{{ sum += $1 }} END {{ printf \"%.0f\\n\", sum }}'"
     ranks = max(old, new)
     command = (f"mpirun-hosts -n {ranks} '{tpx}' migrate '{folder}/{source}/{{host}}' '{folder}/{out}/{{host}}' "
-               f"--hosts '{folder}/{'old' if old > new else 'new'}.txt' --to {to} --format dcp --json --quiet")
+               f"--hosts '{folder}/{'old' if old > new else 'new'}.txt' --to {to} --format dcp --json --quiet"
+               + (f" --leaving {leaving}" if leaving else ""))  # fmt: skip
     lines = on_hosts(hosts, rate, f"{sent}; {command} >'{folder}/out.json'; {sent}", folder).split()
     done = json.loads((folder / "out.json").read_text())
     done["carried"] = int(lines[1]) - int(lines[0])
@@ -104,24 +107,26 @@ def busiest_nic(done, rate):
 def mpi_alone(hosts, rate, folder, done):
     """Seconds that MPI needs to exchange the same bytes, where all pairs of hosts have equally many."""
     planned = done["bytes_between_hosts"]
-    if max(host["sends"] for host in done["hosts"]) > 1.02 * planned / hosts:
+    if max(max(host["sends"], host["receives"]) for host in done["hosts"]) > 1.02 * planned / hosts:
         return ""
     run(["mpicc", "-O2", ROOT / "bench/all_to_all.c", "-o", folder / "all_to_all"])
     return f"{float(on_hosts(hosts, rate, f'mpirun-hosts -n {hosts} ./all_to_all {planned}', folder)):.2f} s"
 
 
 def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
-    for before, after in CHANGES:
-        layout, to = before.format(hosts), after.format(hosts)
+    changes = [(before.format(hosts), after.format(hosts), hosts, "") for before, after in CHANGES]
+    if hosts == OTHER_WAYS:
+        changes += [(before, after, 2, leaving) for before, after, leaving in FROM_TWO]
+    for layout, to, old, leaving in changes:
         with tempfile.TemporaryDirectory(dir=scratch) as name:
             folder = Path(name)
-            whole = make_stores(tpx, weights, layout, hosts, folder)
+            whole = make_stores(tpx, weights, layout, old, folder)
             runs = []
             for _ in range(repeats):
                 remove(folder / "new")
                 os.sync()
                 warm(folder / "stores")
-                runs.append(migrate(tpx, hosts, rate, folder, "stores", "new", to, hosts, hosts))
+                runs.append(migrate(tpx, hosts, rate, folder, "stores", "new", to, old, hosts, leaving=leaving))
             merged = folder / "merged"
             for store in sorted((folder / "new").iterdir()):
                 shutil.copytree(store, merged, dirs_exist_ok=True)
@@ -131,8 +136,9 @@ def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
             written = size(folder / "new") / disk
             seconds = statistics.median(one["seconds"] for one in runs)
             planned = done["bytes_between_hosts"]
-            reload, central = other_ways(tpx, hosts, rate, folder, to)
-            yield (f"| {hosts} × {rate} Mbit/s | {layout} → {to} | {planned / 1e6:.1f} MB | {done['carried'] / planned:.3f} | "
+            reload, central = other_ways(tpx, hosts, rate, folder, to) if old == hosts else ("", "")
+            change = f"{layout} → {to}" + (f", from {old} hosts" if old < hosts else "") + (", to the others" if leaving else "")
+            yield (f"| {hosts} × {rate} Mbit/s | {change} | {planned / 1e6:.1f} MB | {done['carried'] / planned:.3f} | "
                    f"{nic:.2f} s | {written:.2f} s | {seconds:.2f} s | **{max(nic, written) / seconds:.2f}** | "
                    f"{mpi_alone(hosts, rate, folder, done)} | {reload} | {central} |")  # fmt: skip
 
