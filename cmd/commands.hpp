@@ -15,6 +15,7 @@ struct ReadOptions {
     std::vector<std::string> rules;
     std::string config;
     std::vector<std::string> settings;
+    bool allows_missing_files = false;  ///< no option: of tensors that are not read
 };
 
 /// What every command that draws up another checkpoint is told about it; empty: as the source has it.

@@ -24,10 +24,7 @@ namespace tpx::cli {
 namespace {
 
 std::string name_of(const ReshardOptions& options) {
-    if (!options.hold_name.empty()) return options.hold_name;
-    std::string name = std::filesystem::path{without_slashes(options.output)}.filename().string();
-    in_context([] { return "without --hold-name NAME"; }, [&] { keeper_socket(name); });
-    return name;
+    return options.hold_name.empty() ? hold_name_of(options.output) : options.hold_name;
 }
 
 /// Whether a variable tells a process that it is a rank of this job, which the keeper is not.
@@ -50,21 +47,6 @@ Hosts hosts_of(const mpi::Comm& comm) {
     for (int rank = 0; rank < comm.size(); ++rank)
         if (names[static_cast<std::size_t>(rank)] == host_name()) hosts.own_ranks.push_back(rank);
     return hosts;
-}
-
-/// What this process must do: the words after `tpx hold`; none if another process of its host does it. Collective.
-std::vector<std::string> own_words(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout) {
-    const Hosts hosts = hosts_of(comm);
-    if (hosts.own_ranks.front() != comm.rank()) return {};
-    std::vector<std::string> words{"tpx",       "hold",       options.output, "--name", name_of(options),
-                                   "--timeout", options.hold, "--json",       "--quiet"};
-    const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
-    add("--to", to_string(layout));
-    for (const std::string& file : options.rules) add("--rules", file);
-    for (const std::string& setting : options.settings) add("--set", setting);
-    if (!options.config.empty()) add("--config", options.config);
-    if (!hosts.is_one(comm)) add("--ranks", fmt::format("{}", fmt::join(hosts.own_ranks, ",")));
-    return words;
 }
 
 /// Runs this program with `words` outside of this job. Returns the status of waitpid(2), and in `said` its standard
@@ -98,7 +80,29 @@ int run_tpx(const std::vector<std::string>& words, std::string& said) {
     return status;
 }
 
-void start_hold(const std::vector<std::string>& words) {
+}  // namespace
+
+std::string hold_name_of(const std::string& path) {
+    std::string name = std::filesystem::path{without_slashes(path)}.filename().string();
+    in_context([] { return "without --hold-name NAME"; }, [&] { keeper_socket(name); });
+    return name;
+}
+
+void check_hold(const std::string& name, const std::string& seconds) {
+    if (seconds != "none") positive(seconds, "--hold", 0);
+    Fd other;
+    if (connect_to(keeper_socket(name), other) == Contact::connected) throw name_is_taken(name);
+}
+
+void start_hold(const HeldOutput& output, const ReadOptions& reading) {
+    std::vector<std::string> words{"tpx",       "hold",         output.path, "--name", output.name,
+                                   "--timeout", output.seconds, "--json",    "--quiet"};
+    const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
+    add("--to", output.layout);
+    for (const std::string& file : reading.rules) add("--rules", file);
+    for (const std::string& setting : reading.settings) add("--set", setting);
+    if (!reading.config.empty()) add("--config", reading.config);
+    if (!output.ranks.empty()) add("--ranks", fmt::format("{}", fmt::join(output.ranks, ",")));
     std::string said;
     const int status = run_tpx(words, said);
     if (status == 0) return;
@@ -111,15 +115,10 @@ void start_hold(const std::vector<std::string>& words) {
     throw failure("tpx hold failed with exit status {}", WEXITSTATUS(status));
 }
 
-}  // namespace
-
 void check_hold(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout) {
     const Hosts hosts = hosts_of(comm);
     mpi::all_or_none(comm, [&] {
-        if (options.hold != "none") positive(options.hold, "--hold", 0);
-        Fd other;
-        if (connect_to(keeper_socket(name_of(options)), other) == Contact::connected)
-            throw name_is_taken(name_of(options));
+        check_hold(name_of(options), options.hold);
         if (!hosts.is_one(comm) && layout.ranks() != comm.size())
             throw usage_error("--hold: on several hosts, start one process per rank of {} (expected {}, found {})",
                               to_string(layout), layout.ranks(), comm.size());
@@ -128,9 +127,12 @@ void check_hold(const mpi::Comm& comm, const ReshardOptions& options, const Layo
 
 void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout, const Output& out) {
     try {
-        const std::vector<std::string> words = own_words(comm, options, layout);
+        const Hosts hosts = hosts_of(comm);
+        HeldOutput held{options.output, "", options.hold, to_string(layout), {}};
+        if (!hosts.is_one(comm)) held.ranks = hosts.own_ranks;
         mpi::all_or_none(comm, [&] {
-            if (!words.empty()) start_hold(words);
+            held.name = name_of(options);
+            if (hosts.own_ranks.front() == comm.rank()) start_hold(held, options);
         });
     } catch (const mpi::AgreedError& error) {
         throw mpi::AgreedError{

@@ -5,7 +5,29 @@
 #include "lib/exec/mpi.hpp"
 #include "lib/layout/layout.hpp"
 
+#include <string>
+#include <vector>
+
 namespace tpx::cli {
+
+/// A complete checkpoint that is also to be held in memory.
+struct HeldOutput {
+    std::string path;
+    std::string name;     ///< hold:NAME
+    std::string seconds;  ///< or "none"
+    std::string layout;
+    std::vector<int> ranks;  ///< of this host; empty: all
+};
+
+/// Throws Error unless state can be held as `name` for `seconds` on this host.
+void check_hold(const std::string& name, const std::string& seconds);
+
+/// Runs `tpx hold` in a process that is no rank of this job; the keeper that it starts outlives both. Throws Error if
+/// the state cannot be held.
+void start_hold(const HeldOutput& output, const ReadOptions& reading);
+
+/// The name of held state that is the last part of `path`. Throws Error if it cannot be one.
+std::string hold_name_of(const std::string& path);
 
 /// Throws an mpi::AgreedError unless the output can be held under its name, as --hold asks, and it is known which ranks
 /// run on which host. Collective.

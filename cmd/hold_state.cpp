@@ -28,6 +28,7 @@ std::uint64_t pages(std::uint64_t bytes) {
 HoldJob prepare_hold(const HoldOptions& options) {
     ReshardOptions wanted;
     static_cast<ReadOptions&>(wanted) = options;
+    wanted.allows_missing_files = !options.ranks.empty();
     wanted.checkpoint = options.checkpoint;
     wanted.to = options.to;
     wanted.format = name(formats::Format::dcp);

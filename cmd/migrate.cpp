@@ -3,6 +3,7 @@
 
 #include "cmd/job_log.hpp"
 #include "cmd/migrate_forecast.hpp"
+#include "cmd/migrate_hold.hpp"
 #include "cmd/migrate_managed.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/migrate_run.hpp"
@@ -134,6 +135,7 @@ MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Tea
 Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patience& patience, Output& out) {
     const auto start = std::chrono::steady_clock::now();
     const Team team = team_of(comm, options);
+    check_hold(comm, options, team);
     Origin origin{.named = options.plan.stores};
     mpi::all_or_none(comm, [&] {
         origin.own = formats::store_of(options.plan.stores, team.hosts[team.host]);
@@ -161,6 +163,8 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     MigrateDone done = move(comm, options, team, job, record, check, limits, patience);
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report(job, {source, options.output}, &done, out);
+    out.finish();
+    hold_state(comm, options, team, formats::store_of(options.output, team.hosts[team.host]), rank_places(job), out);
     return Exit::success;
 }
 

@@ -5,6 +5,7 @@
 #include "cmd/managed_source.hpp"
 #include "cmd/managed_target.hpp"
 #include "cmd/migrate_files.hpp"
+#include "cmd/migrate_hold.hpp"
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/positive.hpp"
@@ -166,9 +167,20 @@ CurrentRanks current_ranks(const Managed& run) {
     return ranks;
 }
 
+void hold(const Managed& run, const formats::Manifest& manifest, const RankPlaces& places, Output& out) {
+    hold_state(run.comm, run.options, run.team, run.store.state(state_name(manifest)), places, out);
+}
+
 Exit end_without_change(const Managed& run, Output& out) {
     if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
-    report_current(run.options.store, *run.survey.manifest, current_ranks(run), out);
+    const CurrentRanks ranks = current_ranks(run);
+    report_current(run.options.store, *run.survey.manifest, ranks, out);
+    out.finish();
+    if (run.options.hold.empty() || run.options.dry_run) return Exit::success;
+    if (!ranks.places)
+        throw mpi::AgreedError{
+            failure("{}: not held, as not all of its ranks have a device; use --to", run.options.store)};
+    hold(run, *run.survey.manifest, *ranks.places, out);
     return Exit::success;
 }
 
@@ -210,6 +222,8 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     }
     made.done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report(job.migration, places, &made.done, out, &made.manifest);
+    out.finish();
+    hold(run, made.manifest, rank_places(job.migration), out);
     return Exit::success;
 }
 
@@ -279,6 +293,7 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     mpi::all_or_none(comm, [&] { check_managed_options(given); });
     MigrateRequest options = given;
     const Team team = team_of(comm, options);
+    check_hold(comm, options, team);
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     std::optional<NodeStore> store;
     std::vector<std::string> outdated;

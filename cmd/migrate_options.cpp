@@ -116,6 +116,13 @@ void add_migrate(Cli& cli) {
         .flag("-n,--dry-run", &options->dry_run, "Show what would be written and how long it takes, and write nothing")
         .details("See DRY RUN in tpx-migrate(1).");
     command.flag("--restart", &options->restart, "Start over, and remove what unfinished runs left");
+    command.option("--hold", &options->hold, "SECONDS", "Also hold the new state in memory; see tpx-hold(1)")
+        .details(
+            "On each host, tpx hold then reads the state of the ranks of this host and keeps it in memory for SECONDS, "
+            "which may be none. A state that is already current is held as well.");
+    command.option("--hold-name", &options->hold_name, "NAME", "With --hold: the name of the held state")
+        .standard("the last part of OUT or --store")
+        .details("{host} is replaced by the name of the host.");
     add_limit_options(command, options->limits);
     add_log_option(command, options->limits);
     add_read_options(command, plan);

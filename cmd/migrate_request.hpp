@@ -30,6 +30,8 @@ struct MigrateRequest : MigrateOptions {
     std::string assignment;
     std::optional<formats::Assignment> assigned;  ///< read from `assignment`, if given
     bool prune = false;
+    std::string hold;  ///< seconds for which each host also holds the state of its ranks in memory
+    std::string hold_name;
 };
 
 /// Runs tpx migrate, with managed stores or plain folders.

@@ -58,7 +58,8 @@ Opened open_checkpoint(const std::filesystem::path& given, const ReadOptions& op
     for (const auto& [key, value] : given_config(options)) config[key] = value;
     const std::vector<std::filesystem::path> files{options.rules.begin(), options.rules.end()};
     const Families families = formats::load_families(files);
-    formats::Source source = reading(path, [&] { return formats::open_source(path, families, config); });
+    const auto missing = options.allows_missing_files ? formats::MissingFiles::allowed : formats::MissingFiles::refused;
+    formats::Source source = reading(path, [&] { return formats::open_source(path, families, config, missing); });
     if (!options.settings.empty()) check_settings(options, families, own_settings(options, source.checkpoint, report));
     if (!options.config.empty()) formats::add_keras_model(options.config, source.checkpoint);
     return {std::move(source)};

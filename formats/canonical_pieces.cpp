@@ -2,9 +2,6 @@
 #include "formats/canonical_pieces.hpp"
 
 #include "lib/core/error.hpp"
-
-#include <numeric>
-
 namespace tpx::formats {
 namespace {
 
@@ -54,8 +51,9 @@ std::vector<Piece> canonical_pieces(std::span<const Tensor> tensors, std::span<c
 }
 
 void locate_all(Checkpoint& checkpoint) {
-    std::vector<std::uint32_t> all(checkpoint.catalogue.pieces.size());
-    std::iota(all.begin(), all.end(), 0u);
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t p = 0; p < checkpoint.catalogue.pieces.size(); ++p)
+        if (!checkpoint.missing_files.contains(checkpoint.catalogue.pieces[p].file)) all.push_back(p);
     locate(checkpoint, all);
 }
 

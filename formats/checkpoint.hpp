@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,6 +74,8 @@ struct Checkpoint {
     Format format = Format::safetensors;
     std::string variant;  ///< of the format, for people: "zarr", Megatron's former backend; empty: the usual one
     Catalogue catalogue;
+    std::set<std::uint32_t>
+        missing_files;  ///< of the catalogue, with MissingFiles::allowed; their pieces stay unlocated
 
     /// Bytes of the torch.save archive that holds each piece, parallel to catalogue.pieces; empty for formats whose
     /// pieces are raw. Until locate() has run, such a piece's offset is where its archive starts.
@@ -116,9 +119,15 @@ struct Checkpoint {
         quantised;  ///< tensors that the catalogue leaves out, as their blocks are compared but not moved
 };
 
+/// Whether files of tensors may be missing, as in the folder of one host of which `tpx migrate` made a part.
+enum class MissingFiles {
+    refused,
+    allowed  ///< in DCP and torch_dist; what reads their tensors fails
+};
+
 /// Opens the checkpoint at `path` (a directory, or one file), recognised by its content. Throws Error when it is of no
 /// known format, or is malformed: overlapping or missing boxes, names twice, files too short.
-Checkpoint open(const std::filesystem::path& path);
+Checkpoint open(const std::filesystem::path& path, MissingFiles missing = MissingFiles::refused);
 
 /// Finds the payload of `pieces` (indices into the catalogue), all that lie in torch.save archives: sets offset and
 /// strides. Throws Error when an archive does not hold the one tensor that the catalogue promises.

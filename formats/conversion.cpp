@@ -49,8 +49,9 @@ bool is_of_writing(std::string_view key) {
 
 Cutting cutting_of(Format format) { return {.equal = is_megatron(format), .by_layer = is_megatron(format)}; }
 
-Source open_source(const std::filesystem::path& path, const Families& families, const Config& config) {
-    Source source{.checkpoint = open(path), .reading = {}, .layout = {}, .families = families};
+Source open_source(const std::filesystem::path& path, const Families& families, const Config& config,
+                   MissingFiles missing) {
+    Source source{.checkpoint = open(path, missing), .reading = {}, .layout = {}, .families = families};
     const auto given = config.find(config_json_key);
     if (given != config.end() && source.checkpoint.config_json.empty())
         source.checkpoint.config_json = spelled(given->second);

@@ -32,7 +32,8 @@ struct Source {
 
 /// Opens and reads the checkpoint at `path`. `config` adds to, and overrides, the configuration found beside the
 /// tensors, but for what is_of_writing() that it tells.
-Source open_source(const std::filesystem::path& path, const Families& families, const Config& config);
+Source open_source(const std::filesystem::path& path, const Families& families, const Config& config,
+                   MissingFiles missing = MissingFiles::refused);
 
 /// Whether a setting of Megatron tells how a checkpoint is written, not what it holds: the sizes of buckets, the stages
 /// in words. Where args of a checkpoint tell it, a user's own is about the new checkpoint.

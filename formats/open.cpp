@@ -66,7 +66,7 @@ std::optional<Format> format_by_name(std::string_view name) {
     return found->first;
 }
 
-Checkpoint open(const std::filesystem::path& path) {
+Checkpoint open(const std::filesystem::path& path, MissingFiles missing) {
     const Recognised found = recognise(path);
     if (found.description.empty()) throw not_a_checkpoint(path);
     if (!found.format) throw failure("{}: is {}; {}", found.path.string(), found.description, readable_formats);
@@ -74,9 +74,9 @@ Checkpoint open(const std::filesystem::path& path) {
         case Format::safetensors:
             return open_safetensors(found.path);
         case Format::dcp:
-            return path_is_directory(found.path) ? open_dcp(found.path) : open_held(found.path);
+            return path_is_directory(found.path) ? open_dcp(found.path, missing) : open_held(found.path);
         case Format::torch_dist:
-            return open_torch_dist(found.path);
+            return open_torch_dist(found.path, missing);
         case Format::torch:
         case Format::torch_legacy:
             return path_is_directory(found.path) ? open_bin_files(found.path)

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""elastic.py MODE FOLDER [--tpx TPX] [--python PYTHON] [--steps N]
+"""elastic.py MODE FOLDER [--tpx TPX] [--python PYTHON] [--steps N] [--hand-over]
 
 Trains a small model twice, N steps for each phase: in a job that shrinks, grows, loses a host and moves between its phases, and in
 one that never changes. MODE is ddp or sharded, see train.py. Each job has six emulated hosts with one device and a store each,
 folders on this machine; no host reads the folder of another one. `tpx migrate` takes the state from what the ranks saved, changes
 its layout, and says where the new ranks run. Writes the losses of both jobs, and a picture, losses.svg, to FOLDER.
+
+With --hand-over, tpx migrate --hold leaves the state in the memory of each host, and the ranks take it from there instead of the
+stores.
 
 Exit status 0 if the losses agree: bit for bit with MODE ddp, up to rounding with MODE sharded. PYTHON has PyTorch."""
 import argparse
@@ -54,6 +57,13 @@ class Job:
     def start(self, layout):
         self.migrate("--import", "init", "--iteration", 0, "--data", "data.toml", "--to", layout, "--replicas", 2)
 
+    def hold(self):
+        """Leaves the current state in the memory of the hosts, under a name for each host."""
+        self.migrate("--hold", 300, "--hold-name", self.held_on("{host}"))
+
+    def held_on(self, host):
+        return f"elastic-{os.getpid()}-{host}"
+
     def take_over(self, *words):
         """Puts what the ranks saved into the stores, each file also on a second host."""
         self.migrate("--import", "saved/{host}", "--iteration", self.steps, "--replicas", 2, *words)
@@ -76,13 +86,18 @@ class Job:
     def train(self, steps):
         """Starts a process for each rank, as a launcher would on the rank's host."""
         shutil.rmtree(self.folder / "saved", ignore_errors=True)
+        if self.options.hand_over:
+            self.hold()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
         processes = []
         for rank in self.ranks:
             command = [self.options.python, HERE / "train.py", self.options.mode, steps, f"saved/{rank['host']}", "losses"]
-            processes.append(subprocess.Popen([*map(str, command)], cwd=self.folder, env=os.environ | place | rank["env"] | {"PYTHONWARNINGS": "ignore"}))
+            environment = os.environ | place | rank["env"] | {"PYTHONWARNINGS": "ignore"}
+            if self.options.hand_over:
+                environment["TPX_HELD"] = self.held_on(rank["host"])
+            processes.append(subprocess.Popen([*map(str, command)], cwd=self.folder, env=environment))
         if any([process.wait() for process in processes]):
             sys.exit("elastic.py: a rank failed")
         self.steps += steps
@@ -127,6 +142,7 @@ def main():
     parser.add_argument("--tpx", default=shutil.which("tpx") or "tpx", type=lambda path: os.path.abspath(path))
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--hand-over", action="store_true")
     options = parser.parse_args()
     folder, phases = options.folder.resolve(), PHASES[options.mode]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """train.py MODE STEPS SAVED LOSSES: trains one rank of a small Llama for STEPS steps with PyTorch on the CPU, from the state in
-$TPX_STATE, and saves its part of the new state in SAVED, a folder of this host alone. `tpx migrate --json` prints the environment
+$TPX_STATE, or that `tpx hold` has under the name $TPX_HELD, and saves its part of the new state in SAVED, a folder of this host alone. `tpx migrate --json` prints the environment
 of each rank. Rank 0 appends a line to LOSSES for each step.
 
 MODE ddp: every rank has the whole model. The gradients of the virtual nodes are added as integers, in which the order does not
@@ -11,6 +11,7 @@ matter, so that the losses have the same bits on any number of ranks. MODE shard
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -26,6 +27,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from elastic_sampler import DataPosition
+from tpx_handover import attach
 
 WORDS, WIDTH, HIDDEN, LAYERS, HEAD, LENGTH = 64, 64, 128, 2, 16, 32
 ONE = 2.0**40  # what gradients are multiplied by to become integers
@@ -149,6 +151,16 @@ def save(model, optimizer, folder, position):
         (folder / "tpx.data.json").write_text(json.dumps(position))
 
 
+def load(state, rank):
+    begin = time.perf_counter()
+    if "TPX_HELD" in os.environ:
+        attach(os.environ["TPX_HELD"], rank).load(state)
+    else:
+        dcp.load(state, checkpoint_id=os.environ["TPX_STATE"])
+    if rank == 0:
+        print(f"rank 0 loads its state in {1000 * (time.perf_counter() - begin):.1f} ms", flush=True)
+
+
 def make():
     torch.manual_seed(1)
     return Llama()
@@ -166,7 +178,7 @@ def train(mode, steps, saved, losses):
         parallelize(model, tp, dp)
     optimizer = optimizer_of(model)
     state = state_of(model, optimizer)
-    dcp.load(state, checkpoint_id=os.environ["TPX_STATE"])
+    load(state, rank)
     set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     position = DataPosition.read(os.environ["TPX_STATE"] + "/tpx.data.json")
     count = position.document["virtual_nodes"]

@@ -17,7 +17,7 @@ namespace tpx::formats {
 ///
 /// Boxes that no file contains are no error here: `inspect` lists them with find_holes(), and whoever needs all the
 /// values calls check_whole(), both of lib/core/coverage.hpp.
-Checkpoint open_dcp(const std::filesystem::path& directory);
+Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing = MissingFiles::refused);
 
 /// How many ranks wrote files "__R_N.distcp" into `directory`, also those that had nothing to store.
 int ranks_of_files(const std::filesystem::path& directory);

@@ -2,10 +2,12 @@
 #include "formats/dcp/metadata.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -55,7 +57,17 @@ std::vector<Extent> extents_of(const Checkpoint& checkpoint) {
     return extents;
 }
 
-std::uint64_t size_for(const Catalogue& catalogue, const Extent& extent) {
+/// The size of the file of `extents`, which lie in it in this order.
+std::uint64_t size_for(Checkpoint& checkpoint, std::span<const Extent> extents, MissingFiles missing) {
+    const Catalogue& catalogue = checkpoint.catalogue;
+    const Extent& extent = extents.front();
+    if (missing == MissingFiles::allowed && !path_exists(catalogue.path(extent.file))) {
+        checkpoint.missing_files.insert(extent.file);
+        std::uint64_t size = 0;
+        for (auto other = extents.begin(); other != extents.end() && other->file == extent.file; ++other)
+            size = other->offset + other->length;
+        return size;
+    }
     try {
         return size_of_file(catalogue.path(extent.file));
     } catch (const Error& error) {
@@ -65,13 +77,14 @@ std::uint64_t size_for(const Catalogue& catalogue, const Extent& extent) {
 
 }  // namespace
 
-void check_extents(Checkpoint& checkpoint) {
+void check_extents(Checkpoint& checkpoint, MissingFiles missing) {
     Catalogue& catalogue = checkpoint.catalogue;
     const Extent* last = nullptr;
     const std::vector<Extent> extents = extents_of(checkpoint);
+    const auto from = [&](const Extent& first) { return std::span{&first, extents.data() + extents.size()}; };
     for (const Extent& extent : extents) {
         const bool same_file = last != nullptr && last->file == extent.file;
-        if (!same_file) catalogue.files[extent.file].size = size_for(catalogue, extent);
+        if (!same_file) catalogue.files[extent.file].size = size_for(checkpoint, from(extent), missing);
         const std::uint64_t size = catalogue.files[extent.file].size;
         if (extent.offset > size || extent.length > size - extent.offset)
             throw failure("{}: {}: {} bytes at offset {} leave the file ({} bytes)",

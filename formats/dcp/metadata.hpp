@@ -15,11 +15,11 @@ namespace tpx::formats {
 void read_metadata(const std::filesystem::path& directory, Checkpoint& checkpoint);
 
 /// Fills in the sizes of the catalogue's files, and checks that every archive and object lies in its file and shares no
-/// byte with another.
-void check_extents(Checkpoint& checkpoint);
+/// byte with another. A file that may be missing gets the size that it must have at least.
+void check_extents(Checkpoint& checkpoint, MissingFiles missing);
 
 /// read_metadata(), check_extents(), and the check that boxes do not overlap: what DCP and torch_dist share.
-void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint);
+void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint, MissingFiles missing);
 
 /// The rank R of a file "__R_N.distcp"; -1 for other names.
 std::int32_t rank_of_file(std::string_view path);

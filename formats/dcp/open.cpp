@@ -19,10 +19,10 @@ void refuse_per_rank_metadata(const std::filesystem::path& directory) {
 
 }  // namespace
 
-void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint) {
+void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint, MissingFiles missing) {
     checkpoint.catalogue.directory = directory;
     read_metadata(directory, checkpoint);
-    check_extents(checkpoint);
+    check_extents(checkpoint, missing);
     in_context([&] { return (directory / ".metadata").string(); }, [&] { find_holes(checkpoint.catalogue); });
 }
 
@@ -33,11 +33,11 @@ int ranks_of_files(const std::filesystem::path& directory) {
     return highest + 1;
 }
 
-Checkpoint open_dcp(const std::filesystem::path& directory) {
+Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing) {
     refuse_per_rank_metadata(directory);
     Checkpoint checkpoint;
     checkpoint.format = Format::dcp;
-    open_chunks(directory, checkpoint);
+    open_chunks(directory, checkpoint, missing);
     read_config(directory, checkpoint);
     read_companions(checkpoint, {});
     megatron::read_args(checkpoint);

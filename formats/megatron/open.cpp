@@ -29,7 +29,7 @@ using torch::Value;
 constexpr std::string_view common_object = "common_state/shard_0_1";
 constexpr std::uint64_t small_file = 1 << 20;
 
-using OpenChunks = void (*)(const fs::path& directory, Checkpoint& checkpoint);
+using OpenChunks = void (*)(const fs::path& directory, Checkpoint& checkpoint, MissingFiles missing);
 
 /// What reads the tensors and objects of each backend of dist_checkpointing.
 constexpr std::array<std::pair<std::string_view, OpenChunks>, 2> chunk_readers{
@@ -93,14 +93,14 @@ void read_config(Checkpoint& checkpoint) {
 
 }  // namespace
 
-Checkpoint open_torch_dist(const fs::path& directory_or_root) {
+Checkpoint open_torch_dist(const fs::path& directory_or_root, MissingFiles missing) {
     const bool root =
         !path_exists(directory_or_root / "metadata.json") && path_exists(directory_or_root / megatron::tracker_name);
     const fs::path directory = root ? megatron::tracked(directory_or_root) : directory_or_root;
     const OpenChunks open_backend = backend_of(directory);
     Checkpoint checkpoint;
     checkpoint.format = Format::torch_dist;
-    open_backend(directory, checkpoint);
+    open_backend(directory, checkpoint, missing);
     read_common(checkpoint);
     read_config(checkpoint);
     read_companions(checkpoint, {"metadata.json"});

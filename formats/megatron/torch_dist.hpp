@@ -14,7 +14,8 @@ namespace tpx::formats {
 /// "NAME/shard_OFFSETS_SHAPE") become objects; the scalars of `args` become the config. The catalogue's directory is
 /// the inner one. Throws Error for unknown backends, and for a directory without metadata.json, which Megatron writes
 /// last.
-Checkpoint open_torch_dist(const std::filesystem::path& directory_or_root);
+Checkpoint open_torch_dist(const std::filesystem::path& directory_or_root,
+                           MissingFiles missing = MissingFiles::refused);
 
 /// A root directory: the tracker file and iter_NNNNNNN with what Megatron-core 0.16 reads. The common state is the
 /// source's with `content.args` set in its args; without one it is args, checkpoint_version 3.0 and the iteration (1

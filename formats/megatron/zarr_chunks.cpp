@@ -166,7 +166,7 @@ private:
 
 }  // namespace
 
-void open_zarr_chunks(const fs::path& directory, Checkpoint& checkpoint) {
+void open_zarr_chunks(const fs::path& directory, Checkpoint& checkpoint, MissingFiles) {
     checkpoint.variant = "zarr";
     checkpoint.catalogue.directory = directory;
     ChunkReader{directory, checkpoint}.read();

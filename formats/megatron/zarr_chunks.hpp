@@ -15,6 +15,6 @@ namespace tpx::formats {
 /// of a missing one are lost. Adds a note for each such array, and one that lists ignored files.
 /// Throws Error "FILE: tensor 'NAME': ..." for arrays that Megatron-core does not write, for files of the wrong size,
 /// and for links that lead out of `directory`.
-void open_zarr_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint);
+void open_zarr_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint, MissingFiles);
 
 }  // namespace tpx::formats

@@ -1,5 +1,5 @@
 #!/bin/sh
-# elastic.sh TPX MODE: examples/elastic trains on real stores, and its losses are those of a job that never changes.
+# elastic.sh TPX MODE [OPTION]: examples/elastic trains on real stores, and its losses are those of a job that never changes.
 set -u
 venv=${TPX_INTEROP_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/tpx-interop}
 [ -x "$venv/bin/python" ] || { echo "skipped: no Python environment; scripts/interop-venv.sh makes it"; exit 77; }
@@ -7,5 +7,5 @@ command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-python3 "$here/../../examples/elastic/elastic.py" "$2" "$scratch/run" --tpx "$1" --python "$venv/bin/python" --steps 3 || exit 1
+python3 "$here/../../examples/elastic/elastic.py" "$2" "$scratch/run" --tpx "$1" --python "$venv/bin/python" --steps 3 ${3:+"$3"} || exit 1
 grep -q '<polyline' "$scratch/run/losses.svg" || { echo "elastic: no picture"; exit 1; }

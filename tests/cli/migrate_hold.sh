@@ -1,0 +1,73 @@
+#!/bin/bash
+# migrate_hold.sh TPX TESTDATA: tpx migrate --hold on emulated hosts leaves the state of each host's ranks in memory, from folders and
+# from managed stores, where each host has only the files of its ranks.
+set -u
+tpx=$1 testdata=$2
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+# shellcheck source=scripts/mpi-env.sh
+. "$here/../../scripts/mpi-env.sh"
+scratch=$(mktemp -d)
+# Keepers are found there, by this test alone.
+export XDG_RUNTIME_DIR=$scratch/run
+mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
+release() {
+    local host
+    for host in host0 host1; do "$tpx" hold --release "state-$host" >/dev/null 2>&1; done
+}
+trap 'release; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+cd "$scratch" || exit 1
+# shellcheck source=tests/cli/emulated_stores.sh
+. "$here/emulated_stores.sh"
+
+dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2
+named=(--hold 100 --hold-name 'state-{host}')
+# held HOST RANK...: the keeper of HOST has these ranks, and no others.
+held() {
+    "$tpx" hold --list >listed 2>err || fail "cannot list keepers"
+    awk -v name="hold:state-$1" '$1 ~ /^hold:/ { own = $1 == name } own && $1 == "rank" { printf "%d ", $2 }' listed >ranks
+    [ "$(cat ranks)" = "${*:2}${2:+ }" ] || fail "$1 holds '$(cat ranks)' instead of ${*:2}"
+}
+
+# Both hosts have whole models, and hold them.
+done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 3 --to tp=2,dp=2 "${named[@]}"
+grep -q 'note: each host also holds the state of its ranks in memory, as hold:state-{host}' err || fail "no note"
+held host0 0 1
+held host1 2 3
+for host in host0 host1; do "$tpx" verify "hold:state-$host" "$dcp" >out 2>err || fail "$host holds another state"; done
+
+# A name that is in use is refused before anything is moved.
+refused 1 'hold:state-host0: state is held under this name already' 2 2x2 --to tp=4 "${named[@]}"
+release
+
+# Each host has half of each tensor, and only the files with it. What is current can be held, too.
+done_with 'epoch 2' 2 2x2 --to tp=4 --replicas 1
+[ "$(find s/host0/current/ -name '*.distcp' | wc -l)" -lt "$(find s/*/current/ -name '*.distcp' -printf '%f\n' | sort -u | wc -l)" ] ||
+    fail "host0 has all files"
+done_with 'nothing to do' 2 2x2 "${named[@]}"
+held host0 0 1
+held host1 2 3
+release
+"$tpx" hold s/host0/current --to tp=4 --ranks 0,2 --name state-host0 >out 2>err && fail "holds rank 2 of another host"
+grep -q "^tpx: .*distcp: No such file or directory$" err || fail "does not name the missing file"
+done_with 'nothing was written' 2 2x2 --to tp=2 --dry-run "${named[@]}"
+[ "$("$tpx" hold --list)" = "nothing is held" ] || fail "--dry-run holds"
+
+# A host without ranks holds nothing.
+done_with 'epoch 3' 2 2x2 --to tp=2 --pin "${named[@]}"
+held host0 0 1
+held host1
+release
+
+# Megatron's checkpoints, from and to folders.
+mkdir from && cp -r "$megatron" from/host0 && cp -r "$megatron" from/host1 || exit 1
+mpirun -n 2 "$tpx" migrate 'from/{host}' 'to/{host}' --emulate --hosts 2x2 --to tp=4 "${named[@]}" >out 2>err || fail "folders"
+held host0 0 1
+held host1 2 3
+release
+
+for wrong in "--hold 0" "--hold x" "--hold-name x" "--hold 9 --hold-name a/b" "--hold 9 --export out"; do
+    # shellcheck disable=SC2086 # words
+    migrate 2 2x2 $wrong
+    [ "$status" -eq 2 ] || fail "$wrong: status $status"
+done
