@@ -58,6 +58,7 @@ Reading reading_of(const ModelDescription& description, const Dialect& dialect) 
     reading.tied = tied != family.tied.end() && holds(description.config, tied->second);
     reading.config = description.config;
     reading.config["use_distributed_optimizer"] = true;
+    reading.lists = ListItems{reading.config};
     return reading;
 }
 

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <string>
@@ -73,52 +74,33 @@ Value compare(std::string_view sign, const Value& a, const Value& b) {
     return sign == ">" ? *x > *y : *x >= *y;
 }
 
-std::optional<std::vector<std::int64_t>> list_of(const Value& value) {
-    if (const Number single = number_of(value)) return std::vector{*single};
-    const auto* text = value ? std::get_if<std::string>(&*value) : nullptr;
+/// The items of a list; none if the value is not text.
+std::optional<std::vector<ConfigValue>> items_of(const Value& list) {
+    const auto* text = list ? std::get_if<std::string>(&*list) : nullptr;
     if (!text) return std::nullopt;
-    std::vector<std::int64_t> numbers;
-    for (const char *at = text->data(), *end = at + text->size(); at < end; ++at) {
-        const auto [next, code] = std::from_chars(at, end, numbers.emplace_back());
-        if (code != std::errc{} || (next != end && *next != ',')) return std::nullopt;
-        at = next;
-    }
-    return numbers;
+    return split_list(*text);
 }
 
 Value is_in(const Value& value, const Value& list) {
     const Number number = number_of(value);
-    const auto numbers = list_of(list);
-    if (!number || !numbers) return std::nullopt;
-    for (std::int64_t one : *numbers) {
-        if (one == *number) return true;
-    }
-    return false;
+    const Number single = number_of(list);  // a list of one number is stored as that number
+    if (number && single) return *number == *single;
+    const auto items = items_of(list);
+    if (!number || !items || (!items->empty() && !number_of(items->front()))) return std::nullopt;
+    return std::ranges::find(*items, ConfigValue{*number}) != items->end();
 }
 
-/// The item of a list of words such as "full_attention,sliding_attention".
-Value word_of(std::string_view list, std::int64_t at) {
-    while (at-- > 0) {
-        const std::size_t comma = list.find(',');
-        if (comma == list.npos) return std::nullopt;
-        list.remove_prefix(comma + 1);
-    }
-    return std::string{list.substr(0, list.find(','))};
-}
-
-Value item(const Value& list, const Value& position) {
+Value item(const std::vector<ConfigValue>& items, const Value& position) {
     const Number at = number_of(position);
-    if (!at || *at < 0 || number_of(list)) return std::nullopt;
-    const auto numbers = list_of(list);
-    if (numbers) return *at < std::ssize(*numbers) ? Value{(*numbers)[*at]} : Value{};
-    const auto* words = list ? std::get_if<std::string>(&*list) : nullptr;
-    return words ? word_of(*words, *at) : Value{};
+    if (!at || *at < 0 || *at >= std::ssize(items)) return std::nullopt;
+    return items[static_cast<std::size_t>(*at)];
 }
 
 /// Reads and evaluates at once, without leaving anything out, so that mistakes are found whatever is known.
 class Evaluation {
 public:
-    Evaluation(std::string_view text, const Lookup& lookup) : text_{text}, lookup_{lookup} {}
+    Evaluation(std::string_view text, const Lookup& lookup, const ListItems& lists)
+        : text_{text}, lookup_{lookup}, lists_{lists} {}
 
     Value run() {
         const Value value = alternatives();
@@ -239,27 +221,32 @@ private:
         double real = 0;
         const auto [stop, fault] = std::from_chars(name.data(), name.data() + name.size(), real);
         if (fault == std::errc{} && stop == name.data() + name.size()) return real;
-        const Value value = name == "true" ? Value{true} : name == "false" ? Value{false} : lookup_(name);
-        if (!take("[")) return value;
+        if (take("[")) return item_of(name);
+        return name == "true" ? Value{true} : name == "false" ? Value{false} : lookup_(name);
+    }
+    Value item_of(std::string_view list) {
         const Value position = sum();
         if (!take("]")) throw wrong("']' was expected");
-        return item(value, position);
+        const auto* items = lists_.find(list);
+        if (items) return item(*items, position);
+        return item(items_of(lookup_(list)).value_or(std::vector<ConfigValue>{}), position);
     }
 
     std::string_view text_;
     const Lookup& lookup_;
+    const ListItems& lists_;
     std::size_t at_ = 0;
     int depth_ = 0;
 };
 
 }  // namespace
 
-std::optional<bool> evaluate_condition(std::string_view condition, const Lookup& lookup) {
-    return truth_of(Evaluation{condition, lookup}.run());
+std::optional<bool> evaluate_condition(std::string_view condition, const Lookup& lookup, const ListItems& lists) {
+    return truth_of(Evaluation{condition, lookup, lists}.run());
 }
 
-std::optional<std::int64_t> evaluate_number(std::string_view formula, const Lookup& lookup) {
-    return number_of(Evaluation{formula, lookup}.run());
+std::optional<std::int64_t> evaluate_number(std::string_view formula, const Lookup& lookup, const ListItems& lists) {
+    return number_of(Evaluation{formula, lookup, lists}.run());
 }
 
 void check_condition(std::string_view condition) {

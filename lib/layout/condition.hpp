@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/layout/config.hpp"
+#include "lib/layout/list_items.hpp"
 
 #include <functional>
 #include <optional>
@@ -21,11 +22,12 @@ using Lookup = std::function<std::optional<ConfigValue>(std::string_view)>;
 ///   LIST[a]    its a-th number or word, counted from 0
 ///   + - * / %  as in C, of whole numbers; what has no exact value is not known
 /// Numbers hold when they are not 0, text when it is not empty. Throws Error "condition '...': cause (at N)" when it
-/// has another form; that does not depend on what words stand for.
-std::optional<bool> evaluate_condition(std::string_view condition, const Lookup& lookup);
+/// has another form; that does not depend on what words stand for. LIST is looked up in `lists`, then with `lookup`.
+std::optional<bool> evaluate_condition(std::string_view condition, const Lookup& lookup, const ListItems& lists = {});
 
 /// The whole number that a formula of the same form gives; nothing when it is unknown or no number.
-std::optional<std::int64_t> evaluate_number(std::string_view formula, const Lookup& lookup);
+std::optional<std::int64_t> evaluate_number(std::string_view formula, const Lookup& lookup,
+                                            const ListItems& lists = {});
 
 /// Throws Error when `condition` is not of the form that evaluate_condition() reads.
 void check_condition(std::string_view condition);

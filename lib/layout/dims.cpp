@@ -114,7 +114,8 @@ void Dims::derive(const Family& family, std::string_view source, const Config& c
     }
 }
 
-void Dims::derive_layer(const Family& family, std::string_view source, const Config& config, int layer) {
+void Dims::derive_layer(const Family& family, std::string_view source, const Config& config, const ListItems& lists,
+                        int layer) {
     constexpr std::string_view of_layer = ".l.";
     const auto lookup = [&](std::string_view word) -> std::optional<ConfigValue> {
         if (word == "l") return std::int64_t{layer};
@@ -133,7 +134,7 @@ void Dims::derive_layer(const Family& family, std::string_view source, const Con
         more = false;
         for (const auto& [letter, formulas] : family.dims) {
             const std::string* formula = sizes_.contains(letter) ? nullptr : layer_formula(family, letter, source);
-            const auto size = formula ? evaluate_number(*formula, lookup) : std::nullopt;
+            const auto size = formula ? evaluate_number(*formula, lookup, lists) : std::nullopt;
             if (!size || *size < 0) continue;
             sizes_[letter] = *size;
             more = true;
@@ -141,9 +142,10 @@ void Dims::derive_layer(const Family& family, std::string_view source, const Con
     }
 }
 
-Dims Dims::of_layer(const Family& family, std::string_view source, const Config& config, int layer) const {
+Dims Dims::of_layer(const Family& family, std::string_view source, const Config& config, const ListItems& lists,
+                    int layer) const {
     Dims sizes = *this;
-    sizes.derive_layer(family, source, config, layer);
+    sizes.derive_layer(family, source, config, lists, layer);
     return sizes;
 }
 
@@ -229,9 +231,10 @@ std::set<Index> values_by_layer(const Dims& dims, std::string_view formula, cons
     if (const auto value = dims.evaluate(formula, config)) return {*value};
     const auto varies = [&](const auto& entry) { return layer_formula(family, entry.first, source) != nullptr; };
     if (std::ranges::none_of(family.dims, varies)) return {};
+    const ListItems lists{config};
     std::set<Index> values;
     for (int layer = 0; layer < layers; ++layer) {
-        const Dims sizes = dims.of_layer(family, source, config, layer);
+        const Dims sizes = dims.of_layer(family, source, config, lists, layer);
         if (const auto value = sizes.evaluate(formula, config)) values.insert(*value);
     }
     return values;

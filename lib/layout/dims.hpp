@@ -4,6 +4,7 @@
 #include "lib/core/interval.hpp"
 #include "lib/layout/config.hpp"
 #include "lib/layout/family.hpp"
+#include "lib/layout/list_items.hpp"
 
 #include <map>
 #include <optional>
@@ -27,11 +28,13 @@ public:
     void derive(const Family& family, std::string_view source, const Config& config);
 
     /// Evaluates the factors whose size varies from layer to layer, for this layer, as far as formulas give it; see
-    /// layer_formula().
-    void derive_layer(const Family& family, std::string_view source, const Config& config, int layer);
+    /// layer_formula(). `lists` are those of `config`.
+    void derive_layer(const Family& family, std::string_view source, const Config& config, const ListItems& lists,
+                      int layer);
 
     /// These sizes with those that derive_layer() adds.
-    Dims of_layer(const Family& family, std::string_view source, const Config& config, int layer) const;
+    Dims of_layer(const Family& family, std::string_view source, const Config& config, const ListItems& lists,
+                  int layer) const;
 
     std::optional<Index> operator[](char letter) const;
     void set(char letter, Index size) { sizes_[letter] = size; }

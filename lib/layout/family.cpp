@@ -124,8 +124,12 @@ Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting) {
     return inside;
 }
 
+bool Dialect::is_listed_whole(std::string_view tensor) const {
+    return std::ranges::any_of(whole, [&](const std::string& glob) { return glob_match(glob, tensor); });
+}
+
 bool Dialect::is_whole(std::string_view tensor) const {
-    if (std::ranges::any_of(whole, [&](const std::string& glob) { return glob_match(glob, tensor); })) return true;
+    if (is_listed_whole(tensor)) return true;
     const auto optimizers = {"optimizer.", "optim."};  // state of parameters inside the language model as well
     return !inside.empty() &&
            std::ranges::none_of(optimizers, [&](const char* prefix) { return tensor.starts_with(prefix); }) &&

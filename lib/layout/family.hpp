@@ -63,7 +63,11 @@ struct Dialect {
     std::vector<RolePattern> roles;
     std::vector<std::string> inside;  ///< beginnings of the language model's names in a model around it; or empty
 
-    /// Whether a tensor that no rule matches is a part outside the language model, which each rank has whole.
+    /// Whether a pattern of `whole` matches the name of a tensor.
+    bool is_listed_whole(std::string_view tensor) const;
+
+    /// Whether a tensor that no rule matches is a part outside the language model, which each rank has whole: a pattern
+    /// of `whole` matches its name, or its name is not one of those inside.
     bool is_whole(std::string_view tensor) const;
 };
 

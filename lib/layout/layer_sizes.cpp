@@ -34,8 +34,8 @@ void add_layer_sizes(const Reading& source, States& states) {
             if (!tensors.contains(name)) continue;
             for (const Place place : occurrence.places) {
                 const int layer = std::max(place.layer, 0);
-                const auto [sizes, is_new] = by_layer.try_emplace(layer, source.dims);
-                if (is_new) sizes->second.derive_layer(*source.family, source.source(), source.config, layer);
+                const auto [sizes, is_new] = by_layer.try_emplace(layer);
+                if (is_new) sizes->second = sizes_in_layer(source, layer);
                 occurrence.sizes.emplace(place, sizes->second);
             }
         }

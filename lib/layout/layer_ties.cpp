@@ -93,7 +93,7 @@ std::optional<bool> is_present(const Reading& source, std::string_view dialect, 
         if (found == source.config.end()) return std::nullopt;
         return found->second;
     };
-    return evaluate_condition(*condition, lookup);
+    return evaluate_condition(*condition, lookup, source.lists);
 }
 
 void settle_layer_ties(const Reading& source, const Dialect& dialect, States& states, Expressed& out) {

@@ -22,7 +22,7 @@ std::string missing_sizes(const Reading& source) {
         }
     }
     needed.erase("l");
-    const Dims first = source.dims.of_layer(*source.family, source.source(), source.config, 0);
+    const Dims first = sizes_in_layer(source, 0);
     std::vector<std::string> missing;
     for (bool more = true; more;) {
         more = false;

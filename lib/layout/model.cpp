@@ -38,7 +38,7 @@ StateRole parse_role(std::string_view text, DType weights) {
 class ModelMaker {
 public:
     ModelMaker(const Family& family, std::string_view source, const Config& config)
-        : family_{family}, source_{source}, config_{config}, dims_{family, source, config} {}
+        : family_{family}, source_{source}, config_{config}, lists_{config}, dims_{family, source, config} {}
 
     ModelState make(std::vector<StateRole> roles);
 
@@ -59,6 +59,7 @@ private:
     const Family& family_;
     std::string source_;
     const Config& config_;
+    ListItems lists_;
     Dims dims_;
     int layers_ = 0;       // with those of MTP
     int main_layers_ = 0;  // without
@@ -90,7 +91,8 @@ std::string ModelMaker::unknown(char letter, std::set<char>& asked) const {
 Index ModelMaker::size(char letter, const Dims& sizes) const {
     const auto known = sizes[letter];
     if (!known && family_.varies(letter) && !layer_formula(family_, letter, source_))
-        throw usage_error("sizes of {} differ from layer to layer; plan from a checkpoint", family_.name);
+        throw usage_error("only the tensors of a checkpoint give size '{}' of family '{}'; plan from a checkpoint",
+                          letter, family_.name);
     if (!known) {
         std::set<char> asked;
         throw usage_error("size '{}' is not known; it follows from {}", letter, unknown(letter, asked));
@@ -136,7 +138,7 @@ bool ModelMaker::by_condition(const CanonicalTensor& tensor, std::optional<int> 
         if (found == config_.end()) return std::nullopt;
         return found->second;
     };
-    return evaluate_condition(*condition, lookup).value_or(false);
+    return evaluate_condition(*condition, lookup, lists_).value_or(false);
 }
 
 /// The layers that have the tensor; empty when it belongs to none. Nothing when the model lacks it.
@@ -175,7 +177,7 @@ std::vector<std::vector<int>> ModelMaker::alike(const CanonicalTensor& tensor, c
     if (layers.empty() || std::ranges::none_of(tensor.axes, varies)) return {layers};
     std::map<std::map<char, Index>, std::vector<int>> groups;
     for (const int layer : layers) {
-        groups[dims_.of_layer(family_, source_, config_, layer).known()].push_back(layer);
+        groups[dims_.of_layer(family_, source_, config_, lists_, layer).known()].push_back(layer);
     }
     std::vector<std::vector<int>> found;
     for (auto& [sizes, group] : groups) found.push_back(std::move(group));
@@ -184,7 +186,7 @@ std::vector<std::vector<int>> ModelMaker::alike(const CanonicalTensor& tensor, c
 
 TensorClass ModelMaker::make_class(const CanonicalTensor& tensor, std::vector<int> layers) const {
     TensorClass kind{.name = tensor.name, .layers = std::move(layers)};
-    const Dims sizes = dims_.of_layer(family_, source_, config_, kind.layers.empty() ? 0 : kind.layers.front());
+    const Dims sizes = dims_.of_layer(family_, source_, config_, lists_, kind.layers.empty() ? 0 : kind.layers.front());
     for (const Axis& tokens : tensor.axes) {
         if (tokens.front().letter == 'l') continue;
         if (tensor.is_index(tokens.front().letter)) {

@@ -51,9 +51,7 @@ FamilyFit fit_dialect(const Family& family, const Dialect& dialect, const Sample
     for (const std::uint32_t t : numbers) {
         const Meaning meaning = book.meaning_of(tensors[t].name, names.distinct[names.of[t]]);
         // Not is_whole(): in a nested dialect, most tensors of other models would count as known.
-        const bool whole = std::ranges::any_of(
-            dialect.whole, [&](const std::string& glob) { return glob_match(glob, tensors[t].name); });
-        if (meaning.kind == Meaning::Kind::unknown && !whole) {
+        if (meaning.kind == Meaning::Kind::unknown && !dialect.is_listed_whole(tensors[t].name)) {
             fit.unknown.push_back(tensors[t].name);
             continue;
         }

@@ -145,7 +145,7 @@ std::optional<Dims> find_sizes(const Reading& reading, const Tensor& tensor, con
     }
     // Layers that share a stored tensor are alike.
     const int layer = meaning.indices.layer.value_or(0);
-    Dims sizes = reading.dims.of_layer(*reading.family, reading.source(), reading.config, layer);
+    Dims sizes = sizes_in_layer(reading, layer);
     for (std::size_t a = 0; a < axes.size(); ++a) {
         Index known = 1;
         char varying = 0;

@@ -68,8 +68,8 @@ bool all_sizes_known(const Reading& reading) {
         if (letter == 'l' || reading.dims[letter]) return true;
         if (!reading.family->varies(letter)) return false;
         const int layer = meaning.indices.layer.value_or(0);
-        const auto [sizes, is_new] = by_layer.try_emplace(layer, reading.dims);
-        if (is_new) sizes->second.derive_layer(*reading.family, reading.source(), reading.config, layer);
+        const auto [sizes, is_new] = by_layer.try_emplace(layer);
+        if (is_new) sizes->second = sizes_in_layer(reading, layer);
         return sizes->second[letter] || is_told_by_shape(reading, meaning, letter, sizes->second);
     };
     for (const Meaning& meaning : reading.meanings) {
@@ -186,6 +186,7 @@ FamilyMatch adapter_match(std::span<const Tensor> tensors, const Families& famil
 Reading read(std::span<const Tensor> tensors, const Families& families, const Config& config) {
     Reading reading;
     reading.config = config;
+    reading.lists = ListItems{config};
     FamilyMatch best = adapter_match(tensors, families, config, reading.own_family);
     if (!best.family) best = best_match(tensors, families, config, reading.why_not);
     if (best.family && !best.unknown.empty()) {
@@ -219,6 +220,10 @@ Reading read(std::span<const Tensor> tensors, const Families& families, const Co
     const auto tied = reading.family->tied.find(std::string{reading.source()});
     reading.tied = !config.empty() && tied != reading.family->tied.end() && holds(config, tied->second);
     return reading;
+}
+
+Dims sizes_in_layer(const Reading& reading, int layer) {
+    return reading.dims.of_layer(*reading.family, reading.source(), reading.config, reading.lists, layer);
 }
 
 void add_dims(Reading& reading, const Dims& known) {

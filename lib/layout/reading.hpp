@@ -42,6 +42,7 @@ struct Reading {
     bool complete = false;  ///< the size of every factor in use is known, so tensors can be taken apart
     bool tied = false;      ///< the configuration says that the output layer is the embedding
     Config config;
+    ListItems lists;      ///< those of `config`
     std::string why_not;  ///< when no family fits: which came closest and what it lacks
 
     /// The source of configuration that speaks for this dialect: "mcore", or "hf" for all others.
@@ -52,6 +53,9 @@ struct Reading {
 /// one, asks for; of several that match, the plainest. Then solves the sizes of the factors from the configuration and
 /// the shapes. Throws Error "tensor 'NAME': ..." when configuration and shapes contradict each other.
 Reading read(std::span<const Tensor> tensors, const Families& families, const Config& config);
+
+/// The sizes of factors in `layer`, see Dims::derive_layer().
+Dims sizes_in_layer(const Reading& reading, int layer);
 
 /// Adds sizes that are known from elsewhere, and what follows from them.
 void add_dims(Reading& reading, const Dims& known);

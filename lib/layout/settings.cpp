@@ -63,8 +63,7 @@ void add_sizes_by_layer_type(Config& known, const Reading& reading) {
     std::set<std::string_view> seen;
     for (std::size_t layer = 0; layer < words.size(); ++layer) {
         if (!seen.insert(words[layer]).second) continue;
-        const Dims sizes =
-            reading.dims.of_layer(*reading.family, reading.source(), reading.config, static_cast<int>(layer));
+        const Dims sizes = sizes_in_layer(reading, static_cast<int>(layer));
         for (const auto& [letter, size] : sizes.known())
             if (reading.family->varies(letter)) known.emplace(fmt::format("{}_{}", letter, words[layer]), size);
     }

@@ -427,24 +427,29 @@ def with_few(settings):
     return {**settings, "text_config": {**text, **fewer}}
 
 
-def table(family):
+def loaded(path, config, names):
+    """The bridge in a file of Megatron Bridge ("FILE" or "FILE:CLASS") for a checkpoint with this configuration and these names, the
+    ranks that it converts for, and the modules that convert."""
     conversion = importlib.import_module("megatron.bridge.models.conversion.param_mapping")
     conversion.mpu = types.SimpleNamespace(is_initialized=lambda: False)
     base = importlib.import_module("megatron.bridge.models.conversion.model_bridge").MegatronModelBridge
-    path, key, changes = MODELS[family]
     path, _, wanted = path.partition(":")
     transformers.AutoConfig.register = transformers.AutoModelForCausalLM.register = lambda *_, **named: None
     file = importlib.import_module(f"megatron.bridge.models.{path}")
     file.torch = WithoutGpu("torch")
-    kind, config, stored, tensors = of_transformers(key, changes) if key else ling()
-
     own = next(item for item in vars(file).values() if isinstance(item, type) and issubclass(item, base) and item is not base
                and wanted in ("", item.__name__))
     bridge = object.__new__(own)
-    source = types.SimpleNamespace(get_all_keys=lambda: list(tensors))  # the names that the checkpoint has
+    source = types.SimpleNamespace(get_all_keys=lambda: names)
     bridge.hf_config, bridge.hf_pretrained = config, types.SimpleNamespace(config=config, state=types.SimpleNamespace(source=source))
-    ranks = Ranks(conversion)
     torch.cuda.current_device = lambda: None
+    return bridge, Ranks(conversion), (conversion, file)
+
+
+def table(family):
+    path, key, changes = MODELS[family]
+    kind, config, stored, tensors = of_transformers(key, changes) if key else ling()
+    bridge, ranks, modules = loaded(path, config, list(tensors))
     rows = {}
     for name, mapping, sources in mapped(bridge.mapping_registry(), tensors):
         if all(hf in tensors for hf in sources.values()):
@@ -454,11 +459,11 @@ def table(family):
             values = bridge.maybe_modify_loaded_hf_weight(mapping.hf_param, tensors)
             sources = {key: hf for key, hf in sources.items() if hf in tensors}
         ranks.size = 1
-        whole = converted(ranks, (conversion, file), mapping, name, values, config, whole_shape(name, sources, tensors, config))
+        whole = converted(ranks, modules, mapping, name, values, config, whole_shape(name, sources, tensors, config))
         ranks.size = 2
-        halves = converted(ranks, (conversion, file), mapping, name, values, config, tuple(whole[0].shape))
+        halves = converted(ranks, modules, mapping, name, values, config, tuple(whole[0].shape))
         rows[name] = [sorted(map(plain, sources.values())), *(megatron_bridge.described(piece.numpy()) for piece in whole + halves)]
-    return {"class": kind, "bridge": f"megatron-bridge {VERSION}, {own.__name__}", "config": stored,
+    return {"class": kind, "bridge": f"megatron-bridge {VERSION}, {type(bridge).__name__}", "config": stored,
             "hf": {plain(name): list(value.shape) for name, value in tensors.items()}, "mcore": rows}
 
 

@@ -96,5 +96,6 @@ def write(folder, config, tensors):
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
 
 
-write(Path(sys.argv[1], "towers/gemma3"), CONFIG, shapes())
-write(Path(sys.argv[1], "towers/qwen3-vl"), QWEN, qwen_shapes())
+if __name__ == "__main__":
+    write(Path(sys.argv[1], "towers/gemma3"), CONFIG, shapes())
+    write(Path(sys.argv[1], "towers/qwen3-vl"), QWEN, qwen_shapes())

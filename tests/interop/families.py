@@ -263,6 +263,15 @@ OUTER = {
 # What tpx asks for where these lost their config.json, since Megatron's args do not say it.
 ASKED = {"falcon-h1": "mlp_multipliers", **dict.fromkeys(("mimo-v2-flash", "gemma4", "gemma4-keys", "gemma4-experts"), "rope_parameters"), **dict.fromkeys(OUTER, "config.json")}
 
+# Shared by two models each.
+QWEN4 = {**GLU, **EXPERTS, **DELTA, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "layer_types": ["linear_attention", "full_attention"] * 2, "hc_count": 2, "hc_lowrank": 8,
+         "ple_layer_ids": [1], "ple_embed_dim": 24, "ngram_size": 3, "heads_per_ngram": 2, "ngram_vocab_size_base": 50, "make_ngram_vocab_size_divisible_by": 8, "split_ngram_parts": 2,
+         "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 8, "indexer_budget": 4, "indexer_compress_ratio": 2}  # fmt: skip
+DOTS = {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8,
+        "v_head_dim": 8, "head_dim": 12, "index_n_heads": 4, "index_head_dim": 8, "index_topk": 4, "shared_experts_intermediate_size": 28, "sliding_window": 4,
+        "layer_types": ["full_attention", "sliding_attention"] * 2, "swa_num_attention_heads": 2, "swa_num_key_value_heads": 2, "swa_q_lora_rank": 10, "swa_kv_lora_rank": 6, "swa_head_dim": 14,
+        "swa_qk_nope_head_dim": 10, "swa_qk_rope_head_dim": 4, "swa_v_head_dim": 6}  # fmt: skip
+
 # Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
 KEPT = {
     "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 4, "vocab_size": 101}),
@@ -367,12 +376,41 @@ KEPT = {
          "vision_config": {**TOWER, "num_hidden_layers": 1, "mlp_ratio": 2.0}},
     ),
     "glm-4.1v": ("Glm4vForConditionalGeneration", {"text_config": {**GLU, **MROPE}, "vision_config": {**EYES, "image_size": 28, "patch_size": 14}}),
-    "qwen4-exp": (
-        "Qwen4ExpForCausalLM",
-        {**GLU, **EXPERTS, **DELTA, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "layer_types": ["linear_attention", "full_attention"] * 2, "hc_count": 2, "hc_lowrank": 8,
-         "ple_layer_ids": [1], "ple_embed_dim": 24, "ngram_size": 3, "heads_per_ngram": 2, "ngram_vocab_size_base": 50, "make_ngram_vocab_size_divisible_by": 8, "split_ngram_parts": 2,
-         "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 8, "indexer_budget": 4, "indexer_compress_ratio": 2},
+    "qwen4-exp": ("Qwen4ExpForCausalLM", QWEN4),
+    "qwen4-exp-plain": ("Qwen4ExpForCausalLM", {**QWEN4, "ple_layer_ids": None}),
+    "lfm2-adjusted": ("Lfm2ForCausalLM", {**GLU, "block_auto_adjust_ff_dim": True, "block_multiple_of": 8, "block_ffn_dim_multiplier": 1.0, "layer_types": ["conv", "full_attention"] * 2}),
+    "axk2": ("AXK2ForCausalLM", {**INDEXED, "n_shared_experts": 1, "gated_norm_rank": 6}),
+    "zaya": ("ZayaForCausalLM", {**GLU, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 1, "moe_intermediate_size": 32, "router_hidden_size": 12, "sliding_window": 4,
+                                 "layer_types": ["hybrid", "hybrid_sliding"] * 2}),
+    "mllama": (
+        "MllamaForConditionalGeneration",
+        {"text_config": {**GLU, "num_hidden_layers": 4, "cross_attention_layers": [1, 3], "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
+         "vision_config": {**TOWER, "num_global_layers": 1, "attention_heads": 2, "intermediate_layers_indices": [0, 1], "max_num_tiles": 1, "supported_aspect_ratios": [[1, 1]], "vision_output_dim": 48},
+         "image_token_index": 100},
     ),
+    "mistral-large4": (
+        "MistralLarge4ForConditionalGeneration",
+        {"text_config": {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "kv_lora_rank": 8, "qk_rope_head_dim": 4,
+                         "qk_nope_head_dim": 8, "v_head_dim": 8, "index_n_heads": 4, "index_head_dim": 8, "index_topk": 4, "no_rope_layers": [1, 1, 0, 1], "indexer_types": ["full", "shared"] * 2},
+         "vision_config": {**TOWER, "model_type": "pixtral", "head_dim": 8}, "image_token_index": 100},
+    ),
+    "dots3-note": ("Dots3NoteForCausalLM", DOTS),
+    "inkling": (
+        "InklingForConditionalGeneration",
+        {"text_config": {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 2, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 4, "swa_head_dim": 6, "sliding_window_size": 4,
+                         "d_rel": 4, "rel_extent": 8, "layer_types": ["hybrid", "hybrid_sliding"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2},
+         "audio_config": {"n_mel_bins": 4, "mel_vocab_size": 8, "text_hidden_size": 24},
+         "vision_config": {"text_hidden_size": 24, "patch_size": 4, "hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}},
+    ),
+    "dots3-note-omni": (
+        "Dots3NoteForConditionalGeneration",
+        {"text_config": DOTS,
+         "vision_config": {"hidden_size": 16, "intermediate_size": 24, "moe_intermediate_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "pyramid_num_routed": [-1, 2], "adapter_in_dim": 16, "adapter_out_dim": 24},
+         "audio_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "feature_size": 8, "downsample_hidden_size": 4, "adapter_input_size": 16, "adapter_out_dim": 24}},
+    ),
+    "lfm2": ("Lfm2ForCausalLM", {**GLU, "layer_types": ["conv", "full_attention"] * 2}),
+    "lfm2-moe": ("Lfm2MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "num_dense_layers": 1, "layer_types": ["conv", "full_attention"] * 2}),
+    "granite-hybrid": ("GraniteMoeHybridForCausalLM", {**GLU, "num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 28, "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4, "layer_types": ["mamba", "attention"] * 2}),
     "glm5-next": (
         "Glm5NextForConditionalGeneration",
         {"text_config": {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "kv_lora_rank": 8, "q_lora_rank": 12, "qk_rope_head_dim": 0, "qk_nope_head_dim": 8, "v_head_dim": 8, "head_dim": 0,
@@ -400,7 +438,7 @@ OTHER_PARTS = re.compile(r"visual\.|visual_embeddings|vision|audio|projector|con
 # Models of which `tpx plan --model` counts other parameters than transformers saves, or refuses to count them, and a
 # part of what it says.
 COUNTED = "parameters, transformers saves"
-REFUSED = "differ from layer to layer; plan from a checkpoint"
+REFUSED = "plan from a checkpoint"
 UNPLANNED = {
     # their config.json has a layer for multi-token prediction, which transformers does not build
     **dict.fromkeys(("deepseek-v3", "deepseek-v3-yarn", "deepseek-v4", "glm-4.5", "glm-4.5-dense"), COUNTED),
@@ -408,7 +446,7 @@ UNPLANNED = {
     **dict.fromkeys(("bert-classes", "bert-answers", "gpt2-classes", "llama-base", "llama-classes", "t5-words", "t5-encoder"), COUNTED),
     # decoders of more layers than the encoder are counted without the rest
     "t5": COUNTED,
-    # shapes of tensors alone give some of its sizes
+    # its tables of n-grams have prime numbers of rows
     "qwen4-exp": REFUSED,
 }  # fmt: skip
 

@@ -23,11 +23,15 @@ const Config known{{"l", std::int64_t{5}},
                    {"kinds", std::string{"full,windowed,full"}},
                    {"mask", std::string{"0,0,1,1,0,1"}}};
 
+std::optional<ConfigValue> look_up(std::string_view word) {
+    const auto found = known.find(word);
+    return found == known.end() ? std::nullopt : std::optional{found->second};
+}
+
 std::optional<bool> said(std::string_view condition) {
-    return evaluate_condition(condition, [](std::string_view word) -> std::optional<ConfigValue> {
-        const auto found = known.find(word);
-        return found == known.end() ? std::nullopt : std::optional{found->second};
-    });
+    const auto answer = evaluate_condition(condition, look_up);
+    CHECK(evaluate_condition(condition, look_up, ListItems{known}) == answer);
+    return answer;
 }
 
 TEST_CASE("a condition holds, or not, or is not known") {
@@ -96,6 +100,19 @@ TEST_CASE("what is no condition is refused with the place") {
     CHECK(refusal(std::string(100000, '(')).find("too many parentheses") != std::string::npos);
     CHECK(refusal(std::string(100000, '!')).find("too many parentheses") != std::string::npos);
     CHECK(refusal("inner & iffy | in_it") == "");
+}
+
+TEST_CASE("the items of lists that are split are not looked up, however many layers ask for one") {
+    const ListItems lists{known};
+    int asked = 0;
+    const Lookup counting = [&](std::string_view word) {
+        ++asked;
+        return look_up(word);
+    };
+    CHECK(evaluate_condition("kinds[1] = 'windowed' & mask[2]", counting, lists) == true);
+    CHECK(asked == 0);
+    CHECK(evaluate_condition("kinds[1] = 'windowed' & mask[2]", counting) == true);
+    CHECK(asked == 2);
 }
 
 }  // namespace

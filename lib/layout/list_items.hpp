@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/layout/config.hpp"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx {
+
+/// The items of the lists of a configuration. Each list is split once, because the conditions of thousands of layers
+/// ask for an item each. The lists are those of the configuration at the time of construction.
+class ListItems {
+public:
+    ListItems() = default;
+    explicit ListItems(const Config& config);
+
+    /// The items of the list under `key`: numbers if all items are numbers, else words. Null if there is no such list.
+    const std::vector<ConfigValue>* find(std::string_view key) const;
+
+private:
+    std::map<std::string, std::vector<ConfigValue>, std::less<>> lists_;
+};
+
+/// The items of a list that is stored as text, such as "0,1,1"; see ListItems::find().
+std::vector<ConfigValue> split_list(std::string_view text);
+
+}  // namespace tpx
