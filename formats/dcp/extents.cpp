@@ -2,10 +2,13 @@
 #include "formats/dcp/metadata.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/name_list.hpp"
+#include "lib/core/path.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -55,11 +58,25 @@ std::vector<Extent> extents_of(const Checkpoint& checkpoint) {
     return extents;
 }
 
-std::uint64_t size_for(const Catalogue& catalogue, const Extent& extent) {
+/// The files after `first` that `extents` name and that do not exist.
+NameList missing_after(const Catalogue& catalogue, std::span<const Extent> extents, std::uint32_t first) {
+    NameList absent;
+    std::uint32_t last = first;
+    for (const Extent& extent : extents) {
+        if (extent.file <= last) continue;
+        last = extent.file;
+        if (!path_exists(catalogue.path(last))) absent.add(catalogue.files[last].path.string());
+    }
+    return absent;
+}
+
+std::uint64_t size_for(const Catalogue& catalogue, std::span<const Extent> extents, const Extent& extent) {
     try {
         return size_of_file(catalogue.path(extent.file));
     } catch (const Error& error) {
-        throw failure("{}, but it holds {}", error.what(), describe(catalogue, extent));
+        const NameList others = missing_after(catalogue, extents, extent.file);
+        throw failure("{}, but it contains {}{}", error.what(), describe(catalogue, extent),
+                      others.count() > 0 ? fmt::format("; also missing: {}", others.text()) : "");
     }
 }
 
@@ -71,7 +88,7 @@ void check_extents(Checkpoint& checkpoint) {
     const std::vector<Extent> extents = extents_of(checkpoint);
     for (const Extent& extent : extents) {
         const bool same_file = last != nullptr && last->file == extent.file;
-        if (!same_file) catalogue.files[extent.file].size = size_for(catalogue, extent);
+        if (!same_file) catalogue.files[extent.file].size = size_for(catalogue, extents, extent);
         const std::uint64_t size = catalogue.files[extent.file].size;
         if (extent.offset > size || extent.length > size - extent.offset)
             throw failure("{}: {}: {} bytes at offset {} leave the file ({} bytes)",
