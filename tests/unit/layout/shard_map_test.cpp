@@ -184,7 +184,7 @@ TEST_CASE("Megatron's cuts are equal or refused with the degrees that can, and g
                          "equal parts; tp=1, 2, 3, 6 can",
                          Error);
     CHECK_THROWS_WITH_AS(check_layout(reading, parse_layout("tp=3")),
-                         "layout: tp=3 does not divide the attention heads = 4; tp=1, 2, 4 can", Error);
+                         "layout: 4 attention heads cannot be split across tp=3; use tp=1, 2 or 4", Error);
 }
 
 TEST_CASE("FSDP beside expert parallelism cuts experts once more") {
