@@ -104,5 +104,5 @@ TEST_CASE("FSDP inside experts asks for the ranks that it needs") {
     CHECK(parse_layout("ep=2,fsdp=3,efsdp=3").hsdp() == 2);
     CHECK(expert_fsdp(parse_layout("ep=2,fsdp=4")) == 2);
     CHECK(layout_refusal("ep=2,dp=8,fsdp=4,efsdp=3") ==
-          "layout: efsdp=3 with ep=2, fsdp=4 and dp=8: experts are cut over 4 ranks");
+          "layout: efsdp=3 with ep=2, fsdp=4 and dp=8: experts are split over 4 ranks");
 }
