@@ -115,7 +115,7 @@ void note_others(Selection& selection) {
     if (const std::size_t count = others.size(); count > 0) {
         others.resize(std::min(count, shown));
         selection.notes.push_back(fmt::format(
-            "not copied: weights other than {}: {}{}", selection.index.empty() ? whole_model : selection.index.string(),
+            "not carried over: weights other than {}: {}{}", selection.index.empty() ? whole_model : selection.index.string(),
             fmt::join(others, ", "), count > shown ? fmt::format(" and {} more", count - shown) : ""));
     }
     const auto sharded = names_ending(selection.directory / "sharded", tensor_ending);
