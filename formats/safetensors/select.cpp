@@ -114,9 +114,10 @@ void note_others(Selection& selection) {
     constexpr std::size_t shown = 5;
     if (const std::size_t count = others.size(); count > 0) {
         others.resize(std::min(count, shown));
-        selection.notes.push_back(fmt::format(
-            "not carried over: weights other than {}: {}{}", selection.index.empty() ? whole_model : selection.index.string(),
-            fmt::join(others, ", "), count > shown ? fmt::format(" and {} more", count - shown) : ""));
+        selection.notes.push_back(fmt::format("not carried over: weights other than {}: {}{}",
+                                              selection.index.empty() ? whole_model : selection.index.string(),
+                                              fmt::join(others, ", "),
+                                              count > shown ? fmt::format(" and {} more", count - shown) : ""));
     }
     const auto sharded = names_ending(selection.directory / "sharded", tensor_ending);
     selection.consolidated = !sharded.empty() && !selected("sharded" / sharded.front());
