@@ -42,8 +42,8 @@ void check_copy(const mpi::Comm& comm, const formats::DroppedCopy& copy, const C
     const Single kept{source, copy.kept, copy.kept_part}, dropped{source, copy.dropped, copy.dropped_part};
     const Tensor &one = kept.tensors[0], &other = dropped.tensors[0];
     const auto refuse = [&](const std::string& how) {
-        throw mpi::AgreedError{failure("tensor '{}': the model takes it for a copy of '{}', but {}; {}", other.name,
-                                       one.name, how, copy.remedy)};
+        throw mpi::AgreedError{
+            failure("tensor '{}': should be a copy of '{}', but {}; {}", other.name, one.name, how, copy.remedy)};
     };
     if (one.shape != other.shape)
         refuse(fmt::format("has shape {} instead of {}", to_string(other.shape), to_string(one.shape)));

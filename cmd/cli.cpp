@@ -7,28 +7,61 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 namespace tpx::cli {
 namespace {
 
 /// Names that users of other tools may try, and the command to suggest.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 16> synonyms{{{"convert", "reshard"},
-                                                                                  {"merge", "reshard"},
-                                                                                  {"split", "reshard"},
-                                                                                  {"consolidate", "reshard"},
-                                                                                  {"export", "reshard"},
-                                                                                  {"show", "inspect"},
-                                                                                  {"info", "inspect"},
-                                                                                  {"ls", "inspect"},
-                                                                                  {"list", "inspect"},
-                                                                                  {"diff", "verify"},
-                                                                                  {"compare", "verify"},
-                                                                                  {"check", "verify"},
-                                                                                  {"move", "migrate"},
-                                                                                  {"transfer", "migrate"},
-                                                                                  {"predict", "profile predict"},
-                                                                                  {"sim", "simulate"}}};
+constexpr auto synonyms =
+    std::to_array<std::pair<std::string_view, std::string_view>>({{"convert", "reshard"},
+                                                                  {"merge", "reshard"},
+                                                                  {"split", "reshard"},
+                                                                  {"consolidate", "reshard"},
+                                                                  {"export", "reshard"},
+                                                                  {"import", "reshard"},
+                                                                  {"copy", "reshard"},
+                                                                  {"cp", "reshard"},
+                                                                  {"transform", "reshard"},
+                                                                  {"translate", "reshard"},
+                                                                  {"show", "inspect"},
+                                                                  {"info", "inspect"},
+                                                                  {"ls", "inspect"},
+                                                                  {"list", "inspect"},
+                                                                  {"cat", "inspect"},
+                                                                  {"dump", "inspect"},
+                                                                  {"stat", "inspect"},
+                                                                  {"diff", "verify"},
+                                                                  {"cmp", "verify"},
+                                                                  {"compare", "verify"},
+                                                                  {"check", "verify"},
+                                                                  {"validate", "verify"},
+                                                                  {"move", "migrate"},
+                                                                  {"transfer", "migrate"},
+                                                                  {"bench", "profile hardware"},
+                                                                  {"benchmark", "profile hardware"},
+                                                                  {"fit", "profile fit"},
+                                                                  {"predict", "profile predict"},
+                                                                  {"sim", "simulate"},
+                                                                  {"version", "--version"},
+                                                                  {"man", "help"}});
+
+/// "; did you mean 'reshard'?" for 'conver', a misspelled synonym.
+std::string near_synonym(std::string_view name) {
+    std::vector<std::string> words;
+    for (const auto& [word, command] : synonyms) words.emplace_back(word);
+    const std::vector<std::string> near = nearest(name, words);
+    if (near.empty()) return {};
+    const auto* meant = std::ranges::find(synonyms, near.front(), [](const auto& pair) { return pair.first; });
+    return fmt::format("; did you mean '{}'?", meant->second);
+}
+
+/// Whether two words differ at most in capital letters.
+bool same_letters(std::string_view a, std::string_view b) {
+    const auto lower = [](unsigned char c) { return std::tolower(c); };
+    return std::ranges::equal(a, b, {}, lower, lower);
+}
 
 std::vector<std::string> split_at_commas(const std::vector<std::string>& texts) {
     std::vector<std::string> words;
@@ -102,14 +135,18 @@ void Option::store(const std::vector<std::string>& given) const {
     if (given.empty()) return;
     std::vector<std::string> values = completes_ == Completes::list ? split_at_commas(given) : given;
     for (std::string& value : values) {
-        const auto alias = std::ranges::find(aliases_, value, [](const auto& words) { return words.first; });
+        const auto alias =
+            std::ranges::find_if(aliases_, [&](const auto& words) { return same_letters(words.first, value); });
+        const auto choice = std::ranges::find_if(choices_, [&](const auto& word) { return same_letters(word, value); });
         if (alias != aliases_.end()) value = alias->second;
+        if (choice != choices_.end()) value = *choice;
     }
     if (values.size() > 1 && takes_value() && !repeats()) throw usage_error("{}: given more than once", name());
     for (const std::string& value : values) {
         if (value.empty() && takes_value()) throw usage_error("{}: the value is empty", name());
         if (!choices_.empty() && std::ranges::find(choices_, value) == choices_.end())
-            throw usage_error("{}: '{}' is not {}{}", name(), value, one_of(choices_), did_you_mean(value, choices_));
+            throw usage_error("{}: unknown value '{}'; use {}{}", name(), value, one_of(choices_),
+                              did_you_mean(value, choices_));
     }
     if (auto* const* on = std::get_if<bool*>(&target_)) **on = true;
     if (auto* const* text = std::get_if<std::string*>(&target_)) **text = values.front();
@@ -143,7 +180,8 @@ void Command::example(std::string_view line, std::string_view caption) {
 void Command::common_options() {
     group("General options");
     flag("--json", &json_, "Print the result as one JSON object").details("See tpx-json(7).");
-    flag("-q,--quiet", &quiet_, "Print no notes and no progress");
+    flag("-q,--quiet", &quiet_, "Print nothing but errors")
+        .details("The JSON of --json, and the lists and tables that other programs read, are printed.");
     flag("-h,--help", &help_, "Print this help");
 }
 
@@ -178,7 +216,8 @@ Command& Cli::find(std::string_view name) {
     }
     const auto* synonym = std::ranges::find(synonyms, name, [](const auto& words) { return words.first; });
     if (synonym != synonyms.end()) throw usage_error("unknown command '{}'; did you mean '{}'?", name, synonym->second);
-    throw usage_error("unknown command '{}'{}", name, did_you_mean(name, names));
+    const std::string near = did_you_mean(name, names);
+    throw usage_error("unknown command '{}'{}", name, near.empty() ? near_synonym(name) : near);
 }
 
 std::string_view version() { return version_text; }

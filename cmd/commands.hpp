@@ -33,6 +33,7 @@ struct TechniqueOptions {
 struct InspectOptions : ReadOptions {
     std::string checkpoint;
     std::string where;
+    std::string html;
     bool tensors = false;
     bool state = false;
 };

@@ -104,8 +104,8 @@ private:
     void add_notes() {
         if (!masters_.empty())
             result_.notes.push_back(fmt::format(
-                "compared as master weights: {} weights that one side has in half precision beside their masters, the "
-                "other in full (--dtype compares those, --masters of the first whether they are what masters round to)",
+                "compared {} fp32 weights with the master weights of the other side, which also has half-precision "
+                "weights (--dtype compares those; --masters checks that they are the rounded master weights)",
                 masters_.size()));
         if (!only_masters_.empty())
             result_.notes.push_back(
@@ -113,7 +113,7 @@ private:
                             only_masters_.size()));
         if (redundant_ > 0)
             result_.notes.push_back(
-                fmt::format("{} masters of one side are the weights of the other, in single precision", redundant_));
+                fmt::format("compared {} master weights of one side with fp32 weights of the other", redundant_));
     }
 
     void differ(const Member& member, std::size_t tensor, const std::string& a, const std::string& b, std::string cause,

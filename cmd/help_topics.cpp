@@ -44,9 +44,10 @@ std::string formats_text() {
         text += fmt::format("  {:<13} {}{}\n", name(entry.format), title, limits(entry.written));
     }
     return text +
-           "\nAliases: hf is safetensors, mcore is torch_dist, titan and torchtitan are dcp,\n"
-           "pt is torch, h5 is hdf5. Tensors get the names that the format's framework uses;\n"
-           "--dialect chooses other names.\n"
+           "\nAliases: hf, huggingface and transformers are safetensors; mcore and\n"
+           "megatron-core are torch_dist; fsdp, fsdp2, titan and torchtitan are dcp; zero is\n"
+           "deepspeed; pt is torch; h5 is hdf5. Tensors get the names that the format's\n"
+           "framework uses; --dialect chooses other names.\n"
            "See tpx-formats(7) for details.\n";
 }
 

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/adapter_text.hpp"
 #include "cmd/commands.hpp"
+#include "cmd/inspect_html.hpp"
+#include "cmd/inspect_where.hpp"
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
 #include "cmd/state.hpp"
 #include "cmd/unfinished_output.hpp"
-#include "formats/canonical.hpp"
 #include "formats/holding.hpp"
 #include "formats/quantized.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/read_record.hpp"
 #include "lib/core/units.hpp"
+#include "lib/core/write_file.hpp"
 #include "lib/layout/adapter_family.hpp"
 #include "lib/layout/nearest_family.hpp"
 
@@ -142,7 +146,8 @@ Json adapter_json(const Reading& reading, const Details& findings) {
     return json;
 }
 
-void print_json(const formats::Source& source, const Details& findings, bool tensors, Output& out) {
+/// The document that --json prints, with a list of all tensors if `tensors`.
+Json document(const formats::Source& source, const Details& findings, bool tensors) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
     Json json{{"checkpoint", catalogue.directory.string()},
@@ -191,7 +196,7 @@ void print_json(const formats::Source& source, const Details& findings, bool ten
         for (std::size_t t = 0; t < catalogue.tensors.size(); ++t)
             json["tensor_list"].push_back(tensor_json(source, t, counts[t]));
     }
-    out.object("tpx.inspect/1", json);
+    return json;
 }
 
 void print_tensors(const formats::Source& source, Output& out) {
@@ -245,52 +250,6 @@ void print_text(const formats::Source& source, const Details& findings, bool ten
     if (tensors) print_tensors(source, out);
 }
 
-/// The pieces of the tensor that is stored as, or canonically called, `wanted`, and its dtype's size.
-std::pair<std::vector<Piece>, Tensor> find_tensor(formats::Source& source, const std::string& wanted) {
-    const Catalogue& catalogue = source.checkpoint.catalogue;
-    const formats::Canonical parts = formats::canonical(source);
-    const auto pick = [&](std::span<const Tensor> tensors,
-                          std::span<const Piece> pieces) -> std::optional<std::pair<std::vector<Piece>, Tensor>> {
-        const auto found = std::ranges::find(tensors, wanted, &Tensor::name);
-        if (found == tensors.end()) return std::nullopt;
-        std::vector<Piece> own;
-        std::ranges::copy_if(pieces, std::back_inserter(own), [&](const Piece& p) {
-            return p.tensor == static_cast<std::uint32_t>(found - tensors.begin());
-        });
-        return std::pair{own, *found};
-    };
-    if (auto stored = pick(catalogue.tensors, catalogue.pieces)) return *stored;
-    if (auto part = pick(parts.tensors, parts.pieces)) return *part;
-    std::vector<std::string> names;
-    for (const Tensor& tensor : catalogue.tensors) names.push_back(tensor.name);
-    for (const Tensor& tensor : parts.tensors) names.push_back(tensor.name);
-    throw failure("{}: no tensor '{}'{}", catalogue.directory.string(), wanted, did_you_mean(wanted, names));
-}
-
-void print_where(formats::Source& source, const std::string& wanted, Output& out) {
-    const auto [pieces, tensor] = find_tensor(source, wanted);
-    const Catalogue& catalogue = source.checkpoint.catalogue;
-    Json json{{"tensor", tensor.name},
-              {"dtype", name(tensor.dtype)},
-              {"shape", to_json(tensor.shape)},
-              {"pieces", Json::array()}};
-    if (!out.json()) out.result("{} {} {}\n", printable(tensor.name), name(tensor.dtype), to_string(tensor.shape));
-    for (const Piece& piece : pieces) {
-        const std::string file = catalogue.files[piece.file].path.string();
-        Json strides = Json::array();
-        for (Index stride : piece.strides) strides.push_back(stride);
-        json["pieces"].push_back({{"box", to_json(piece.box)},
-                                  {"file", file},
-                                  {"offset", piece.offset},
-                                  {"strides", strides},
-                                  {"rank", piece.rank}});
-        if (!out.json())
-            out.result("{:<28} {} at {}{}\n", to_string(piece.box), printable(file), piece.offset,
-                       piece.rank >= 0 ? fmt::format(", rank {}", piece.rank) : "");
-    }
-    if (out.json()) out.object("tpx.where/1", json);
-}
-
 }  // namespace
 
 void run_inspect(const InspectOptions& options, Output& out) {
@@ -299,6 +258,7 @@ void run_inspect(const InspectOptions& options, Output& out) {
         out.finish();
         throw Finished{Exit::no};
     }
+    const ReadRecord record;
     Opened opened = open_checkpoint(options.checkpoint, options);
     if (!options.where.empty()) return print_where(opened.source, options.where, out);
     if (options.state) return print_state(opened.source.checkpoint, formats::read_state(opened.source.checkpoint), out);
@@ -310,8 +270,15 @@ void run_inspect(const InspectOptions& options, Output& out) {
         notes.push_back(std::move(missing));
     findings.schemes = read_quantization(opened.source);
     for (const std::string& note : notes) out.note("{}", note);
-    out.json() ? print_json(opened.source, findings, options.tensors, out)
-               : print_text(opened.source, findings, options.tensors, out);
+    if (!options.html.empty()) {
+        check_outputs_apart({{"--html", options.html}}, record);
+        write_file(options.html, inspect_html(document(opened.source, findings, true),
+                                              opened.source.checkpoint.catalogue, findings.holes));
+    }
+    if (out.json())
+        out.object("tpx.inspect/1", document(opened.source, findings, options.tensors));
+    else
+        print_text(opened.source, findings, options.tensors, out);
 }
 
 }  // namespace tpx::cli

@@ -28,13 +28,21 @@ void add_inspect(Cli& cli) {
         .details("TENSOR is a name stored in the checkpoint, or a canonical name of the model family.");
     command.flag("--state", &options->state, "Show non-tensor values, such as args, schedulers and RNG states")
         .details("Prints the values as an indented tree. Long strings and lists are abbreviated, except with --json.");
+    command.option("--html", &options->html, "FILE", "Write an HTML page to FILE")
+        .file()
+        .details(
+            "The page shows which ranks or files store which parts of each tensor, replicas, and missing parts. It "
+            "needs no other file and no network.");
     command.exclusive({"--state", "--where"});
+    for (const char* other : {"--state", "--where"}) command.exclusive({"--html", other});
     command.exclusive({"--state", "--tensors"});
-    for (const char* other : {"CKPT", "--tensors", "--where", "--state"}) command.exclusive({"--store", other});
+    for (const char* other : {"CKPT", "--tensors", "--where", "--state", "--html"})
+        command.exclusive({"--store", other});
     add_read_options(command, *options);
     command.common_options();
     command.example("tpx inspect iter_0001000", "summary of a Megatron checkpoint");
     command.example("tpx inspect iter_0001000 --tensors", "every tensor with dtype, shape and role");
+    command.example("tpx inspect iter_0001000 --html map.html", "a page that shows what each rank stores");
     command.example("tpx inspect iter_0001000 --state --json", "arguments, RNG states and schedulers as JSON");
     command.run([options, store](Output& out) {
         store->store.empty() ? run_inspect(*options, out) : inspect_store(*store, out);

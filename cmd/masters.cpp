@@ -59,10 +59,10 @@ public:
             report_.notes.push_back(fmt::format(
                 "{} master weights were not compared: the checkpoint contains no weights for them", alone_));
         if (near_ > 0)
-            report_.notes.push_back(
-                fmt::format("{} of {} elements of masters round to a neighbour of their weight, all of them nearer to "
-                            "it than 1/16384 of the largest weight of their tensor",
-                            near_, report_.elements));
+            report_.notes.push_back(fmt::format(
+                "{} of {} master weights round to the value next to their weight; each differs by less than "
+                "1/16384 of the largest weight of its tensor",
+                near_, report_.elements));
         return std::move(report_);
     }
 

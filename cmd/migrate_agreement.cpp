@@ -175,8 +175,8 @@ ContentCheck check_stores(const mpi::Comm& comm, const Migration& job, const Mir
             for (int host : stores) {
                 if (std::ranges::binary_search(file.hosts, host)) continue;
                 throw failure(
-                    "{}: is missing, so that nothing shows that the files of host '{}' belong to those of the "
-                    "other stores; copy it from host '{}' if they do",
+                    "{}: is missing, so that tpx cannot check that the files of host '{}' belong to the same "
+                    "checkpoint as those of the other stores; copy it from host '{}' if they do",
                     (formats::store_of(job.origin.named, team.hosts[host]) / file.path).string(), team.hosts[host].name,
                     team.hosts[file.hosts.front()].name);
             }

@@ -44,9 +44,16 @@ public:
     /// False on every rank but 0: nothing that is said here is seen.
     bool speaks() const { return speaks_; }
 
-    /// Writes part of the result as it is; lines end where `format` says so. Throws Error if it cannot be written.
+    /// Writes part of the result, for people, unless the user wants quiet; lines end where `format` says so. Throws
+    /// Error if it cannot be written.
     template <class... Args>
     void result(fmt::format_string<Args...> format, Args&&... args) {
+        if (!quiet_ || json_) write(fmt::format(format, std::forward<Args>(args)...));
+    }
+
+    /// Writes part of a list or table that other programs read, also with --quiet. Throws Error as result() does.
+    template <class... Args>
+    void data(fmt::format_string<Args...> format, Args&&... args) {
         write(fmt::format(format, std::forward<Args>(args)...));
     }
 

@@ -2,6 +2,7 @@
 #include "cmd/cli.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/layout.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -57,6 +58,16 @@ void check_values(const Command& command, std::span<const std::string> words) {
     }
 }
 
+/// What to write instead of an option that tpx does not have: the nearest option, or --to for a key of a layout.
+std::string advice(const Command& command, const std::string& name, const std::vector<std::string>& names) {
+    const auto keys = layout_keys();
+    if (command.find("--to") && name.size() > 3 && std::ranges::find(keys, name.substr(2) + "=") != keys.end())
+        return fmt::format("; layouts are given as --to {}=N,...", name.substr(2));
+    if (name == "-v" || name == "--verbose") return "; notes and progress are printed unless -q is given";
+    if (name == "--version") return "; use 'tpx --version'";
+    return did_you_mean(name, names);
+}
+
 void refuse_strangers(const Command& command, const std::vector<std::string>& strangers) {
     std::vector<std::string> names;
     for (const Option& option : command.options())
@@ -64,7 +75,7 @@ void refuse_strangers(const Command& command, const std::vector<std::string>& st
     for (const std::string& word : strangers) {
         if (!word.starts_with('-') || word == "-" || word == "--") continue;
         const std::string name = word.substr(0, word.find('='));
-        throw usage_error("unknown option '{}'{}", name, did_you_mean(name, names));
+        throw usage_error("unknown option '{}'{}", name, advice(command, name, names));
     }
     for (const std::string& word : strangers)
         if (word != "--") throw usage_error("unexpected argument '{}'", word);

@@ -85,7 +85,8 @@ void print(const ComparedLayouts& found, std::size_t most, Output& out) {
                    layout_time(*row.costs), format_seconds(row.step), to_string(row.layout));
         ++lines;
     }
-    if (found.layouts.size() > lines) out.note("{} more with --json", found.layouts.size() - lines);
+    if (found.layouts.size() > lines)
+        out.note("{} more; --json lists all", counted(found.layouts.size() - lines, "layout"));
 }
 
 }  // namespace

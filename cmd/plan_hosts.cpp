@@ -91,7 +91,7 @@ std::optional<std::uint64_t> given_iteration(const std::string& text, const char
     std::int64_t number = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (code != std::errc{} || end != text.data() + text.size() || number < 0)
-        throw Error{Exit::usage, "{}: '{}' is not an iteration, a whole number from 0", option, text};
+        throw Error{Exit::usage, "{}: '{}' is not a whole number", option, text};
     return static_cast<std::uint64_t>(number);
 }
 
@@ -136,7 +136,7 @@ void check_device_memory(const std::vector<Host>& hosts, const Placement& placem
         for (std::int32_t rank = block.begin; rank < block.end; ++rank) {
             const auto bytes = static_cast<double>(needed[rank]);
             if (bytes > *host.device_memory)
-                throw MemoryError{needed[rank], "rank {} needs {}, a device of host '{}' holds {}",
+                throw MemoryError{needed[rank], "rank {} needs {}, but a device of host '{}' has {}",
                                   rank,         format_bytes(bytes),
                                   host.name,    format_bytes(*host.device_memory)};
         }

@@ -149,8 +149,8 @@ void list_transfers(const PlanReport& report, Output& out) {
             fmt::format("{}{} -> {}{}", name_of(report, transfer.from), spoken(ends.sender(transfer)),
                         name_of(report, transfer.to), spoken_receivers(transfer, ends.to(transfer)));
         for_each_sent(transfer, parts[transfer.parcel], [&](const Part& part, std::uint64_t begin, std::uint64_t end) {
-            out.result("{} {} {} bytes {}-{} {}\n", transfer.round, role_of(report, transfer), spoken(part), begin, end,
-                       way);
+            out.data("{} {} {} bytes {}-{} {}\n", transfer.round, role_of(report, transfer), spoken(part), begin, end,
+                     way);
         });
     }
 }
@@ -203,8 +203,8 @@ void list_boxes(const CheckpointChange& change, Output& out) {
     const auto rank = [](const Piece& piece) { return piece.rank < 0 ? "" : fmt::format("rank {} ", piece.rank); };
     for_each_move(change, [&](const std::string& name, const Box& box, const Piece& from, const std::string& source,
                               const Piece& to, const std::string& target) {
-        out.result("{} {} {}{} -> {}{}\n", printable(name), to_string(box), rank(from), printable(source), rank(to),
-                   printable(target));
+        out.data("{} {} {}{} -> {}{}\n", printable(name), to_string(box), rank(from), printable(source), rank(to),
+                 printable(target));
     });
 }
 

@@ -70,8 +70,8 @@ void write_files(const PlanOptions& options, const SequenceReport& report) {
 void list_steps(const SequenceReport& report, Output& out) {
     if (!out.json()) {
         for (std::size_t step = 0; step < report.steps.size(); ++step) {
-            out.result("step {}: {} to {}\n", step + 1, to_string(*report.steps[step].from),
-                       to_string(report.steps[step].to));
+            out.data("step {}: {} to {}\n", step + 1, to_string(*report.steps[step].from),
+                     to_string(report.steps[step].to));
             list_moves(report.steps[step], out);
         }
         return;

@@ -22,7 +22,7 @@ void note_peak(PlanReport& report) {
     const Host& host = report.change.hosts[peak.host];
     if (!host.device_memory || static_cast<double>(peak.peak()) <= *host.device_memory) return;
     report.notes.push_back(fmt::format(
-        "old and new state do not fit together: device {} of host '{}' would hold {}, it has {}; go through storage, "
+        "old and new state do not fit together: device {} of host '{}' would hold {}, but has {}; go through storage, "
         "or change in steps (--via)",
         peak.device, host.name, format_bytes(static_cast<double>(peak.peak())), format_bytes(*host.device_memory)));
 }
@@ -60,8 +60,9 @@ ModelState without_weights(PlanReport& report, ModelState model, const Layout& t
         throw Error{Exit::usage, "--derive-weights: under zero={} a rank has the masters of a part of its weights only",
                     to.zero};
     const auto bytes = static_cast<double>(parameters(model) * itemsize(weight->dtype));
-    report.notes.push_back(fmt::format(
-        "weights ({} per copy of the model) are not moved: ranks round them from masters", format_bytes(bytes)));
+    report.notes.push_back(
+        fmt::format("weights ({} per copy of the model) are not moved; ranks derive them from master weights",
+                    format_bytes(bytes)));
     model.roles.erase(weight);
     return model;
 }
@@ -164,9 +165,8 @@ void plan_model(PlanReport& report, const ModelState& model, const Layout& from,
         std::ranges::all_of(report.change.sources, [](const StateSource& s) { return s.iteration.has_value(); });
     if (!report.change.is_mixed() || are_known) return;
     report.notes.push_back(fmt::format(
-        "{} are on no host any more and are read from shared storage, the rest is taken from the memory of hosts: "
-        "they belong together only if the checkpoint on storage is of the iteration that is in memory, which "
-        "--iteration and --storage-iteration check",
+        "{} exist on no host and are read from shared storage; the rest comes from the memory of hosts. Both must be "
+        "of the same training iteration; --iteration and --storage-iteration check this",
         format_bytes(static_cast<double>(report.change.relocation.total.storage))));
 }
 

@@ -101,7 +101,7 @@ void predict_plan(const Subject& subject, const Judged& judged, const Allocation
         if (!obstacle.empty()) json["obstacle"] = obstacle;
         return out.object("tpx.profile.predict/1", json);
     }
-    if (!obstacle.empty()) out.note("{}: {}, which few trainers can do", to_string(judged.plan), obstacle);
+    if (!obstacle.empty()) out.note("{}: {}, which few trainers support", to_string(judged.plan), obstacle);
     out.result("plan     {} on {}, {:g} samples a step\n", to_string(judged.plan),
                formats::placement_text(allocation.gpus), job.batch);
     out.result("time     {} a step, {:.4g} samples/s\n", format_seconds(judged.time.total()),
@@ -204,18 +204,18 @@ void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     const Job& job = subject.job;
     for (const auto& [option, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})
         if (!list->empty() && options.best.empty() && options.curve.empty())
-            throw Error{Exit::usage, "{} goes with --best or --curve", option};
+            throw Error{Exit::usage, "{} requires --best or --curve", option};
     if (!options.curve.empty()) return predict_curve(options, job, out);
     for (const auto& [option, value] :
          {std::pair{"--svg", &options.svg}, {"--html", &options.html}, {"--per-host", &options.per_host}})
-        if (!value->empty()) throw Error{Exit::usage, "{} goes with --curve", option};
+        if (!value->empty()) throw Error{Exit::usage, "{} requires --curve", option};
     Allocation allocation{{}, job.gpus_per_nic, job.cpus};
     if (!options.placement.empty()) allocation.gpus = formats::parse_placement(options.placement);
     if (!options.best.empty()) {
         if (allocation.gpus.empty()) throw Error{Exit::usage, "--on is missing: the GPUs of each host, such as 2x8"};
         return predict_best(subject, allocation, options, out);
     }
-    if (options.plan.empty()) throw Error{Exit::usage, "say what to predict: --with, --best or --curve"};
+    if (options.plan.empty()) throw Error{Exit::usage, "nothing to predict; pass --with, --best or --curve"};
     const ExecutionPlan plan = parse_execution_plan(options.plan);
     if (allocation.gpus.empty()) allocation.gpus = {plan.gpus()};
     predict_plan(subject, judge(job, plan, allocation), allocation, out);

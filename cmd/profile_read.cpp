@@ -100,7 +100,7 @@ void run_profile_read(const ProfileReadOptions& options, Output& out) {
     const std::string csv = formats::csv_text(runs.table);
     if (!options.output.empty()) write_file(options.output, csv);
     if (out.json()) return out.object("tpx.profile.runs/1", runs_json(runs));
-    if (options.output.empty()) out.result("{}", csv);
+    if (options.output.empty()) out.data("{}", csv);
 }
 
 }  // namespace tpx::cli

@@ -13,6 +13,8 @@
 #include "lib/core/unexpected.hpp"
 #include "lib/exec/kernel.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
 #include <set>
@@ -26,13 +28,16 @@ namespace {
 /// types that values cannot be cast to.
 std::optional<DType> given_dtype(const std::string& text) {
     if (text.empty()) return std::nullopt;
-    std::optional<DType> dtype = dtype_by_name(text);
-    if (!dtype) dtype = dtype_by_torch(text);
-    if (!dtype && text.starts_with("fp")) dtype = dtype_by_name("f" + text.substr(2));
+    std::string name = text.starts_with("torch.") ? text.substr(6) : text;
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::optional<DType> dtype = dtype_by_name(name);
+    if (!dtype) dtype = dtype_by_torch(name);
+    if (!dtype && name.starts_with("fp")) dtype = dtype_by_name("f" + name.substr(2));
+    if (!dtype && name == "half") dtype = DType::f16;
     if (!dtype || !can_cast(*dtype, DType::f32))
         throw Error{Exit::usage,
-                    "--dtype: '{}' is none of f64, f32, f16 and bf16 (also fp64, fp32, fp16, float64, float32, "
-                    "float16, bfloat16)",
+                    "--dtype: cannot convert to '{}'; use f64, f32, f16 or bf16 (aliases: fp64, fp32, fp16, half, "
+                    "float64, float32, float16, bfloat16)",
                     text};
     return dtype;
 }

@@ -28,7 +28,7 @@ void run_rules_suggest(const RulesSuggestOptions& options, Output& out) {
     if (out.json())
         out.object("tpx.rules-suggest/1", {{"rules", text}, {"output", options.output}});
     else if (options.output.empty())
-        out.result("{}", text);
+        out.data("{}", text);
     else
         out.result("wrote {}; check it with: tpx rules check {} {}\n", options.output, options.output,
                    options.checkpoint);

@@ -42,14 +42,21 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
         .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal", "torch", "torch-legacy",
                   "hdf5", "keras", "keras-legacy"})
         .aliases({{"hf", "safetensors"},
+                  {"huggingface", "safetensors"},
+                  {"transformers", "safetensors"},
                   {"mcore", "torch_dist"},
+                  {"megatron-core", "torch_dist"},
                   {"titan", "dcp"},
                   {"torchtitan", "dcp"},
+                  {"fsdp", "dcp"},
+                  {"fsdp2", "dcp"},
+                  {"zero", "deepspeed"},
                   {"pt", "torch"},
                   {"h5", "hdf5"}})
         .standard("the format of CKPT");
     command.option("--dialect", &options.dialect, "D", "Tensor names and fused tensors to write, as in")
         .choices({"hf", "titan", "mcore", "keep"})
+        .aliases({{"huggingface", "hf"}, {"torchtitan", "titan"}, {"megatron", "mcore"}})
         .standard("the target format's framework")
         .details(
             "hf: Hugging Face transformers; titan: torchtitan; mcore: Megatron-core; keep: the names in CKPT. If the "

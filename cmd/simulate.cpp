@@ -35,8 +35,8 @@ std::vector<const PolicyInfo*> policies_of(std::string_view text) {
         if (!info) {
             std::vector<std::string> names;
             for (const PolicyInfo& policy : policies()) names.emplace_back(policy.name);
-            throw Error{Exit::usage, "--policy: unknown policy '{}'{}; {} are known", name, did_you_mean(name, names),
-                        one_of(names)};
+            throw Error{Exit::usage, "--policy: unknown policy '{}'; use {}{}", name, one_of(names),
+                        did_you_mean(name, names)};
         }
         if (std::ranges::count(chosen, info) == 0) chosen.push_back(info);
     };
@@ -56,7 +56,7 @@ void report_bad(const formats::Trace& trace, bool skip, Output& out) {
     const std::size_t others = trace.bad.size() - 1;
     if (!skip)
         throw failure("{}{}", trace.bad.front(),
-                      others == 0 ? std::string{} : fmt::format(" (and {} more; --skip-bad leaves them out)", others));
+                      others == 0 ? std::string{} : fmt::format(" (and {} more; --skip-bad skips them)", others));
     for (std::size_t i = 0; i < std::min(most_listed, trace.bad.size()); ++i) out.note("skipped {}", trace.bad[i]);
     if (trace.bad.size() > most_listed) out.note("skipped {} more rows", trace.bad.size() - most_listed);
 }

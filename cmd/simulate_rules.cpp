@@ -63,8 +63,8 @@ void read_delays(std::string_view text, Delays& delays) {
         else if (key == "release")
             delays.release = value;
         else
-            throw Error{Exit::usage,
-                        "--delays: unknown '{}'; start, single, change, grow, shrink and release are known", key};
+            throw Error{Exit::usage, "--delays: unknown event '{}'; use start, single, change, grow, shrink or release",
+                        key};
     });
 }
 
@@ -146,7 +146,7 @@ TraceRecipe recipe_of(const SimulateOptions& options) {
         else if (key == "priorities")
             recipe.priorities = list_from(value, what, 1e6);
         else if (key != "durations" && key != "gpus")
-            throw Error{Exit::usage, "--generate: unknown '{}'; jobs, hourly, durations, gpus and priorities are known",
+            throw Error{Exit::usage, "--generate: unknown key '{}'; use jobs, hourly, durations, gpus or priorities",
                         key};
     });
     return recipe;

@@ -49,7 +49,7 @@ std::vector<Point> points_of(const SimulateOptions& options, Output& out) {
     if (key == keys.end()) {
         std::vector<std::string> names;
         for (const Key& known : keys) names.emplace_back(known.name);
-        throw Error{Exit::usage, "--sweep: unknown '{}'; {} are known", name, one_of(names)};
+        throw Error{Exit::usage, "--sweep: unknown option '{}'; use {}", name, one_of(names)};
     }
     std::vector<Point> points;
     std::string_view rest = std::string_view{options.sweep}.substr(std::min(equals + 1, options.sweep.size()));

@@ -159,7 +159,7 @@ std::string verdict_of(const Comparison& comparison) {
 
 void print_comparison(const VerifyOptions& options, const Comparison& comparison, const Json& masters, Output& out) {
     for (const std::string& note : comparison.notes) out.note("{}", note);
-    for (const auto& [role, count] : comparison.ignored) out.note("ignored, as asked: {} ({})", role, count);
+    for (const auto& [role, count] : comparison.ignored) out.note("ignored, as requested: {} ({})", role, count);
     if (!out.json()) {
         print_differences(comparison, out);
         return out.result("{}\n", verdict_of(comparison));

@@ -97,7 +97,7 @@ void settle_folder_files(Checkpoint& checkpoint, Format target) {
     if (!training.empty())
         throw Error{Exit::usage,
                     "{}: optimizer, scheduler and RNG state that can only be copied to another Hugging Face folder; "
-                    "--drop optimizer leaves it out",
+                    "pass --drop optimizer to omit it",
                     named(training)};
     if (!adapter.empty())
         throw Error{Exit::usage,

@@ -47,14 +47,12 @@ void guess_step(const Source& source, const Config& settings, Adam& adam, std::v
         adam.step = *given;
     } else if (const auto iteration = source.checkpoint.iteration) {
         adam.step = *iteration;
-        notes.push_back(
-            fmt::format("the optimizer's step is not stored: the iteration, {}, is taken for it (--set step=N tells "
-                        "another)",
-                        adam.step));
+        notes.push_back(fmt::format(
+            "the optimizer's step is not stored; using the iteration, {} (--set step=N overrides it)", adam.step));
     } else {
         throw Error{Exit::usage,
                     "the optimizer's step, by which Adam corrects its moments, is not known; give --set step=N, or "
-                    "--drop optimizer leaves its state out"};
+                    "pass --drop optimizer to omit its state"};
     }
 }
 

@@ -158,8 +158,8 @@ private:
 
     [[noreturn]] void refuse(std::uint32_t t, std::string_view place) const {
         const bool open = source_.checkpoint.roles[t] == Role::state && !has_slashes(source_.checkpoint);
-        throw Error{Exit::usage, "tensor '{}': optimizer state {}; --drop optimizer leaves it out", tensors()[t].name,
-                    open ? "of a parameter that is not told" : fmt::format("that has no name in a {}", place)};
+        throw Error{Exit::usage, "tensor '{}': optimizer state {}; pass --drop optimizer to omit it", tensors()[t].name,
+                    open ? "of an unknown parameter" : fmt::format("that has no name in a {}", place)};
     }
 
     /// Models may stand below "model".

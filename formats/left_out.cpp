@@ -128,8 +128,8 @@ void note_split_files(const Target& target, Conversion& out) {
     });
     if (split)
         out.notes.push_back(fmt::format(
-            "the output is split by rank ({}): PyTorch's HuggingFaceStorageReader can load it, transformers and vLLM "
-            "cannot; for those, use --to tp=1",
+            "the output is safetensors split by rank ({}): PyTorch's HuggingFaceStorageReader can load it; for "
+            "transformers and vLLM use --to tp=1, for Megatron-core use --format torch_dist",
             to_string(target.layout)));
 }
 

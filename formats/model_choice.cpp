@@ -148,7 +148,7 @@ void check_layers(const Source& source, const Config& own) {
     const int stored = layers(reading, source.checkpoint.catalogue.tensors);
     if (count && *count != stored)
         throw failure(
-            "config.json has {} layers, and the tensors are of {}; complete the checkpoint, or pass --set {}={}",
+            "config.json has {} layers, but the tensors are of {} layers; complete the checkpoint, or pass --set {}={}",
             *count, stored, own.contains("n_layer") ? "n_layer" : "num_hidden_layers", stored);
 }
 

@@ -13,6 +13,7 @@
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/torch/folder.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/name_list.hpp"
 #include "lib/core/path.hpp"
 
 #include <algorithm>
@@ -40,18 +41,15 @@ constexpr const char* readable_formats =
 
 /// The error for a path that is not a checkpoint; lists checkpoints nearby, if any.
 Error not_a_checkpoint(const std::filesystem::path& path) {
-    constexpr std::size_t most = 4;
-    std::vector<Recognised> near;
-    if (path_is_directory(path)) near = checkpoints_near(path, most);
+    const std::vector<Recognised> near = checkpoints_near(path);
     if (near.empty())
         return failure(
             "{}: not a checkpoint: found none of metadata.json, .metadata, latest_checkpointed_iteration.txt, "
             "*.safetensors.index.json or *.safetensors; {}",
             path.string(), readable_formats);
-    std::string paths;
-    for (std::size_t k = 0; k < near.size(); ++k)
-        paths += fmt::format("{}{} ({})", k == 0 ? "" : ", ", near[k].path.string(), near[k].description);
-    return failure("{}: not a checkpoint, but found nearby: {}", path.string(), paths);
+    NameList names;
+    for (const Recognised& one : near) names.add(fmt::format("{} ({})", one.path.string(), one.description));
+    return failure("{}: not a checkpoint, but found nearby: {}", path.string(), names.text());
 }
 
 }  // namespace

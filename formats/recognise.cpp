@@ -20,6 +20,8 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
@@ -92,6 +94,7 @@ Recognised recognise_file(const fs::path& path) {
     std::string start(std::min<std::uint64_t>(size_of_file(path), 16), '\0');
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{start}), path);
     const std::uint64_t size = size_of_file(path);
+    if (name.ends_with(".distcp")) return {path, {}, {}};  // a part of a checkpoint, in a format of its own
     if (name == "pytorch_model.bin.index.json")
         return {path.parent_path(), Format::torch, "a Hugging Face checkpoint of torch.save files"};
     if (starts_as_safetensors(start, size) || name.ends_with(".safetensors") ||
@@ -205,6 +208,46 @@ Recognised recognise_directory(const fs::path& path, bool may_descend) {
     return {path, {}, other};
 }
 
+/// The number at the end of a name such as step-20 or iter_0000010.
+std::optional<std::uint64_t> trailing_number(const fs::path& path) {
+    const std::string name = path.filename().string();
+    const std::string digits = name.substr(name.find_last_not_of("0123456789") + 1);
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    return error == std::errc{} ? std::optional{number} : std::nullopt;
+}
+
+/// The checkpoint in the folder `path`; none if it cannot be read or is incomplete.
+std::optional<Recognised> checkpoint_at(const fs::path& path) {
+    try {
+        if (!path_is_directory(path) || find_unfinished(path)) return std::nullopt;
+        Recognised found = recognise_directory(path, true);
+        if (!found.format) return std::nullopt;
+        found.path = path.filename() == ".." ? real_path(path) : path;
+        return found;
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+std::vector<Recognised> checkpoints_below(const fs::path& folder) {
+    constexpr std::size_t most_entries = 200;  // a shared file system may have millions
+    std::vector<Recognised> found;
+    std::vector<std::string> names;
+    try {
+        if (path_is_directory(folder)) names = list_directory(folder);
+    } catch (const Error&) {
+        return found;
+    }
+    const bool is_hub = std::ranges::find(names, "snapshots") != names.end();
+    std::ranges::stable_sort(names, std::greater{},
+                             [](const std::string& name) { return trailing_number(name).value_or(0); });
+    if (names.size() > most_entries) names.resize(most_entries);
+    for (const std::string& name : names)
+        if (std::optional<Recognised> there = checkpoint_at(folder / name)) found.push_back(std::move(*there));
+    return found.empty() && is_hub ? checkpoints_below(folder / "snapshots") : found;
+}
+
 }  // namespace
 
 Recognised recognise(const fs::path& path) {
@@ -215,34 +258,14 @@ Recognised recognise(const fs::path& path) {
     return kind == PathKind::directory ? recognise_directory(path, true) : recognise_file(path);
 }
 
-std::vector<Recognised> checkpoints_near(const fs::path& directory, std::size_t most) {
-    constexpr std::size_t most_entries = 200;  // a shared file system may have millions
-    std::vector<Recognised> found;
-    const auto look_at = [&](const fs::path& path) {
-        if (found.size() >= most) return;
-        try {
-            if (!path_is_directory(path) || find_unfinished(path)) return;
-            Recognised there = recognise_directory(path, true);
-            if (!there.format) return;
-            there.path = path.filename() == ".." ? real_path(path) : path;
-            found.push_back(std::move(there));
-        } catch (const Error&) {  // unreadable or incomplete
-        }
-    };
-    std::vector<std::string> names;
-    try {
-        names = list_directory(directory);
-    } catch (const Error&) {
-        return found;
-    }
-    for (std::size_t k = 0; k < std::min(names.size(), most_entries); ++k) look_at(directory / names[k]);
-    // A repository in the cache of the Hugging Face Hub: snapshots/HASH.
-    if (found.empty() && std::ranges::find(names, "snapshots") != names.end())
-        return checkpoints_near(directory / "snapshots", most);
-    if (found.empty()) {
-        for (const char* parent : {"..", "../.."}) look_at(directory / parent);
-    }
-    return found;
+std::vector<Recognised> checkpoints_near(const fs::path& path) {
+    if (std::vector<Recognised> found = checkpoints_below(path); !found.empty()) return found;
+    const fs::path named = path.has_filename() ? path : path.parent_path();  // without a slash at the end
+    const fs::path parent = named.has_parent_path() ? named.parent_path() : fs::path{"."};
+    const fs::path here = path_is_directory(path) ? path / ".." : parent;
+    for (const fs::path& above : {here, here / ".."})
+        if (std::optional<Recognised> found = checkpoint_at(above)) return {std::move(*found)};
+    return trailing_number(named) ? checkpoints_below(parent) : std::vector<Recognised>{};
 }
 
 }  // namespace tpx::formats

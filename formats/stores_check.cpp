@@ -115,8 +115,8 @@ private:
         for (const fs::path& file : metadata_) {
             if (std::ranges::find(store.files, file) == store.files.end())
                 throw failure(
-                    "{}: is missing, so that nothing shows that the files of host '{}' belong to those of the "
-                    "other stores; copy it from {} if they do",
+                    "{}: is missing, so that tpx cannot check that the files of host '{}' belong to the same "
+                    "checkpoint as those of the other stores; copy it from {} if they do",
                     (store.folder / file).string(), store.host, source_of(file).string());
         }
     }

@@ -98,12 +98,12 @@ void check_groups(const Adam& adam, std::vector<std::string>& notes) {
 void check_deepspeed(const Source& source, const Target& target) {
     if (!is_deepspeed(target.format) || is_deepspeed(source.checkpoint.format)) return;
     if (target.format == Format::deepspeed)
-        throw Error{
-            Exit::usage,
-            "--format deepspeed: the order in which DeepSpeed's engine lays parameters flat is not known of {}; "
-            "write --format universal, which names them, and load that (\"checkpoint\": "
-            "{{\"load_universal\": true}})",
-            name(source.checkpoint.format)};
+        throw Error{Exit::usage,
+                    "--format deepspeed: the order of parameters in DeepSpeed's flat buffers is unknown for a source "
+                    "in {} format; "
+                    "use --format universal, which stores parameters by name, and load that (\"checkpoint\": "
+                    "{{\"load_universal\": true}})",
+                    name(source.checkpoint.format)};
     const Layout& layout = target.layout;
     if (layout.tp > 1 || layout.pp > 1 || layout.ep > 1 || layout.fsdp > 1)
         throw Error{Exit::usage,
@@ -265,10 +265,10 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
     if (out.content.adam) rename_settings(source, out.expressed, target, *out.content.adam);
     if (!out.content.adam) out.content.adam = given_adam(source, target.config, out.notes);
     if (!out.content.adam)
-        throw Error{Exit::usage,
-                    "the optimizer's groups of parameters (lr, betas, ...) are not known; give --set lr=X and --set "
-                    "weight_decay=X of matrices (adam_beta1, adam_beta2, adam_eps), or --drop optimizer leaves its "
-                    "state out"};
+        throw Error{
+            Exit::usage,
+            "the optimizer's param_groups (lr, betas, ...) are unknown; pass --set lr=X --set weight_decay=X (and "
+            "adam_beta1, adam_beta2, adam_eps), or --drop optimizer to omit its state"};
     if (const auto other = out.content.adam->other_step)
         throw Error{Exit::usage,
                     "parameters are at different optimizer steps ({} and {}), but the target has one step for all; "
@@ -280,15 +280,14 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
         const auto schedule = common ? common->find("opt_param_scheduler") : std::nullopt;
         const bool has_schedule = schedule && schedule->is(torch::Kind::dict);
         if (!has_schedule)
-            out.notes.push_back(
-                "the schedule of learning rates starts anew (Megatron: --override-opt-param-scheduler)");
+            out.notes.push_back("the learning-rate schedule restarts (Megatron: --override-opt-param-scheduler)");
         return;
     }
     if (out.expressed.copies.empty() || target.format == Format::universal) return;
     if (target.dtype && *target.dtype != DType::f32)
-        throw Error{Exit::usage, "--dtype {} would round the master weights, which are the only ones that {} keep",
+        throw Error{Exit::usage, "--dtype {} would round the master weights, the only weights that {} store",
                     name(*target.dtype), out.dialect ? out.dialect->name + " names" : "a DCP checkpoint"};
-    out.notes.push_back("weights are the master weights, in full precision");
+    out.notes.push_back("weights are the master weights, in fp32");
 }
 
 }  // namespace tpx::formats

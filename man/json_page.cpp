@@ -28,6 +28,8 @@ public:
 
     std::string title() const { return schema_.at("title"); }
     bool is_document() const { return title().starts_with("tpx."); }
+    /// Whether it describes a file that tpx reads or writes.
+    bool is_file() const { return title().ends_with("-file"); }
 
     std::string text() const {
         return fmt::format(".Ss {}\n{}", title(), prose_(schema_.at("description"))) + inner(schema_);
@@ -108,12 +110,12 @@ std::string json_documents(const std::filesystem::path& folder, std::string (*pr
     for (const auto& entry : std::filesystem::directory_iterator{folder})
         if (entry.path().extension() == ".json") files.push_back(entry.path());
     std::ranges::sort(files);
-    std::string documents, parts;
+    std::string documents, others, parts;
     for (const std::filesystem::path& file : files) {
         const SchemaPage page{file, prose};
-        (page.is_document() ? documents : parts) += page.text();
+        (page.is_document() ? documents : page.is_file() ? others : parts) += page.text();
     }
-    return fmt::format(".Sh DOCUMENTS\n{}.Sh SHARED PARTS\n{}", documents, parts);
+    return fmt::format(".Sh DOCUMENTS\n{}.Sh TOML AND TRACE FILES\n{}.Sh SHARED PARTS\n{}", documents, others, parts);
 }
 
 }  // namespace tpx::cli

@@ -32,5 +32,5 @@ show tpx inspect megatron
 show tpx plan megatron --to tp=4
 show mpirun -n 4 tpx reshard megatron tp4 --to tp=4
 show tpx verify megatron tp4
-show mpirun -n 4 tpx reshard tp4 hf --to tp=1 --format safetensors --quiet
+show mpirun -n 4 tpx reshard tp4 hf --to tp=1 --format safetensors
 show tpx verify --weights-only transformers hf

@@ -79,7 +79,7 @@ class Module:
             return self.scalars.get(kind, "Any")
         if "properties" in schema:
             return self.class_of(schema, name, stem)
-        return f"dict[str, {self.type_of(schema['additionalProperties'], name, stem)}]"
+        return f"dict[str, {self.type_of(schema.get('additionalProperties', {}), name, stem)}]"
 
     def union_of(self, schema, name, stem):
         """One type with the keys of all alternatives; those that not all of them require are optional."""

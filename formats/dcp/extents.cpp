@@ -2,6 +2,7 @@
 #include "formats/dcp/metadata.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/name_list.hpp"
 #include "lib/core/path.hpp"
 
 #include <algorithm>
@@ -57,6 +58,18 @@ std::vector<Extent> extents_of(const Checkpoint& checkpoint) {
     return extents;
 }
 
+/// The files after `first` that `extents` name and that do not exist.
+NameList missing_after(const Catalogue& catalogue, std::span<const Extent> extents, std::uint32_t first) {
+    NameList absent;
+    std::uint32_t last = first;
+    for (const Extent& extent : extents) {
+        if (extent.file <= last) continue;
+        last = extent.file;
+        if (!path_exists(catalogue.path(last))) absent.add(catalogue.files[last].path.string());
+    }
+    return absent;
+}
+
 /// The size of the file of `extents`, which lie in it in this order.
 std::uint64_t size_for(Checkpoint& checkpoint, std::span<const Extent> extents, MissingFiles missing) {
     const Catalogue& catalogue = checkpoint.catalogue;
@@ -71,7 +84,9 @@ std::uint64_t size_for(Checkpoint& checkpoint, std::span<const Extent> extents, 
     try {
         return size_of_file(catalogue.path(extent.file));
     } catch (const Error& error) {
-        throw failure("{}, but it holds {}", error.what(), describe(catalogue, extent));
+        const NameList others = missing_after(catalogue, extents, extent.file);
+        throw failure("{}, but it contains {}{}", error.what(), describe(catalogue, extent),
+                      others.count() > 0 ? fmt::format("; also missing: {}", others.text()) : "");
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "formats/rank_settings.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/name_list.hpp"
 
 #include <algorithm>
 #include <set>
@@ -27,13 +28,15 @@ std::optional<int> degree(const ModelFile& model, std::string_view key) {
 
 /// The files name model-parallel ranks 0 to n-1, with data rank `dp`.
 int count_models(const StepFiles& files, int dp) {
-    int count = 0;
-    while (files.models.contains({count, dp})) ++count;
+    std::set<int> present;
+    for (const auto& [ranks, path] : files.models)
+        if (ranks.second == dp) present.insert(ranks.first);
     const int highest = files.models.rbegin()->first.first;
-    if (count != highest + 1)
-        throw failure("{}: the model file of model-parallel rank {} is missing",
-                      files.models.begin()->second.parent_path().string(), count);
-    return count;
+    const NameList absent =
+        absent_numbers(present, 0, highest, [](int mp) { return fmt::format("model-parallel rank {}", mp); });
+    if (absent.count() > 0)
+        throw failure("{}: {}", files.models.begin()->second.parent_path().string(), lost_files("model", absent));
+    return highest + 1;
 }
 
 void read_degrees(Grid& grid, int count) {
@@ -181,12 +184,12 @@ Grid read_grid(const std::filesystem::path& folder) {
             throw failure("{}: stands beside {}, which another ZeRO stage writes", path.string(),
                           grid.files.models.begin()->second.filename().string());
     }
+    NameList absent;
     for (int mp = 0; grid.zero3 && mp < count; ++mp) {
         for (int d = 0; d < grid.dp; ++d)
-            if (!grid.files.models.contains({mp, d}))
-                throw failure("{}: the model file of data rank {} and model-parallel rank {} is missing",
-                              folder.string(), d, mp);
+            if (!grid.files.models.contains({mp, d})) absent.add(rank_name(mp, d));
     }
+    if (absent.count() > 0) throw failure("{}: {}", folder.string(), lost_files("model", absent));
     check_settings(grid);
     for (int stage = 0; stage < grid.pp; ++stage) {
         add_parameters(grid, stage, false);

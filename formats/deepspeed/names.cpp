@@ -100,4 +100,11 @@ StepFiles list_step(const fs::path& folder) {
     return files;
 }
 
+std::string rank_name(int mp, int dp) { return fmt::format("data rank {} and model-parallel rank {}", dp, mp); }
+
+std::string lost_files(std::string_view kind, const NameList& ranks) {
+    return ranks.count() == 1 ? fmt::format("the {} file of {}", kind, ranks.are_missing())
+                              : ranks.are_missing(fmt::format("{} file", kind));
+}
+
 }  // namespace tpx::formats::deepspeed

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/name_list.hpp"
+
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -40,5 +42,12 @@ struct StepFiles {
 /// Lists a step folder. Throws Error when two files have one place, when there is no model file, or for files of
 /// experts' optimizers, which only runs without ZeRO write.
 StepFiles list_step(const std::filesystem::path& folder);
+
+/// "data rank 1 and model-parallel rank 0".
+std::string rank_name(int mp, int dp);
+
+/// "the optimizer file of data rank 1 and model-parallel rank 0 is missing", for `kind` "optimizer" and the ranks whose
+/// files are missing.
+std::string lost_files(std::string_view kind, const NameList& ranks);
 
 }  // namespace tpx::formats::deepspeed

@@ -67,8 +67,8 @@ bool is_single_file(const Grid& grid) {
 Checkpoint open_single_file(const ModelFile& model) {
     Checkpoint checkpoint = open_torch_file(Format::torch, model.path);
     checkpoint.iteration = model.integer("global_steps");
-    checkpoint.notes.push_back(fmt::format("a run of DeepSpeed without ZeRO, whose file of torch.save is read: {}",
-                                           model.path.filename().string()));
+    checkpoint.notes.push_back(
+        fmt::format("a DeepSpeed run without ZeRO; reading its torch.save file {}", model.path.filename().string()));
     return checkpoint;
 }
 

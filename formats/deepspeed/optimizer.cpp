@@ -6,6 +6,7 @@
 #include "formats/rank_settings.hpp"
 #include "formats/training_keys.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/name_list.hpp"
 
 #include <algorithm>
 #include <set>
@@ -30,6 +31,7 @@ public:
     OptimizerReader(Grid& grid, Builder& builder) : grid_{grid}, builder_{builder} {}
 
     void read() {
+        require_files();
         for (int mp = 0; mp < static_cast<int>(grid_.models.size()); ++mp) {
             for (int d = 0; d < grid_.dp; ++d) read_file(mp, d);
         }
@@ -37,11 +39,18 @@ public:
     }
 
 private:
+    void require_files() {
+        NameList absent;
+        for (int mp = 0; mp < static_cast<int>(grid_.models.size()); ++mp) {
+            for (int d = 0; d < grid_.dp; ++d)
+                if (!grid_.files.optimizers.contains({mp, d})) absent.add(rank_name(mp, d));
+        }
+        if (absent.count() > 0)
+            throw failure("{}: {}", grid_.models[0].path.parent_path().string(), lost_files("optimizer", absent));
+    }
+
     void read_file(int mp, int d) {
         const auto path = grid_.files.optimizers.find({mp, d});
-        if (path == grid_.files.optimizers.end())
-            throw failure("{}: the optimizer file of data rank {} and model-parallel rank {} is missing",
-                          grid_.models[0].path.parent_path().string(), d, mp);
         Source source{
             .archive = torch::Archive::open(path->second), .file = builder_.file(path->second), .mp = mp, .d = d};
         source.optimizer = in_context([&] { return path->second.string(); },

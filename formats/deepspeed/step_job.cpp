@@ -96,10 +96,11 @@ void check_subgroups(const Grid& grid, const std::vector<Origin>& origins) {
 /// Partitions are flat, so the order of parameters must be the engine's own.
 void check_order(const Grid& grid) {
     if (const auto from = grid.models[0].root().find(made_from_key))
-        throw Error{Exit::usage,
-                    "the order in which DeepSpeed's engine lays parameters flat is not known, for this universal "
-                    "checkpoint was made of {}; let the engine load it (\"checkpoint\": {{\"load_universal\": true}})",
-                    from->as_string()};
+        throw Error{
+            Exit::usage,
+            "the order of parameters in DeepSpeed's flat buffers is unknown, because this universal checkpoint was "
+            "converted from {} format; let DeepSpeed load it (\"checkpoint\": {{\"load_universal\": true}})",
+            from->as_string()};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "formats/deepspeed/optimizer.hpp"
 #include "formats/deepspeed/origin.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/name_list.hpp"
 
 #include <algorithm>
 #include <set>
@@ -177,13 +178,18 @@ private:
     void read_layers() {
         std::set<int> layers;
         for (const auto& [key, path] : grid_.files.layers) layers.insert(key.first);
+        NameList absent;
+        for (const int layer : layers) {
+            for (int t = 0; t < grid_.tp; ++t)
+                if (!grid_.files.layers.contains({layer, t}))
+                    absent.add(fmt::format("layer {} and tensor rank {}", layer, t));
+        }
+        if (absent.count() > 0)
+            throw failure("{}: {}", grid_.models[0].path.parent_path().string(), lost_files("layer", absent));
         for (const int layer : layers) {
             std::vector<Named> slices;
             for (int t = 0; t < grid_.tp; ++t) {
                 const auto path = grid_.files.layers.find({layer, t});
-                if (path == grid_.files.layers.end())
-                    throw failure("{}: the file of layer {} and tensor rank {} is missing",
-                                  grid_.models[0].path.parent_path().string(), layer, t);
                 const torch::Archive archive = torch::Archive::open(path->second);
                 slices.push_back(read_tensors(path->second, archive, archive.root()));
             }
@@ -226,7 +232,7 @@ private:
             for (int t = 0; t < grid_.tp; ++t) {
                 const auto file = grid_.files.experts.find({key.first, t});
                 if (file == grid_.files.experts.end())
-                    throw failure("{}: that of tensor rank {} is missing", path.string(), t);
+                    throw failure("{}: the file of tensor rank {} for the same expert is missing", path.string(), t);
                 const torch::Archive archive = torch::Archive::open(file->second);
                 slices.push_back(read_tensors(file->second, archive, archive.root()));
             }

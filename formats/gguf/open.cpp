@@ -3,6 +3,7 @@
 #include "formats/gguf/header.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/name_list.hpp"
 #include "lib/core/path.hpp"
 
 #include <algorithm>
@@ -54,10 +55,12 @@ std::vector<fs::path> select(const fs::path& path) {
     const auto part = part_of(path.filename().string());
     if (!part) return {path};
     std::vector<fs::path> files;
+    NameList absent;
     for (int k = 1; k <= part->count; ++k) {
         files.push_back(path.parent_path() / fmt::format("{}-{:05}-of-{:05}.gguf", part->stem, k, part->count));
-        if (!path_exists(files.back())) throw failure("{}: is missing", files.back().string());
+        if (!path_exists(files.back())) absent.add(files.back().string());
     }
+    if (absent.count() > 0) throw failure("{}", absent.are_missing());
     return files;
 }
 

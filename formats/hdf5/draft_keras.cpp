@@ -13,8 +13,10 @@ bool is_keras(Format format) { return format == Format::keras || format == Forma
 void check(Format format, const Content& content) {
     const Checkpoint& source = *content.source;
     if (!is_keras(source.format))
-        throw Error{Exit::usage, "{} files are made of files of Keras only: {} do not tell of which layers a model is",
-                    name(format), name(source.format)};
+        throw Error{
+            Exit::usage,
+            "{} files can only be written from Keras files, because {} checkpoints do not record the layers of a model",
+            name(format), name(source.format)};
     if (content.ranks > 1)
         throw Error{Exit::usage, "layout: {} files hold whole tensors; give a layout of one rank", name(format)};
 }

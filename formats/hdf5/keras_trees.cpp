@@ -93,8 +93,8 @@ public:
     OldTree(const Tree& source, const Content& content) : source_{source} {
         if (source.config.empty())
             throw Error{Exit::usage,
-                        "keras-legacy files hold the model's configuration, which is missing here: --config FILE gives "
-                        "it, a .keras archive of the model, its config.json, or what model.to_json() returns"};
+                        "keras-legacy files store the model's configuration, which is missing; pass --config FILE: a "
+                        ".keras archive of the model, its config.json, or the output of model.to_json()"};
         for (const auto& [tensor, origin] : source.datasets) tensors_[origin.path] = tensor;
         layers_ = keras_variables(source, source.config);
         add_root();

@@ -2,6 +2,7 @@
 #include "formats/hdf5/own.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/name_list.hpp"
 
 #include <algorithm>
 #include <set>
@@ -45,11 +46,11 @@ void check_ranks(std::span<const OpenedFile> files, const Checkpoint& checkpoint
         present.insert(number_of(root, rank_key).value_or(0));
         ranks = std::max(ranks, number_of(root, ranks_key).value_or(1));
     }
-    std::int64_t rank = 0;
-    while (present.contains(rank)) ++rank;
-    if (rank < ranks)
-        throw failure("{}: of {} ranks, the file of rank {} is missing", checkpoint.catalogue.directory.string(), ranks,
-                      rank);
+    const NameList absent = absent_numbers(present, std::int64_t{0}, ranks - 1,
+                                           [](std::int64_t rank) { return fmt::format("rank {}", rank); });
+    if (absent.count() > 0)
+        throw failure("{}: of {} ranks, the {} of {} {} missing", checkpoint.catalogue.directory.string(), ranks,
+                      absent.count() == 1 ? "file" : "files", absent.text(), absent.count() == 1 ? "is" : "are");
 }
 
 }  // namespace

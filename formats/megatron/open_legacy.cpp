@@ -11,11 +11,13 @@
 #include "formats/torch/archive.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/name_list.hpp"
 #include "lib/core/path.hpp"
 
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 namespace tpx::formats {
 namespace {
@@ -112,11 +114,12 @@ private:
         files_->layout = layout_of(checkpoint_.config, found);
         files_->spelling = Spelling::of(checkpoint_.config);
         files_->directories = rank_directories(files_->layout);
-        for (const RankDirectory& directory : files_->directories) {
-            if (std::ranges::find(found, directory.path) == found.end())
-                throw failure("directory {} is missing (layout {})", directory.path.string(),
-                              to_string(files_->layout));
-        }
+        const std::set<fs::path> present(found.begin(), found.end());
+        NameList absent;
+        for (const RankDirectory& directory : files_->directories)
+            if (!present.contains(directory.path)) absent.add(directory.path.string());
+        if (absent.count() > 0)
+            throw failure("{} (layout {})", absent.are_missing("folder"), to_string(files_->layout));
         if (found.size() != files_->directories.size())
             throw failure("{} directories mp_rank_*, where layout {} has {}", found.size(), to_string(files_->layout),
                           files_->directories.size());

@@ -52,8 +52,8 @@ RankParts::RankParts(const Content& content, const Config& args)
         first += of_chunk;
     }
     if (chunks_.size() != static_cast<std::size_t>(content.layout.pp * content.layout.vpp) || first != count)
-        throw Error{Exit::usage, "layout: {}: {} layers cannot be dealt to {} model chunks", to_string(content.layout),
-                    count, content.layout.pp * content.layout.vpp};
+        throw Error{Exit::usage, "layout: {}: {} layers cannot be split across {} model chunks",
+                    to_string(content.layout), count, content.layout.pp * content.layout.vpp};
     experts_ = integer(args, "num_experts").value_or(0);
     prediction_ = integer(args, "mtp_num_layers").value_or(0) > 0 ? chunk_of_prediction(args, content.layout) : -1;
     for (std::uint32_t t = 0; t < content.tensors.size(); ++t)

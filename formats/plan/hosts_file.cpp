@@ -108,7 +108,7 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
 double sane_rate(double rate, const toml::node& value, std::string_view key, std::string_view file) {
     if (rate < (value.is_string() ? 1 : least_rate) || rate > most_rate)
         throw mistake(file, value.source().begin.line,
-                      "{}: {:g} bytes per second cannot be right; a unit can be given, as in \"25 GB/s\"", key, rate);
+                      "{}: {:g} bytes per second cannot be right; write the unit, as in \"25 GB/s\"", key, rate);
     return rate;
 }
 

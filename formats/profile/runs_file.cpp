@@ -211,7 +211,7 @@ std::vector<int> hosts_of(const RowReader& row) {
 double gpu_bytes(std::string text, const std::string& unit) {
     if (!text.empty() && std::isdigit(static_cast<unsigned char>(text.back())) != 0) text += unit;
     const auto bytes = static_cast<double>(parse_bytes(text));
-    if (bytes < 1e6 || bytes > 1e13) throw failure("{:g} bytes of a GPU cannot be right: is the unit said?", bytes);
+    if (bytes < 1e6 || bytes > 1e13) throw failure("{:g} bytes of GPU memory cannot be right; check the unit", bytes);
     return bytes;
 }
 
@@ -260,7 +260,7 @@ Run run_of(const RowReader& row, const std::string& time, const RunDefaults& def
         if (run.allocation.gpus.empty()) run.allocation.gpus = {run.plan.gpus()};
         (void)routes_of(run.plan, run.allocation);
         if (const auto samples = row.read("micro_batch", positive)) set_micro_batches(run.plan, *samples, run.batch);
-        if (run.plan.dp > run.batch) throw failure("{} replicas share {} samples", run.plan.dp, run.batch);
+        if (run.plan.dp > run.batch) throw failure("{} replicas cannot share {} samples", run.plan.dp, run.batch);
     });
     check_sequence(row, defaults.sequence);
     run.seconds = seconds_of(row, time, run.batch, defaults.sequence);

@@ -157,7 +157,7 @@ void check_tiling(const std::vector<Entry>& entries, std::uint64_t buffer_size) 
         expected = entry.end;
     }
     if (expected == buffer_size) return;
-    const char* cause = expected > buffer_size ? "the file is cut short" : "bytes after the last tensor";
+    const char* cause = expected > buffer_size ? "the file is truncated" : "bytes after the last tensor";
     const std::string last = entries.empty() ? "no tensor" : fmt::format("tensor '{}'", entries.back().name);
     throw failure("{}: the tensors end at byte {} of the buffer, which has {}: {}", last, expected, buffer_size, cause);
 }
@@ -207,7 +207,7 @@ Header read_header(const std::filesystem::path& path) {
     if (length > longest_header)
         throw failure("{}: a header of {} bytes, at most {} are allowed", path.string(), length, longest_header);
     if (length > size - 8)
-        throw failure("{}: a header of {} bytes in a file of {}: the file is cut short", path.string(), length, size);
+        throw failure("{}: a header of {} bytes in a file of {}: the file is truncated", path.string(), length, size);
     std::string json(length, '\0');
     read_at(fd, 8, std::as_writable_bytes(std::span{json}), path);
     Header header = in_context([&] { return path.string(); }, [&] { return parse_header(json, size - 8 - length); });

@@ -6,6 +6,7 @@
 #include "formats/safetensors/select.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/name_list.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -184,28 +185,27 @@ private:
 
     /// Where tpx itself wrote the files, they tell of how many ranks they are.
     void check_shards() const {
-        std::set<std::pair<int, int>> present;
-        std::map<int, int> parts;
+        std::map<int, std::set<int>> present;  // the parts of each shard
+        std::map<int, int> last;               // the number of its last part
+        std::set<int> shards;
         int ranks = 0;
         for (std::size_t file = 0; file < files_.size(); ++file) {
             const auto name = parse_part_name(selection_.files[file].filename().string());
             const std::string* count = find(files_[file].header.metadata, ranks_key);
             if (!name || !name->shard || count == nullptr) continue;
             std::from_chars(count->data(), count->data() + count->size(), ranks);
-            present.insert({*name->shard, name->part});
-            parts[*name->shard] = name->parts;
+            present[*name->shard].insert(name->part);
+            last[*name->shard] = name->parts;
+            shards.insert(*name->shard);
         }
-        // Counts are compared, not walked through, for they come from the files.
-        int shard = 1;
-        while (parts.contains(shard)) ++shard;
-        if (shard <= ranks)
-            throw failure("{}: of {} shards, shard {} is missing", selection_.directory.string(), ranks, shard);
-        for (const auto& [number, last] : parts) {
-            int part = 1;
-            while (present.contains({number, part})) ++part;
-            if (part <= last)
-                throw failure("{}: shard-{:05}-model-{:05}-of-{:05}.safetensors is missing",
-                              selection_.directory.string(), number, part, last);
+        const auto shard_name = [](int shard) { return fmt::format("shard {}", shard); };
+        if (const NameList lost = absent_numbers(shards, 1, ranks, shard_name); lost.count() > 0)
+            throw failure("{}: of {} shards, {}", selection_.directory.string(), ranks, lost.are_missing("shard"));
+        for (const auto& [shard, parts] : present) {
+            const NameList lost = absent_numbers(parts, 1, last[shard], [&](int part) {
+                return fmt::format("shard-{:05}-model-{:05}-of-{:05}.safetensors", shard, part, last[shard]);
+            });
+            if (lost.count() > 0) throw failure("{}: {}", selection_.directory.string(), lost.are_missing());
         }
     }
 

@@ -3,6 +3,7 @@
 
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/name_list.hpp"
 #include "lib/core/path.hpp"
 
 #include <fmt/ranges.h>
@@ -57,10 +58,10 @@ Selection select_by_index(const fs::path& directory, const fs::path& index) {
     Selection selection{.directory = directory, .files = {}, .index = index, .map = {}, .notes = {}};
     selection.map = read_index(directory / index);
     selection.files = selection.map.files;
-    for (const fs::path& file : selection.files) {
-        if (!path_is_file(directory / file))
-            throw failure("{}: {} is missing", (directory / index).string(), file.string());
-    }
+    NameList absent;
+    for (const fs::path& file : selection.files)
+        if (!path_is_file(directory / file)) absent.add(file.string());
+    if (absent.count() > 0) throw failure("{}: {}", (directory / index).string(), absent.are_missing());
     return selection;
 }
 
@@ -75,11 +76,10 @@ void check_parts(Selection& selection) {
         if (name->shard) shards.insert(*name->shard);
     }
     for (const auto& [key, present] : parts) {
-        int part = 1;
-        while (present.contains(part)) ++part;
-        if (part <= key.second)
-            throw failure("{}: {}-{:05}-of-{:05}.safetensors is missing", selection.directory.string(), key.first, part,
-                          key.second);
+        const NameList absent = absent_numbers(present, 1, key.second, [&](int part) {
+            return fmt::format("{}-{:05}-of-{:05}.safetensors", key.first, part, key.second);
+        });
+        if (absent.count() > 0) throw failure("{}: {}", selection.directory.string(), absent.are_missing());
     }
     int next = 1;
     for (const int shard : shards) {
@@ -114,7 +114,7 @@ void note_others(Selection& selection) {
     constexpr std::size_t shown = 5;
     if (const std::size_t count = others.size(); count > 0) {
         others.resize(std::min(count, shown));
-        selection.notes.push_back(fmt::format("not carried over: other weights than {}: {}{}",
+        selection.notes.push_back(fmt::format("not carried over: weights other than {}: {}{}",
                                               selection.index.empty() ? whole_model : selection.index.string(),
                                               fmt::join(others, ", "),
                                               count > shown ? fmt::format(" and {} more", count - shown) : ""));

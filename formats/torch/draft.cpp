@@ -115,7 +115,7 @@ bool keeps_names(const Content& content, const Archive& archive) {
 
 Draft draft_torch(Format format, const Content& content) {
     if (content.ranks > 1)
-        throw Error{Exit::usage, "a file of torch.save holds whole tensors: give a layout of one rank, such as tp=1"};
+        throw Error{Exit::usage, "a torch.save file stores whole tensors; use a layout of one rank, such as tp=1"};
     TorchFile file{format, content};
     if (content.source == nullptr || !is_torch(content.source->format))
         return file.finish(make_state_tree(content, file));

@@ -107,7 +107,8 @@ void set_steps(TraceJob& job, const TraceContext& context, double steps) {
         return;
     }
     const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
-    if (!entry) throw failure("it has steps, and --speeds has no rates of job '{}' or model '{}'", job.name, job.model);
+    if (!entry)
+        throw failure("the job has steps, but --speeds has no rates for job '{}' or model '{}'", job.name, job.model);
     job.speed = entry->speed;
     find_kinds(job, context.cluster);
     job.work = entry->whole_jobs ? 1e6 : steps * 1e6;

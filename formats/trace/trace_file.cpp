@@ -3,6 +3,7 @@
 
 #include "formats/trace/rows.hpp"
 #include "lib/cluster/gpu_pool.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/file.hpp"
 
 #include <algorithm>
@@ -105,13 +106,15 @@ void find_unknown_columns(const Table& table, const Format& format, Trace& trace
 void check_fit(const TraceJob& job, const Cluster& cluster, const GpuPool& empty) {
     const auto here = [&] { return job.kind == any ? "" : fmt::format(" of kind {}", cluster.kinds[job.kind]); };
     if (job.gpus > cluster.gpus(job.kind))
-        throw failure("it asks for {} GPUs, the cluster has {}{}", job.gpus, cluster.gpus(job.kind), here());
+        throw failure("the job requests {}, but the cluster has {}{}", counted(std::uint64_t(job.gpus), "GPU"),
+                      cluster.gpus(job.kind), here());
     if (!empty.place(job, job.gpus))
         throw failure(
             "{} GPUs of one kind with {:g} cores and {:g} bytes each are not there, even when nobody else runs",
             job.gpus, job.cpus, job.memory);
     if (job.tenant != any && job.guaranteed && job.gpus > cluster.tenants[job.tenant].quota)
-        throw failure("it asks for {} GPUs, the quota of tenant '{}' is {}", job.gpus, cluster.tenants[job.tenant].name,
+        throw failure("the job requests {}, but the quota of tenant '{}' is {}",
+                      counted(std::uint64_t(job.gpus), "GPU"), cluster.tenants[job.tenant].name,
                       cluster.tenants[job.tenant].quota);
 }
 

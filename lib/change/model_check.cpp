@@ -61,12 +61,12 @@ void check_cut(const ModelState& model, const TensorClass& kind, const Layout& l
     const std::string_view key = of_experts && layout.etp > 0 ? "etp" : "tp";
     if (is_cut_equally(kind) && kind.shape[kind.tp_axis] % parts != 0)
         throw Error{Exit::usage,
-                    "tensor '{}': {}={} does not divide its axis {} of {}; {} can",
+                    "tensor '{}': axis {} of length {} cannot be split across {}={}; use {}",
                     kind.name,
-                    key,
-                    parts,
                     kind.tp_axis,
                     kind.shape[kind.tp_axis],
+                    key,
+                    parts,
                     nearest_divisors(key, common_divisor(model, of_experts), parts)};
     if (kind.of_virtual_nodes && kind.shape[0] != layout.vn)
         throw Error{Exit::usage, "layout: vn={}, but the state is that of {} virtual nodes, whose number cannot change",
@@ -74,11 +74,12 @@ void check_cut(const ModelState& model, const TensorClass& kind, const Layout& l
     if (kind.of_virtual_nodes && !layout.vn_parts.empty())
         throw Error{Exit::usage, "layout: vn=[...]: state of virtual nodes requires equal parts, vn={}", layout.vn};
     if (kind.of_virtual_nodes && kind.shape[0] % layout.dp != 0)
-        throw Error{Exit::usage, "layout: vn={} virtual nodes cannot be dealt evenly to dp={}; {} can", layout.vn,
+        throw Error{Exit::usage, "layout: {} virtual nodes cannot be split evenly across dp={}; use {}", layout.vn,
                     layout.dp, nearest_divisors("dp", layout.vn, layout.dp)};
     if (of_experts && kind.experts % layout.ep != 0)
-        throw Error{Exit::usage,  "tensor '{}': ep={} does not divide {} experts; {} can", kind.name, layout.ep,
-                    kind.experts, nearest_divisors("ep", kind.experts, layout.ep)};
+        throw Error{Exit::usage, "tensor '{}': {} experts cannot be split across ep={}; use {}",
+                    kind.name,   kind.experts,
+                    layout.ep,   nearest_divisors("ep", kind.experts, layout.ep)};
 }
 
 }  // namespace
@@ -111,8 +112,8 @@ void check_cuts(const ModelState& model, const Layout& layout) {
                [&] {
                    for (Index count : model.tp_divides) {
                        if (count % layout.tp != 0)
-                           throw Error{Exit::usage, "layout: tp={} does not divide {} attention heads; {} can",
-                                       layout.tp, count, nearest_divisors("tp", count, layout.tp)};
+                           throw Error{Exit::usage, "layout: {} attention heads cannot be split across tp={}; use {}",
+                                       count, layout.tp, nearest_divisors("tp", count, layout.tp)};
                    }
                    for (const TensorClass& kind : model.classes) check_cut(model, kind, layout);
                });

@@ -236,7 +236,7 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
                       without_rule(*source.family, *source.dialect, source.dims, tensor));
     }
     if (!source.complete)
-        throw failure("{} is unknown; pass the model's config.json with --config", missing_sizes(source));
+        throw failure("sizes are unknown: {}; pass the model's config.json with --config", missing_sizes(source));
     Expressed out = unwritten(source, dialect);
     States states = states_of(source, tensors, dialect, out.left_out);
     settle_masters(*source.family, dialect, tags.contains("masters"), states, out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/grid.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -134,8 +135,8 @@ Grid expert_grid(const Layout& layout) {
     const int dense_step = dense_grid(layout).stage.step;
     if (layout.pp > 1 && grid.stage.step != dense_step)
         throw Error{Exit::usage,
-                    "layout: order={}: stages are {} ranks apart for experts, {} for all else; with pp last they agree",
-                    layout.order, grid.stage.step, dense_step};
+                    "layout: order={}: stages are {} apart for experts, {} for all other parameters; put pp last",
+                    layout.order, counted(static_cast<std::uint64_t>(grid.stage.step), "rank"), dense_step};
     return grid;
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/layout.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <toml++/toml.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <numeric>
@@ -32,6 +34,8 @@ constexpr std::array degree_keys{
 };
 
 int parse_degree(std::string_view key, std::string_view text, int least) {
+    if (text.find('=') != text.npos)
+        throw usage_error("layout: '{}={}': separate keys with commas, as in tp=4,pp=2", key, text);
     int value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc{} || end != text.data() + text.size() || value < least || value > largest_degree)
@@ -106,8 +110,9 @@ Layout complete(Layout layout, const Pairs& given) {
     if (expert_ranks % (layout.ep * etp) != 0)
         throw usage_error("layout: ep*etp = {} does not divide tp*cp*dp = {}", layout.ep * etp, expert_ranks);
     if (layout.efsdp > 0 && (layout.fsdp == 1 || expert_dp(layout) != layout.efsdp))
-        throw usage_error("layout: efsdp={} with ep={}, fsdp={} and dp={}: experts are cut over {} ranks", layout.efsdp,
-                          layout.ep, layout.fsdp, layout.dp, layout.fsdp == 1 ? 1 : expert_dp(layout));
+        throw usage_error("layout: efsdp={} with ep={}, fsdp={} and dp={}: experts are split over {}", layout.efsdp,
+                          layout.ep, layout.fsdp, layout.dp,
+                          counted(static_cast<std::uint64_t>(layout.fsdp == 1 ? 1 : expert_dp(layout)), "rank"));
     if (layout.fsdp_dim > 1) throw usage_error("layout: fsdp_dim={}: must be 0 or 1", layout.fsdp_dim);
     check_order(layout.order);
     return layout;
@@ -177,7 +182,10 @@ std::vector<std::string> layout_keys() {
     return keys;
 }
 
-Layout parse_layout(std::string_view text) {
+Layout parse_layout(std::string_view written) {
+    std::string lower{written};  // TP=4 is tp=4
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::string_view text = lower;
     Pairs given;
     if (text.empty()) throw usage_error("layout: empty; write for instance tp=4,pp=2");
     while (!text.empty()) {

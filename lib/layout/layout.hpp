@@ -55,7 +55,7 @@ struct ExpertCoordinates {
 };
 
 /// Reads "tp=4,pp=2,fsdp=2". Throws Error (exit 2) that names the key, the value and what is allowed.
-Layout parse_layout(std::string_view text);
+Layout parse_layout(std::string_view written);
 
 /// Reads the same keys from TOML. `source` names it in errors.
 Layout parse_layout_toml(std::string_view toml, std::string_view source);

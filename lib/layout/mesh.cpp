@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/core/alternatives.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/layout.hpp"
 
@@ -34,13 +35,13 @@ void for_each_axis(const Layout& layout, Each&& each) {
     });
 }
 
-/// The pp up to twice the one asked for that deal the layers evenly: "pp=1, 2, 4".
+/// The pp up to twice the requested one that split the layers evenly: "pp=1, 2 or 4".
 std::string nearest_pp(const Layout& layout, int layers) {
     std::vector<int> fitting;
     for (int pp = 1; pp <= 2 * layout.pp; ++pp) {
         if (layers % (pp * layout.vpp) == 0) fitting.push_back(pp);
     }
-    return fmt::format("pp={}", fmt::join(fitting, ", "));
+    return fmt::format("pp={}", alternatives(fitting));
 }
 
 /// Layers of each model chunk, in pipeline order: chunk c of stage p is number c * pp + p.
@@ -50,10 +51,9 @@ std::vector<int> layers_of_chunks(const Layout& layout, int layers) {
     const int others = layout.pp - layout.first.has_value() - layout.last.has_value();
     const int rest = layers - fixed;
     if (others < 0 || rest < 0 || (others == 0 && rest != 0) || (others > 0 && rest % others != 0))
-        throw Error{Exit::usage, "layout: {} layers cannot be dealt evenly to {} stages{}", rest, others,
-                    fixed > 0
-                        ? ""
-                        : fmt::format("; {} can, or give first=, last= or stages=[...]", nearest_pp(layout, layers))};
+        throw Error{
+            Exit::usage, "layout: {} layers cannot be split evenly across {} stages{}", rest, others,
+            fixed > 0 ? "" : fmt::format("; use {}, or first=, last= or stages=[...]", nearest_pp(layout, layers))};
     std::vector<int> stage(layout.pp, others > 0 ? rest / others : 0);
     if (layout.first) stage.front() = *layout.first;
     if (layout.last) stage.back() = *layout.last;
@@ -61,8 +61,9 @@ std::vector<int> layers_of_chunks(const Layout& layout, int layers) {
     for (int chunk = 0; chunk < layout.vpp; ++chunk) {
         for (int count : stage) {
             if (count % layout.vpp != 0)
-                throw Error{Exit::usage, "layout: {} layers of a stage cannot be dealt evenly to vpp={} model chunks",
-                            count, layout.vpp};
+                throw Error{Exit::usage,
+                            "layout: {} layers of a stage cannot be split evenly across vpp={} model chunks", count,
+                            layout.vpp};
             chunks.push_back(count / layout.vpp);
         }
     }

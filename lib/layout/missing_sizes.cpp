@@ -33,8 +33,8 @@ std::string missing_sizes(const Reading& source) {
             const std::string& formula = by_layer ? *by_layer : formulas.begin()->second;
             const std::vector<std::string> words = formula_words(formula);
             for (const std::string& word : words) more |= word.size() == 1 && needed.insert(word).second;
-            const bool asks = std::ranges::any_of(words, [](const std::string& word) { return word.size() > 1; });
-            if (asks && std::ranges::find(missing, formula) == missing.end()) missing.push_back(formula);
+            for (const std::string& key : formula_words(formula.substr(0, formula.find('|'))))
+                if (key.size() > 1 && std::ranges::find(missing, key) == missing.end()) missing.push_back(key);
         }
     }
     return fmt::format("{}", fmt::join(missing, ", "));

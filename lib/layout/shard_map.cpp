@@ -11,7 +11,7 @@ namespace tpx {
 namespace {
 
 Error cannot_split(Interval block, int tp) {
-    return Error{Exit::usage, "{} rows or columns cannot be cut into tp={} equal parts; tp={} can", block.size(), tp,
+    return Error{Exit::usage, "{} rows or columns cannot be split into tp={} equal parts; use tp={}", block.size(), tp,
                  fitting_degrees(block.size(), tp)};
 }
 
@@ -122,8 +122,8 @@ void ShardMap::share(std::vector<Cuts>& cuts, const TensorForm& form, Sharing sh
 
 std::vector<Cuts> ShardMap::cuts(const TensorForm& form, Sharing sharing) const {
     if (form.experts % layout_.ep != 0)
-        throw Error{Exit::usage, "{} experts cannot be dealt to ep={} equal blocks; ep={} can", form.experts,
-                    layout_.ep, fitting_degrees(form.experts, layout_.ep)};
+        throw Error{Exit::usage, "{} experts cannot be split across ep={}; use ep={}", form.experts, layout_.ep,
+                    fitting_degrees(form.experts, layout_.ep)};
     const bool splits = volume(form.shape) > 0;
     const int parts = form.tp_axis >= 0 ? grid_of(layout_, form.experts > 0).part.size : 1;
     std::vector<Cuts> cuts;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/tensor_form.hpp"
 
+#include "lib/core/alternatives.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
@@ -167,9 +168,10 @@ void check_layout(const Reading& reading, const Layout& layout) {
         if (undivided == sizes.end()) continue;
         Index common = 0;
         for (const Index size : sizes) common = std::gcd(common, size);
-        throw Error{Exit::usage, "layout: tp={} does not divide {} = {}; tp={} can",
-                    layout.tp,   formula == "n" ? "the attention heads" : formula,
-                    *undivided,  fitting_degrees(common, layout.tp)};
+        throw Error{Exit::usage, "layout: {} cannot be split across tp={}; use tp={}",
+                    formula == "n" ? fmt::format("{} attention heads", *undivided)
+                                   : fmt::format("{} = {}", formula, *undivided),
+                    layout.tp, fitting_degrees(common, layout.tp)};
     }
 }
 
@@ -179,7 +181,7 @@ std::string fitting_degrees(Index size, int degree) {
         if (size % n == 0) found.push_back(n);
     }
     if (found.size() > 6) found.erase(found.begin(), found.end() - 6);
-    return fmt::format("{}", fmt::join(found, ", "));
+    return alternatives(found);
 }
 
 }  // namespace tpx

@@ -38,7 +38,7 @@ TensorForm form_of(const TensorClass& kind);
 /// family. The message has the numbers and the nearest tp that fit.
 void check_layout(const Reading& reading, const Layout& layout);
 
-/// The degrees up to twice `degree` that divide `size`, the largest six: "1, 2, 4".
+/// The degrees up to twice `degree` that divide `size`, the largest six: "1, 2 or 4".
 std::string fitting_degrees(Index size, int degree);
 
 }  // namespace tpx

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/model/routes.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -124,8 +125,9 @@ double data_nics(const ExecutionPlan& plan, const Allocation& allocation) {
 
 Routes routes_of(const ExecutionPlan& plan, const Allocation& allocation) {
     if (allocation.gpus.empty() || plan.gpus() != allocation.total())
-        throw Error{Exit::usage, "the plan {} has {} GPUs, but {} are allocated", to_string(plan), plan.gpus(),
-                    allocation.total()};
+        throw Error{Exit::usage,        "the plan {} uses {}, but {} {} allocated",
+                    to_string(plan),    counted(static_cast<std::uint64_t>(plan.gpus()), "GPU"),
+                    allocation.total(), allocation.total() == 1 ? "is" : "are"};
     Routes routes;
     if (allocation.gpus.size() == 1) return routes;
     find_cuts(plan, allocation, routes);

@@ -21,7 +21,7 @@ if [ "${2:-}" != measure ]; then
     exit 77
 fi
 
-mpirun-hosts -n 4 "$tpx" profile hardware --skip disk --skip memory --seconds 10 --quiet -o cluster.toml >map.txt || exit 2
+mpirun-hosts -n 4 "$tpx" profile hardware --skip disk --skip memory --seconds 10 -o cluster.toml >map.txt || exit 2
 cat map.txt
 awk -F '[][, ]+' '
     /^name/ { gsub(/"/, "", $3); host = $3 }
@@ -34,7 +34,7 @@ awk -F '[][, ]+' '
 
 # The same cluster, when th2 still had 1 Gbit/s.
 awk '/^nic = \[/ { print "nic = [119500000, 0.01]"; next } /^(links|latency) = \[$/ { skip = 1 } !skip { print } /^\]/ { skip = 0 }' cluster.toml >old.toml
-"$tpx" profile hardware --show cluster.toml --compare old.toml --quiet >compared.txt
+"$tpx" profile hardware --show cluster.toml --compare old.toml >compared.txt
 [ $? -eq 3 ] || { echo "the slow NIC was not flagged"; exit 1; }
 if [ "$(grep -c '^slower: .*NIC' compared.txt)" -ne 1 ] || ! grep -q '^slower: th2: NIC' compared.txt; then
     cat compared.txt

@@ -87,10 +87,11 @@ CONTRASTS = """(() => {
         const found = contrast(node.ownerSVGElement ? style.fill : style.color, behind(node));
         if (found < 4.5) faults.set(node.className || node.tagName, [found, walk.currentNode.data.slice(0, 40)]);
     }
-    palette.forEach((colour, index) => {
-        const found = contrast(inkOn(index), colour);
-        if (found < 4.5) faults.set(colour, [found, `a number on ${colour}`]);
-    });
+    if (typeof palette !== "undefined")  // of plans
+        palette.forEach((colour, index) => {
+            const found = contrast(inkOn(index), colour);
+            if (found < 4.5) faults.set(colour, [found, `a number on ${colour}`]);
+        });
     return [...faults.values()];
 })()"""
 

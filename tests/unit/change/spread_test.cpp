@@ -278,15 +278,17 @@ TEST_CASE("an invalid layout is refused with the tensor, the numbers and the nea
     ModelState model{.name = "m", .layers = 4, .roles = {{Role::weight, DType::bf16}}};
     model.classes = {{.name = "q", .shape = {24, 8}, .tp_axis = 0, .layers = {0, 1, 2, 3}},
                      {.name = "down", .shape = {8, 6}, .tp_axis = 1, .layers = {0, 1, 2, 3}, .experts = 8}};
-    CHECK(refusal(model, "tp=5") == "tp=5: tensor 'q': tp=5 does not divide its axis 0 of 24; tp=4 or tp=6 can");
+    CHECK(refusal(model, "tp=5") ==
+          "tp=5: tensor 'q': axis 0 of length 24 cannot be split across tp=5; use tp=4 or tp=6");
     CHECK(refusal(model, "tp=4,etp=4") ==
-          "tp=4: tensor 'down': etp=4 does not divide its axis 1 of 6; etp=3 or etp=6 can");
-    CHECK(refusal(model, "ep=3,dp=3") == "dp=3,ep=3: tensor 'down': ep=3 does not divide 8 experts; ep=2 or ep=4 can");
+          "tp=4: tensor 'down': axis 1 of length 6 cannot be split across etp=4; use etp=3 or etp=6");
+    CHECK(refusal(model, "ep=3,dp=3") ==
+          "dp=3,ep=3: tensor 'down': 8 experts cannot be split across ep=3; use ep=2 or ep=4");
     CHECK(refusal(model, "pp=3") ==
-          "pp=3: layout: 4 layers cannot be dealt evenly to 3 stages; pp=1, 2, 4 can, or "
-          "give first=, last= or stages=[...]");
+          "pp=3: layout: 4 layers cannot be split evenly across 3 stages; use pp=1, 2 or 4, or "
+          "first=, last= or stages=[...]");
     CHECK(refusal(model, "tp=2,etp=1,dp=2,pp=2,order=tp-pp-cp-ep-dp") ==
-          "tp=2,pp=2,dp=2,etp=1,order=tp-pp-cp-ep-dp: layout: order=tp-pp-cp-ep-dp: stages are 1 ranks apart for "
+          "tp=2,pp=2,dp=2,etp=1,order=tp-pp-cp-ep-dp: layout: order=tp-pp-cp-ep-dp: stages are 1 rank apart for "
           "experts, 2 for all else; with pp last they agree");
     model.classes[0].shape = {Index{1} << 40, Index{1} << 21};
     CHECK(refusal(model, "tp=1") ==

@@ -86,7 +86,7 @@ TEST_CASE("plans of a trace are run as they say, or refused with their line") {
     REQUIRE(trace.bad.size() == 4);
     CHECK(trace.bad[0] == "t:4: 'tp=3' is for 6 GPUs, not 8");
     CHECK(trace.bad[1] == "t:5: 'dp=4,tp=4' is for 16 GPUs, not 8");
-    CHECK(trace.bad[2] == "t:6: it has steps, and --speeds has no rates of job 'job-6' or model 'gpt3'");
+    CHECK(trace.bad[2] == "t:6: the job has steps, but --speeds has no rates for job 'job-6' or model 'gpt3'");
     CHECK(trace.bad[3].starts_with("t:7: "));
 }
 

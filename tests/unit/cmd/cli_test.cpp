@@ -79,7 +79,7 @@ TEST_CASE("each mistake is named, with the nearest right name") {
         {{"a", "--colour"}, "unknown option '--colour'"},
         {{"a", "-x"}, "unknown option '-x'"},
         {{"a", "-lx"}, "unknown option '-x'"},
-        {{"a", "raill", "-l"}, "VIA: 'raill' is not road or rail; did you mean 'rail'?"},
+        {{"a", "raill", "-l"}, "VIA: unknown value 'raill'; use road or rail; did you mean 'rail'?"},
         {{"a", "rail", "c", "-l"}, "unexpected argument 'c'"},
         {{"a", "--list", "--brief"}, "--list and --brief exclude each other"},
         {{"a", "-l", "--size", "much"}, "--size: 'much' is not a size such as 4096, 64MiB or 1.5GB"},

@@ -167,10 +167,11 @@ TEST_CASE("stacked experts are cut one by one and lie where Megatron put them") 
     CHECK(ranks_of(narrow, down[1]) == std::vector{0});
     CHECK(ranks_of(narrow, down[2]) == std::vector{1});
     const ShardMap three{parse_layout("dp=3,ep=3"), megatron, {}};
-    CHECK_THROWS_WITH_AS(three.shards(reading, tensors[7], reading.meanings[7], Sharing::none),
-                         "tensor 'decoder.layers.mlp.experts.experts.linear_fc2.weight': 4 experts cannot be dealt to "
-                         "ep=3 equal blocks; ep=1, 2, 4 can",
-                         Error);
+    CHECK_THROWS_WITH_AS(
+        three.shards(reading, tensors[7], reading.meanings[7], Sharing::none),
+        "tensor 'decoder.layers.mlp.experts.experts.linear_fc2.weight': 4 experts cannot be split across "
+        "ep=3; use ep=1, 2 or 4",
+        Error);
     const auto router =
         ShardMap{layout, megatron, {0, 0}}.shards(reading, tensors[5], reading.meanings[5], stored_sharing(layout));
     CHECK(router.size() == 2);

@@ -53,6 +53,8 @@ TEST_CASE("what cannot be is refused with key and numbers") {
     CHECK(layout_refusal("tp=0") == "layout: 'tp=0': must be a whole number from 1 to 16777216");
     CHECK(layout_refusal("tpp=2").starts_with("layout: unknown key 'tpp'; valid keys: tp="));
     CHECK(layout_refusal("tp=2,tp=4") == "layout: 'tp' is given twice");
+    CHECK(layout_refusal("tp=4 pp=2") == "layout: 'tp=4 pp=2': separate keys with commas, as in tp=4,pp=2");
+    CHECK(to_string(parse_layout("TP=4,pp2")) == "tp=4,pp=2");
     CHECK(layout_refusal("tp=3,ranks=8") == "layout: ranks=8 is not a multiple of tp*pp*cp = 3");
     CHECK(layout_refusal("dp=6,fsdp=4") == "layout: dp=6 is not fsdp=4 times hsdp=1");
     CHECK(layout_refusal("ep=3,dp=4") == "layout: ep*etp = 3 does not divide tp*cp*dp = 4");
@@ -93,7 +95,7 @@ TEST_CASE("layers are dealt to stages evenly, by first and last, by list, and in
     CHECK(stages_of_layers(parse_layout("pp=2,vpp=2"), 4) == std::vector<int>{0, 1, 0, 1});
     CHECK(stages_of_layers(parse_layout("pp=3,stages=[2,3,1]"), 6) == std::vector<int>{0, 0, 1, 1, 1, 2});
     CHECK_THROWS_WITH_AS(stages_of_layers(parse_layout("pp=3"), 4),
-                         doctest::Contains("4 layers cannot be dealt evenly to 3 stages"), Error);
+                         doctest::Contains("4 layers cannot be split evenly across 3 stages"), Error);
     CHECK_THROWS_AS(stages_of_layers(parse_layout("pp=3,stages=[2,3,1]"), 7), Error);
 }
 
@@ -102,5 +104,5 @@ TEST_CASE("FSDP inside experts asks for the ranks that it needs") {
     CHECK(parse_layout("ep=2,fsdp=3,efsdp=3").hsdp() == 2);
     CHECK(expert_fsdp(parse_layout("ep=2,fsdp=4")) == 2);
     CHECK(layout_refusal("ep=2,dp=8,fsdp=4,efsdp=3") ==
-          "layout: efsdp=3 with ep=2, fsdp=4 and dp=8: experts are cut over 4 ranks");
+          "layout: efsdp=3 with ep=2, fsdp=4 and dp=8: experts are split over 4 ranks");
 }

@@ -180,11 +180,11 @@ TEST_CASE("Megatron's cuts are equal or refused with the degrees that can, and g
     CHECK(cut(reading, tensors, 1, "tp=4", megatron)[1].box ==
           Box{{0, 1}, {8, 16}, {0, 12}});  // half a KV group a rank
     CHECK_THROWS_WITH_AS(cut(reading, tensors, 0, "tp=4", megatron),
-                         "tensor 'decoder.layers.mlp.linear_fc1.weight': 6 rows or columns cannot be cut into tp=4 "
-                         "equal parts; tp=1, 2, 3, 6 can",
+                         "tensor 'decoder.layers.mlp.linear_fc1.weight': 6 rows or columns cannot be split into "
+                         "tp=4 equal parts; use tp=1, 2, 3 or 6",
                          Error);
     CHECK_THROWS_WITH_AS(check_layout(reading, parse_layout("tp=3")),
-                         "layout: tp=3 does not divide the attention heads = 4; tp=1, 2, 4 can", Error);
+                         "layout: 4 attention heads cannot be split across tp=3; use tp=1, 2 or 4", Error);
 }
 
 TEST_CASE("FSDP beside expert parallelism cuts experts once more") {

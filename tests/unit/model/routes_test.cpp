@@ -141,6 +141,6 @@ TEST_CASE("routes agree with a list of every rank") {
 }
 
 TEST_CASE("a plan must have the GPUs of the allocation") {
-    CHECK_THROWS_WITH_AS(routes("dp=4", {2, 1}), "the plan dp=4 has 4 GPUs, but 3 are allocated", Error);
+    CHECK_THROWS_WITH_AS(routes("dp=4", {2, 1}), "the plan dp=4 uses 4 GPUs, but 3 are allocated", Error);
     CHECK_THROWS_AS(routes("dp=1", {}), Error);
 }

@@ -35,7 +35,7 @@ TEST_CASE("three ways to say where ranks are") {
 
 TEST_CASE("maps that contradict themselves, the hosts or the layout are refused") {
     CHECK(refusal("0-3 host2") == "map:1: host 'host2' is not among the 2 hosts");
-    CHECK(refusal("0-2 host0") == "map:1: rank 2: host 'host0' has 2 devices, no more");
+    CHECK(refusal("0-2 host0") == "map:1: rank 2: host 'host0' has only 2 devices");
     CHECK(refusal("0-1 host0\n2 host1") == "map: has no line for rank 3 of 4");
     CHECK(refusal("0-1 host0\n1-2 host1") == "map:2: rank 1 is already on line 1");
     CHECK(refusal("0-1 host0\n2-4 host1") == "map:2: rank 4 is beyond the 4 ranks of the old layout");

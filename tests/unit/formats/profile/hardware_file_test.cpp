@@ -254,7 +254,7 @@ TEST_CASE("figures that cannot be right are refused, with their line") {
     CHECK(with("links = [[[], [1e9, 0]], [[1e9, 0], [1e9, 0]]]") ==
           "old.toml:6: a host has no link to itself: [] was expected");
     CHECK(fault("[[hosts]]\nname = \"a\"\nnic = 25\n") ==
-          "old.toml:3: nic: 25 bytes per second cannot be right; a unit can be given, as in \"25 GB/s\"");
+          "old.toml:3: nic: 25 bytes per second cannot be right; write the unit, as in \"25 GB/s\"");
     CHECK(fault("[[hosts]]\nname = \"a\"\nnic = 0\n").starts_with("old.toml:3: nic: a rate is a positive number"));
     CHECK(fault("[[hosts]]\nname = \"a\"\nnic = \"25 furlongs\"\n").starts_with("old.toml:3: nic: "));
 }

@@ -137,12 +137,12 @@ TEST_CASE("what cannot be a run is refused with its row and column") {
     CHECK(refusal("plan,seconds\ndp=8,1e6\n") ==
           "runs.csv:2: column 'seconds': a step of 1e+06 s cannot be right: is it in another unit?");
     CHECK(refusal("plan,placement,seconds\ndp=8,6,1\n") ==
-          "runs.csv:2: column 'plan': the plan dp=8 has 8 GPUs, but 6 are allocated");
+          "runs.csv:2: column 'plan': the plan dp=8 uses 8 GPUs, but 6 are allocated");
     CHECK(refusal("plan,placement,seconds\n\"dp=*,tp=4\",6,1\n") ==
           "runs.csv:2: column 'plan': 6 GPUs are not divisible by 4");
     CHECK(refusal("plan,placement,seconds\ndp=8,8-8,1\n") ==
           "runs.csv:2: column 'placement': invalid placement '8-8'; use GPUs per host such as 8, 8+8+4 or 4x8");
-    CHECK(refusal("plan,seconds\ndp=64,1\n") == "runs.csv:2: column 'plan': 64 replicas share 32 samples");
+    CHECK(refusal("plan,seconds\ndp=64,1\n") == "runs.csv:2: column 'plan': 64 replicas cannot share 32 samples");
     CHECK(refusal("plan,seconds,colour\ndp=8,1,red\n").starts_with("runs.csv:1: unknown column 'colour'; plan, dp"));
     CHECK(refusal("plan\ndp=8\n") == "runs.csv:1: there is no column 'seconds'; it has plan");
     CHECK(refusal("plan,seconds\ndp=8\n") == "runs.csv:2: 1 cells, but the header has 2 columns");

@@ -90,10 +90,10 @@ TEST_CASE("rows that cannot be jobs are bad, with their lines") {
     CHECK(fault(head + "a,1e300,1,5\n") == "t:2: column 'arrival': 1e+300 is not from 0 to 1e+09");
     CHECK(fault(head + "a,0,0,5\n") == "t:2: column 'gpus': 0 is not from 1 to 1.04858e+06");
     CHECK(fault(head + "a,0,1.5,5\n") == "t:2: column 'gpus': 1.5 is not a whole number");
-    CHECK(fault(head + "a,0,9,5\n") == "t:2: it asks for 9 GPUs, the cluster has 8");
+    CHECK(fault(head + "a,0,9,5\n") == "t:2: the job requests 9 GPUs, but the cluster has 8");
     CHECK(fault(head + "a,0,1,5\na,1,1,5\n") == "t:3: job 'a' is there twice");
     CHECK(fault("arrival,gpus,steps,model\n0,1,10,x\n") ==
-          "t:2: it has steps, and --speeds has no rates of job 'job-2' or model 'x'");
+          "t:2: the job has steps, but --speeds has no rates for job 'job-2' or model 'x'");
     CHECK(fault("arrival,gpus,duration,kind\n0,1,5,H100\n") ==
           "t:2: column 'kind': the cluster has no GPUs of kind 'H100'");
     CHECK(fault("arrival,gpus,duration,guaranteed\n0,1,5,perhaps\n") ==
@@ -122,7 +122,7 @@ TEST_CASE("cores, memory and quotas that are never there are refused") {
     CHECK(bad("0,2,5,4,8GB,\n").empty());
     CHECK(bad("0,4,5,4,8GB,\n") ==
           "t:2: 4 GPUs of one kind with 4 cores and 8e+09 bytes each are not there, even when nobody else runs");
-    CHECK(bad("0,3,5,1,1GB,t\n") == "t:2: it asks for 3 GPUs, the quota of tenant 't' is 2");
+    CHECK(bad("0,3,5,1,1GB,t\n") == "t:2: the job requests 3 GPUs, but the quota of tenant 't' is 2");
     CHECK(bad("0,1,5,1,1GB,u\n") == "t:2: column 'tenant': the cluster has no tenant 'u'");
 }
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""messages.py [--check]: lists every message of tpx for reading, one per line: errors and notes that the transcripts of
+tests/cli show, then those that are written in the sources, with {} where values are inserted. --check: prints what looks
+wrong in the transcripts instead, such as a wrong plural, and exits with 1 if there is any."""
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CALLS = r"\b(?:failure|usage_error|mistake|refusal|note|notes\.push_back|bad|Error\s*\{\s*Exit::\w+\s*,|fail)\s*\(?"
+LITERALS = re.compile(CALLS + r'[^;"]*?((?:"(?:[^"\\]|\\.)*"\s*)+)')
+# Words that end in s and follow a 1 without being a plural.
+SINGULAR = {"as", "bias", "bytes/s", "class", "does", "has", "is", "less", "pass", "process", "this", "us", "was", "zeros", "s"}
+
+
+def of_transcripts():
+    """(file, message) of each line on standard error that begins with "tpx: "."""
+    found = set()
+    for path in sorted((ROOT / "tests/cli").glob("*.transcript")):
+        for line in path.read_text().splitlines():
+            if line.startswith("2> tpx: "):
+                found.add((path.stem, line[len("2> tpx: "):]))
+    return sorted(found, key=lambda each: each[1].removeprefix("note: "))
+
+
+def of_sources():
+    """(file, text) of each literal of an error or a note."""
+    for folder in ("cmd", "formats", "lib"):
+        for path in sorted((ROOT / folder).rglob("*.cpp")):
+            for match in LITERALS.finditer(path.read_text()):
+                text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', match[1]))
+                if " " in text:
+                    yield path.relative_to(ROOT), text
+
+
+def faults_of(message):
+    """What looks wrong in a message."""
+    message = re.sub(r"'[^']*'", "'...'", message)  # names are as they are
+    for number, word in re.findall(r"(?<![\w.,=:/\[-])(1|0) ([a-z]+(?:/s)?)\b", message):
+        if number == "1" and word.endswith("s") and word not in SINGULAR:
+            yield f"wrong plural '1 {word}'"
+    if re.search(r"\band 0 more\b", message):
+        yield "'and 0 more'"
+    if twice := re.search(r"(?<![\w.])([a-z]+) \1\b(?![.=_])", message):
+        yield f"'{twice[0]}'"
+    if re.search(r"\{(\d|:[^}\"]*)?\}", message):
+        yield "a value is not inserted"
+
+
+def main():
+    if "--check" in sys.argv[1:]:
+        wrong = [f"{file}: {message}: {fault}" for file, message in of_transcripts() for fault in faults_of(message)]
+        print("\n".join(wrong))
+        return bool(wrong)
+    for file, message in [*of_transcripts(), *of_sources()]:
+        print(f"{file}: {message}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
