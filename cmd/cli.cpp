@@ -49,6 +49,7 @@ constexpr auto synonyms =
 
 /// "; did you mean 'reshard'?" for 'conver', a misspelled synonym.
 std::string near_synonym(std::string_view name) {
+    if (name.size() < 3) return {};  // of so few letters, many words differ little
     std::vector<std::string> words;
     for (const auto& [word, command] : synonyms) words.emplace_back(word);
     const std::vector<std::string> near = nearest(name, words);
