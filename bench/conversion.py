@@ -73,13 +73,14 @@ class Timed:
 
     def __call__(self):
         started = time.perf_counter()
-        process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        text, complaint = process.stdout.read(), process.stderr.read()
+        complaints = tempfile.TemporaryFile("w+")
+        process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=complaints, text=True)
+        text = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         taken = time.perf_counter() - started
         if status:
-            sys.exit(f"{' '.join(self.command)}: exit {process.returncode}\n{complaint}")
+            sys.exit(f"{' '.join(self.command)}: exit {process.returncode}\n{complaints.seek(0) or complaints.read()}")
         self.memory = max(self.memory, usage.ru_maxrss / 1024)
         return float(text.split()[-1]) if self.prints_seconds else taken
 

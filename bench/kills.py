@@ -149,9 +149,13 @@ def main():
             for left in scratch.glob("out*"):
                 raise SystemExit(f"kills.py: {change}: left {left}")
             print(dict(counts), file=sys.stderr, flush=True)
-    text = (f"`bench/kills.py --kills {options.kills}` on {machine(HERE)}: of {total / 2**30:.1f} GiB in {len(CHANGES)} changes, "
-            f"SIGKILL of {counts['rank']} ranks, of all processes of {counts['host']} emulated hosts, {counts['launcher']} times mpirun, {counts['all']} times all processes, and "
-            f"SIGSTOP of {counts['stop']} ranks; {counts['outputs']} outputs, each equal to that of an undisturbed run. 0 wrong, "
+    if options.hosts:
+        done = f"SIGKILL of all processes of {counts['host']} emulated hosts"
+    else:
+        done = (f"SIGKILL of {counts['rank']} ranks, {counts['launcher']} times mpirun, {counts['all']} times all processes, and "
+                f"SIGSTOP of {counts['stop']} ranks")  # fmt: skip
+    text = (f"`bench/kills.py --kills {options.kills}{f' --hosts {options.hosts}' if options.hosts else ''}` on {machine(HERE)}: of {total / 2**30:.1f} GiB in {len(CHANGES)} changes, "
+            f"{done}; {counts['outputs']} outputs, each equal to that of an undisturbed run. 0 wrong, "
             "0 half, 0 hung, 0 left processes.")  # fmt: skip
     print(text)
     if options.write:

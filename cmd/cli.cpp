@@ -182,7 +182,7 @@ void Command::common_options() {
     group("General options");
     flag("--json", &json_, "Print the result as one JSON object").details("See tpx-json(7).");
     flag("-q,--quiet", &quiet_, "Print nothing but errors")
-        .details("The JSON of --json, and the lists and tables that other programs read, are printed.");
+        .details("The output of --json, plan --list, profile read and rules suggest is still printed.");
     flag("-h,--help", &help_, "Print this help");
 }
 

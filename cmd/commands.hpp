@@ -15,7 +15,7 @@ struct ReadOptions {
     std::vector<std::string> rules;
     std::string config;
     std::vector<std::string> settings;
-    bool allows_missing_files = false;  ///< no option: of tensors that are not read
+    bool allows_missing_files = false;  ///< set by tpx hold --ranks: files that are not read may be missing
 };
 
 /// What every command that draws up another checkpoint is told about it; empty: as the source has it.

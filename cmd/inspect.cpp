@@ -272,8 +272,9 @@ void run_inspect(const InspectOptions& options, Output& out) {
     for (const std::string& note : notes) out.note("{}", note);
     if (!options.html.empty()) {
         check_outputs_apart({{"--html", options.html}}, record);
-        write_file(options.html, inspect_html(document(opened.source, findings, true),
-                                              opened.source.checkpoint.catalogue, findings.holes));
+        Json page = document(opened.source, findings, true);
+        page["path"] = std::filesystem::absolute(options.checkpoint).lexically_normal().string();
+        write_file(options.html, inspect_html(std::move(page), opened.source.checkpoint.catalogue, findings.holes));
     }
     if (out.json())
         out.object("tpx.inspect/1", document(opened.source, findings, options.tensors));

@@ -135,7 +135,7 @@ MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Tea
 Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patience& patience, Output& out) {
     const auto start = std::chrono::steady_clock::now();
     const Team team = team_of(comm, options);
-    check_hold(comm, options, team);
+    check_hold_names(comm, options, team);
     Origin origin{.named = options.plan.stores};
     mpi::all_or_none(comm, [&] {
         origin.own = formats::store_of(options.plan.stores, team.hosts[team.host]);
@@ -148,6 +148,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     origin.folder = mirror->folder();
     origin.files = mirror->files();
     Migration job = migration_of_mirror(options, team, *mirror, origin, Purpose::folders);
+    mpi::all_or_none(comm, [&] { check_hold_of_parts(options, job); });
     const ContentCheck check = check_stores(comm, job, *mirror, team);
     const ExecOptions limits = limits_of(comm, options, job);
     const std::string source = options.plan.stores;
@@ -164,7 +165,8 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report(job, {source, options.output}, &done, out);
     out.finish();
-    hold_state(comm, options, team, formats::store_of(options.output, team.hosts[team.host]), rank_places(job), out);
+    hold_state(comm, options, team, formats::store_of(options.output, team.hosts[team.host]), rank_places(job),
+               HeldState::written, out);
     return Exit::success;
 }
 

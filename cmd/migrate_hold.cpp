@@ -3,8 +3,14 @@
 
 #include "cmd/hold_output.hpp"
 #include "cmd/keeper_client.hpp"
+#include "cmd/reading.hpp"
 #include "formats/stores.hpp"
+#include "lib/core/host_name.hpp"
 #include "lib/exec/publish.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
 
 namespace tpx::cli {
 namespace {
@@ -13,43 +19,83 @@ const std::string& pattern_of(const MigrateRequest& options) {
     return options.store.empty() ? options.output : options.store;
 }
 
+/// The name of held state in which "{host}" is replaced by the name of each host.
+std::string name_pattern(const MigrateRequest& options) {
+    if (!options.hold_name.empty()) return options.hold_name;
+    return std::filesystem::path{without_slashes(pattern_of(options))}.filename().string();
+}
+
 std::string name_on(const Host& host, const MigrateRequest& options) {
-    if (options.hold_name.empty()) return hold_name_of(formats::store_of(pattern_of(options), host).string());
-    if (options.hold_name.find("{host}") == std::string::npos) return options.hold_name;
-    return formats::store_of(options.hold_name, host).string();
+    const std::string pattern = name_pattern(options);
+    const std::string name =
+        pattern.find("{host}") == std::string::npos ? pattern : formats::store_of(pattern, host).string();
+    return options.hold_name.empty() ? hold_name_of(name) : name;
+}
+
+void release(const std::string& name) {
+    constexpr std::chrono::seconds patience{10};
+    try {
+        KeeperClient{name}.request({{"op", "release"}}, patience);
+    } catch (const Error&) {  // it has ended
+    }
 }
 
 }  // namespace
 
-void check_hold(const mpi::Comm& comm, const MigrateRequest& options, const Team& team) {
+void check_hold_names(const mpi::Comm& comm, const MigrateRequest& options, const Team& team) {
+    std::string name;
     mpi::all_or_none(comm, [&] {
         if (!options.hold_name.empty() && options.hold.empty())
             throw usage_error("--hold-name: requires --hold SECONDS");
         if (options.hold.empty()) return;
         if (!options.export_to.empty()) throw usage_error("--hold cannot be used with --export");
-        if (team.is_first(comm.rank())) check_hold(name_on(team.hosts[team.host], options), options.hold);
+        if (!team.is_first(comm.rank())) return;
+        name = name_on(team.hosts[team.host], options);
+        check_hold(name, options.hold);
     });
+    if (options.hold.empty()) return;
+    std::set<std::string> used;
+    const std::vector<std::string> all = mpi::all_gather(comm, name.empty() ? "" : host_name() + '\n' + name);
+    for (const std::string& one : all)
+        if (!one.empty() && !used.insert(one).second)
+            throw mpi::AgreedError{usage_error("--hold-name: {} of this machine have the name '{}'; use {{host}} in it",
+                                               std::ranges::count(all, one) == 2 ? "two hosts" : "several hosts",
+                                               one.substr(one.find('\n') + 1))};
+}
+
+void check_hold_of_parts(const MigrateRequest& options, const Migration& job) {
+    using formats::Format;
+    const Format format = job.target.format;
+    if (options.hold.empty() || format == Format::dcp || format == Format::torch_dist) return;
+    for (const std::uint32_t host : hosts_of_ranks(job))
+        if (std::ranges::count(job.files_of_hosts[host], false) > 0)
+            throw usage_error(
+                "--hold: a host gets only a part of the files, which cannot be held of {}; use --format "
+                "dcp or torch_dist",
+                formats::name(format));
 }
 
 void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team& team,
-                const std::filesystem::path& folder, const RankPlaces& places, Output& out) {
+                const std::filesystem::path& folder, const RankPlaces& places, HeldState state, Output& out) {
     if (options.hold.empty()) return;
     HeldOutput held{folder.string(), "", options.hold, to_string(places.layout), {}};
     for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank)
         if (places.host_of_rank[rank] == team.host) held.ranks.push_back(static_cast<int>(rank));
+    bool is_held = false;
     try {
         mpi::all_or_none(comm, [&] {
             if (held.ranks.empty() || !team.is_first(comm.rank())) return;
             held.name = name_on(team.hosts[team.host], options);
             start_hold(held, options.plan);
+            is_held = true;
         });
     } catch (const mpi::AgreedError& error) {
-        throw mpi::AgreedError{
-            Error{exit_after_commit, "{}; {} is complete and in place", error.what(), pattern_of(options)}};
+        if (is_held) release(held.name);
+        if (state == HeldState::unchanged) throw;
+        throw mpi::AgreedError{Error{exit_after_commit, "{}; {} is complete and in place, and not held", error.what(),
+                                     pattern_of(options)}};
     }
-    out.note(
-        "each host also holds the state of its ranks in memory, as {}{}", held_prefix,
-        options.hold_name.empty() ? std::filesystem::path{pattern_of(options)}.filename().string() : options.hold_name);
+    out.note("the state of each host's ranks is also held in memory, as {}{}", held_prefix, name_pattern(options));
 }
 
 }  // namespace tpx::cli

@@ -167,8 +167,9 @@ CurrentRanks current_ranks(const Managed& run) {
     return ranks;
 }
 
-void hold(const Managed& run, const formats::Manifest& manifest, const RankPlaces& places, Output& out) {
-    hold_state(run.comm, run.options, run.team, run.store.state(state_name(manifest)), places, out);
+void hold(const Managed& run, const formats::Manifest& manifest, const RankPlaces& places, HeldState state,
+          Output& out) {
+    hold_state(run.comm, run.options, run.team, run.store.state(state_name(manifest)), places, state, out);
 }
 
 Exit end_without_change(const Managed& run, Output& out) {
@@ -178,9 +179,9 @@ Exit end_without_change(const Managed& run, Output& out) {
     out.finish();
     if (run.options.hold.empty() || run.options.dry_run) return Exit::success;
     if (!ranks.places)
-        throw mpi::AgreedError{
-            failure("{}: not held, as not all of its ranks have a device; use --to", run.options.store)};
-    hold(run, *run.survey.manifest, *ranks.places, out);
+        throw mpi::AgreedError{failure(
+            "{}: cannot hold the state: some of its ranks have no device on these hosts; use --to", run.options.store)};
+    hold(run, *run.survey.manifest, *ranks.places, HeldState::unchanged, out);
     return Exit::success;
 }
 
@@ -205,6 +206,7 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     mpi::all_or_none(run.comm, [&] {
         if (run.options.dry_run && run.comm.rank() != 0) return;  // may not have planned
         check_format(job.migration);
+        check_hold_of_parts(run.options, job.migration);
         check_virtual_nodes_stay(run, job);
     });
     const std::string from = run.options.import_from.empty() ? run.options.store : run.options.import_from;
@@ -223,7 +225,7 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     made.done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report(job.migration, places, &made.done, out, &made.manifest);
     out.finish();
-    hold(run, made.manifest, rank_places(job.migration), out);
+    hold(run, made.manifest, rank_places(job.migration), HeldState::written, out);
     return Exit::success;
 }
 
@@ -293,7 +295,7 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     mpi::all_or_none(comm, [&] { check_managed_options(given); });
     MigrateRequest options = given;
     const Team team = team_of(comm, options);
-    check_hold(comm, options, team);
+    check_hold_names(comm, options, team);
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     std::optional<NodeStore> store;
     std::vector<std::string> outdated;

@@ -22,8 +22,8 @@ void note_peak(PlanReport& report) {
     const Host& host = report.change.hosts[peak.host];
     if (!host.device_memory || static_cast<double>(peak.peak()) <= *host.device_memory) return;
     report.notes.push_back(fmt::format(
-        "old and new state do not fit together: device {} of host '{}' would hold {}, but has {}; go through storage, "
-        "or change in steps (--via)",
+        "device {} of host '{}' needs {} for old and new state together, but has {}; go through storage, or change in "
+        "steps (--via)",
         peak.device, host.name, format_bytes(static_cast<double>(peak.peak())), format_bytes(*host.device_memory)));
 }
 

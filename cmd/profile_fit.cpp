@@ -59,8 +59,9 @@ std::vector<Run> runs_of(const ProfileFitOptions& options, const formats::Throug
 
 void check_runs(const std::string& file, const std::vector<Run>& runs, Output& out) {
     if (runs.size() < fewest_runs)
-        throw failure("{}: contains {}, but a fit needs at least {}; --suggest lists the most useful ones", file,
-                      counted(runs.size(), "run"), fewest_runs);
+        throw failure(
+            "{}: contains {}, but a fit needs at least {}; --suggest lists the runs that improve the fit most", file,
+            counted(runs.size(), "run"), fewest_runs);
     const bool same = std::ranges::all_of(runs, [&](const Run& run) {
         return run.plan == runs[0].plan && run.allocation.gpus == runs[0].allocation.gpus && run.batch == runs[0].batch;
     });

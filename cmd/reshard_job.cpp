@@ -36,9 +36,9 @@ std::optional<DType> given_dtype(const std::string& text) {
     if (!dtype && name == "half") dtype = DType::f16;
     if (!dtype || !can_cast(*dtype, DType::f32))
         throw Error{Exit::usage,
-                    "--dtype: cannot convert to '{}'; use f64, f32, f16 or bf16 (aliases: fp64, fp32, fp16, half, "
-                    "float64, float32, float16, bfloat16)",
-                    text};
+                    "--dtype: {} '{}'; use f64, f32, f16 or bf16 (aliases: fp64, fp32, fp16, half, float64, float32, "
+                    "float16, bfloat16)",
+                    dtype ? "cannot convert to" : "unknown dtype", text};
     return dtype;
 }
 

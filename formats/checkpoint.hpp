@@ -74,8 +74,7 @@ struct Checkpoint {
     Format format = Format::safetensors;
     std::string variant;  ///< of the format, for people: "zarr", Megatron's former backend; empty: the usual one
     Catalogue catalogue;
-    std::set<std::uint32_t>
-        missing_files;  ///< of the catalogue, with MissingFiles::allowed; their pieces stay unlocated
+    std::set<std::uint32_t> missing_files;  ///< files of the catalogue that do not exist; their pieces are not located
 
     /// Bytes of the torch.save archive that holds each piece, parallel to catalogue.pieces; empty for formats whose
     /// pieces are raw. Until locate() has run, such a piece's offset is where its archive starts.
@@ -119,7 +118,7 @@ struct Checkpoint {
         quantised;  ///< tensors that the catalogue leaves out, as their blocks are compared but not moved
 };
 
-/// Whether files of tensors may be missing, as in the folder of one host of which `tpx migrate` made a part.
+/// Whether files of tensors may be missing, as in one host's folder of `tpx migrate`.
 enum class MissingFiles {
     refused,
     allowed  ///< in DCP and torch_dist; what reads their tensors fails

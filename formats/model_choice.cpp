@@ -5,6 +5,7 @@
 #include "formats/kept_names.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/adapter_family.hpp"
 #include "lib/layout/model_fit.hpp"
@@ -148,8 +149,9 @@ void check_layers(const Source& source, const Config& own) {
     const int stored = layers(reading, source.checkpoint.catalogue.tensors);
     if (count && *count != stored)
         throw failure(
-            "config.json has {} layers, but the tensors are of {} layers; complete the checkpoint, or pass --set {}={}",
-            *count, stored, own.contains("n_layer") ? "n_layer" : "num_hidden_layers", stored);
+            "config.json has {}, but the checkpoint contains {}; complete the checkpoint, or pass --set {}={}",
+            counted(static_cast<std::uint64_t>(*count), "layer"), counted(static_cast<std::uint64_t>(stored), "layer"),
+            own.contains("n_layer") ? "n_layer" : "num_hidden_layers", stored);
 }
 
 }  // namespace

@@ -240,11 +240,13 @@ std::vector<Recognised> checkpoints_below(const fs::path& folder) {
         return found;
     }
     const bool is_hub = std::ranges::find(names, "snapshots") != names.end();
-    std::ranges::stable_sort(names, std::greater{},
-                             [](const std::string& name) { return trailing_number(name).value_or(0); });
-    if (names.size() > most_entries) names.resize(most_entries);
-    for (const std::string& name : names)
-        if (std::optional<Recognised> there = checkpoint_at(folder / name)) found.push_back(std::move(*there));
+    using Numbered = std::pair<std::uint64_t, const std::string*>;
+    std::vector<Numbered> highest_first;
+    for (const std::string& name : names) highest_first.emplace_back(trailing_number(name).value_or(0), &name);
+    std::ranges::stable_sort(highest_first, std::greater{}, &Numbered::first);
+    if (highest_first.size() > most_entries) highest_first.resize(most_entries);
+    for (const auto& [number, entry] : highest_first)
+        if (std::optional<Recognised> there = checkpoint_at(folder / *entry)) found.push_back(std::move(*there));
     return found.empty() && is_hub ? checkpoints_below(folder / "snapshots") : found;
 }
 

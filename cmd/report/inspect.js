@@ -10,22 +10,23 @@ const indices = (list) => list.map((unused, index) => index);
 const columnName = (column) => (columns.kind === "rank" ? `rank ${columns.names[column]}` : columns.names[column]);
 
 function showHead() {
-    const title = data.checkpoint.split("/").filter(Boolean).at(-1) ?? data.checkpoint;
+    const title = data.path.split("/").filter(Boolean).at(-1) ?? data.path;
     document.title = `${shown(title)} – tpx inspect`;
     put("name", name(title, 120));
-    put("path", name(data.checkpoint));
-    byId("path").hidden = title === data.checkpoint;
+    put("path", name(data.path));
+    byId("path").hidden = title === data.path;
     put("made", `Made by ${document.querySelector("meta[name=generator]").content}.`);
 }
 
 function showSummary() {
-    put("verdict", holes.length === 0 ? "Nothing is missing" : [derived(missing), " of ", derived(total), ` ${missing === 1 ? "is" : "are"} missing`]);
+    put("verdict", holes.length === 0 ? "All parts of all tensors are stored" : [derived(missing), " of ", derived(total), " is missing"]);
     const facts = [
         ["format", data.variant ? `${data.format} (${data.variant})` : data.format],
         ["family", data.family ? `${data.family}, ${data.dialect} names` : "unknown"],
         ["layout", data.layout ? element("code", {}, data.layout.text) : "unknown"],
         data.iteration !== null && ["iteration", count("/iteration")],
         ["tensors", count("/tensors")],
+        (data.quantised ?? []).length > 0 && ["quantized tensors", [derived(data.quantised.length, "count"), ", not shown below"]],
         ["size", derived(total)],
         ["files", derived(files.length, "count")],
         ["replicas", replicas > 0 ? derived(replicas) : "none"],
@@ -52,10 +53,10 @@ function aboutCell(row, column) {
         element("div", {}, words.length > 0 ? [words, ` of ${sizeText(row.bytes)}`] : "stores nothing of it")];
 }
 
-const storedOn = (row) => `${countText(row.cells.length)} of ${plural(columns.names.length, columns.each > 1 ? `column of ${columns.kind}s` : columns.kind)}`;
+const storedOn = (row) => `${countText(row.cells.length)} of ${plural(columns.names.length, columns.each > 1 ? "column" : columns.kind)}${columns.each > 1 ? ` of ${columns.kind}s` : ""}`;
 
 function strip(row) {
-    const rect = ([column, first]) => drawn("rect", {x: column, y: 0, width: 1, height: 1, class: first > 0 ? "first-copy" : "replica"});
+    const rect = ([column, first, again]) => drawn("rect", {x: column, y: 0, width: 1, height: 1, class: again > 0 && first === 0 ? "replica" : "first-copy"});
     const picture = drawn("svg", {viewBox: `0 0 ${columns.names.length} 1`, preserveAspectRatio: "none", class: "strip",
         role: "img", "aria-label": `stored by ${storedOn(row)}`, "shape-rendering": "crispEdges"}, row.cells.map(rect));
     picture.addEventListener("pointermove", (event) => {
@@ -68,6 +69,7 @@ function strip(row) {
 }
 
 function showMap() {
+    if (rows.length === 0) return byId("map").remove();
     const grouped = rows.some((row) => row.tensors > 1);
     put("map-words", `Each line is a tensor${grouped ? " or a group of tensors whose names differ only in numbers (*)" : ""}; `,
         `its bar has a column for ${columns.each > 1 ? `${columns.each} ${columns.kind}s` : `each ${columns.kind}`}, `,
@@ -104,7 +106,7 @@ function showFiles() {
             {title: "stores", numeric: true, value: (index) => columns.bytes[index],
                 cell: (index) => barCell(bar(columns.bytes[index], most, "same_host"), number(`/columns/bytes/${index}`))},
         ]}));
-    put("files", table({caption: "Files with tensors", rows: indices(files), columns: [
+    put("files", table({caption: "Files", rows: indices(files), columns: [
         {title: "file", value: (index) => files[index].path, cell: (index) => name(files[index].path, 80)},
         {title: "bytes", numeric: true, value: (index) => files[index].bytes, cell: (index) => number(`/files/${index}/bytes`)},
     ]}));

@@ -58,7 +58,9 @@ class Job:
         self.migrate("--import", "init", "--iteration", 0, "--data", "data.toml", "--to", layout, "--replicas", 2)
 
     def hold(self):
-        """Leaves the current state in the memory of the hosts, under a name for each host."""
+        """Leaves the current state in the memory of the hosts, under a name for each host, in place of what is still held."""
+        for host in self.hosts():
+            subprocess.run([self.options.tpx, "hold", "--release", self.held_on(host)], capture_output=True)
         self.migrate("--hold", 300, "--hold-name", self.held_on("{host}"))
 
     def held_on(self, host):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""train.py MODE STEPS SAVED LOSSES: trains one rank of a small Llama for STEPS steps with PyTorch on the CPU, from the state in
-$TPX_STATE, or that `tpx hold` has under the name $TPX_HELD, and saves its part of the new state in SAVED, a folder of this host alone. `tpx migrate --json` prints the environment
-of each rank. Rank 0 appends a line to LOSSES for each step.
+"""train.py MODE STEPS SAVED LOSSES: trains one rank of a small Llama for STEPS steps with PyTorch on the CPU. It loads its state from
+$TPX_STATE, or from hold:$TPX_HELD if that is set, and saves its part of the new state in SAVED, a folder of this host alone.
+`tpx migrate --json` prints the environment of each rank. Rank 0 appends a line to LOSSES for each step.
 
 MODE ddp: every rank has the whole model. The gradients of the virtual nodes are added as integers, in which the order does not
 matter, so that the losses have the same bits on any number of ranks. MODE sharded: FSDP2, and tensor parallelism if TPX_TP > 1.

@@ -70,7 +70,7 @@ NameList missing_after(const Catalogue& catalogue, std::span<const Extent> exten
     return absent;
 }
 
-/// The size of the file of `extents`, which lie in it in this order.
+/// The size of a file, of which `extents` begins with all extents, sorted by offset.
 std::uint64_t size_for(Checkpoint& checkpoint, std::span<const Extent> extents, MissingFiles missing) {
     const Catalogue& catalogue = checkpoint.catalogue;
     const Extent& extent = extents.front();
@@ -85,7 +85,7 @@ std::uint64_t size_for(Checkpoint& checkpoint, std::span<const Extent> extents, 
         return size_of_file(catalogue.path(extent.file));
     } catch (const Error& error) {
         const NameList others = missing_after(catalogue, extents, extent.file);
-        throw failure("{}, but it contains {}{}", error.what(), describe(catalogue, extent),
+        throw failure("{}; it should contain {}{}", error.what(), describe(catalogue, extent),
                       others.count() > 0 ? fmt::format("; also missing: {}", others.text()) : "");
     }
 }

@@ -15,7 +15,8 @@ namespace tpx::formats {
 void read_metadata(const std::filesystem::path& directory, Checkpoint& checkpoint);
 
 /// Fills in the sizes of the catalogue's files, and checks that every archive and object lies in its file and shares no
-/// byte with another. A file that may be missing gets the size that it must have at least.
+/// byte with another. A missing file, if allowed, gets its least size: where its last extent
+/// ends.
 void check_extents(Checkpoint& checkpoint, MissingFiles missing);
 
 /// read_metadata(), check_extents(), and the check that boxes do not overlap: what DCP and torch_dist share.

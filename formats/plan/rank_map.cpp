@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/rank_map.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -103,7 +104,8 @@ void Map::put(std::int32_t rank, std::int32_t host, std::optional<std::int32_t> 
     const std::int32_t slot =
         device ? *device : static_cast<std::int32_t>(std::ranges::find(taken, 0u) - taken.begin());
     if (slot >= hosts_[host].gpus)
-        throw mistake("rank {}: host '{}' has only {} devices", rank, hosts_[host].name, hosts_[host].gpus);
+        throw mistake("rank {}: host '{}' has only {}", rank, hosts_[host].name,
+                      counted(static_cast<std::uint64_t>(hosts_[host].gpus), "device"));
     if (taken[slot] > 0)
         throw mistake("rank {}: device {} of '{}' is taken by line {}", rank, slot, hosts_[host].name, taken[slot]);
     taken[slot] = line_;

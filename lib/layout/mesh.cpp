@@ -41,19 +41,33 @@ std::string nearest_pp(const Layout& layout, int layers) {
     for (int pp = 1; pp <= 2 * layout.pp; ++pp) {
         if (layers % (pp * layout.vpp) == 0) fitting.push_back(pp);
     }
-    return fmt::format("pp={}", alternatives(fitting));
+    return fitting.empty() ? "vpp=1" : fmt::format("pp={}", alternatives(fitting));
+}
+
+/// The layers that first= and last= leave to the other stages.
+int layers_of_others(const Layout& layout, int layers) {
+    const int fixed = layout.first.value_or(0) + layout.last.value_or(0);
+    const int others = layout.pp - layout.first.has_value() - layout.last.has_value();
+    const int rest = layers - fixed;
+    if (fixed > 0 && rest < 0)
+        throw Error{Exit::usage, "layout: the first and the last stage have {} layers, but the model has {}", fixed,
+                    layers};
+    if (fixed > 0 && others <= 0 && rest != 0)
+        throw Error{Exit::usage,
+                    "layout: the first and the last stage have {} of {} layers, and pp={} has no other stage", fixed,
+                    layers, layout.pp};
+    if (others < 0 || (others == 0 && rest != 0) || (others > 0 && rest % others != 0))
+        throw Error{
+            Exit::usage, "layout: {} layers cannot be split evenly across {} stages{}", rest, others,
+            fixed > 0 ? "" : fmt::format("; use {}, or first=, last= or stages=[...]", nearest_pp(layout, layers))};
+    return rest;
 }
 
 /// Layers of each model chunk, in pipeline order: chunk c of stage p is number c * pp + p.
 std::vector<int> layers_of_chunks(const Layout& layout, int layers) {
     if (!layout.stages.empty()) return layout.stages;
-    const int fixed = layout.first.value_or(0) + layout.last.value_or(0);
     const int others = layout.pp - layout.first.has_value() - layout.last.has_value();
-    const int rest = layers - fixed;
-    if (others < 0 || rest < 0 || (others == 0 && rest != 0) || (others > 0 && rest % others != 0))
-        throw Error{
-            Exit::usage, "layout: {} layers cannot be split evenly across {} stages{}", rest, others,
-            fixed > 0 ? "" : fmt::format("; use {}, or first=, last= or stages=[...]", nearest_pp(layout, layers))};
+    const int rest = layers_of_others(layout, layers);
     std::vector<int> stage(layout.pp, others > 0 ? rest / others : 0);
     if (layout.first) stage.front() = *layout.first;
     if (layout.last) stage.back() = *layout.last;

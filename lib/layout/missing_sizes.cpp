@@ -11,6 +11,22 @@
 #include <vector>
 
 namespace tpx {
+namespace {
+
+/// The keys of a configuration that the first alternative of a formula reads which needs no key of a single layer.
+std::vector<std::string> keys_to_give(std::string_view formula) {
+    while (!formula.empty()) {
+        const std::string_view alternative = formula.substr(0, formula.find('|'));
+        formula.remove_prefix(std::min(formula.size(), alternative.size() + 1));
+        std::vector<std::string> keys = formula_words(std::string{alternative.substr(0, alternative.find(" if "))});
+        std::erase_if(keys, [](const std::string& key) { return key.size() == 1 || key.find(".l.") != key.npos; });
+        if (!keys.empty()) return keys;
+    }
+    return {};
+}
+
+}  // namespace
+
 std::string missing_sizes(const Reading& source) {
     std::set<std::string> needed;
     for (const Meaning& meaning : source.meanings) {
@@ -33,8 +49,8 @@ std::string missing_sizes(const Reading& source) {
             const std::string& formula = by_layer ? *by_layer : formulas.begin()->second;
             const std::vector<std::string> words = formula_words(formula);
             for (const std::string& word : words) more |= word.size() == 1 && needed.insert(word).second;
-            for (const std::string& key : formula_words(formula.substr(0, formula.find('|'))))
-                if (key.size() > 1 && std::ranges::find(missing, key) == missing.end()) missing.push_back(key);
+            for (const std::string& key : keys_to_give(formula))
+                if (std::ranges::find(missing, key) == missing.end()) missing.push_back(key);
         }
     }
     return fmt::format("{}", fmt::join(missing, ", "));

@@ -31,7 +31,7 @@ held() {
 
 # Both hosts have whole models, and hold them.
 done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 3 --to tp=2,dp=2 "${named[@]}"
-grep -q 'note: each host also holds the state of its ranks in memory, as hold:state-{host}' err || fail "no note"
+grep -q 'note: the state of each host.s ranks is also held in memory, as hold:state-{host}' err || fail "no note"
 held host0 0 1
 held host1 2 3
 for host in host0 host1; do "$tpx" verify "hold:state-$host" "$dcp" >out 2>err || fail "$host holds another state"; done

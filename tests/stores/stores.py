@@ -24,13 +24,13 @@ class Stores:
         return ["mpirun", "-n", str(len(alive)), self.tpx, "migrate", "--store", f"{self.root}/{{host}}", "--emulate",
                 "--hosts", f"{self.count}x2", *(["--lost", ",".join(lost)] if lost else []), *arguments]
 
-    def migrate(self, *arguments, alive, **settings):
+    def migrate(self, *arguments, alive, again=True, **settings):
         """Runs tpx migrate; returns its exit status and output. If mpirun of Open MPI 4 did not answer MPI_Finalize for two
-        seconds, as on a busy machine, it says that a rank which has ended well did not: then the same command again."""
+        seconds, as on a busy machine, it says that a rank which has ended well did not: then the same command once more."""
         done = subprocess.run(self.command(*arguments, alive=alive), capture_output=True, text=True, timeout=300,
                               stdin=subprocess.DEVNULL, **settings)
-        if done.returncode == 1 and "with PID 0" in done.stderr and "exiting improperly" in done.stderr:
-            return self.migrate(*arguments, alive=alive, **settings)
+        if again and done.returncode == 1 and "with PID 0" in done.stderr and "exiting improperly" in done.stderr:
+            return self.migrate(*arguments, alive=alive, again=False, **settings)
         return done.returncode, done.stdout + done.stderr
 
     def current(self, host):

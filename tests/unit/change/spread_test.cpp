@@ -289,7 +289,7 @@ TEST_CASE("an invalid layout is refused with the tensor, the numbers and the nea
           "first=, last= or stages=[...]");
     CHECK(refusal(model, "tp=2,etp=1,dp=2,pp=2,order=tp-pp-cp-ep-dp") ==
           "tp=2,pp=2,dp=2,etp=1,order=tp-pp-cp-ep-dp: layout: order=tp-pp-cp-ep-dp: stages are 1 rank apart for "
-          "experts, 2 for all else; with pp last they agree");
+          "experts, 2 for all other parameters; put pp last");
     model.classes[0].shape = {Index{1} << 40, Index{1} << 21};
     CHECK(refusal(model, "tp=1") ==
           "tensor 'q': shape [1099511627776, 2097152], 4 layers, 0 experts: more than 2^62 bytes");

@@ -56,7 +56,7 @@ TEST_CASE("what .metadata tells is checked against itself and the files") {
     CHECK(complaint([](Told& told) { told.objects[0].name = told.tensors[0].name; }) ==
           ".metadata: tensor 'w': is named twice");
     CHECK(complaint([](Told& told) { told.files[1].path = "__7_0.distcp"; }) ==
-          "__7_0.distcp: No such file or directory, but it contains tensor 'w': box [2:4, 0:4]");
+          "__7_0.distcp: No such file or directory; it should contain tensor 'w': box [2:4, 0:4]");
     CHECK(complaint([](Told& told) {
               told.tensors[0].shape = {Index{1} << 40, Index{1} << 40};
           }).starts_with(".metadata: tensor 'w': shape [1099511627776, 1099511627776] is too large"));
@@ -152,7 +152,7 @@ TEST_CASE("damage to real files is named") {
     CHECK(message().find("leave the file (20000 bytes)") != std::string::npos);
     fresh();
     std::filesystem::remove(scratch.path() / "__3_0.distcp");
-    CHECK(message().starts_with("__3_0.distcp: No such file or directory, but it contains "));
+    CHECK(message().starts_with("__3_0.distcp: No such file or directory; it should contain "));
     fresh();
     std::filesystem::remove(scratch.path() / ".metadata");
     CHECK(message() == ".metadata: No such file or directory");
