@@ -60,7 +60,9 @@ reshard_without_th2() {
 
 # tpx is first. mpirun sends th2 the order to end the job, and waits until TCP gives up: after 15 minutes by default, here after
 # seconds.
-for host in th0 th1 th2; do remote $host sysctl -q net.ipv4.tcp_retries2=4 || exit; done
+for host in th0 th1 th2; do
+    remote $host sysctl -q net.ipv4.tcp_retries2=4 || { echo "skipped: the kernel's limit cannot be set here"; exit 77; }
+done
 reshard_without_th2 5
 grep -q "^tpx: rank 0: rank 2 on host th2 has not answered for 5 s (--patience)" err || fail "tpx does not name th2"
 
