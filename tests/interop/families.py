@@ -391,7 +391,8 @@ KEPT = {
     "mistral-large4": (
         "MistralLarge4ForConditionalGeneration",
         {"text_config": {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "kv_lora_rank": 8, "qk_rope_head_dim": 4,
-                         "qk_nope_head_dim": 8, "v_head_dim": 8, "index_n_heads": 4, "index_head_dim": 8, "index_topk": 4, "no_rope_layers": [1, 1, 0, 1], "indexer_types": ["full", "shared"] * 2},
+                         "qk_nope_head_dim": 8, "v_head_dim": 8, "index_n_heads": 4, "index_head_dim": 8, "index_topk": 4, "no_rope_layers": [1, 1, 0, 1], "indexer_types": ["full", "shared"] * 2,
+                         "attention_bias": True},
          "vision_config": {**TOWER, "model_type": "pixtral", "head_dim": 8}, "image_token_index": 100},
     ),
     "dots3-note": ("Dots3NoteForCausalLM", DOTS),
