@@ -182,7 +182,9 @@ void Command::common_options() {
     group("General options");
     flag("--json", &json_, "Print the result as one JSON object").details("See tpx-json(7).");
     flag("-q,--quiet", &quiet_, "Print nothing but errors")
-        .details("The output of --json, plan --list, profile read and rules suggest is still printed.");
+        .details(
+            "The output of --json, plan --list, profile read and rules suggest, and the differences that verify finds, "
+            "are still printed.");
     flag("-h,--help", &help_, "Print this help");
 }
 

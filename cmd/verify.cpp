@@ -38,7 +38,7 @@ Json masters_json(const MastersReport& report) {
 }
 
 void print_masters(const std::string& checkpoint, const MastersReport& report, Output& out) {
-    for (const std::string& line : report.faults) out.result("{}\n", printable(line));
+    for (const std::string& line : report.faults) out.data("{}\n", printable(line));
     const std::string step = report.step.empty() ? "" : fmt::format(", step {}", report.step);
     if (report.faults.empty())
         out.result("the optimizer fits  {}, {} parameters: {} masters, {} moments{}\n", checkpoint, report.parameters,
@@ -115,12 +115,12 @@ void print_differences(const Comparison& comparison, Output& out) {
         if (!difference.absent.empty())
             absent[fmt::format("{} {}", difference.lacking, difference.absent)].push_back(&difference);
         else if (!difference.value || ++listed[{difference.role, difference.lacking}] <= most_listed)
-            out.result("{}\n", printable(line_of(difference)));
+            out.data("{}\n", printable(line_of(difference)));
     }
     for (const auto& [key, count] : listed) {
         if (count > most_listed)
-            out.result("and {} more {} that {} (--json lists all)\n", count - most_listed, key.first,
-                       key.second == 0 ? "differ" : fmt::format("{} lacks", key.second));
+            out.data("and {} more {} that {} (--json lists all)\n", count - most_listed, key.first,
+                     key.second == 0 ? "differ" : fmt::format("{} lacks", key.second));
     }
     for (const auto& [key, differences] : absent) {
         const Comparison::Difference& first = *differences[0];
@@ -129,8 +129,8 @@ void print_differences(const Comparison& comparison, Output& out) {
         std::vector<std::string> what;
         if (differences.size() > values) what.push_back(count_text(differences.size() - values, "tensor"));
         if (values > 0) what.push_back(count_text(values, "value"));
-        out.result("{} has no {} ({}: '{}'{})\n", first.lacking, first.absent, fmt::join(what, ", "), first.name,
-                   differences.size() > 1 ? ", ..." : "");
+        out.data("{} has no {} ({}: '{}'{})\n", first.lacking, first.absent, fmt::join(what, ", "), first.name,
+                 differences.size() > 1 ? ", ..." : "");
     }
     for (const Comparison::Difference& difference : comparison.not_compared)
         out.result("not compared: {}\n", printable(line_of(difference)));

@@ -135,7 +135,7 @@ void report(const VerifyOptions& options, const FileFindings& found, Output& out
                                            {"tensor_list", tensor_list(found.digested)}});
     if (options.tensors) print_tensors(found.digested, out);
     for (const auto* lines : {&found.differences, &found.missing})
-        for (const std::string& line : *lines) out.result("{}\n", printable(line));
+        for (const std::string& line : *lines) out.data("{}\n", printable(line));
     out.result("{}  {}, {}, {}: {}\n", found.digested.state, options.first, counted(tensors, "tensor"),
                format_bytes(static_cast<double>(total_bytes(found.digested))),
                verdict == "no record" ? "readable and whole; no digests are kept beside it" : verdict);
