@@ -10,6 +10,8 @@ import tpx.documents
 names = {}
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
     schema = json.loads(path.read_text())
+    if schema.get("type") == "array":  # a list of objects has no keys of its own
+        continue
     options = [schema] if "properties" in schema else schema["oneOf"]
     keys = {key for option in options for key in option["properties"]}
     required = {key for key in keys if all(key in option["required"] for option in options)}

@@ -133,7 +133,7 @@ def abroad(name, stage):
     if "elastic" in name:  # which keeps no param_groups
         with tempfile.TemporaryDirectory() as scratch:
             done = tpx("reshard", checkpoint, Path(scratch, "out"), "--to", "tp=1", "--format", "dcp")
-        if done.returncode != 2 or "give --set lr=X" not in done.stderr:
+        if done.returncode != 2 or "pass --set lr=X" not in done.stderr:
             return [f"{done}"]
         given = ["--set", "lr=0.001", "--set", "weight_decay=0.1"]
     wanted = {}
