@@ -76,7 +76,7 @@ def p4_shared_storage():
     read = resource(same, "disk read")["bytes"]
     assert 0.99 * sum(same["old_bytes"]) < read <= sum(same["old_bytes"]), same["resources"]  # copies are read once
     lost = ("--model", "llama3-8b", "--from", "tp=8,pp=2", "--to", "tp=8", "--hosts", "2x8", "--lost", "host0", "--state-in", "shared")
-    assert "belong together only if" in tpx(*lost)[1]
+    assert "must be of the same training iteration" in tpx(*lost)[1]
     assert "iteration" in tpx(*lost, "--iteration", 5, "--storage-iteration", 4, code=1)[1]
 
 

@@ -72,13 +72,14 @@ TEST_CASE("only the first rank speaks, whatever launched it") {
     CHECK(!is_first_rank());
 }
 
-TEST_CASE("quiet silences notes, not results") {
+TEST_CASE("quiet silences notes and results, not lists that programs read") {
     const auto speak = [] {
         Output out{false, true};
         out.result("result\n");
+        out.data("data\n");
         out.note("note");
     };
-    CHECK(written_to(STDOUT_FILENO, speak) == "result\n");
+    CHECK(written_to(STDOUT_FILENO, speak) == "data\n");
     CHECK(written_to(STDERR_FILENO, [&] { written_to(STDOUT_FILENO, speak); }) == "");
 }
 

@@ -27,7 +27,7 @@ TEST_CASE("parts of a split file hold what the whole does") {
     CHECK(test::assemble(open_gguf("testdata/gguf/split-00002-of-00002.gguf").catalogue) == whole);
     const test::Scratch scratch;
     std::filesystem::copy("testdata/gguf/split-00001-of-00002.gguf", scratch.path());
-    const std::string missing = (scratch.path() / "split-00002-of-00002.gguf").string() + ": is missing";
+    const std::string missing = (scratch.path() / "split-00002-of-00002.gguf").string() + " is missing";
     CHECK_THROWS_WITH_AS(open_gguf(scratch.path()), missing.c_str(), Error);
     std::filesystem::rename(scratch.path() / "split-00001-of-00002.gguf", scratch.path() / "one.gguf");
     CHECK_THROWS_AS(open_gguf(scratch.path() / "one.gguf"), Error);

@@ -97,8 +97,8 @@ TEST_CASE("weights of version 3 become a whole model of the old kind, as its con
         if (std::string_view{form} != "tiny.keras") {
             CHECK_THROWS_WITH_AS(
                 rewritten(source, Format::keras_legacy, scratch),
-                "keras-legacy files hold the model's configuration, which is missing here: --config FILE gives it, a "
-                ".keras archive of the model, its config.json, or what model.to_json() returns",
+                "keras-legacy files store the model's configuration, which is missing; pass --config FILE: a "
+                ".keras archive of the model, its config.json, or the output of model.to_json()",
                 Error);
             add_keras_model("testdata/keras/tiny.keras", source);
         }
