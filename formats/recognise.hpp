@@ -21,9 +21,9 @@ struct Recognised {
 /// what identifies it is malformed, or when it is part of an output that tpx did not finish.
 Recognised recognise(const std::filesystem::path& path);
 
-/// The checkpoints in the subfolders of `path`, or in its snapshots/, as the Hugging Face Hub has it, those with the
-/// highest numbers (step-20, iter_0000010) first. If there are none, the parent or grandparent if that is a checkpoint;
-/// if neither is and the name of `path` ends with a number, those beside `path`. Skips folders that cannot be read.
+/// The checkpoints in the subfolders of `path`, or of its snapshots/ (Hugging Face Hub), those with the highest numbers
+/// (step-20, iter_0000010) first. If there are none: its parent or grandparent, if that is a checkpoint. If neither is
+/// one and the name of `path` ends with a number: the checkpoints beside `path`. Skips folders that cannot be read.
 std::vector<Recognised> checkpoints_near(const std::filesystem::path& path);
 
 }  // namespace tpx::formats

@@ -22,7 +22,8 @@ using Lookup = std::function<std::optional<ConfigValue>(std::string_view)>;
 ///   LIST[a]    its a-th number or word, counted from 0
 ///   + - * / %  as in C, of whole numbers; what has no exact value is not known
 /// Numbers hold when they are not 0, text when it is not empty. Throws Error "condition '...': cause (at N)" when it
-/// has another form; that does not depend on what words stand for. LIST is looked up in `lists`, then with `lookup`.
+/// has another form; that does not depend on what words stand for. The items of LIST[a] come from `lists`; if it lacks
+/// the key, and for `a in LIST`, from the text that `lookup` returns.
 std::optional<bool> evaluate_condition(std::string_view condition, const Lookup& lookup, const ListItems& lists = {});
 
 /// The whole number that a formula of the same form gives; nothing when it is unknown or no number.

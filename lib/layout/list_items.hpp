@@ -11,7 +11,7 @@
 namespace tpx {
 
 /// The items of the lists of a configuration. Each list is split once, because the conditions of thousands of layers
-/// ask for an item each. The lists are those of the configuration at the time of construction.
+/// index it. Later changes of the configuration have no effect.
 class ListItems {
 public:
     ListItems() = default;

@@ -9,9 +9,10 @@ import sys
 import tomllib
 
 import jsonschema
+from schema_bundle import bundle_of, read_schemas
 
 what, schemas_folder, *more = sys.argv[1:]
-schemas = {path.stem: json.loads(path.read_text()) for path in pathlib.Path(schemas_folder).glob("*.json")}
+schemas = read_schemas(schemas_folder)
 EXAMPLES = {"gpus": "2", "rails": "1", "iteration": "7", "lost": "false", "lost_devices": "[]", "spare": "false",
             "name": '"n[0-1]"', "switch": '"leaf"', "device_memory": '"80 GB"', "device_type": '"H100"'}
 
@@ -22,20 +23,7 @@ def example():
     return "[[hosts]]\n" + "".join(f'{key} = {EXAMPLES.get(key, chr(34) + "25 GB/s" + chr(34))}\n' for key in keys)
 
 
-def without_files(value, own):
-    """`value`, a part of schema `own`, with references to files as references to one bundle."""
-    if isinstance(value, list):
-        return [without_files(item, own) for item in value]
-    if not isinstance(value, dict):
-        return value
-    changed = {key: without_files(item, own) for key, item in value.items() if key != "$schema"}
-    if "$ref" in changed:
-        file, _, part = changed["$ref"].partition("#")
-        changed["$ref"] = "#/$defs/" + (file[: -len(".json")] if file else own) + part
-    return changed
-
-
-bundle = {"$defs": {name: without_files(schema, name) for name, schema in schemas.items()}}
+bundle = bundle_of(schemas)
 faults = []
 
 

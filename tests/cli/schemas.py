@@ -8,26 +8,12 @@ import re
 import sys
 
 import jsonschema
+from schema_bundle import bundle_of, read_schemas
 
 schemas_folder, printed_folder, sources_folder = map(pathlib.Path, sys.argv[1:])
-schemas = {path.stem: json.loads(path.read_text()) for path in sorted(schemas_folder.glob("*.json"))}
+schemas = read_schemas(schemas_folder)
+bundle = bundle_of(schemas)
 faults = []
-
-
-def without_files(value, own):
-    """`value`, a part of schema `own`, with references to files and parts of files as references to one bundle."""
-    if isinstance(value, list):
-        return [without_files(item, own) for item in value]
-    if not isinstance(value, dict):
-        return value
-    changed = {key: without_files(item, own) for key, item in value.items() if key != "$schema"}
-    if "$ref" in changed:
-        file, _, part = changed["$ref"].partition("#")
-        changed["$ref"] = "#/$defs/" + (file[: -len(".json")] if file else own) + part
-    return changed
-
-
-bundle = {"$defs": {name: without_files(schema, name) for name, schema in schemas.items()}}
 
 
 def check_schema(name, value, path=""):
