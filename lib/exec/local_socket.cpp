@@ -33,8 +33,8 @@ struct sockaddr_un address_of(const fs::path& path) {
     return address;
 }
 
-Fd make_socket(const fs::path& path) {
-    Fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+Fd make_socket(const fs::path& path, int flags = 0) {
+    Fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0)};
     if (!fd) throw system_failure(path, errno);
     return fd;
 }
@@ -67,7 +67,8 @@ std::optional<Fd> listen_at(const fs::path& path) {
     Fd other;
     if (connect_to(path, other) == Contact::connected) return std::nullopt;
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw system_failure(path, errno);
-    Fd fd = make_socket(path);
+    // A client that goes away between poll and accept must not make accept wait for the next one.
+    Fd fd = make_socket(path, SOCK_NONBLOCK);
     const mode_t mask = ::umask(0177);
     const int bound = ::bind(fd.get(), reinterpret_cast<const struct sockaddr*>(&address), sizeof address);
     const int code = errno;

@@ -38,7 +38,7 @@ struct Peer {
 };
 Peer peer_of(const Fd& connection);
 
-/// A connection that waits at `listener`; does not block later. Nothing if none waits any more.
+/// A connection that waits at `listener`, as a descriptor that does not block. Nothing, at once, if none waits.
 std::optional<Fd> accept_at(const Fd& listener);
 
 struct LocalMessage {

@@ -49,7 +49,10 @@ def pointers(plan, every):
     found = [f"/total/{key}" for key in travels]
     found += [f"/roles/{escaped(role)}/{key}" for role in plan["roles"] for key in travels]
     found += inside("hosts", ["gpus", "nic_in", "nic_out", "disk_read", "disk_write", "copied"])
-    found += inside("flows", ["bytes"]) + inside("resources", ["seconds", "bytes", "rate"])
+    found += inside("flows", ["bytes"])
+    # Resources that do not limit the change, such as the disks of a change in memory, are not on the page.
+    found += [f"/resources/{index}/{key}" for index, resource in enumerate(plan["resources"]) if resource["counts"]
+              for key in ("seconds", "bytes", "rate")]
     found += [f"/{key}/{rank}" for key in ("old_bytes", "new_bytes") for rank in range(0, len(plan[key]), every)]
     found += ["/seconds", "/certificate/between_hosts", "/certificate/between_hosts_bound"]
     found += [f"/certificate/sending/{key}" for key in ("bytes", "seconds") if plan["certificate"]["sending"]["hosts"]]
