@@ -3,6 +3,7 @@
 
 #include "cmd/compare_groups.hpp"
 #include "cmd/compare_settings.hpp"
+#include "formats/driver.hpp"
 #include "formats/values/training_values.hpp"
 #include "formats/values/value_paths.hpp"
 #include "lib/core/error.hpp"
@@ -46,7 +47,7 @@ public:
 
     void run() {
         note_descriptions();
-        note_keras();
+        note_omitted_config();
         std::set<Values::Key> keys;
         for (const Values* side : {&a_, &b_})
             for (const auto& [key, texts] : side->values) keys.insert(key);
@@ -89,11 +90,10 @@ private:
 
     /// Keras stores the model's configuration in archives and in its older files, and has no place for it in files of
     /// weights.
-    void note_keras() {
-        const auto is_keras = [](const Values& side) {
-            return side.format == formats::Format::keras || side.format == formats::Format::keras_legacy;
-        };
-        if (!is_keras(a_) || !is_keras(b_) || a_.keys.contains("config") == b_.keys.contains("config")) return;
+    void note_omitted_config() {
+        if (!a_.format->may_omit_config || !b_.format->may_omit_config ||
+            a_.keys.contains("config") == b_.keys.contains("config"))
+            return;
         not_compared_ = "config";
         if (ignored_("args")) return;
         result_.notes.push_back(

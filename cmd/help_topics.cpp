@@ -3,6 +3,7 @@
 
 #include "formats/format_map.hpp"
 #include "formats/model_file.hpp"
+#include "formats/registry.hpp"
 #include "lib/cluster/policies.hpp"
 
 #include <fmt/format.h>
@@ -30,18 +31,18 @@ std::string layouts() {
            "A TOML file with these keys is a layout, too. See tpx-layout(5) for details.\n";
 }
 
-std::string limits(formats::FormatEntry::Written written) {
-    using enum formats::FormatEntry::Written;
-    if (written == from_any) return "";
-    return written == no ? " (read only)" : fmt::format(" (written {})", formats::text(written));
+std::string limits(const formats::Driver& driver) {
+    using enum formats::WrittenFrom;
+    if (driver.written == any) return "";
+    return driver.written == nothing ? " (read only)" : fmt::format(" (written {})", formats::written_text(driver));
 }
 
 std::string formats_text() {
     std::string text = "tpx recognizes the format of CKPT by its files; --format chooses that of OUT:\n\n";
-    for (const formats::FormatEntry& entry : formats::format_map()) {
-        std::string title{entry.title.substr(0, entry.title.find_first_of(";,:"))};
+    for (const formats::Format format : formats::drivers()) {
+        std::string title{format->title.substr(0, format->title.find_first_of(";,:"))};
         std::erase(title, '`');
-        text += fmt::format("  {:<13} {}{}\n", name(entry.format), title, limits(entry.written));
+        text += fmt::format("  {:<13} {}{}\n", format->name, title, limits(*format));
     }
     return text +
            "\nAliases: hf, huggingface and transformers are safetensors; mcore and\n"

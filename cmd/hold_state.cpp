@@ -5,6 +5,7 @@
 #include "cmd/output.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/progress.hpp"
+#include "formats/dcp/driver.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
 #include "lib/core/memory_file.hpp"
@@ -31,7 +32,7 @@ HoldJob prepare_hold(const HoldOptions& options) {
     wanted.allows_missing_files = !options.ranks.empty();
     wanted.checkpoint = options.checkpoint;
     wanted.to = options.to;
-    wanted.format = name(formats::Format::dcp);
+    wanted.format = formats::dcp_driver.name;
     wanted.dialect = options.dialect.empty() ? "keep" : options.dialect;
     wanted.dtype = options.dtype;
     wanted.drop = options.drop;

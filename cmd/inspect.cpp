@@ -93,7 +93,7 @@ Schemes read_quantization(formats::Source& source) {
         std::map<std::string_view, const Meaning*> meanings;
         for (std::size_t t = 0; t < values.reading.meanings.size(); ++t)
             meanings[values.checkpoint.catalogue.tensors[t].name] = &values.reading.meanings[t];
-        if (checkpoint.format == formats::Format::gguf) return schemes;
+        if (!checkpoint.quantised.empty()) return schemes;
         source.reading = values.reading;
         source.reading.meanings.clear();
         for (const Tensor& tensor : checkpoint.catalogue.tensors) {

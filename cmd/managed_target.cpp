@@ -7,6 +7,7 @@
 #include "cmd/room_check.hpp"
 #include "cmd/store_checksums.hpp"
 #include "cmd/store_switch.hpp"
+#include "formats/driver.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
@@ -208,7 +209,7 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
     together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
     patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
     const Published published =
-        is_torch(job.migration.target.format) ? partial.commit_file(formats::draft_file_name) : partial.commit();
+        job.migration.target.format->is_one_file ? partial.commit_file(formats::draft_file_name) : partial.commit();
     if (!published.fault.empty()) throw mpi::AgreedError{Error{exit_after_commit, "{}", published.fault}};
     return sum_of(host_run, made);
 }

@@ -4,6 +4,7 @@
 #include "cmd/migrate_assignment.hpp"
 #include "cmd/positive.hpp"
 #include "formats/data/rank_shares.hpp"
+#include "formats/driver.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 #include "lib/layout/virtual_nodes.hpp"
@@ -51,9 +52,7 @@ void add_data(Migration& job, const MigrateRequest& options) {
 }
 
 void add_data_file(Migration& job) {
-    using formats::Format;
-    const Format format = job.target.format;
-    if (is_torch(format) || format == Format::hdf5 || format == Format::keras || format == Format::keras_legacy) return;
+    if (!job.target.format->allows_other_files) return;
     Draft& draft = job.conversion.draft;
     std::string text = formats::data_position_text(*job.position, job.target.layout);
     const auto file = static_cast<std::uint32_t>(draft.files.size());

@@ -4,6 +4,7 @@
 #include "cmd/hold_output.hpp"
 #include "cmd/keeper_client.hpp"
 #include "cmd/reading.hpp"
+#include "formats/driver.hpp"
 #include "formats/stores.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/exec/publish.hpp"
@@ -64,9 +65,8 @@ void check_hold_names(const mpi::Comm& comm, const MigrateRequest& options, cons
 }
 
 void check_hold_of_parts(const MigrateRequest& options, const Migration& job) {
-    using formats::Format;
-    const Format format = job.target.format;
-    if (options.hold.empty() || format == Format::dcp || format == Format::torch_dist) return;
+    const formats::Format format = job.target.format;
+    if (options.hold.empty() || format->splits_by_holders) return;
     for (const std::uint32_t host : hosts_of_ranks(job))
         if (std::ranges::count(job.files_of_hosts[host], false) > 0)
             throw usage_error(

@@ -10,6 +10,7 @@
 #include "cmd/migrate_report.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/store_switch.hpp"
+#include "formats/driver.hpp"
 #include "formats/plan/host_names.hpp"
 #include "formats/stores.hpp"
 #include "lib/core/error.hpp"
@@ -65,9 +66,8 @@ std::optional<double> rate_of_process(const MigrateRequest& options, const mpi::
 
 /// Requires a format with several files, so that each host can store some of them.
 void check_format(const Migration& job) {
-    using formats::Format;
-    const Format format = job.target.format;
-    if (is_torch(format) || format == Format::hdf5 || format == Format::keras || format == Format::keras_legacy)
+    const formats::Format format = job.target.format;
+    if (!format->allows_other_files)
         throw Error{Exit::usage,
                     "a checkpoint of format {} is a single file, which stores cannot share; pass --format dcp",
                     formats::name(format)};

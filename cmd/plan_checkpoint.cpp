@@ -3,6 +3,7 @@
 #include "cmd/cli.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "cmd/planning.hpp"
+#include "formats/driver.hpp"
 #include "formats/holding.hpp"
 #include "formats/roles.hpp"
 #include "formats/stores.hpp"
@@ -64,7 +65,7 @@ std::optional<Layout> old_layout(const PlanOptions& options, const formats::Sour
     const Layout from = given_layout(options.from);
     const std::string seen = source.layout ? to_string(*source.layout) : "no layout that explains every box";
     if (source.layout && from == *source.layout) return from;
-    if (is_deepspeed(source.checkpoint.format) ||
+    if (source.checkpoint.format->has_param_groups ||
         !is_consistent(from, catalogue, source.reading, formats::cutting_of(source.checkpoint.format)))
         throw Error{Exit::usage, "--from {}: does not fit the boxes and ranks of {}, which show {}", options.from,
                     catalogue.directory.string(), seen};

@@ -4,6 +4,7 @@
 #include "cmd/cli.hpp"
 #include "cmd/group_notes.hpp"
 #include "cmd/plan_hosts.hpp"
+#include "formats/driver.hpp"
 #include "formats/model_file.hpp"
 #include "formats/roles.hpp"
 #include "formats/rules/rules.hpp"
@@ -87,7 +88,7 @@ void check_model_request(const PlanOptions& options) {
     if (!options.dialect.empty()) throw Error{Exit::usage, "--dialect is for checkpoints, not for --model"};
     if (options.format.empty()) return;
     const auto format = formats::format_by_name(options.format);
-    if (!format || (!formats::is_megatron(*format) && *format != formats::Format::deepspeed))
+    if (!format || (*format)->check_model_layout == nullptr)
         throw Error{Exit::usage,
                     "--format {}: with --model, use torch_dist, megatron or deepspeed; without --format, each tensor "
                     "is split along its first axis, as FSDP does",

@@ -24,6 +24,7 @@
 #include "cmd/stored_plan.hpp"
 #include "cmd/trace_file.hpp"
 #include "cmd/version.hpp"
+#include "formats/driver.hpp"
 #include "formats/plan/hosts_file.hpp"
 #include "formats/replaceable.hpp"
 #include "formats/torch/open.hpp"
@@ -274,7 +275,7 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
         const Phase phase{trace, "commit"};
         // From here on, the output may be in place.
         patience.set_end(fmt::format("; if {} exists, it is complete", options.output), exit_after_commit);
-        published = is_torch(job.target.format) ? partial.commit_file(formats::draft_file_name) : partial.commit();
+        published = job.target.format->is_one_file ? partial.commit_file(formats::draft_file_name) : partial.commit();
     } catch (const mpi::AgreedError& error) {
         write_trace(comm, options, trace, out);
         leave_or_discard(comm, partial, error);

@@ -4,6 +4,7 @@
 #include "cmd/digesting.hpp"
 #include "cmd/read_once.hpp"
 #include "cmd/reading.hpp"
+#include "formats/driver.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
@@ -72,7 +73,7 @@ void check_written_values(const mpi::Comm& comm, const ReshardOptions& options, 
         source = open_checkpoint(options.checkpoint, options);
         const ReadUnfinished output_so_far{directory};
         output =
-            open_checkpoint(is_torch(job.target.format) ? directory / formats::draft_file_name : directory, options);
+            open_checkpoint(job.target.format->is_one_file ? directory / formats::draft_file_name : directory, options);
     });
     check_values(comm, source.source.checkpoint, output.source.checkpoint, verified);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/shared_options.hpp"
 
+#include "formats/registry.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +10,25 @@
 #include <utility>
 
 namespace tpx::cli {
+namespace {
+
+/// The values of --format.
+std::vector<std::string> written_formats() {
+    std::vector<std::string> names;
+    for (const formats::Format format : formats::drivers())
+        if (format->draft != nullptr) names.emplace_back(format->name);
+    return names;
+}
+
+/// Their aliases: (alias, value).
+std::vector<std::pair<std::string, std::string>> format_aliases() {
+    std::vector<std::pair<std::string, std::string>> words;
+    for (const formats::Format format : formats::drivers())
+        for (const std::string_view alias : format->aliases) words.emplace_back(alias, format->name);
+    return words;
+}
+
+}  // namespace
 
 void add_read_options(Command& command, ReadOptions& options) {
     command.group("Source options");
@@ -39,20 +60,8 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
             fmt::format("A layout as described in tpx-layout(5), or the path of a TOML file that contains one.{}{}",
                         more.empty() ? "" : " ", more));
     command.option("-f,--format", &options.format, "F", "Target format")
-        .choices({"safetensors", "dcp", "torch_dist", "megatron", "deepspeed", "universal", "torch", "torch-legacy",
-                  "hdf5", "keras", "keras-legacy"})
-        .aliases({{"hf", "safetensors"},
-                  {"huggingface", "safetensors"},
-                  {"transformers", "safetensors"},
-                  {"mcore", "torch_dist"},
-                  {"megatron-core", "torch_dist"},
-                  {"titan", "dcp"},
-                  {"torchtitan", "dcp"},
-                  {"fsdp", "dcp"},
-                  {"fsdp2", "dcp"},
-                  {"zero", "deepspeed"},
-                  {"pt", "torch"},
-                  {"h5", "hdf5"}})
+        .choices(written_formats())
+        .aliases(format_aliases())
         .standard("the format of CKPT");
     command.option("--dialect", &options.dialect, "D", "Tensor names and fused tensors to write, as in")
         .choices({"hf", "titan", "mcore", "keep"})

@@ -5,6 +5,7 @@
 #include "formats/conversion.hpp"
 #include "formats/dcp/optimizer_groups.hpp"
 #include "formats/deepspeed/adam.hpp"
+#include "formats/driver.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/archive.hpp"
@@ -244,14 +245,14 @@ std::optional<Adam> adam_of(Source& source) {
     const Checkpoint& checkpoint = source.checkpoint;
     std::optional<Adam> adam;
     const bool by_name =
-        checkpoint.format == Format::dcp && !(checkpoint.common && checkpoint.common->find("optimizer"));
+        checkpoint.format->values == ValuesIn::objects && !(checkpoint.common && checkpoint.common->find("optimizer"));
     if (by_name)
         adam = of_objects(source);
     else if (checkpoint.common)
         adam = of_common(*checkpoint.common);
-    else if (is_deepspeed(checkpoint.format))
+    else if (checkpoint.format->values == ValuesIn::engine_files)
         adam = deepspeed::adam_of_step(checkpoint.catalogue.directory);
-    else if (is_torch(checkpoint.format))
+    else if (checkpoint.format->values == ValuesIn::one_file)
         adam = adam_of_file(checkpoint.catalogue.path(0));
     if (adam) settle(*adam, source);
     return adam;

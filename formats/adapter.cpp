@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/adapter.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
@@ -134,7 +135,7 @@ Shape Adapter::shape_of(const AdaptedWeight& weight) const {
 
 bool is_adapter(const Checkpoint& checkpoint) {
     const auto& files = checkpoint.catalogue.files;
-    return checkpoint.format == Format::safetensors && files.size() == 1 && files[0].path == adapter_file &&
+    return checkpoint.format->is_hugging_face && files.size() == 1 && files[0].path == adapter_file &&
            path_is_file(checkpoint.catalogue.directory / adapter_config_name);
 }
 

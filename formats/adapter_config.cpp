@@ -2,6 +2,7 @@
 #include "formats/adapter_config.hpp"
 
 #include "formats/adapter_settings.hpp"
+#include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -151,16 +152,16 @@ bool changes_names(const Source& source, const Target& target) {
 void settle_adapter(Source& source, const Target& target) {
     if (source.reading.family == nullptr || !is_of_adapters(*source.reading.family)) return;
     const fs::path own = source.checkpoint.catalogue.directory / adapter_config_name;
-    if (is_megatron(target.format) && changes_names(source, target) && path_is_file(own))
+    if (target.format->has_args && changes_names(source, target) && path_is_file(own))
         check_for_bridge(read_adapter_settings(own));
-    if (target.format == Format::safetensors)
+    if (target.format->is_hugging_face)
         for (const char* name : {"config.json", run_config_name}) std::erase(source.checkpoint.companions, name);
 }
 
 std::string adapter_config_for(const Source& source, Format format, const Config& config, Conversion& out) {
     const fs::path own = source.checkpoint.catalogue.directory / adapter_config_name;
     const bool known = path_is_file(own);
-    if (format == Format::safetensors) {
+    if (format->is_hugging_face) {
         if (known) return "";
         const auto alpha = alpha_of(source, config);
         if (!alpha)
@@ -168,7 +169,7 @@ std::string adapter_config_for(const Source& source, Format format, const Config
                         alpha_setting};
         return peft_config(out, *alpha);
     }
-    if (!known || !is_megatron(format)) return "";
+    if (!known || !format->has_args) return "";
     const AdapterSettings settings = read_adapter_settings(own);
     std::set<std::string> targets;
     for (const Tensor& tensor : out.content.tensors)

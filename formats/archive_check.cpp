@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/archive_check.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/torch/zip.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
@@ -108,10 +109,10 @@ ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares)
     ArchiveCheck result;
     const auto& files = checkpoint.catalogue.files;
     const bool bin = !files.empty() && files[0].path.extension() == ".bin";
-    if (checkpoint.format == Format::safetensors && !bin) return result;
-    const bool saved = bin || is_torch(checkpoint.format) || checkpoint.format == Format::deepspeed ||
-                       checkpoint.format == Format::universal;
-    if (saved) return check_files(checkpoint, share, shares);
+    if (checkpoint.format->values == ValuesIn::headers && !bin) return result;
+    const ValuesIn values = checkpoint.format->values;
+    if (bin || values == ValuesIn::one_file || values == ValuesIn::engine_files)
+        return check_files(checkpoint, share, shares);
     const std::vector<Archive> all = archives_of(checkpoint);
     const std::size_t begin = all.size() * share / shares;
     const std::size_t end = all.size() * (share + 1) / shares;

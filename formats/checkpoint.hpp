@@ -27,30 +27,17 @@ namespace hdf5 {
 struct Tree;
 }
 
-enum class Format {
-    safetensors,
-    dcp,
-    torch_dist,
-    torch,
-    torch_legacy,
-    megatron,
-    deepspeed,
-    universal,
-    hdf5,
-    keras,
-    keras_legacy,
-    gguf
-};
+struct Driver;
 
-/// "safetensors", "dcp", "torch_dist", "megatron" (its legacy format, rank files), "torch" and "torch-legacy" (a file
-/// of torch.save, a zip archive or the stream that was written before), "hdf5": the words of --format. "deepspeed" is
-/// made of itself and "universal" only, "keras" (version 3's weights) and "keras-legacy" (whole models) each of itself;
-/// "gguf" is only read.
+/// A format is known by its driver (formats/driver.hpp), which answers all questions about it.
+using Format = const Driver*;
+
+/// The format of checkpoints that are made in memory.
+extern const Format default_format;
+
+/// The value of --format.
 std::string_view name(Format format);
 std::optional<Format> format_by_name(std::string_view name);
-
-/// One file of torch.save, in either form.
-constexpr bool is_torch(Format format) { return format == Format::torch || format == Format::torch_legacy; }
 
 /// What part of a torch.save archive's tensor a piece is: its elements lie, by its own strides, from element `begin`
 /// on.
@@ -71,7 +58,7 @@ struct Quantised {
 
 /// A checkpoint on disk, opened for reading.
 struct Checkpoint {
-    Format format = Format::safetensors;
+    Format format = default_format;
     std::string variant;  ///< of the format, for people: "zarr", Megatron's former backend; empty: the usual one
     Catalogue catalogue;
     std::set<std::uint32_t> missing_files;  ///< files of the catalogue that do not exist; their pieces are not located
@@ -162,7 +149,8 @@ struct Content {
     std::optional<std::vector<int>> held;  ///< see Target
 };
 
-/// The bytes of a new checkpoint around its payloads.
+/// The bytes of a new checkpoint around its payloads. Adds to `notes`, if given, what a person should know.
+Draft draft(Format format, const Content& content, std::vector<std::string>& notes);
 Draft draft(Format format, const Content& content);
 
 }  // namespace tpx::formats

@@ -2,9 +2,8 @@
 #include "formats/conversion.hpp"
 
 #include "formats/config_file.hpp"
-#include "formats/megatron/legacy.hpp"
+#include "formats/driver.hpp"
 #include "formats/megatron/stages.hpp"
-#include "formats/megatron/unpack.hpp"
 #include "formats/roles.hpp"
 #include "formats/unknown_tensors.hpp"
 #include "lib/core/error.hpp"
@@ -16,7 +15,8 @@
 namespace tpx::formats {
 namespace {
 
-/// torch_dist does not tell what stages its layers are on, but args do. Those that cannot be are no concern here.
+/// Megatron's tensors do not tell what stages their layers are on, but args do. Those that cannot be are no concern
+/// here.
 void set_uneven_stages(Source& source) {
     const Reading& reading = source.reading;
     if (!source.layout || !reading.family) return;
@@ -35,7 +35,7 @@ void set_zero(Source& source) {
     const auto is_state = [](const Meaning& meaning) {
         return meaning.kind == Meaning::Kind::parameter && meaning.role != Role::weight;
     };
-    if (source.layout && is_megatron(source.checkpoint.format) && source.layout->dp * source.layout->cp > 1 &&
+    if (source.layout && source.checkpoint.format->has_args && source.layout->dp * source.layout->cp > 1 &&
         holds(source.reading.config, "use_distributed_optimizer") &&
         std::ranges::any_of(source.reading.meanings, is_state))
         source.layout->zero = 1;
@@ -47,7 +47,7 @@ bool is_of_writing(std::string_view key) {
     return key == "ddp_bucket_size" || key == "overlap_grad_reduce" || key == "pipeline_model_parallel_layout";
 }
 
-Cutting cutting_of(Format format) { return {.equal = is_megatron(format), .by_layer = is_megatron(format)}; }
+Cutting cutting_of(Format format) { return format->cutting; }
 
 Source open_source(const std::filesystem::path& path, const Families& families, const Config& config,
                    MissingFiles missing) {
@@ -56,7 +56,7 @@ Source open_source(const std::filesystem::path& path, const Families& families, 
     if (given != config.end() && source.checkpoint.config_json.empty())
         source.checkpoint.config_json = spelled(given->second);
     // Megatron's checkpoints without args, such as those of adapters, may have the config.json that tpx wrote.
-    if (is_megatron(source.checkpoint.format) && !source.checkpoint.config.contains("num_layers") &&
+    if (source.checkpoint.format->has_args && !source.checkpoint.config.contains("num_layers") &&
         !source.checkpoint.config_json.empty())
         source.checkpoint.config.merge(parse_config_json(source.checkpoint.config_json));
     Config merged = source.checkpoint.config;
@@ -66,8 +66,7 @@ Source open_source(const std::filesystem::path& path, const Families& families, 
         if (!is_of_writing(key) || !merged.contains(key)) merged[key] = value;
     }
     in_path(path.string(), [&] {
-        if (source.checkpoint.rank_files) put_together(source.checkpoint, families, merged);
-        if (source.checkpoint.format == Format::torch_dist) unpack_optimizer(source.checkpoint, families, merged);
+        if (const auto complete = source.checkpoint.format->complete) complete(source.checkpoint, families, merged);
         source.reading = read_by_names(source.checkpoint, families, merged);
     });
     note_unknown(source);
@@ -75,7 +74,7 @@ Source open_source(const std::filesystem::path& path, const Families& families, 
     if (!source.layout) {
         source.layout =
             detect_layout(source.checkpoint.catalogue, source.reading, cutting_of(source.checkpoint.format));
-        if (source.checkpoint.format == Format::torch_dist) set_uneven_stages(source);
+        if (source.checkpoint.format->has_args) set_uneven_stages(source);
     }
     set_zero(source);
     return source;

@@ -45,7 +45,7 @@ Cutting cutting_of(Format format);
 /// What is asked of a conversion.
 struct Target {
     Layout layout;
-    Format format = Format::safetensors;
+    Format format = default_format;
     std::string dialect;         ///< "hf", "titan", "mcore", "keep"; empty: what the format's framework uses
     std::optional<DType> dtype;  ///< of weights; unset: as stored
     Config config;               ///< settings that neither checkpoint holds, such as make_vocab_size_divisible_by

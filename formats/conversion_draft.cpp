@@ -5,7 +5,7 @@
 #include "formats/adapter_settings.hpp"
 #include "formats/companions.hpp"
 #include "formats/config_file.hpp"
-#include "formats/deepspeed/deepspeed.hpp"
+#include "formats/driver.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/model_check.hpp"
@@ -78,11 +78,11 @@ void keep_args(const Source& source, const Target& target, Conversion& out, cons
 Draft make_draft(const Source& source, const Target& target, const ModelChoice& choice, const Config& config,
                  Conversion& out) {
     const Dialect* dialect = choice.dialect;
-    const bool megatron = is_megatron(target.format);
+    const bool megatron = target.format->has_args;
     const bool has_args = source.checkpoint.config.contains("num_layers") && source.reading.source() == "mcore";
     if (megatron && dialect && !has_args) megatron::check_model(out.expressed, config);
     if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect && !has_args);
-    if (megatron && dialect && source.checkpoint.format == Format::dcp && source.checkpoint.common)
+    if (megatron && dialect && !source.checkpoint.format->has_args && source.checkpoint.common)
         keep_args(source, target, out, config);
     if (megatron && dialect && has_args)
         out.content.args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
@@ -91,27 +91,23 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
     for (const auto& [key, value] : megatron ? target.config : Config{}) {
         if (is_of_writing(key) && key != "pipeline_model_parallel_layout") out.content.args[key] = value;
     }
-    const bool from_others = source.checkpoint.format != Format::torch_dist && source.checkpoint.common;
-    if (target.format == Format::torch_dist && from_others) {
-        out.content.args["ckpt_format"] = std::string{"torch_dist"};
+    const bool from_others = source.checkpoint.format != target.format && source.checkpoint.common;
+    if (megatron && !target.format->has_rank_names && from_others) {
+        out.content.args["ckpt_format"] = std::string{target.format->name};
         out.content.args["use_dist_ckpt"] = true;
     }
     out.content.reading = &out.expressed.reading;
-    if (is_deepspeed(target.format)) out.content.args = target.config;
-    const bool own = is_deepspeed(source.checkpoint.format);
-    Draft made = target.format == Format::deepspeed          ? draft_deepspeed(out.content, out.notes)
-                 : target.format == Format::universal && own ? draft_universal(out.content, out.notes)
-                 : target.format == Format::universal        ? make_universal(out.content, out.notes)
-                                                             : draft(target.format, out.content);
+    if (target.format->has_param_groups) out.content.args = target.config;
+    Draft made = draft(target.format, out.content, out.notes);
     out.content.reading = nullptr;
-    if (is_torch(target.format)) return made;
+    if (target.format->is_one_file) return made;
     const std::filesystem::path folder = folder_of(made);
     copy_companions(source.checkpoint, folder, made, out.content.held ? "config.json" : "");
     if (out.content.held) note_not_held(source.checkpoint, out.notes);
     if (dialect && source.reading.family && is_of_adapters(*source.reading.family)) {
         std::string settings = adapter_config_for(source, target.format, config, out);
         if (!settings.empty()) put_file(made, folder / adapter_config_name, std::move(settings));
-        if (target.format == Format::safetensors) return made;  // config.json beside it would be that of the base
+        if (target.format->is_hugging_face) return made;  // config.json beside it would be that of the base
     }
     // Megatron has args; only what they cannot say comes from a file.
     if (megatron && source.checkpoint.config_json.empty()) return made;

@@ -7,6 +7,7 @@
 #include "formats/deepspeed/excluded.hpp"
 #include "formats/deepspeed/missing_weights.hpp"
 #include "formats/dialect_choice.hpp"
+#include "formats/driver.hpp"
 #include "formats/folder_files.hpp"
 #include "formats/held_boxes.hpp"
 #include "formats/join.hpp"
@@ -37,8 +38,7 @@ namespace {
 
 /// Whether weights that DeepSpeed keeps as masters only are weights in the target, too.
 bool needs_weights(const Source& source, const Target& target) {
-    const bool kept = is_deepspeed(target.format) || is_megatron(target.format) || is_torch(target.format);
-    return is_deepspeed(source.checkpoint.format) && (kept || target.format == Format::hdf5);
+    return source.checkpoint.format->has_param_groups && target.format->keeps_masters;
 }
 
 ShardMap shard_map_of(const Target& target, int layer_count) {
@@ -52,7 +52,7 @@ ShardMap shard_map_of(const Target& target, int layer_count) {
 std::vector<Piece> assign(const Expressed& expressed, const Target& target, const ShardMap& map) {
     const Sharing sharing = stored_sharing(target.layout);
     std::vector<std::uint64_t> load(target.layout.ranks(), 0);
-    const bool split = target.split_by_holders && (target.format == Format::dcp || target.format == Format::torch_dist);
+    const bool split = target.split_by_holders && target.format->splits_by_holders;
     std::vector<std::map<std::vector<int>, std::uint32_t>> files(target.layout.ranks());
     std::vector<Piece> pieces;
     for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
@@ -70,12 +70,16 @@ std::vector<Piece> assign(const Expressed& expressed, const Target& target, cons
     return pieces;
 }
 
+/// Whether both sides are split by groups of parameters, so that no rules are needed to split them in another way.
+bool reshards_param_groups(const Source& source, const Target& target) {
+    return source.checkpoint.format->has_param_groups && target.format->has_param_groups;
+}
+
 /// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
 Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     if (respells_states(source, target, dialect)) return with_states_respelt(source, target);
-    if (is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format))
-        return {.reading = source.reading, .tensors = tensors};
+    if (reshards_param_groups(source, target)) return {.reading = source.reading, .tensors = tensors};
     if (dialect)
         return express(source.reading, tensors, *dialect, config, target.layout.tp, spelling(source, target, config));
     if (source.layout && source.layout->tp == target.layout.tp) return {.reading = source.reading, .tensors = tensors};
@@ -84,7 +88,7 @@ Expressed target_tensors(const Source& source, const Target& target, const Diale
 
 /// Megatron's distributed optimizer is its stage 1 of ZeRO; its checkpoints know no other stage.
 void set_distributed(Target& target) {
-    if (!is_megatron(target.format) || target.layout.zero == 0) return;
+    if (!target.format->has_args || target.layout.zero == 0) return;
     constexpr const char* key = "use_distributed_optimizer";
     if (target.layout.zero > 1)
         throw Error{Exit::usage, "layout: zero={}: Megatron shards optimizer state only as zero=1 does",
@@ -115,9 +119,7 @@ public:
 
 private:
     Format source_format() const { return source_.checkpoint.format; }
-
-    /// Whether DeepSpeed's own partitions are resharded, which needs no rules.
-    bool reshards_partitions() const { return is_deepspeed(target_.format) && is_deepspeed(source_format()); }
+    bool reshards_partitions() const { return reshards_param_groups(source_, target_); }
 
     /// Dequantizes the source if the target stores plain values, restores Megatron's common state, and decides which
     /// files beside the tensors are copied.
@@ -126,7 +128,7 @@ private:
         if (const auto& quantised = source_.checkpoint.quantised; !quantised.empty())
             throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
                           quantised.size() - 1, quantised[0].type);
-        if (is_megatron(target_.format)) megatron::restore_common(source_.checkpoint);
+        if (target_.format->has_args) megatron::restore_common(source_.checkpoint);
         settle_folder_files(source_.checkpoint, target_.format);
         settle_adapter(source_, target_);
     }
@@ -142,11 +144,12 @@ private:
     }
 
     void check() {
-        check_deepspeed(source_, target_);
+        if (target_.format->check_target != nullptr) target_.format->check_target(source_, target_);
         check_excluded(source_, target_, out_.notes);
         check_whole_model(source_, target_);
         if (choice_.dialect != nullptr) {
-            out_.dialect = std::make_shared<const Dialect>(with_roles_of(target_.format, *choice_.dialect));
+            out_.dialect =
+                std::make_shared<const Dialect>(with_state_names(target_.format->state_names, *choice_.dialect));
             choice_.dialect = out_.dialect.get();
         }
         // Without rules no tensor is split differently, so the layout is checked only if tp or pp changes.
@@ -161,7 +164,7 @@ private:
         made_ = needs_weights(source_, target_) ? add_missing_weights(source_) : std::map<std::string, DType>{};
         if (!reshards_partitions() && choice_.dialect != nullptr && !made_.empty() && !target_.dtype)
             target_.dtype = made_.begin()->second;
-        if (is_megatron(target_.format) && target_.layout.fsdp > 1)
+        if (target_.format->has_args && target_.layout.fsdp > 1)
             throw Error{Exit::usage,
                         "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
     }
@@ -170,36 +173,36 @@ private:
     void settle_settings() {
         config_ = source_.reading.config;
         // Padding of the vocabulary and names of layers follow Megatron's args, which the DCP checkpoint kept.
-        if (is_megatron(target_.format) && source_format() == Format::dcp && source_.checkpoint.common) {
+        if (target_.format->has_args && !source_format()->has_args && source_.checkpoint.common) {
             const Config args = megatron::args_of(*source_.checkpoint.common);
             for (const char* key : {"make_vocab_size_divisible_by", "transformer_impl"})
                 if (const auto kept = args.find(key); kept != args.end()) config_.insert(*kept);
         }
         // Optimizer state that another framework sharded over data-parallel ranks is most like that of a distributed
         // optimizer.
-        if (choice_.dialect != nullptr && is_megatron(target_.format)) config_["use_distributed_optimizer"] = true;
+        if (choice_.dialect != nullptr && target_.format->has_args) config_["use_distributed_optimizer"] = true;
         for (const auto& [key, value] : target_.config) config_[key] = value;
-        if (is_megatron(source_format()) && target_.format == Format::torch_dist &&
+        if (source_format()->has_args && target_.format->has_args && !target_.format->has_rank_names &&
             target_.config.contains("use_distributed_optimizer"))
             spell_masters(source_.checkpoint, holds(target_.config, "use_distributed_optimizer"));
     }
 
     void express_tensors() {
         out_.expressed = target_tensors(source_, target_, choice_.dialect, config_);
-        if (choice_.dialect == nullptr && is_megatron(source_format()) && is_megatron(target_.format))
+        if (choice_.dialect == nullptr && source_format()->has_args && target_.format->has_args)
             megatron::fit_masters(out_.expressed, holds(config_, "use_distributed_optimizer"), target_.dtype,
                                   out_.notes);
         set_dtype(out_.expressed, target_.dtype);
         if (reshards_partitions()) keep_names(target_, out_.expressed);
         if (!target_.dtype) set_dtypes(out_.expressed, made_);
-        leave_out_seeds(source_, target_, out_.expressed);
+        drop_unplaceable(source_, target_, out_.expressed);
     }
 
     /// Says which rank writes which boxes.
     void fill_content() {
         std::vector<View> views = take_views(source_, target_, choice_.dialect, out_.expressed);
         std::vector<Piece> pieces;
-        if (!is_deepspeed(target_.format)) {
+        if (!target_.format->has_param_groups) {
             const ShardMap map = shard_map_of(target_, layers(out_.expressed.reading, out_.expressed.tensors));
             pieces = target_.held ? held_boxes(source_, out_, target_, map) : assign(out_.expressed, target_, map);
         }
@@ -217,11 +220,13 @@ private:
     /// Carries settings of the optimizer over.
     void carry_optimizer() {
         const bool respells = respells_states(source_, target_, choice_.dialect);
-        if (choice_.dialect == nullptr && target_.format == Format::dcp && respells && !has_moments(source_))
+        const StateNames names = target_.format->state_names;
+        if (names == StateNames::by_torch && respells && !has_moments(source_))
             out_.notes.push_back("dropped param_groups settings, which are converted only for optimizers like Adam");
-        if (choice_.dialect != nullptr || (target_.format != Format::hdf5 && respells))
+        if (choice_.dialect != nullptr || (names != StateNames::by_parameter && respells))
             carry_adam(source_, target_, out_);
-        else if (is_torch(target_.format) && (is_deepspeed(source_format()) || source_.checkpoint.common))
+        else if (target_.format->values == ValuesIn::one_file &&
+                 (source_format()->has_param_groups || source_.checkpoint.common))
             out_.content.adam = adam_of(source_);
     }
 
@@ -234,7 +239,7 @@ private:
     }
 
     void join_and_draft() {
-        const bool aligned = aligns_payloads(target_.format);
+        const bool aligned = target_.format->aligns_payloads;
         if (aligned) {
             out_.draft.tensors = out_.content.tensors;  // as the draft will have them
             join();

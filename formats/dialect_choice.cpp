@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dialect_choice.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "formats/unknown_tensors.hpp"
 #include "lib/core/error.hpp"
@@ -13,28 +14,6 @@
 
 namespace tpx::formats {
 namespace {
-
-std::string_view home_dialect(Format format) {
-    switch (format) {
-        case Format::safetensors:
-        case Format::universal:
-            return "hf";
-        case Format::dcp:
-            return "titan";
-        case Format::torch_dist:
-        case Format::megatron:
-            return "mcore";
-        case Format::torch:
-        case Format::torch_legacy:
-        case Format::deepspeed:
-        case Format::hdf5:
-        case Format::keras:
-        case Format::keras_legacy:
-        case Format::gguf:
-            break;
-    }
-    return "";
-}
 
 /// Whether weights have names that begin with what wraps the model, which its framework would not know.
 bool is_wrapped(const Source& source) {
@@ -52,10 +31,11 @@ bool names_known_model(const Source& source) {
     return text != nullptr && source.families.has_type(*text);
 }
 
-/// Whether the rank files of the family have tensors that torch_dist stores in parts, or the other way around.
+/// Whether one side stores the family's tensors under names of ranks, the other under names of the whole model.
 bool turns_ranks(const Source& source, const Target& target) {
-    return is_megatron(source.checkpoint.format) && is_megatron(target.format) &&
-           source.checkpoint.format != target.format && source.reading.family &&
+    const Format from = source.checkpoint.format;
+    return from->has_args && target.format->has_args && from->has_rank_names != target.format->has_rank_names &&
+           source.reading.family &&
            std::ranges::any_of(source.reading.dialect->rules, [](const Rule& rule) { return rule.tagged("ranks"); });
 }
 
@@ -64,7 +44,7 @@ bool turns_ranks(const Source& source, const Target& target) {
 void check_outer(const Source& source, const Target& target, std::string_view wanted) {
     const Reading& reading = source.reading;
     if (wanted != "mcore" || !reading.family || reading.dialect->name == wanted) return;
-    if (reading.family->is_outer && target.format == Format::megatron)
+    if (reading.family->is_outer && target.format->has_rank_names)
         throw Error{Exit::usage,
                     "--format megatron: Megatron Bridge stores models with parts outside the language model as "
                     "torch_dist; use --format torch_dist"};
@@ -85,23 +65,23 @@ void check_outer(const Source& source, const Target& target, std::string_view wa
 const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes) {
     const Reading& reading = source.reading;
     const bool asked = !target.dialect.empty();
-    if (target.dialect == "keep" || (is_torch(target.format) && !asked)) return nullptr;
-    if (is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format)) {
+    if (target.dialect == "keep") return nullptr;
+    if (target.format->has_param_groups && source.checkpoint.format->has_param_groups) {
         if (asked) throw Error{Exit::usage, "--dialect: {} keeps the module's names", name(target.format)};
         return nullptr;
     }
-    const std::string_view wanted = asked ? std::string_view{target.dialect} : home_dialect(target.format);
+    const std::string_view wanted = asked ? std::string_view{target.dialect} : target.format->dialect;
     if (wanted.empty()) return nullptr;
     check_outer(source, target, wanted);
     const bool unwrap =
-        target.format == Format::safetensors && reading.family && reading.dialect->name == wanted && is_wrapped(source);
+        target.format->is_hugging_face && reading.family && reading.dialect->name == wanted && is_wrapped(source);
     if (!asked && !unwrap && source.checkpoint.format == target.format) return nullptr;
-    const bool must = asked || is_megatron(target.format);
+    const bool must = asked || target.format->has_args;
     // Megatron's own names in another container may lack what its files have around them: padding, args, groups.
-    const bool whole = is_megatron(source.checkpoint.format) || source.checkpoint.common;
+    const bool whole = source.checkpoint.format->has_args || source.checkpoint.common;
     const bool named = reading.family && reading.dialect->name == wanted && !unwrap;
     if (named && turns_ranks(source, target)) return reading.dialect;
-    if (named && (!is_megatron(target.format) || whole)) return nullptr;
+    if (named && (!target.format->has_args || whole)) return nullptr;
     if (reading.family && (reading.complete || must)) {
         if (reading.dialect->name == wanted) return reading.dialect;  // nested names stay nested
         if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
@@ -111,14 +91,14 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     }
     if (must) throw failure("cannot convert to {} names: {}", wanted, reading.why_not);
     // Its names would look like a model of transformers, and there would be no config.json.
-    if (reading.family && target.format == Format::safetensors)
+    if (reading.family && target.format->is_hugging_face)
         throw Error{
             Exit::usage,
             "cannot convert to {} names: sizes are unknown ({}); pass --config config.json, or --set KEY=N for each; "
             "--dialect keep leaves the names as they are",
             wanted, missing_sizes(reading)};
     // Beside the config.json of that model, transformers would load none of the tensors.
-    if (!reading.family && target.format == Format::safetensors && names_known_model(source))
+    if (!reading.family && target.format->is_hugging_face && names_known_model(source))
         throw failure("cannot convert to {} names: {}; --dialect keep leaves the names as they are", wanted,
                       reading.why_not);
     notes.push_back(reading.family

@@ -2,6 +2,7 @@
 #include "formats/folder_files.hpp"
 
 #include "formats/companions.hpp"
+#include "formats/driver.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 
@@ -84,7 +85,7 @@ void settle_folder_files(Checkpoint& checkpoint, Format target) {
     auto& companions = checkpoint.companions;
     const auto& training = checkpoint.training_files;
     const auto& adapter = checkpoint.adapter_files;
-    if (target == Format::safetensors) {
+    if (target->is_hugging_face) {
         companions.insert(companions.end(), training.begin(), training.end());
         companions.insert(companions.end(), adapter.begin(), adapter.end());
         return;

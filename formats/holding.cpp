@@ -2,9 +2,9 @@
 #include "formats/holding.hpp"
 
 #include "formats/canonical_pieces.hpp"
-#include "formats/dcp/dcp.hpp"
 #include "formats/deepspeed/partition_shares.hpp"
 #include "formats/deepspeed/replicas.hpp"
+#include "formats/driver.hpp"
 #include "formats/factor_groups.hpp"
 #include "formats/megatron/buffer_shares.hpp"
 #include "formats/roles.hpp"
@@ -176,11 +176,11 @@ std::vector<std::size_t> numbers_of_draft(const Conversion& conversion) {
 std::optional<ExactPieces> exact_pieces(Format format, const Content& content, const Config& args,
                                         std::span<const Role> roles, std::string& note) {
     if (content.layout.zero == 0) return std::nullopt;
-    if (format == Format::deepspeed)
+    if (format->has_flat_partitions)
         return ExactPieces{deepspeed::partition_shares(content, roles), content.layout.zero == 3};
     if (std::ranges::none_of(roles, is_state)) return std::nullopt;
     std::string why;
-    if (is_megatron(format) && content.layout.zero == 1) {
+    if (format->has_args && content.layout.zero == 1) {
         try {
             return ExactPieces{buffer_shares(content, args)};
         } catch (const Error& error) {
@@ -225,12 +225,12 @@ RankHoldings held_pieces(const Source& source, const Conversion& conversion, con
     const Catalogue& catalogue = source.checkpoint.catalogue;
     const Format format = source.checkpoint.format;
     const std::vector<Role> roles = roles_of_source(source);
-    if (format == Format::deepspeed)
+    if (format->has_flat_partitions)
         return {canonical_pieces(catalogue.tensors,
                                  deepspeed::with_replicas(catalogue.tensors, catalogue.pieces, roles, from),
                                  conversion.source_parts),
                 ""};
-    if (format == Format::universal) check_universal(source.reading, from);
+    if (format->has_param_groups) check_universal(source.reading, from);
     return rank_holdings({.tensors = catalogue.tensors, .layout = from, .reading = &source.reading},
                          conversion.source_parts, roles, format, source.reading.config);
 }
@@ -239,7 +239,7 @@ RankHoldings needed_pieces(const Source& source, const Conversion& conversion, c
     const std::vector<Role> roles = roles_of_draft(source, conversion);
     const Draft& draft = conversion.draft;
     const Reading& reading = conversion.expressed.reading;
-    if (target.format == Format::deepspeed) {
+    if (target.format->has_flat_partitions) {
         Layout layout = target.layout;
         if (layout.zero == 0 && source.layout) layout.zero = source.layout->zero;
         if (layout.ep == 1 && source.layout) layout.ep = source.layout->ep;
@@ -247,7 +247,7 @@ RankHoldings needed_pieces(const Source& source, const Conversion& conversion, c
                                  conversion.target_parts),
                 ""};
     }
-    if (target.format == Format::universal) check_universal(reading, target.layout);
+    if (target.format->has_param_groups) check_universal(reading, target.layout);
     Reading stored = reading;
     stored.meanings.clear();
     for (std::size_t t : numbers_of_draft(conversion)) stored.meanings.push_back(reading.meanings[t]);
@@ -271,8 +271,9 @@ std::vector<Role> roles_of_draft(const Source& source, const Conversion& convers
 }
 
 std::string missing_ranks(const Source& source) {
-    if (!source.layout || source.checkpoint.format != Format::dcp) return "";
-    const int ranks = ranks_of_files(source.checkpoint.catalogue.directory);
+    const auto count_writers = source.checkpoint.format->count_writers;
+    if (!source.layout || count_writers == nullptr) return "";
+    const int ranks = count_writers(source.checkpoint.catalogue.directory);
     const Layout& layout = *source.layout;
     if (ranks <= layout.ranks()) return "";
     std::string text = fmt::format("{} ranks wrote this checkpoint, but its boxes show {} ({} rank{})", ranks,
@@ -285,7 +286,7 @@ std::string missing_ranks(const Source& source) {
 }
 
 std::string uncounted_tensors(const Source& source, const Conversion& conversion, const Target& target) {
-    if (target.format != Format::deepspeed || source.checkpoint.format != Format::deepspeed) return "";
+    if (!target.format->has_flat_partitions || !source.checkpoint.format->has_flat_partitions) return "";
     std::unordered_set<std::string_view> stored;
     for (const Tensor& tensor : conversion.draft.tensors) stored.insert(tensor.name);
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/kept_names.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 
@@ -213,24 +214,33 @@ bool has_moments(const Source& source) {
 
 bool respells_states(const Source& source, const Target& target, const Dialect* dialect) {
     if (dialect != nullptr) return false;
-    if (target.format == Format::dcp) return has_slashes(source.checkpoint) && has_states(source);
-    if (target.format == Format::hdf5) return counts_parameters(source.checkpoint);
-    return is_deepspeed(target.format) && !is_deepspeed(source.checkpoint.format) && has_states(source);
+    switch (target.format->state_names) {
+        case StateNames::as_in_source:
+            return false;
+        case StateNames::by_torch:
+            return has_slashes(source.checkpoint) && has_states(source);
+        case StateNames::by_parameter:
+            return counts_parameters(source.checkpoint);
+        case StateNames::by_folder:
+            return source.checkpoint.format->state_names != StateNames::by_folder && has_states(source);
+    }
+    return false;
 }
 
 Expressed with_states_respelt(const Source& source, const Target& target) {
     Respeller respeller{source};
-    if (target.format == Format::hdf5) return respeller.to_names();
-    return is_deepspeed(target.format) ? respeller.to_deepspeed() : respeller.to_torch();
+    const StateNames names = target.format->state_names;
+    if (names == StateNames::by_parameter) return respeller.to_names();
+    return names == StateNames::by_folder ? respeller.to_deepspeed() : respeller.to_torch();
 }
 
-Dialect with_roles_of(Format format, const Dialect& dialect) {
+Dialect with_state_names(StateNames names, const Dialect& dialect) {
     Dialect named = dialect;
-    if (is_deepspeed(format)) {
+    if (names == StateNames::by_folder) {
         named.roles.clear();
         for (const auto& [role, state] : deepspeed_states)
             named.roles.push_back({role, fmt::format("*/{}", state), ""});
-    } else if (format == Format::dcp && dialect.roles.empty()) {
+    } else if (names == StateNames::by_torch && dialect.roles.empty()) {
         named.roles.assign(torch_roles().begin(), torch_roles().end());
     }
     return named;

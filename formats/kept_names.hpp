@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/conversion.hpp"
+#include "formats/driver.hpp"
 
 namespace tpx::formats {
 
@@ -19,6 +20,6 @@ bool respells_states(const Source& source, const Target& target, const Dialect* 
 Expressed with_states_respelt(const Source& source, const Target& target);
 
 /// `dialect` with the names that the target's format gives optimizer state, where it has none of its own.
-Dialect with_roles_of(Format format, const Dialect& dialect);
+Dialect with_state_names(StateNames names, const Dialect& dialect);
 
 }  // namespace tpx::formats

@@ -2,6 +2,7 @@
 #include "formats/left_out.hpp"
 
 #include "formats/companions.hpp"
+#include "formats/driver.hpp"
 #include "formats/hdf5/own.hpp"
 #include "formats/hdf5/tree.hpp"
 #include "formats/kept_names.hpp"
@@ -37,27 +38,34 @@ std::vector<std::string> attributes_of(const hdf5::Tree& tree) {
     return names;
 }
 
+/// Whether the format stores values of any Python type that are not tensors.
+bool stores_any_value(const Driver& driver) {
+    return driver.values == ValuesIn::one_file || driver.values == ValuesIn::objects;
+}
+
 /// Settings that are neither tensors nor values of a dict: of HDF5's groups, of DeepSpeed's engine, of an optimizer.
 std::vector<std::string> settings_left_out(const Source& source, const Target& target) {
     const Checkpoint& checkpoint = source.checkpoint;
     const std::string_view to = name(target.format);
     std::vector<std::string> notes;
-    if (checkpoint.format == Format::hdf5 && target.format != Format::hdf5) {
+    const ValuesIn from = checkpoint.format->values;
+    const bool to_attributes = target.format->values == ValuesIn::attributes;
+    if (from == ValuesIn::attributes && !to_attributes) {
         const std::vector<std::string> names =
             checkpoint.tree ? attributes_of(*checkpoint.tree) : std::vector<std::string>{};
         if (!names.empty())
             notes.push_back(fmt::format("dropped {} of HDF5 groups, which {} cannot store ('{}'{})",
                                         counted(names.size(), "attribute"), to, names[0],
                                         names.size() > 1 ? ", ..." : ""));
-        if (checkpoint.iteration && !is_megatron(target.format) && !is_deepspeed(target.format))
+        if (checkpoint.iteration && !target.format->has_args && !target.format->has_param_groups)
             notes.push_back(
                 fmt::format("dropped the iteration ({}), which {} cannot store", *checkpoint.iteration, to));
     }
-    if (is_deepspeed(checkpoint.format) && (is_torch(target.format) || target.format == Format::dcp))
+    if (from == ValuesIn::engine_files && stores_any_value(*target.format))
         notes.emplace_back("dropped the configuration of DeepSpeed's engine (ds_config, clip_grad)");
-    const bool told = !checkpoint.catalogue.objects.empty() && checkpoint.format == Format::dcp;
-    if (target.format == Format::hdf5 && checkpoint.format != Format::hdf5 && !told && has_moments(source))
-        notes.emplace_back("dropped the settings of the optimizer (param_groups), which hdf5 cannot store");
+    const bool told = !checkpoint.catalogue.objects.empty() && from == ValuesIn::objects;
+    if (to_attributes && from != ValuesIn::attributes && !told && has_moments(source))
+        notes.push_back(fmt::format("dropped the settings of the optimizer (param_groups), which {} cannot store", to));
     return notes;
 }
 
@@ -76,15 +84,17 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
          source.checkpoint.rank_files ? source.checkpoint.rank_files->directories : std::vector<RankDirectory>{})
         extra.insert(extra.end(), directory.extra_states.begin(), directory.extra_states.end());
     say(extra.size(), "TransformerEngine extra state", "so FP8 scaling starts over", extra.empty() ? "" : extra[0]);
-    const bool to_megatron = target.format == Format::torch_dist || target.format == Format::megatron;
-    if (source.checkpoint.rank_files && !to_megatron && target.format != Format::dcp)
-        out.notes.push_back("dropped RNG states, if any");
+    const ValuesIn from = source.checkpoint.format->values;
+    const bool to_file = target.format->values == ValuesIn::one_file;
+    const bool to_objects = target.format->values == ValuesIn::objects;
+    const bool to_megatron = target.format->has_args;
+    if (source.checkpoint.rank_files && !to_megatron && !to_objects) out.notes.push_back("dropped RNG states, if any");
     if (to_megatron) {
         const megatron::RngStates states{source.checkpoint};
         if (!states.empty() && !states.has_all(target.layout))
             out.notes.push_back("new ranks reuse another rank's RNG state with a different seed");
     }
-    if (is_torch(source.checkpoint.format) && (!is_torch(target.format) || out.dialect)) {
+    if (from == ValuesIn::one_file && (!to_file || out.dialect)) {
         std::string note = note_of_classes(torch::Archive::open(source.checkpoint.catalogue.path(0)));
         if (!note.empty()) out.notes.push_back(std::move(note));
     }
@@ -92,16 +102,16 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
     for (const std::string& note : source.checkpoint.notes)
         if (note.starts_with(not_carried_over)) out.notes.push_back(note);
     const auto& companions = source.checkpoint.companions;
-    if (is_torch(target.format))
+    if (target.format->is_one_file)
         say(companions.size(), "file", "which a single torch file cannot contain",
             companions.empty() ? "" : companions[0].string());
     std::vector<Object> objects = source.checkpoint.catalogue.objects;
     if (out.content.adam)
         std::erase_if(objects, [](const Object& o) { return o.name.find("param_groups.") != std::string::npos; });
-    const bool same_kind = (to_megatron && is_megatron(source.checkpoint.format)) ||
-                           (is_deepspeed(target.format) && is_deepspeed(source.checkpoint.format));
-    const bool restored = to_megatron && source.checkpoint.format == Format::dcp;
-    if (!same_kind && !restored && !is_torch(target.format) && target.format != Format::dcp) {
+    const bool same_kind = (to_megatron && source.checkpoint.format->has_args) ||
+                           (target.format->has_param_groups && source.checkpoint.format->has_param_groups);
+    const bool restored = to_megatron && from == ValuesIn::objects;
+    if (!same_kind && !restored && !stores_any_value(*target.format)) {
         const std::vector<std::string> keys = state_keys(source.checkpoint);
         say(keys.size(), "non-tensor value", fmt::format("which {} cannot store", name(target.format)),
             keys.empty() ? "" : keys[0]);
@@ -113,16 +123,16 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
         std::erase_if(objects, [](const Object& object) {
             return object.name.find("._extra_state/") != object.name.npos && object.length < empty_extra_state;
         });
-    if (to_megatron || target.format == Format::dcp)
+    if (to_megatron || to_objects)
         std::erase_if(objects, [](const Object& object) { return object.name.starts_with("rng_state/"); });
-    const bool unpacked = is_torch(target.format) && source.checkpoint.format == Format::dcp;
+    const bool unpacked = to_file && from == ValuesIn::objects;
     if (source.checkpoint.format != target.format && !unpacked)
         say(objects.size(), "object", fmt::format("which {} cannot store", name(target.format)),
             objects.empty() ? "" : objects[0].name);
 }
 
 void note_split_files(const Target& target, Conversion& out) {
-    if (target.format != Format::safetensors) return;
+    if (!target.format->is_hugging_face) return;
     const bool split = std::ranges::any_of(out.draft.pieces, [&](const Piece& piece) {
         return volume(piece.box) < volume(out.draft.tensors[piece.tensor].shape);
     });

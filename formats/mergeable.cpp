@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/mergeable.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/recognise.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
@@ -51,7 +52,8 @@ void check_ties(const Source& source, const Adapter& adapter) {
 
 void check_is_of_peft(const fs::path& directory) {
     if (path_is_file(directory / adapter_config_name) || !path_is_directory(directory)) return;
-    if (recognise(directory).format != Format::torch_dist) return;
+    const Format format = recognise(directory).format;
+    if (format == nullptr || !format->has_args || format->has_rank_names) return;
     const Checkpoint found = open(directory);
     if (!are_of_adapter(found.catalogue.tensors, {})) return;
     throw Error{Exit::usage,

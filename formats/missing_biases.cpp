@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/missing_biases.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/megatron/model_check.hpp"
 #include "formats/roles.hpp"
 #include "lib/layout/parts.hpp"
@@ -45,7 +46,7 @@ void add(Source& source, const Rule& rule, Place place) {
 
 void add_missing_biases(Source& source, const Target& target) {
     const Reading& reading = source.reading;
-    if (!is_megatron(target.format) || !reading.family || !reading.complete || reading.source() == "mcore") return;
+    if (!target.format->has_args || !reading.family || !reading.complete || reading.source() == "mcore") return;
     const Dialect* dialect = reading.family->dialect("mcore");
     if (!dialect || !reading.unknown.empty()) return;
     Config config = reading.config;

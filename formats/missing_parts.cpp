@@ -2,6 +2,7 @@
 #include "formats/missing_parts.hpp"
 
 #include "formats/deepspeed/missing_weights.hpp"
+#include "formats/driver.hpp"
 #include "formats/numbered_layers.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/counted.hpp"
@@ -192,7 +193,7 @@ private:
 
     /// The rules may not say which tensors a model has; a tensor that has a master has a weight, too.
     void check_masters() {
-        if (is_deepspeed(source_.checkpoint.format)) return;  // see lost_weights()
+        if (source_.checkpoint.format->has_param_groups) return;  // see lost_weights()
         const auto& tensors = source_.checkpoint.catalogue.tensors;
         const Occurrences weights = occurrences_of(source_.reading, tensors, Role::weight);
         if (weights.empty()) return;
@@ -255,7 +256,7 @@ std::vector<std::string> missing_parts(const Source& source) {
 }
 
 void check_whole_model(const Source& source, const Target& target) {
-    if (target.format != Format::safetensors || target.dialect == "keep" || source.reading.family == nullptr) return;
+    if (!target.format->is_hugging_face || target.dialect == "keep" || source.reading.family == nullptr) return;
     if (is_of_adapters(*source.reading.family)) return;
     // Weights that DeepSpeed's files lack are rounded from their masters.
     FamilyCheck check{source};

@@ -2,6 +2,7 @@
 #include "formats/model_choice.hpp"
 
 #include "formats/config_file.hpp"
+#include "formats/driver.hpp"
 #include "formats/kept_names.hpp"
 #include "formats/model_config.hpp"
 #include "formats/roles.hpp"
@@ -39,7 +40,7 @@ std::string text_of(const Config& config, std::string_view key) {
 Dialect names_of_transformers(const Reading& reading) {
     const Dialect* dialect = reading.family->dialect("hf");
     if (!dialect) throw failure("family '{}' has no hf names", reading.family->name);
-    return with_roles_of(Format::dcp, *dialect);
+    return with_state_names(StateNames::by_torch, *dialect);
 }
 
 Candidate tried(const Source& source, Reading reading, Config config) {
@@ -174,17 +175,17 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
     if (whole && strict && known) check_own(source, own, config);
     const bool adapter = source.reading.family && is_of_adapters(*source.reading.family);
     // An adapter has no config.json; a known one is that of the base.
-    if (adapter && target.format == Format::safetensors) return {dialect, File::none};
+    if (adapter && target.format->is_hugging_face) return {dialect, File::none};
     if (whole || (!own.empty() && !strict)) return {dialect, File::own};
     // Where names stay those of transformers, the model that --config or --set tell goes along as well.
-    const bool told_by_user = known && !dialect && target.format == Format::safetensors &&
+    const bool told_by_user = known && !dialect && target.format->is_hugging_face &&
                               source.reading.dialect->name == "hf" && !told(target.config).empty();
-    const bool wanted = known && (dialect || told_by_user || is_megatron(source.checkpoint.format));
-    if (!wanted || is_torch(target.format) || is_megatron(target.format)) return {dialect, File::none};
+    const bool wanted = known && (dialect || told_by_user || source.checkpoint.format->has_args);
+    if (!wanted || target.format->is_one_file || target.format->has_args) return {dialect, File::none};
     if (adapter) return {dialect, File::none};
     // Rules describe the language model alone, so no config.json can be made of a model around it.
     if (source.reading.family->is_outer) {
-        if (strict && target.format == Format::safetensors)
+        if (strict && target.format->is_hugging_face)
             throw Error{Exit::usage,
                         "the model has parts outside its language model, whose settings are unknown; pass --config "
                         "config.json"};
@@ -205,7 +206,7 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
         chosen = *std::move(other);
     }
     // The loaders of other formats never read config.json.
-    if (strict || told_by_user) require_settings(chosen, strict && target.format == Format::safetensors, notes);
+    if (strict || told_by_user) require_settings(chosen, strict && target.format->is_hugging_face, notes);
     source.reading = std::move(chosen.reading);
     source.reading.config[told_type] = chosen.model_type;
     return {dialect ? source.reading.family->dialect(dialect->name) : nullptr, File::made};

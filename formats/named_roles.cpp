@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/named_roles.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "formats/training_keys.hpp"
 
@@ -47,7 +48,7 @@ std::optional<std::string> key_of_weights(const std::vector<Tensor>& tensors, co
 }  // namespace
 
 bool tell_named_roles(Checkpoint& checkpoint) {
-    if (!checkpoint.roles.empty() || is_megatron(checkpoint.format)) return false;
+    if (!checkpoint.roles.empty() || checkpoint.format->has_args) return false;
     const std::vector<Tensor>& tensors = checkpoint.catalogue.tensors;
     std::vector<StateName> states;
     for (const Tensor& tensor : tensors)

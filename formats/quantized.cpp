@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/quantized.hpp"
 
-#include "formats/gguf/gguf.hpp"
+#include "formats/driver.hpp"
 #include "formats/quantization_settings.hpp"
 #include "formats/quantized_parts.hpp"
 #include "formats/roles.hpp"
@@ -75,7 +75,8 @@ void dequantize(Source& source, std::optional<DType> dtype) {
     if (!is_quantized(checkpoint)) return;
     const std::string path = checkpoint.catalogue.directory.string();
     in_path(path, [&] {
-        if (checkpoint.format == Format::gguf) return gguf::dequantize(checkpoint, dtype.value_or(DType::f32));
+        if (const auto dequantize_blocks = checkpoint.format->dequantize)
+            return dequantize_blocks(checkpoint, dtype.value_or(DType::f32));
         const auto quantized = quantized_tensors(checkpoint, dtype);
         replace(checkpoint, quantized);
         checkpoint.config_json = without_quantization(checkpoint.config_json, quantized[0].scaled.dtype);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/quantized_parts.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/quantization_settings.hpp"
 #include "formats/quantized.hpp"
 #include "formats/quantized_shapes.hpp"
@@ -237,12 +238,12 @@ private:
 }  // namespace
 
 bool is_quantized(const Checkpoint& checkpoint) {
-    if (checkpoint.format == Format::gguf) return !checkpoint.quantised.empty();
-    return checkpoint.format == Format::safetensors && Finder{checkpoint, {}}.any();
+    if (!checkpoint.quantised.empty()) return true;
+    return checkpoint.format->is_hugging_face && Finder{checkpoint, {}}.any();
 }
 
 std::vector<QuantizedTensor> quantized_tensors(const Checkpoint& checkpoint, std::optional<DType> dtype) {
-    return checkpoint.format == Format::safetensors ? Finder{checkpoint, dtype}.all() : std::vector<QuantizedTensor>{};
+    return checkpoint.format->is_hugging_face ? Finder{checkpoint, dtype}.all() : std::vector<QuantizedTensor>{};
 }
 
 std::vector<std::uint32_t> activation_scales(const Checkpoint& checkpoint) {

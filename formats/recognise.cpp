@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/recognise.hpp"
 
-#include "formats/deepspeed/deepspeed.hpp"
-#include "formats/hdf5/hdf5.hpp"
-#include "formats/held/document.hpp"
-#include "formats/safetensors/header.hpp"
-#include "formats/safetensors/safetensors.hpp"
-#include "formats/torch/folder.hpp"
+#include "formats/registry.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
@@ -14,12 +9,9 @@
 
 #include <fcntl.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -28,29 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* tracker = "latest_checkpointed_iteration.txt";
-
-/// The first line of a small text file, without white space around it.
-std::string first_line(const fs::path& path) {
-    constexpr std::uint64_t longest = 4096;
-    constexpr const char* blank = " \t\r\n";
-    const std::string text = read_file(path, longest);
-    const auto begin = text.find_first_not_of(blank);
-    if (begin == text.npos) return {};
-    const std::string line = text.substr(begin, text.find_first_of("\r\n", begin) - begin);
-    return line.substr(0, line.find_last_not_of(blank) + 1);
-}
-
-/// Whether a file starts like safetensors: the length of a header that fits, and its brace.
-bool starts_as_safetensors(std::string_view start, std::uint64_t size) {
-    if (start.size() < 9 || start[8] != '{') return false;
-    std::uint64_t length = 0;
-    for (int k = 7; k >= 0; --k) length = length << 8 | static_cast<unsigned char>(start[k]);
-    return length <= safetensors::longest_header && length <= size - 8;
-}
-
-constexpr const char* rank_files = "a Megatron legacy checkpoint";
-constexpr const char* gguf_files = "a GGUF checkpoint";
 constexpr const char* orbax =
     "an Orbax checkpoint, whose arrays lie in TensorStore's own database: restore it with orbax.checkpoint and save "
     "the "
@@ -60,7 +29,6 @@ constexpr const char* flax =
     "(safetensors.flax.save_file)";
 constexpr const char* tensorflow =
     "a TensorFlow checkpoint: read it with tf.train.load_checkpoint and save the arrays as safetensors";
-constexpr const char* hdf5_files = "an HDF5 checkpoint";
 
 /// Whether `path` is seen to exist. Signs of formats that tpx cannot read may lie in folders that it may not enter.
 bool shows(const fs::path& path) {
@@ -90,52 +58,15 @@ bool is_msgpack(const fs::path& path) {
 }
 
 Recognised recognise_file(const fs::path& path) {
-    const std::string name = path.filename().string();
-    std::string start(std::min<std::uint64_t>(size_of_file(path), 16), '\0');
-    read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{start}), path);
-    const std::uint64_t size = size_of_file(path);
-    if (name.ends_with(".distcp")) return {path, {}, {}};  // a part of a checkpoint, in a format of its own
-    if (name == "pytorch_model.bin.index.json")
-        return {path.parent_path(), Format::torch, "a Hugging Face checkpoint of torch.save files"};
-    if (starts_as_safetensors(start, size) || name.ends_with(".safetensors") ||
-        name.ends_with(".safetensors.index.json"))
-        return {path, Format::safetensors, "a safetensors file"};
-    if (start.starts_with(held::manifest_start)) return {path, Format::dcp, "training state that is held in memory"};
-    if (start.starts_with("GGUF")) return {path, Format::gguf, "a GGUF file"};
-    if (is_hdf5(path)) return {path, Format::hdf5, "an HDF5 file"};
-    if (start.starts_with("PK\x03\x04") && name.ends_with(".keras")) return {path, Format::keras, "a Keras archive"};
-    if (name.ends_with(".weights.json")) return {path, Format::keras, "sharded Keras weights"};
-    if (start.starts_with("PK\x03\x04")) return {path, Format::torch, "a torch.save file"};
-    if (name.ends_with(".msgpack") && is_msgpack(path)) return {path, {}, flax};
-    if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5)
-        return {path, Format::torch_legacy, "a torch.save file"};
-    return {path, {}, {}};
-}
-
-/// metadata.json's sharded_backend; empty when it has none.
-std::string sharded_backend(const fs::path& path) {
-    constexpr std::uint64_t longest = std::uint64_t{16} << 20;
-    const nlohmann::json json = nlohmann::json::parse(read_file(path, longest), nullptr, false);
-    if (json.is_discarded()) throw failure("{}: not JSON", path.string());
-    if (!json.is_object() || !json.contains("sharded_backend")) return {};
-    const nlohmann::json& backend = json["sharded_backend"];
-    if (!backend.is_string()) throw failure("{}: sharded_backend is not a string", path.string());
-    return backend.get<std::string>();
-}
-
-/// The directory of the iteration that a Megatron root points to.
-fs::path tracked(const fs::path& root) {
-    const std::string text = first_line(root / tracker);
-    std::string name = text;
-    if (text != "release") {
-        std::uint32_t iteration = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), iteration);
-        if (error != std::errc{} || end != text.data() + text.size())
-            throw failure("{}: '{}' is neither a number nor 'release'", (root / tracker).string(), text);
-        name = fmt::format("iter_{:07}", iteration);
+    FileStart file{.path = path, .name = path.filename().string(), .bytes = {}, .size = size_of_file(path)};
+    file.bytes.resize(std::min<std::uint64_t>(file.size, 16));
+    read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{file.bytes}), path);
+    if (file.name.ends_with(".distcp")) return {path, nullptr, {}};  // a part of a checkpoint, in a format of its own
+    for (const Format format : drivers_by_precedence()) {
+        if (format->recognise_file == nullptr) continue;
+        if (std::optional<Recognised> found = format->recognise_file(file)) return *std::move(found);
     }
-    if (!path_exists(root / name)) throw failure("{}: names {}, which is missing", (root / tracker).string(), name);
-    return root / name;
+    return {path, nullptr, file.name.ends_with(".msgpack") && is_msgpack(path) ? flax : ""};
 }
 
 /// The snapshot of a repository in the cache of the Hugging Face Hub, which has folders blobs/ and snapshots/: the one
@@ -154,58 +85,40 @@ fs::path snapshot_of(const fs::path& repository) {
     return snapshots / name;
 }
 
-/// What torch.save and others leave in a directory; empty when there is nothing of that kind.
-std::string describe_entries(const fs::path& directory) {
-    std::string found;
-    for (const std::string& name : list_directory(directory)) {
-        const fs::path entry = directory / name;
-        if (name.starts_with("mp_rank_") &&
-            (path_exists(entry / "model_optim_rng.pt") || path_exists(entry / "model_rng.pt")))
-            return rank_files;
-        if (is_orbax(entry)) return orbax;
-        if (found.empty() && (name.ends_with(".msgpack") || name == "checkpoint") && is_msgpack(entry)) found = flax;
-        if (found.empty() && name.find(".data-00000-of-") != name.npos) found = tensorflow;
-        if (name.ends_with(".gguf")) found = gguf_files;
-        if (name.ends_with(".h5") || name.ends_with(".hdf5") || name.ends_with(".keras")) found = hdf5_files;
-        if (name.ends_with(".bin.index.json") || name.ends_with(".bin") || name.ends_with(".pt") ||
-            name.ends_with(".pth"))
-            found = "a torch.save checkpoint";
+bool ends_with_any(const std::string& name, std::span<const std::string_view> endings) {
+    return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+/// What the names of files tell about a folder that no driver recognizes.
+Recognised recognise_by_names(const fs::path& folder) {
+    static constexpr std::array<std::string_view, 4> saved{".bin.index.json", ".bin", ".pt", ".pth"};
+    Recognised found{folder, nullptr, {}};
+    for (const std::string& name : list_directory(folder)) {
+        const fs::path entry = folder / name;
+        if (is_orbax(entry)) return {folder, nullptr, orbax};
+        if (found.description.empty() && (name.ends_with(".msgpack") || name == "checkpoint") && is_msgpack(entry))
+            found.description = flax;
+        if (found.description.empty() && name.find(".data-00000-of-") != name.npos) found.description = tensorflow;
+        for (const Format format : drivers())
+            if (ends_with_any(name, format->endings)) found = {folder, format, std::string{format->folder_description}};
+        if (ends_with_any(name, saved)) found = {folder, nullptr, "a torch.save checkpoint"};
     }
     return found;
 }
 
-/// `may_descend`: a Megatron root may stand here; it may not point to another.
+/// `may_descend`: the folder may point to another one, which may not point to a third.
 Recognised recognise_directory(const fs::path& path, bool may_descend) {
-    if (path_exists(path / "metadata.json")) {
-        const std::string backend = sharded_backend(path / "metadata.json");
-        if (backend == "torch_dist") return {path, Format::torch_dist, "a torch_dist checkpoint"};
-        if (backend == "zarr")
-            return {path, Format::torch_dist, "a Megatron-core checkpoint of the former zarr backend"};
-        if (!backend.empty()) return {path, {}, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
+    for (const Format format : drivers_by_precedence()) {
+        if (may_descend && format->checkpoint_of_root != nullptr)
+            if (const fs::path inner = format->checkpoint_of_root(path); !inner.empty())
+                return recognise_directory(inner, false);
+        if (format->recognise_folder == nullptr) continue;
+        if (std::optional<Recognised> found = format->recognise_folder(path)) return *std::move(found);
     }
-    if (path_exists(path / ".metadata")) {
-        // Read as DCP, it would lose what common.pt holds: args, counters and the optimizer's settings.
-        if (!path_exists(path / "metadata.json") && path_exists(path / "common.pt"))
-            throw failure("{} is missing, though common.pt shows that this is a torch_dist checkpoint; restore it",
-                          (path / "metadata.json").string());
-        return {path, Format::dcp, "a DCP checkpoint"};
-    }
-    if (path_exists(path / "__0.metadata")) return {path, {}, "a DCP checkpoint with a metadata file for each rank"};
-    if (may_descend && path_exists(path / tracker)) return recognise_directory(tracked(path), false);
-    if (const DeepSpeedStep step = find_deepspeed(path); !step.step.empty()) {
-        if (step.universal) return {path, Format::universal, "a DeepSpeed universal checkpoint"};
-        return {path, Format::deepspeed, "a DeepSpeed checkpoint"};
-    }
-    const std::string other = describe_entries(path);
-    if (other == rank_files) return {path, Format::megatron, other};
-    // Hugging Face repositories hold the same weights in several formats; safetensors go before all but training state.
-    if (holds_safetensors(path)) return {path, Format::safetensors, "a safetensors checkpoint"};
-    if (holds_bin_files(path)) return {path, Format::torch, "a Hugging Face checkpoint of torch.save files"};
-    if (other == gguf_files) return {path, Format::gguf, other};
-    if (other == hdf5_files) return {path, Format::hdf5, other};
-    if (const fs::path snapshot = may_descend ? snapshot_of(path) : fs::path{}; !snapshot.empty())
-        return recognise_directory(snapshot, false);
-    return {path, {}, other};
+    Recognised found = recognise_by_names(path);
+    if (found.format != nullptr || !may_descend) return found;
+    const fs::path snapshot = snapshot_of(path);
+    return snapshot.empty() ? found : recognise_directory(snapshot, false);
 }
 
 /// The number at the end of a name such as step-20 or iter_0000010.
@@ -251,6 +164,16 @@ std::vector<Recognised> checkpoints_below(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::string first_line(const fs::path& path) {
+    constexpr std::uint64_t longest = 4096;
+    constexpr const char* blank = " \t\r\n";
+    const std::string text = read_file(path, longest);
+    const auto begin = text.find_first_not_of(blank);
+    if (begin == text.npos) return {};
+    const std::string line = text.substr(begin, text.find_first_of("\r\n", begin) - begin);
+    return line.substr(0, line.find_last_not_of(blank) + 1);
+}
 
 Recognised recognise(const fs::path& path) {
     const PathKind kind = path_kind(path);

@@ -4,7 +4,6 @@
 #include "formats/checkpoint.hpp"
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,9 +11,9 @@ namespace tpx::formats {
 
 /// What a path holds.
 struct Recognised {
-    std::filesystem::path path;    ///< where it is: the path asked for, or the iteration that a Megatron root points to
-    std::optional<Format> format;  ///< unset: known, but not read by this version
-    std::string description;       ///< "a DeepSpeed checkpoint"; empty when nothing known was found
+    std::filesystem::path path;  ///< where it is: the path asked for, or the iteration that a Megatron root points to
+    Format format = nullptr;     ///< null: known, but not read by this version
+    std::string description;     ///< "a DeepSpeed checkpoint"; empty when nothing known was found
 };
 
 /// Tells by names and first bytes what the directory or file at `path` is. Throws Error when it is not there, when
@@ -25,5 +24,8 @@ Recognised recognise(const std::filesystem::path& path);
 /// (step-20, iter_0000010) first. If there are none: its parent or grandparent, if that is a checkpoint. If neither is
 /// one and the name of `path` ends with a number: the checkpoints beside `path`. Skips folders that cannot be read.
 std::vector<Recognised> checkpoints_near(const std::filesystem::path& path);
+
+/// The first line of a small text file, such as a pointer to another folder, without white space around it.
+std::string first_line(const std::filesystem::path& path);
 
 }  // namespace tpx::formats

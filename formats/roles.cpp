@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/roles.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/named_roles.hpp"
 
 #include <algorithm>
@@ -81,10 +82,6 @@ bool weights_are_read(const Checkpoint& checkpoint, const Reading& reading) {
     return reading.family != nullptr;
 }
 
-constexpr bool may_wrap_models(Format format) {
-    return is_torch(format) || format == Format::dcp || format == Format::safetensors || format == Format::hdf5;
-}
-
 }  // namespace
 
 Reading read_by_roles(const Checkpoint& checkpoint, const Families& families, const Config& config) {
@@ -132,7 +129,7 @@ bool remove_wrappers(Checkpoint& checkpoint) {
 std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, const Families& families, const Config& config) {
     // Each try reads all names anew, which no wrapped model has so many of that it takes a second.
     constexpr std::size_t most_tensors = 100'000;
-    if (!may_wrap_models(checkpoint.format) || checkpoint.catalogue.tensors.size() > most_tensors) return std::nullopt;
+    if (!checkpoint.format->may_wrap_names || checkpoint.catalogue.tensors.size() > most_tensors) return std::nullopt;
     constexpr int most = 3;  // a model in a LightningModule under DDP, compiled
     const auto roles = checkpoint.roles;
     const auto parameters = checkpoint.parameters;

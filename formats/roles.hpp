@@ -9,12 +9,6 @@
 
 namespace tpx::formats {
 
-/// Whether a format's files are DeepSpeed's, whose cuts follow its own groups of parameters.
-constexpr bool is_deepspeed(Format format) { return format == Format::deepspeed || format == Format::universal; }
-
-/// Whether tensors are Megatron's: cut equally, by layer, and named in its dialect.
-constexpr bool is_megatron(Format format) { return format == Format::torch_dist || format == Format::megatron; }
-
 /// Whether optimizers keep a master copy of weights of this type, in f32.
 constexpr bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 

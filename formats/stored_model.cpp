@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/stored_model.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/holding.hpp"
 #include "formats/kept_names.hpp"
 #include "formats/model_config.hpp"
@@ -22,30 +23,13 @@
 namespace tpx::formats {
 namespace {
 
-void check_layout(Format format, const Layout& layout) {
-    const auto refuse = [&](const std::string& why) {
-        throw Error{Exit::usage, "layout: {}: {}", to_string(layout), why};
-    };
-    if (format == Format::deepspeed) {
-        if (layout.tp > 1 || layout.pp > 1 || layout.cp > 1 || layout.ep > 1)
-            refuse("--format deepspeed with --model supports data parallelism only; use dp= and zero=");
-        if (layout.fsdp > 1) refuse("DeepSpeed shards parameters as zero=3 does; give zero=3 instead of fsdp=");
-        if (layout.vn > 0) refuse("DeepSpeed has no virtual nodes");
-        return;
-    }
-    if (layout.zero > 1) refuse("Megatron shards optimizer state only as zero=1 does");
-    if (layout.fsdp > 1) refuse("Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp=");
-    if (layout.vn > 0) refuse("Megatron has no virtual nodes");
-}
-
 /// The names that `format` has for the model's tensors, with those of optimizer state.
 Dialect dialect_of(const ModelDescription& description, Format format) {
-    const bool deepspeed = format == Format::deepspeed;
-    const Dialect* dialect = description.family->dialect(deepspeed ? "hf" : "mcore");
+    const Dialect* dialect = description.family->dialect(format->model_dialect);
     if (!dialect)
         throw Error{Exit::usage, "model '{}': family '{}' has no {} names", description.model.name,
-                    description.family->name, deepspeed ? "Hugging Face" : "Megatron"};
-    return with_roles_of(format, *dialect);
+                    description.family->name, format->has_args ? "Megatron" : "Hugging Face"};
+    return with_state_names(format->state_names, *dialect);
 }
 
 /// Reads a description as a checkpoint without tensors, whose names are those of `dialect`.
@@ -106,14 +90,14 @@ public:
 
 private:
     Expressed stored_in(const Layout& layout) const {
-        if (format_ == Format::deepspeed) {
+        if (!format_->has_args) {
             Expressed stored = express_model(reading_, description_.model, 1, {});
             order_by_module(stored);
             return stored;
         }
         std::set<std::string> tags{"dist", "distributed",
                                    holds(reading_.config, "transformer_impl=local") ? "local" : "te"};
-        if (format_ == Format::megatron) tags.insert("ranks");
+        if (format_->has_rank_names) tags.insert("ranks");
         return express_model(reading_, description_.model, layout.tp, tags);
     }
 
@@ -131,7 +115,7 @@ private:
 
     RankHoldings holdings(const Expressed& stored, const Layout& layout) const {
         Config args;
-        if (is_megatron(format_)) args = make_args(stored, layout, reading_.config, description_.source != "mcore");
+        if (format_->has_args) args = make_args(stored, layout, reading_.config, description_.source != "mcore");
         args.insert(reading_.config.begin(), reading_.config.end());
         return rank_holdings({.tensors = stored.tensors, .layout = layout, .reading = &stored.reading}, parts_,
                              roles_of_tensors_, format_, args);
@@ -155,7 +139,7 @@ private:
 
 StoredModelChange stored_model_change(const ModelDescription& description, Format format, const Layout& from,
                                       const Layout& to) {
-    for (const Layout& layout : {from, to}) check_layout(format, layout);
+    for (const Layout& layout : {from, to}) format->check_model_layout(layout);
     return StoredModel{description, format, from, to}.change(from, to);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/target_states.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/given_adam.hpp"
-#include "formats/hdf5/keras.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/open.hpp"
 #include "formats/torch/value.hpp"
@@ -42,7 +42,7 @@ bool is_adam_role(Role role) {
 /// The settings of parameters under the names that their exp_avg has in `expressed`. Parameters that are fused must
 /// agree in them.
 void rename_settings(const Source& source, const Expressed& expressed, const Target& target, Adam& adam) {
-    if (adam.own.empty() || is_megatron(target.format)) return;
+    if (adam.own.empty() || target.format->has_args) return;
     std::map<std::string, const AdamSettings*, std::less<>> of_parts;
     const auto& stored = source.checkpoint.catalogue.tensors;
     for (std::size_t t = 0; t < stored.size(); ++t) {
@@ -93,25 +93,6 @@ void check_groups(const Adam& adam, std::vector<std::string>& notes) {
                                     adam.vectors.weight_decay));
 }
 
-}  // namespace
-
-void check_deepspeed(const Source& source, const Target& target) {
-    if (!is_deepspeed(target.format) || is_deepspeed(source.checkpoint.format)) return;
-    if (target.format == Format::deepspeed)
-        throw Error{Exit::usage,
-                    "--format deepspeed: the order of parameters in DeepSpeed's flat buffers is unknown for a source "
-                    "in {} format; "
-                    "use --format universal, which stores parameters by name, and load that (\"checkpoint\": "
-                    "{{\"load_universal\": true}})",
-                    name(source.checkpoint.format)};
-    const Layout& layout = target.layout;
-    if (layout.tp > 1 || layout.pp > 1 || layout.ep > 1 || layout.fsdp > 1)
-        throw Error{Exit::usage,
-                    "layout: universal checkpoints are not cut: --to tp=1, or zero=3 for engines of ZeRO 3"};
-}
-
-namespace {
-
 /// Whether transformers 5 or later wrote the model's config.json.
 bool is_of_transformers_5(const Config& config) {
     const auto version = config.find("transformers_version");
@@ -124,18 +105,18 @@ bool is_of_transformers_5(const Config& config) {
 }  // namespace
 
 std::set<std::string> spelling(const Source& source, const Target& target, const Config& config) {
-    if (target.format == Format::universal || target.format == Format::dcp) {
+    if (target.format->has_module_names) {
         std::set<std::string> tags;
-        if (target.format == Format::universal) tags.insert("masters");
+        if (target.format->has_param_groups) tags.insert("masters");
         if (is_new_torchtitan(config)) tags.insert("new");
         // Modules are saved as they stand in memory, where transformers 5 has other names than in its files.
         if (is_of_transformers_5(config)) tags.insert("module");
         return tags;
     }
-    if (target.format == Format::safetensors && is_of_transformers_5(config)) return {"transformers5"};
-    if (!is_megatron(target.format)) return {};
+    if (target.format->is_hugging_face && is_of_transformers_5(config)) return {"transformers5"};
+    if (!target.format->has_args) return {};
     std::set<std::string> tags{"dist", holds(config, "transformer_impl=local") ? "local" : "te"};
-    if (target.format == Format::megatron) tags.insert("ranks");
+    if (target.format->has_rank_names) tags.insert("ranks");
     if (!has_state(source.reading)) return tags;
     const bool distributed = holds(config, "use_distributed_optimizer");
     if (distributed) tags.insert("distributed");
@@ -179,14 +160,14 @@ void set_dtypes(Expressed& expressed, const std::map<std::string, DType>& made) 
 }
 
 void keep_names(const Target& target, Expressed& expressed) {
-    if (!is_deepspeed(target.format)) return;
+    if (!target.format->has_param_groups) return;
     if (target.dtype) throw Error{Exit::usage, "--dtype: {} keeps the types of its source", name(target.format)};
     expressed.reading.unknown.clear();
 }
 
 std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed) {
-    const bool same = is_torch(source.checkpoint.format) && !dialect && !target.dtype;
-    if (!is_torch(target.format) || !same) return {};
+    const bool same = source.checkpoint.format->is_one_file && !dialect && !target.dtype;
+    if (!target.format->is_one_file || !same) return {};
     const std::map<std::uint32_t, View> found = find_views(source.checkpoint);
     std::vector<std::uint32_t> numbers(expressed.tensors.size());  // of tensors that stay
     std::uint32_t kept = 0;
@@ -206,13 +187,14 @@ std::vector<View> take_views(const Source& source, const Target& target, const D
     return views;
 }
 
-void leave_out_seeds(const Source& source, const Target& target, Expressed& expressed) {
-    if (source.checkpoint.format != Format::keras || target.format != Format::keras_legacy) return;
+void drop_unplaceable(const Source& source, const Target& target, Expressed& expressed) {
+    const Format from = source.checkpoint.format;
+    const auto lacks = target.format->has_no_place_for;
+    if (lacks == nullptr || from == target.format || from->framework != target.format->framework) return;
     std::uint32_t kept = 0;
     for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
         const std::string& name = expressed.tensors[t].name;
-        // An optimizer around another one has the variables of that, too.
-        if (hdf5::is_keras_seed(name) || name.starts_with("optimizer.inner_optimizer.")) {
+        if (lacks(name)) {
             expressed.left_out.push_back(name);
             continue;
         }
@@ -229,7 +211,7 @@ void leave_out_seeds(const Source& source, const Target& target, Expressed& expr
 
 void check_states(const Source& source, const Target& target, const Dialect* dialect) {
     const bool told = !source.checkpoint.roles.empty();
-    const bool any_fits = dialect ? !dialect->roles.empty() : !told || target.format != Format::safetensors;
+    const bool any_fits = dialect ? !dialect->roles.empty() : !told || !target.format->weights_only;
     std::vector<std::string_view> states;
     const auto& tensors = source.checkpoint.catalogue.tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -274,7 +256,7 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
                     "parameters are at different optimizer steps ({} and {}), but the target has one step for all; "
                     "--drop optimizer writes the weights only",
                     out.content.adam->step, *other};
-    if (is_megatron(target.format)) {
+    if (target.format->has_args) {
         check_groups(*out.content.adam, out.notes);
         const auto& common = source.checkpoint.common;
         const auto schedule = common ? common->find("opt_param_scheduler") : std::nullopt;
@@ -283,7 +265,7 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
             out.notes.push_back("the learning-rate schedule restarts (Megatron: --override-opt-param-scheduler)");
         return;
     }
-    if (out.expressed.copies.empty() || target.format == Format::universal) return;
+    if (out.expressed.copies.empty() || target.format->has_param_groups) return;
     if (target.dtype && *target.dtype != DType::f32)
         throw Error{Exit::usage, "--dtype {} would round the master weights, the only weights that {} store",
                     name(*target.dtype), out.dialect ? out.dialect->name + " names" : "a DCP checkpoint"};

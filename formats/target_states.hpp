@@ -19,9 +19,6 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
 /// place, but those that DeepSpeed's files do not name cannot stand among weights.
 void check_states(const Source& source, const Target& target, const Dialect* dialect);
 
-/// Throws Error (usage) for what of DeepSpeed's cannot be made of `source`.
-void check_deepspeed(const Source& source, const Target& target);
-
 /// Throws Error (usage) when --dtype would round the scales of quantized weights.
 void check_dtype(const Source& source, const Target& target);
 
@@ -38,8 +35,9 @@ void keep_names(const Target& target, Expressed& expressed);
 /// are taken out of `expressed`.
 std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed);
 
-/// Keras' old kind keeps no states of layers' random numbers: they are taken out of `expressed`, and are left out.
-void leave_out_seeds(const Source& source, const Target& target, Expressed& expressed);
+/// Removes tensors of the source's format that another format of its framework has no place for from `expressed`, such
+/// as the random states of layers in Keras 3.
+void drop_unplaceable(const Source& source, const Target& target, Expressed& expressed);
 
 /// Takes the settings along that go with optimizer state into another framework's checkpoint: the source's, or those of
 /// given_adam(). Throws Error (usage) when nobody tells them, when the target cannot keep them apart, or when master

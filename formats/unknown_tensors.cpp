@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/unknown_tensors.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/quantized.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/beyond_rules.hpp"
@@ -41,7 +42,7 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
     if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp) return;
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     // One element cannot be cut, so all ranks share it; but files of single ranks would have to tell which ranks do.
-    const bool shared = target.format != Format::megatron;
+    const bool shared = !target.format->has_rank_names;
     const auto is_stuck = [&](std::uint32_t t) {
         return !reading.dialect->is_whole(tensors[t].name) && (!shared || volume(tensors[t].shape) > 1);
     };

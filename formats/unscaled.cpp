@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/unscaled.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 
@@ -56,7 +57,7 @@ void check_unscaled(const Source& source, const Target& target, const Dialect* d
         "the model first (transformers: model.dequantize()){}",
         unscaled[0]->name, others, name(unscaled[0]->dtype),
         dialect ? fmt::format("{} names", dialect->name) : name(*target.dtype),
-        target.dtype || is_megatron(target.format) ? "" : ", or copy it with --dialect keep");
+        target.dtype || target.format->has_args ? "" : ", or copy it with --dialect keep");
 }
 
 }  // namespace tpx::formats

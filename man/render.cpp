@@ -3,6 +3,7 @@
 #include "cmd/commands.hpp"
 #include "cmd/help.hpp"
 #include "formats/format_map.hpp"
+#include "formats/registry.hpp"
 #include "lib/core/error.hpp"
 #include "man/json_page.hpp"
 
@@ -160,17 +161,16 @@ std::string literals(std::string_view title) {
 
 std::string format_list() {
     std::string out;
-    for (const formats::FormatEntry& entry : formats::format_map()) {
+    for (const formats::Format format : formats::drivers()) {
         std::vector<std::string> facts;
-        const std::string_view written = text(entry.written);
+        const std::string written = formats::written_text(*format);
         facts.push_back(written.empty()    ? "only read"
                         : written == "yes" ? "written from any"
                                            : fmt::format("written {}", written));
-        if (entry.optimizer) facts.emplace_back("optimizer");
-        if (entry.state) facts.emplace_back("state");
-        if (entry.resharded) facts.emplace_back("resharded");
-        out += fmt::format(".It Cm {}\n{}.\n.br\n{}.\n", name(entry.format), literals(entry.title),
-                           fmt::join(facts, ", "));
+        if (format->knows_optimizer) facts.emplace_back("optimizer");
+        if (format->keeps_values) facts.emplace_back("state");
+        if (format->is_resharded) facts.emplace_back("resharded");
+        out += fmt::format(".It Cm {}\n{}.\n.br\n{}.\n", format->name, literals(format->title), fmt::join(facts, ", "));
     }
     return out;
 }

@@ -3,6 +3,7 @@
 
 #include "formats/dcp/adam_entries.hpp"
 #include "formats/dcp/dcp.hpp"
+#include "formats/dcp/driver.hpp"
 #include "formats/dcp/flatten.hpp"
 #include "formats/dcp/write_metadata.hpp"
 #include "formats/file_blocks.hpp"
@@ -215,7 +216,7 @@ Draft draft_chunks(const Content& content, const std::filesystem::path& folder, 
 
 Draft draft_dcp(const Content& content) {
     NewObjects objects;
-    if (content.source != nullptr && content.source->format == Format::dcp)
+    if (content.source != nullptr && content.source->format == &dcp_driver)
         objects.kept = content.source->catalogue.objects;
     else if (content.source != nullptr)
         objects = flattened_state(content);

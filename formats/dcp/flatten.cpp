@@ -2,6 +2,7 @@
 #include "formats/dcp/flatten.hpp"
 
 #include "formats/dcp/kept.hpp"
+#include "formats/driver.hpp"
 #include "formats/megatron/rng_states.hpp"
 #include "formats/state/carried.hpp"
 #include "formats/torch/archive.hpp"
@@ -186,7 +187,7 @@ private:
 
 NewObjects flattened_state(const Content& content) {
     Flattener flattener{content};
-    if (is_torch(content.source->format)) {
+    if (content.source->format->values == ValuesIn::one_file) {
         if (!path_is_file(content.source->catalogue.path(0))) return {};
         flattener.add(Archive::open(content.source->catalogue.path(0)));
         return flattener.finish();

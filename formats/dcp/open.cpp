@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 #include "formats/dcp/dcp.hpp"
+#include "formats/dcp/driver.hpp"
 #include "formats/dcp/metadata.hpp"
 #include "formats/dcp/training_roles.hpp"
 #include "formats/megatron/common_of_dcp.hpp"
@@ -36,7 +37,7 @@ int ranks_of_files(const std::filesystem::path& directory) {
 Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing) {
     refuse_per_rank_metadata(directory);
     Checkpoint checkpoint;
-    checkpoint.format = Format::dcp;
+    checkpoint.format = &dcp_driver;
     open_chunks(directory, checkpoint, missing);
     read_config(directory, checkpoint);
     read_companions(checkpoint, {});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/tied_weights.hpp"
 
+#include "formats/driver.hpp"
 #include "lib/core/file.hpp"
 
 #include <fcntl.h>
@@ -126,7 +127,7 @@ private:
 
 std::map<std::uint32_t, std::uint32_t> repeated_matrices(const Checkpoint& checkpoint,
                                                          std::span<const std::uint32_t> tensors) {
-    const bool readable = !checkpoint.archives.empty() || checkpoint.format == Format::safetensors;
+    const bool readable = !checkpoint.archives.empty() || checkpoint.format->is_hugging_face;
     return readable ? Finder{checkpoint, tensors}.find() : std::map<std::uint32_t, std::uint32_t>{};
 }
 

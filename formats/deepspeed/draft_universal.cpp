@@ -4,6 +4,7 @@
 #include "formats/deepspeed/optimizer_tree.hpp"
 #include "formats/deepspeed/origin.hpp"
 #include "formats/deepspeed/step_draft.hpp"
+#include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "formats/torch/tensor_value.hpp"
 #include "lib/core/error.hpp"
@@ -141,7 +142,7 @@ private:
 
 Draft draft_universal(const Content& content, std::vector<std::string>& notes) {
     const DeepSpeedStep source = find_deepspeed(content.source->catalogue.directory);
-    if (!is_deepspeed(content.source->format))
+    if (!content.source->format->has_param_groups)
         throw failure("universal checkpoints are made of DeepSpeed's only, for they hold its own model files");
     return UniversalDraft{content, source, notes}.make();
 }

@@ -2,6 +2,7 @@
 #include "formats/deepspeed/draft_model.hpp"
 #include "formats/deepspeed/optimizer.hpp"
 #include "formats/deepspeed/step_job.hpp"
+#include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 
@@ -130,7 +131,7 @@ private:
 }  // namespace
 
 Draft draft_deepspeed(const Content& content, std::vector<std::string>& notes) {
-    if (!is_deepspeed(content.source->format))
+    if (!content.source->format->has_param_groups)
         throw failure("DeepSpeed's own files are made of DeepSpeed checkpoints only, of which they keep the settings");
     StepJob job{content, find_deepspeed(content.source->catalogue.directory)};
     ModelDraft models{job};

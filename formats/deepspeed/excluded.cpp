@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/excluded.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/occurrences.hpp"
@@ -22,7 +23,7 @@ Occurrences parameters_of(const Source& source) {
 }  // namespace
 
 void check_excluded(const Source& source, const Target& target, std::vector<std::string>& notes) {
-    if (!is_deepspeed(source.checkpoint.format) || is_deepspeed(target.format)) return;
+    if (!source.checkpoint.format->has_param_groups || target.format->has_param_groups) return;
     const auto& told = source.checkpoint.notes;
     const auto note = std::ranges::find_if(told, [](const auto& text) { return text.starts_with(excludes_frozen); });
     if (source.reading.family) {

@@ -2,6 +2,7 @@
 #include "formats/deepspeed/missing_weights.hpp"
 
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/driver.hpp"
 #include "formats/deepspeed/origin.hpp"
 #include "formats/roles.hpp"
 
@@ -78,15 +79,15 @@ std::map<std::string, DType> add_missing_weights(Source& source) {
 }
 
 bool stores_masters_only(const Checkpoint& checkpoint) {
-    if (checkpoint.format == Format::deepspeed) return checkpoint.layout && checkpoint.layout->zero == 3;
-    if (checkpoint.format != Format::universal) return false;
+    if (checkpoint.format == &deepspeed_driver) return checkpoint.layout && checkpoint.layout->zero == 3;
+    if (checkpoint.format != &universal_driver) return false;
     const Parameters masters = parameters_of(checkpoint, Role::master);
     const Parameters weights = parameters_of(checkpoint, Role::weight);
     return std::ranges::none_of(masters, [&](std::string_view master) { return weights.contains(master); });
 }
 
 std::vector<std::string> lost_weights(const Checkpoint& checkpoint) {
-    if (!is_deepspeed(checkpoint.format) || stores_masters_only(checkpoint)) return {};
+    if (!checkpoint.format->has_param_groups || stores_masters_only(checkpoint)) return {};
     const Parameters masters = parameters_of(checkpoint, Role::master);
     const Parameters weights = parameters_of(checkpoint, Role::weight);
     std::vector<std::string> lost;

@@ -2,11 +2,13 @@
 #include "formats/torch/open.hpp"
 #include "formats/companions.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/driver.hpp"
 #include "formats/deepspeed/excluded.hpp"
 #include "formats/deepspeed/names.hpp"
 #include "formats/deepspeed/optimizer.hpp"
 #include "formats/deepspeed/universal.hpp"
 #include "formats/deepspeed/weights.hpp"
+#include "formats/torch/driver.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -65,7 +67,7 @@ bool is_single_file(const Grid& grid) {
 }
 
 Checkpoint open_single_file(const ModelFile& model) {
-    Checkpoint checkpoint = open_torch_file(Format::torch, model.path);
+    Checkpoint checkpoint = open_torch_file(&torch_driver, model.path);
     checkpoint.iteration = model.integer("global_steps");
     checkpoint.notes.push_back(
         fmt::format("a DeepSpeed run without ZeRO; reading its torch.save file {}", model.path.filename().string()));
@@ -127,7 +129,7 @@ DeepSpeedStep find_deepspeed(const fs::path& path) {
 Checkpoint open_deepspeed(const fs::path& path) {
     const DeepSpeedStep found = find_deepspeed(path);
     if (found.step.empty()) throw failure("{}: holds no step of DeepSpeed's", path.string());
-    Checkpoint checkpoint{.format = found.universal ? Format::universal : Format::deepspeed};
+    Checkpoint checkpoint{.format = found.universal ? &universal_driver : &deepspeed_driver};
     Builder builder{found.directory};
     Grid grid = read_grid(found.step);
     if (!found.universal && is_single_file(grid)) return open_single_file(grid.models[0]);

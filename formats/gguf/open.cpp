@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/gguf/driver.hpp"
 #include "formats/gguf/gguf.hpp"
 #include "formats/gguf/header.hpp"
 #include "lib/core/error.hpp"
@@ -175,7 +176,7 @@ void dequantize(Checkpoint& checkpoint, DType dtype) {
 
 Checkpoint open_gguf(const std::filesystem::path& path) {
     const auto files = gguf::select(path);
-    Checkpoint checkpoint{.format = Format::gguf};
+    Checkpoint checkpoint{.format = &gguf_driver};
     checkpoint.catalogue.directory = files[0].parent_path();
     std::set<std::string> names;
     for (std::size_t k = 0; k < files.size(); ++k) {

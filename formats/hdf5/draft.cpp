@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/own.hpp"
 #include "formats/hdf5/skeleton.hpp"
@@ -86,7 +87,7 @@ public:
         // State that is not named PARAMETER/STATE tells by its name what it is.
         for (std::size_t t = 0; t < source.roles.size() && source.parameters.empty(); ++t)
             roles_[source.catalogue.tensors[t].name] = source.roles[t];
-        if (source.format == Format::hdf5) tree_ = source.tree.get();
+        if (source.format == &hdf5_driver) tree_ = source.tree.get();
         for (const Tensor& tensor : content.tensors)
             paths_.push_back(finder_.path_for(tensor.name, role_of(tensor.name) != Role::weight));
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras_trees.hpp"
 #include "formats/hdf5/skeleton.hpp"
@@ -8,7 +9,7 @@ namespace tpx::formats {
 namespace hdf5 {
 namespace {
 
-bool is_keras(Format format) { return format == Format::keras || format == Format::keras_legacy; }
+bool is_keras(Format format) { return format == &keras_driver || format == &keras_legacy_driver; }
 
 void check(Format format, const Content& content) {
     const Checkpoint& source = *content.source;
@@ -56,7 +57,7 @@ Draft draft_keras(Format format, const Content& content) {
                    });
     }
     hdf5::Skeleton::Frame frame = skeleton.close(0);
-    draft.files.push_back({format == Format::keras ? "model.weights.h5" : "model.h5", frame.size});
+    draft.files.push_back({format == &keras_driver ? "model.weights.h5" : "model.h5", frame.size});
     draft.fixed = std::move(frame.fixed);
     for (std::size_t k = 0; k < draft.pieces.size(); ++k) {
         draft.pieces[k].file = 0;

@@ -1,153 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/driver.hpp"
 
-#include "lib/core/error.hpp"
+#include "formats/hdf5/hdf5.hpp"
+#include "formats/hdf5/keras.hpp"
+#include "formats/recognise.hpp"
+#include "lib/core/utf8.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <memory>
-#include <new>
+#include <array>
 
-namespace tpx::formats::hdf5 {
+namespace tpx::formats {
 namespace {
 
-// What a file of this driver is: bytes to read, or `made`, which a new file is written to.
-struct Place {
-    Bytes bytes;
-    SparseBytes* made = nullptr;
-};
-
-// What libhdf5 calls a file: its own part comes first.
-struct Opened {
-    H5FD_t common{};
-    Place place;
-    haddr_t end_of_allocation = 0;
-};
-
-const Opened& opened(const H5FD_t* file) { return *reinterpret_cast<const Opened*>(file); }
-
-H5FD_t* open_driver(const char*, unsigned, hid_t access, haddr_t) {
-    const auto* place = static_cast<const Place* const*>(H5Pget_driver_info(access));
-    if (place == nullptr) return nullptr;
-    auto made = std::make_unique<Opened>();
-    made->place = **place;
-    return &made.release()->common;
+std::optional<Recognised> recognise_hdf5(const FileStart& file) {
+    return is_hdf5(file.path) ? std::optional{Recognised{file.path, &hdf5_driver, "an HDF5 file"}} : std::nullopt;
 }
 
-herr_t close_driver(H5FD_t* file) {
-    delete reinterpret_cast<Opened*>(file);
-    return 0;
+std::optional<Recognised> recognise_keras(const FileStart& file) {
+    if (file.bytes.starts_with("PK\x03\x04") && file.name.ends_with(".keras"))
+        return Recognised{file.path, &keras_driver, "a Keras archive"};
+    if (file.name.ends_with(".weights.json")) return Recognised{file.path, &keras_driver, "sharded Keras weights"};
+    return std::nullopt;
 }
 
-herr_t query_driver(const H5FD_t*, unsigned long* flags) {
-    *flags = H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_ACCUMULATE_METADATA_READ;
-    return 0;
+Checkpoint open_any_hdf5(const std::filesystem::path& path, MissingFiles) { return open_hdf5(path); }
+
+std::string_view reject_hdf5_name(std::string_view name) {
+    if (!is_valid_utf8(name)) return "has a name that is not UTF-8";
+    return name.find('\0') == name.npos ? "" : "has a NUL in its name, where HDF5 ends it";
 }
 
-haddr_t end_of_allocation(const H5FD_t* file, H5FD_mem_t) { return opened(file).end_of_allocation; }
-
-herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t end) {
-    reinterpret_cast<Opened*>(file)->end_of_allocation = end;
-    return 0;
+/// Only Keras 3 stores the state of random numbers. An optimizer around another one has the variables of that, too.
+bool is_of_keras_3_only(std::string_view name) {
+    return hdf5::is_keras_seed(name) || name.starts_with("optimizer.inner_optimizer.");
 }
 
-haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t) {
-    const Place& place = opened(file).place;
-    return place.made != nullptr ? place.made->size() : place.bytes.length;
-}
-
-thread_local PayloadProbe* active_probe = nullptr;
-
-herr_t read_driver(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t offset, std::size_t size, void* into) {
-    const Place& place = opened(file).place;
-    const Bytes& bytes = place.bytes;
-    if (active_probe != nullptr && type == H5FD_MEM_DRAW) {
-        active_probe->offset = offset;
-        active_probe->length = size;
-        return 0;
-    }
-    if (place.made != nullptr) {
-        place.made->read(offset, {static_cast<std::byte*>(into), size});
-        return 0;
-    }
-    if (size == 0) return 0;
-    if (offset > bytes.length || size > bytes.length - offset) return -1;
-    if (bytes.fd == nullptr) {
-        std::memcpy(into, bytes.memory.data() + offset, size);
-        return 0;
-    }
-    try {
-        read_at(*bytes.fd, bytes.offset + offset, {static_cast<std::byte*>(into), size}, bytes.path);
-        return 0;
-    } catch (const Error&) {
-        return -1;
-    }
-}
-
-herr_t write_driver(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t offset, std::size_t size, const void* from) {
-    SparseBytes* made = opened(file).place.made;
-    if (made == nullptr) return -1;
-    try {
-        made->write(offset, {static_cast<const std::byte*>(from), size});
-        return 0;
-    } catch (const std::bad_alloc&) {
-        return -1;
-    }
-}
-
-herr_t truncate_driver(H5FD_t* file, hid_t, hbool_t) {
-    SparseBytes* made = opened(file).place.made;
-    if (made != nullptr) made->resize(opened(file).end_of_allocation);
-    return 0;
-}
-
-constexpr H5FD_class_t make_driver() {
-    H5FD_class_t driver{};
-    driver.name = "tpx";
-    driver.maxaddr = haddr_t{1} << 62;
-    driver.fc_degree = H5F_CLOSE_STRONG;
-    driver.fapl_size = sizeof(const Place*);
-    driver.open = open_driver;
-    driver.close = close_driver;
-    driver.query = query_driver;
-    driver.get_eoa = end_of_allocation;
-    driver.set_eoa = set_end_of_allocation;
-    driver.get_eof = end_of_file;
-    driver.read = read_driver;
-    driver.write = write_driver;
-    driver.truncate = truncate_driver;
-    constexpr H5FD_mem_t map[H5FD_MEM_NTYPES] = H5FD_FLMAP_DICHOTOMY;
-    for (int k = 0; k < H5FD_MEM_NTYPES; ++k) driver.fl_map[k] = map[k];
-    return driver;
-}
-
-constexpr H5FD_class_t driver = make_driver();
-
-hid_t driver_id() {
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    static const hid_t id = H5FDregister(&driver);
-    return id;
-}
+constexpr std::array<std::string_view, 1> hdf5_aliases{"h5"};
+constexpr std::array<std::string_view, 3> hdf5_endings{".h5", ".hdf5", ".keras"};
 
 }  // namespace
 
-PayloadProbe::PayloadProbe() { active_probe = this; }
+constinit const Driver hdf5_driver{
+    .name = "hdf5",
+    .title = "HDF5: modules are groups, one file per rank",
+    .framework = "HDF5",
+    .aliases = hdf5_aliases,
+    .written = WrittenFrom::any,
+    .knows_optimizer = true,
+    .is_resharded = true,
+    .allows_other_files = false,
+    .values = ValuesIn::attributes,
+    .state_names = StateNames::by_parameter,
+    .may_wrap_names = true,
+    .keeps_masters = true,
+    .precedence = 70,
+    .recognise_file = recognise_hdf5,
+    .endings = hdf5_endings,
+    .folder_description = "an HDF5 checkpoint",
+    .open = open_any_hdf5,
+    .reject_name = reject_hdf5_name,
+    .draft = [](const Content& content, std::vector<std::string>&) { return draft_hdf5(content); },
+};
 
-PayloadProbe::~PayloadProbe() { active_probe = nullptr; }
+constinit const Driver keras_driver{
+    .name = "keras",
+    .title = "Keras 3: `.weights.h5`, sharded, `.keras`",
+    .framework = "Keras",
+    .written = WrittenFrom::own_framework,
+    .allows_other_files = false,
+    .may_omit_config = true,
+    .precedence = 80,
+    .recognise_file = recognise_keras,
+    .open = open_any_hdf5,
+    .reject_name = reject_hdf5_name,
+    .draft = [](const Content& content, std::vector<std::string>&) { return draft_keras(&keras_driver, content); },
+};
 
-File open_bytes(const Bytes& bytes) {
-    const Properties access{H5Pcreate(H5P_FILE_ACCESS)};
-    const Place place{bytes};
-    const Place* info = &place;
-    if (H5Pset_driver(access.get(), driver_id(), &info) < 0) return {};
-    return File{H5Fopen("bytes", H5F_ACC_RDONLY, access.get())};
-}
+constinit const Driver keras_legacy_driver{
+    .name = "keras-legacy",
+    .title = "Keras whole-model `.h5`",
+    .framework = "Keras",
+    .written = WrittenFrom::own_framework,
+    .allows_other_files = false,
+    .may_omit_config = true,
+    .values = ValuesIn::model_attributes,
+    .precedence = 80,
+    .open = open_any_hdf5,
+    .reject_name = reject_hdf5_name,
+    .has_no_place_for = is_of_keras_3_only,
+    .draft = [](const Content& content,
+                std::vector<std::string>&) { return draft_keras(&keras_legacy_driver, content); },
+};
 
-File create_bytes(SparseBytes& content, const Properties& access, const Properties& creation) {
-    const Place place{{}, &content};
-    const Place* info = &place;
-    if (H5Pset_driver(access.get(), driver_id(), &info) < 0) return {};
-    return File{H5Fcreate("bytes", H5F_ACC_TRUNC, creation.get(), access.get())};
-}
-
-}  // namespace tpx::formats::hdf5
+}  // namespace tpx::formats

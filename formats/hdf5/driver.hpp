@@ -1,31 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/hdf5/handles.hpp"
-#include "formats/hdf5/sparse_bytes.hpp"
-#include "formats/hdf5/survey.hpp"
+#include "formats/driver.hpp"
 
-namespace tpx::formats::hdf5 {
+namespace tpx::formats {
 
-/// Opens `bytes` for reading with libhdf5, which sees nothing of the file but them. They must outlive the result, and
-/// begin with HDF5's signature or a user block. Null when libhdf5 refuses them.
-File open_bytes(const Bytes& bytes);
+/// HDF5 with modules as groups, Keras 3, and Keras' whole models of version 2.
+extern const Driver hdf5_driver;
+extern const Driver keras_driver;
+extern const Driver keras_legacy_driver;
 
-/// While one lives, libhdf5's reads of payloads read nothing, but are noted: this is how to ask it where a chunk is
-/// stored, which it finds quickly only in order to read it. For one thread.
-class PayloadProbe {
-public:
-    PayloadProbe();
-    ~PayloadProbe();
-    PayloadProbe(const PayloadProbe&) = delete;
-    PayloadProbe& operator=(const PayloadProbe&) = delete;
-
-    std::uint64_t offset = 0;  ///< of the last read, from the signature on
-    std::uint64_t length = 0;
-};
-
-/// Makes a new HDF5 file in `content`, which is empty and must outlive the result. `access` has the properties of its
-/// access but for the driver. Null when libhdf5 cannot.
-File create_bytes(SparseBytes& content, const Properties& access, const Properties& creation);
-
-}  // namespace tpx::formats::hdf5
+}  // namespace tpx::formats

@@ -25,7 +25,7 @@ void add_keras_model(const std::filesystem::path& file, Checkpoint& checkpoint);
 /// model.h5, or rank_RRRRR.h5 for each of several ranks, as tpx-hdf5(5) describes.
 Draft draft_hdf5(const Content& content);
 
-/// model.weights.h5 (Format::keras) or a whole model, model.h5 (Format::keras_legacy), with the groups and attributes
+/// model.weights.h5 (keras_driver) or a whole model, model.h5 (keras_legacy_driver), with the groups and attributes
 /// of a source of the same format, or else what the model's configuration tells. Throws Error when it does not tell
 /// enough, and Error (usage) for sources that are not of Keras.
 Draft draft_keras(Format format, const Content& content);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/keras_trees.hpp"
 
+#include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/keras.hpp"
 #include "formats/hdf5/keras_config.hpp"
@@ -171,11 +172,11 @@ void add_states(Format format, const std::vector<const Tensor*>& states, Tree& t
     for (std::size_t k = 0; k < states.size(); ++k) {
         const std::string name = fmt::format("variable_{}", k);
         names.push_back("optimizer/" + name);
-        const std::string path = format == Format::keras ? fmt::format("optimizer/vars/{}", k)
+        const std::string path = format == &keras_driver ? fmt::format("optimizer/vars/{}", k)
                                                          : fmt::format("optimizer_weights/optimizer/{}", name);
         tree.datasets[fmt::format("optimizer.vars.{}", k)] = {path, {}, {}};
     }
-    if (format == Format::keras_legacy)
+    if (format == &keras_legacy_driver)
         tree.groups.push_back({"optimizer_weights", {list_of_texts("weight_names", std::move(names))}});
 }
 
@@ -212,8 +213,8 @@ Tree keras_tree(Format format, const Content& content) {
     const Checkpoint& source = *content.source;
     const Tree& own = *source.tree;
     if (own.like && own.like->format == format && source.format != format) return tree_like(*own.like, format, content);
-    if (format == Format::keras && source.format == Format::keras_legacy) return NewTree{own, content}.take();
-    if (format == Format::keras_legacy && source.format == Format::keras) return OldTree{own, content}.take();
+    if (format == &keras_driver && source.format == &keras_legacy_driver) return NewTree{own, content}.take();
+    if (format == &keras_legacy_driver && source.format == &keras_driver) return OldTree{own, content}.take();
     Tree tree = own;
     if (states_of(content).empty()) erase_optimizer(tree);
     return tree;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 #include "formats/config_file.hpp"
+#include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras.hpp"
@@ -74,7 +75,7 @@ void keep_tree(std::span<const OpenedFile> files, std::span<const NamedDataset> 
 
 /// What a Keras archive says beside its weights, or a config.json that lies beside files of weights.
 void read_keras_config(const Selection& selection, Checkpoint& checkpoint) {
-    if (checkpoint.format != Format::keras) return;
+    if (checkpoint.format != &keras_driver) return;
     auto tree = std::make_shared<Tree>(*checkpoint.tree);
     if (selection.is_archive) {
         const fs::path archive = checkpoint.catalogue.path(0);
@@ -138,10 +139,10 @@ std::vector<NamedDataset> name_datasets(std::span<const OpenedFile> files, Check
     if (is_keras && files.size() > 1 && !selection.is_sharded)
         throw failure("{}: holds several files of Keras and no index; name one of the files",
                       selection.directory.string());
-    checkpoint.format = Format::hdf5;
+    checkpoint.format = &hdf5_driver;
     if (!is_keras) return own_datasets(files, checkpoint);
     const bool is_legacy = kinds.contains(Keras::legacy);
-    checkpoint.format = is_legacy ? Format::keras_legacy : Format::keras;
+    checkpoint.format = is_legacy ? &keras_legacy_driver : &keras_driver;
     if (!is_legacy) return keras_weights(files);
     return in_context([&] { return checkpoint.catalogue.path(0).string(); }, [&] { return keras_legacy(files[0]); });
 }
@@ -187,7 +188,7 @@ bool is_keras_model(const std::filesystem::path& file) {
 }
 
 void add_keras_model(const std::filesystem::path& file, Checkpoint& checkpoint) {
-    const auto is_keras = [](Format format) { return format == Format::keras || format == Format::keras_legacy; };
+    const auto is_keras = [](Format format) { return format == &keras_driver || format == &keras_legacy_driver; };
     if (!is_keras(checkpoint.format)) {
         if (!is_keras_model(file)) return;
         throw Error{Exit::usage, "--config: {} is a model of Keras, but {} is none", file.string(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/skeleton.hpp"
 
-#include "formats/hdf5/driver.hpp"
+#include "formats/hdf5/file_driver.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/element_type.hpp"
+#include "formats/hdf5/file_driver.hpp"
 #include "formats/hdf5/survey_here.hpp"
 #include "lib/core/box.hpp"
 #include "lib/core/error.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/adam_entries.hpp"
+#include "formats/dcp/driver.hpp"
 #include "formats/dcp/flatten.hpp"
 #include "formats/held/document.hpp"
 #include "formats/held/held.hpp"
@@ -40,7 +41,7 @@ struct Common {
 Common common_of(const Content& content) {
     Common common;
     if (content.source == nullptr) return common;
-    if (content.source->format == Format::dcp)
+    if (content.source->format == &dcp_driver)
         common.objects.kept = content.source->catalogue.objects;
     else
         common.objects = flattened_state(content);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 #include "formats/config_file.hpp"
+#include "formats/dcp/driver.hpp"
 #include "formats/dcp/kept.hpp"
 #include "formats/dcp/training_roles.hpp"
 #include "formats/held/document.hpp"
@@ -49,7 +50,7 @@ public:
         sort_pieces();
         in_context([&] { return directory().string(); }, [&] { find_holes(checkpoint_.catalogue); });
         if (!first_) throw failure("{}: no rank is held", directory().string());
-        checkpoint_.format = Format::dcp;
+        checkpoint_.format = &dcp_driver;
         checkpoint_.variant = "in memory";
         checkpoint_.iteration = first_->iteration;
         if (!first_->layout.empty()) checkpoint_.layout = parse_layout(first_->layout);

@@ -2,6 +2,7 @@
 #include "formats/megatron/common_of_dcp.hpp"
 
 #include "formats/dcp/kept.hpp"
+#include "formats/driver.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/tree_copy.hpp"
@@ -139,7 +140,7 @@ void read_args(Checkpoint& checkpoint) {
 }
 
 void restore_common(Checkpoint& checkpoint) {
-    if (checkpoint.format == Format::dcp && !checkpoint.common) Restorer{checkpoint}.restore();
+    if (checkpoint.format->values == ValuesIn::objects && !checkpoint.common) Restorer{checkpoint}.restore();
 }
 
 }  // namespace tpx::formats::megatron

@@ -3,6 +3,7 @@
 #include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/bucket_common.hpp"
 #include "formats/megatron/common_state.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
@@ -49,7 +50,7 @@ Value with_sharding(Document& document, Value common, const Content& content) {
         return std::ranges::any_of(content.tensors,
                                    [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); });
     };
-    if (content.source->format == Format::torch_dist && !any("optimizer.state.")) return common;
+    if (content.source->format == &torch_dist_driver && !any("optimizer.state.")) return common;
     const bool vectors =
         std::ranges::any_of(content.tensors, [](const Tensor& tensor) { return is_vector_of_experts(tensor.name); });
     const bool two = megatron::two_optimizers(megatron::args_of(common), content.layout);
@@ -62,7 +63,7 @@ Value with_sharding(Document& document, Value common, const Content& content) {
 }  // namespace
 
 Draft draft_torch_dist(const Content& content) {
-    const bool same_format = content.source != nullptr && content.source->format == Format::torch_dist;
+    const bool same_format = content.source != nullptr && content.source->format == &torch_dist_driver;
     const std::int64_t step = content.adam ? content.adam->step : 0;
     const std::int64_t known = content.source != nullptr ? content.source->iteration.value_or(step) : 0;
     const std::int64_t iteration = std::max<std::int64_t>(known, 1);

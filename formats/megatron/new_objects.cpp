@@ -2,6 +2,7 @@
 #include "formats/megatron/new_objects.hpp"
 
 #include "formats/archive_at.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rng_states.hpp"
@@ -134,7 +135,7 @@ bool same_ranks(const Layout& a, const Layout& b) {
 NewObjects new_objects(const Content& content) {
     NewObjects objects;
     if (content.source == nullptr) return objects;
-    if (content.source->format == Format::torch_dist) {
+    if (content.source->format == &torch_dist_driver) {
         const bool same = same_ranks(source_layout(*content.source), content.layout);
         for (const Object& object : content.source->catalogue.objects) {
             const bool of_ranks = object.name.starts_with("rerun_state_machine");
@@ -142,7 +143,7 @@ NewObjects new_objects(const Content& content) {
                 keep(content.source->catalogue, object, objects);
         }
     }
-    if (content.source->format != Format::torch_dist) add_extra_states(content, objects);
+    if (content.source->format != &torch_dist_driver) add_extra_states(content, objects);
     add_rng(content, objects);
     return objects;
 }

@@ -3,6 +3,7 @@
 #include "formats/dcp/kept.hpp"
 #include "formats/dcp/metadata.hpp"
 #include "formats/megatron/common_state.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/megatron/zarr_chunks.hpp"
 #include "formats/torch/archive.hpp"
@@ -99,7 +100,7 @@ Checkpoint open_torch_dist(const fs::path& directory_or_root, MissingFiles missi
     const fs::path directory = root ? megatron::tracked(directory_or_root) : directory_or_root;
     const OpenChunks open_backend = backend_of(directory);
     Checkpoint checkpoint;
-    checkpoint.format = Format::torch_dist;
+    checkpoint.format = &torch_dist_driver;
     open_backend(directory, checkpoint, missing);
     read_common(checkpoint);
     read_config(checkpoint);

@@ -2,6 +2,7 @@
 #include "formats/companions.hpp"
 #include "formats/dcp/kept.hpp"
 #include "formats/megatron/common_state.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rank_model.hpp"
@@ -78,7 +79,7 @@ void compare_settings(RankSettings& settings, const fs::path& file, torch::Value
 class Opener {
 public:
     explicit Opener(const fs::path& directory) : files_{std::make_shared<RankFiles>()} {
-        checkpoint_.format = Format::megatron;
+        checkpoint_.format = &megatron_driver;
         checkpoint_.catalogue.directory = directory;
     }
 

@@ -2,6 +2,7 @@
 #include "formats/megatron/rng_states.hpp"
 
 #include "formats/archive_at.hpp"
+#include "formats/driver.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
@@ -125,7 +126,8 @@ std::string rng_object_name(const RngPlace& place, const Layout& layout) {
 
 RngStates::RngStates(const Checkpoint& checkpoint) {
     if (checkpoint.rank_files) add_rank_files(checkpoint);
-    if (checkpoint.format == Format::torch_dist || checkpoint.format == Format::dcp) add_objects(checkpoint);
+    const ValuesIn values = checkpoint.format->values;
+    if (values == ValuesIn::objects || values == ValuesIn::common_and_objects) add_objects(checkpoint);
 }
 
 void RngStates::add(State state) {
@@ -152,7 +154,7 @@ void RngStates::add_rank_files(const Checkpoint& checkpoint) {
 void RngStates::add_objects(const Checkpoint& checkpoint) {
     const Catalogue& catalogue = checkpoint.catalogue;
     // DCP has the args of Megatron, from which it was made, beside a model's configuration.
-    const bool has_args = checkpoint.format == Format::dcp && checkpoint.common;
+    const bool has_args = !checkpoint.format->has_args && checkpoint.common;
     const Layout layout = layout_of_args(has_args ? args_of(*checkpoint.common) : checkpoint.config, {});
     std::map<std::tuple<int, int, int>, int> experts;  // by (pp, tp, replica)
     for (const RngPlace& place : rng_places(layout)) experts[{place.pp, place.tp, place.replica}] = place.ep;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/plan/hdf5.hpp"
 
-#include "formats/hdf5/driver.hpp"
+#include "formats/hdf5/file_driver.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/file_blocks.hpp"
+#include "formats/safetensors/driver.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/error.hpp"
@@ -123,7 +124,7 @@ private:
             is_of_adapters(*content_.reading->family))
             return adapter;
         const Checkpoint* source = content_.source;
-        const bool is_adapter = source != nullptr && source->format == Format::safetensors &&
+        const bool is_adapter = source != nullptr && source->format == &safetensors_driver &&
                                 source->catalogue.files.size() == 1 && source->catalogue.files[0].path == adapter;
         return is_adapter ? adapter : "model.safetensors";
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 #include "formats/folder_files.hpp"
+#include "formats/safetensors/driver.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/safetensors/select.hpp"
@@ -230,7 +231,7 @@ void note_scalars(Checkpoint& checkpoint) {
 Checkpoint open_safetensors(const std::filesystem::path& path) {
     const safetensors::Selection selection = safetensors::select_files(path);
     Checkpoint checkpoint;
-    checkpoint.format = Format::safetensors;
+    checkpoint.format = &safetensors_driver;
     checkpoint.catalogue = safetensors::Joiner(selection).join();
     checkpoint.notes = selection.notes;
     if (selection.consolidated) safetensors::note_scalars(checkpoint);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/state/carried.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -24,8 +25,8 @@ public:
 
     CarriedState collect() {
         if (source_.common) add_common(nullptr, *source_.common);
-        if (source_.format == Format::deepspeed || source_.format == Format::universal) add_deepspeed();
-        if (source_.format == Format::dcp) add_objects();
+        if (source_.format->values == ValuesIn::engine_files) add_deepspeed();
+        if (source_.format->values == ValuesIn::objects) add_objects();
         return std::move(result_);
     }
 
@@ -144,7 +145,7 @@ private:
 
 std::vector<std::string> state_keys(const Checkpoint& source) {
     std::vector<std::string> keys;
-    if (is_torch(source.format)) {
+    if (source.format->values == ValuesIn::one_file) {
         const torch::Archive archive = torch::Archive::open(source.catalogue.path(0));
         if (!archive.root().is(Kind::dict)) return keys;
         const std::vector<torch::NamedValue> tensors = archive.tensor_values();

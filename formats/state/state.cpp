@@ -2,6 +2,7 @@
 #include "formats/state/state.hpp"
 
 #include "formats/archive_at.hpp"
+#include "formats/driver.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/state/differences.hpp"
 #include "lib/core/error.hpp"
@@ -45,25 +46,23 @@ public:
     explicit Reader(const Checkpoint& checkpoint) : checkpoint_{checkpoint} {}
 
     std::vector<StateItem> read() {
-        switch (checkpoint_.format) {
-            case Format::torch:
-            case Format::torch_legacy:
+        switch (checkpoint_.format->values) {
+            case ValuesIn::one_file:
                 add_file(checkpoint_.catalogue.files.at(0).path, [](std::string_view) { return true; });
                 break;
-            case Format::megatron:
+            case ValuesIn::rank_files:
                 for (const FileEntry& file : checkpoint_.catalogue.files) {
                     if (file.path.filename() != "distrib_optim.pt") add_rank_file(file.path, "rank");
                 }
                 break;
-            case Format::deepspeed:
-            case Format::universal:
+            case ValuesIn::engine_files:
                 add_deepspeed();
                 break;
-            case Format::torch_dist:
+            case ValuesIn::common_and_objects:
                 add_common();
                 add_objects();
                 break;
-            case Format::safetensors:
+            case ValuesIn::headers:
                 add_headers();
                 break;
             default:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/driver.hpp"
 #include "formats/torch/file_writer.hpp"
 #include "formats/torch/open.hpp"
 #include "formats/torch/state_tree.hpp"
@@ -117,7 +118,7 @@ Draft draft_torch(Format format, const Content& content) {
     if (content.ranks > 1)
         throw Error{Exit::usage, "a torch.save file stores whole tensors; use a layout of one rank, such as tp=1"};
     TorchFile file{format, content};
-    if (content.source == nullptr || !is_torch(content.source->format))
+    if (content.source == nullptr || !content.source->format->is_one_file)
         return file.finish(make_state_tree(content, file));
     const Archive archive = Archive::open(content.source->catalogue.path(0));
     const bool same = keeps_names(content, archive);

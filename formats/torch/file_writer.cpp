@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/file_writer.hpp"
 
+#include "formats/torch/driver.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
 
@@ -38,7 +39,7 @@ Draft TorchFile::finish(torch::Value root) {
     torch::Holes holes;
     for (std::uint32_t t = 0; t < content_.tensors.size(); ++t)
         holes[std::to_string(t)] = elements(t) * static_cast<std::uint64_t>(itemsize(content_.tensors[t].dtype));
-    const torch::ArchiveFrame frame = format_ == Format::torch ? torch::frame_archive(root, holes, contents_)
+    const torch::ArchiveFrame frame = format_ == &torch_driver ? torch::frame_archive(root, holes, contents_)
                                                                : torch::frame_stream(root, holes, contents_);
     Draft draft;
     draft.tensors = content_.tensors;

@@ -3,7 +3,9 @@
 
 #include "formats/companions.hpp"
 #include "formats/folder_files.hpp"
+#include "formats/safetensors/driver.hpp"
 #include "formats/safetensors/index.hpp"
+#include "formats/torch/driver.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
@@ -22,7 +24,7 @@ constexpr const char* index_file = "pytorch_model.bin.index.json";
 
 /// Adds the tensors of the file `path`, whose names are not yet among `names`.
 void add_file(Checkpoint& checkpoint, const fs::path& path, std::set<std::string>& names) {
-    Checkpoint part = open_torch_file(Format::torch, checkpoint.catalogue.directory / path);
+    Checkpoint part = open_torch_file(&torch_driver, checkpoint.catalogue.directory / path);
     Catalogue& catalogue = checkpoint.catalogue;
     const auto first = static_cast<std::uint32_t>(catalogue.tensors.size());
     const auto first_file = static_cast<std::uint32_t>(catalogue.files.size());
@@ -71,7 +73,7 @@ bool holds_bin_files(const fs::path& directory) {
 }
 
 Checkpoint open_bin_files(const fs::path& directory) {
-    Checkpoint checkpoint{.format = Format::safetensors};
+    Checkpoint checkpoint{.format = &safetensors_driver};
     checkpoint.catalogue.directory = directory;
     std::set<std::string> names;
     if (const fs::path index = directory / index_file; path_exists(index)) {

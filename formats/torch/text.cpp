@@ -57,6 +57,8 @@ bool is_utf8(std::string_view text) {
     return true;
 }
 
+std::string_view reject_name(std::string_view name) { return is_utf8(name) ? "" : "has a name that is not UTF-8"; }
+
 void append_utf8(std::string& text, std::uint32_t code) {
     const auto tail = [&](int shift) { text.push_back(static_cast<char>(0x80 | ((code >> shift) & 0x3f))); };
     if (code < 0x80) return text.push_back(static_cast<char>(code));

@@ -11,6 +11,9 @@ namespace tpx::torch {
 /// Whether `text` is UTF-8 as Python's surrogatepass reads it: lone surrogates may be encoded too.
 bool is_utf8(std::string_view text);
 
+/// Why a pickle cannot contain `name`; empty when it can.
+std::string_view reject_name(std::string_view name);
+
 /// Appends code point `code` as UTF-8. Precondition: code <= 0x10ffff.
 void append_utf8(std::string& text, std::uint32_t code);
 

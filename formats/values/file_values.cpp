@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/values/file_values.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/gguf/header.hpp"
 #include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/own.hpp"
@@ -28,7 +29,7 @@ namespace {
 std::map<std::string, std::string> config(const Checkpoint& checkpoint) {
     const std::string& json = checkpoint.config_json;
     if (hdf5::is_keras_config(json)) return keras_values(hdf5::old_model_config(json), hdf5::old_training_config(json));
-    if (checkpoint.format != Format::keras_legacy || !checkpoint.tree) return config_values(json);
+    if (checkpoint.format->values != ValuesIn::model_attributes || !checkpoint.tree) return config_values(json);
     const auto attribute = [&](std::string_view name) {
         for (const hdf5::GroupFacts& group : checkpoint.tree->groups)
             if (const std::string* text = hdf5::text_of(group.attributes, name)) return *text;
@@ -80,7 +81,7 @@ std::string attribute_text(const hdf5::AttributeValue& attribute) {
 
 /// Attributes of plain HDF5 files; those of Keras say what the format itself asks for.
 void add_attributes(const Checkpoint& checkpoint, const AddValue& add) {
-    if (checkpoint.format != Format::hdf5) return;
+    if (checkpoint.format->values != ValuesIn::attributes) return;
     const auto add_all = [&](const std::string& at, const hdf5::Attributes& attributes) {
         for (const hdf5::AttributeValue& attribute : attributes)
             if (!is_known(attribute.name)) add(fmt::format("{}@{}", at, attribute.name), attribute_text(attribute));
@@ -93,9 +94,9 @@ void add_attributes(const Checkpoint& checkpoint, const AddValue& add) {
 }  // namespace
 
 void add_file_values(const Checkpoint& checkpoint, const AddValue& add) {
-    if (checkpoint.format == Format::safetensors) add_headers(checkpoint, add);
+    if (checkpoint.format->values == ValuesIn::headers) add_headers(checkpoint, add);
     if (checkpoint.tree) add_attributes(checkpoint, add);
-    if (checkpoint.format == Format::gguf) add_metadata(checkpoint, add);
+    if (checkpoint.format->values == ValuesIn::metadata) add_metadata(checkpoint, add);
     for (const auto& [path, text] : config(checkpoint)) add(path, text);
 }
 

@@ -2,6 +2,7 @@
 #include "formats/values/training_values.hpp"
 
 #include "formats/archive_at.hpp"
+#include "formats/driver.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rng_states.hpp"
 #include "formats/roles.hpp"
@@ -39,9 +40,10 @@ public:
     TrainingValues collect() {
         if (checkpoint_.common) add_dict(*checkpoint_.common, {nullptr, &checkpoint_.common_storages}, "");
         if (checkpoint_.rank_files) add_rank_files();
-        if (is_deepspeed(checkpoint_.format)) add_deepspeed();
-        if (is_torch(checkpoint_.format)) add_torch();
-        if (checkpoint_.format == Format::dcp || checkpoint_.format == Format::torch_dist) add_objects();
+        const ValuesIn values = checkpoint_.format->values;
+        if (values == ValuesIn::engine_files) add_deepspeed();
+        if (values == ValuesIn::one_file) add_torch();
+        if (values == ValuesIn::objects || values == ValuesIn::common_and_objects) add_objects();
         add_rng();
         add_file_values(checkpoint_,
                         [&](const std::string& path, std::string text) { add(path, std::move(text), ""); });

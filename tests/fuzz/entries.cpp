@@ -2,6 +2,8 @@
 #include "tests/fuzz/entries.hpp"
 
 #include "formats/canonical.hpp"
+#include "formats/dcp/driver.hpp"
+#include "formats/deepspeed/driver.hpp"
 #include "formats/plan/hosts_file.hpp"
 #include "formats/plan/plan_file.hpp"
 #include "formats/profile/assignment_file.hpp"
@@ -136,9 +138,9 @@ template <const auto& folder, const auto& file>
 void recut(std::string_view bytes) {
     static Scratch scratch;
     scratch.like(fs::path{"testdata"} / folder).write(file, bytes);
-    for (const auto& [format, layout] : {std::pair{formats::Format::dcp, "tp=1"},
-                                         {formats::Format::deepspeed, "dp=3"},
-                                         {formats::Format::universal, "tp=1"}}) {
+    for (const auto& [format, layout] : {std::pair{&formats::dcp_driver, "tp=1"},
+                                         {&formats::deepspeed_driver, "dp=3"},
+                                         {&formats::universal_driver, "tp=1"}}) {
         formats::Source source = formats::open_source(scratch.path(), {}, {});
         convert(source, {.layout = parse_layout(layout), .format = format});
     }

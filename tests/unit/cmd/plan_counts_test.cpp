@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/planning.hpp"
+#include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
@@ -92,7 +93,7 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
     }
     REQUIRE(plan->from);
     ModelState described = model_of_checkpoint(*plan);
-    const bool megatron = formats::is_megatron(plan->checkpoint->target.format);
+    const bool megatron = plan->checkpoint->target.format->has_args;
     // Other formats do not pad, and cut as torch.chunk does.
     for (TensorClass& kind : described.classes)
         if (!megatron && kind.pad > 0) kind.pad = 1;
@@ -100,9 +101,8 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
     const PlanReport model = planned_model(*plan, described);
     // The ranks of Megatron's distributed optimizer hold parts of flat buffers. A model description has none, so that
     // the best placement can differ. tests/plan/count.py counts the bytes of each rank.
-    const bool buffers =
-        (formats::is_megatron(plan->checkpoint->opened.source.checkpoint.format) && plan->from->zero > 0) ||
-        (megatron && plan->to.zero > 0);
+    const bool buffers = (plan->checkpoint->opened.source.checkpoint.format->has_args && plan->from->zero > 0) ||
+                         (megatron && plan->to.zero > 0);
     const auto of_model = by_role(model);
     const auto of_checkpoint = by_role(*plan);
     for (const auto& [role, bytes] : of_model) {

@@ -2,7 +2,15 @@
 #include "formats/format_map.hpp"
 
 #include "formats/conversion.hpp"
+#include "formats/dcp/driver.hpp"
+#include "formats/deepspeed/driver.hpp"
+#include "formats/gguf/driver.hpp"
+#include "formats/hdf5/driver.hpp"
+#include "formats/megatron/driver.hpp"
+#include "formats/registry.hpp"
+#include "formats/safetensors/driver.hpp"
 #include "formats/state/state.hpp"
+#include "formats/torch/driver.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "tests/support/families.hpp"
@@ -23,18 +31,18 @@ using test::families;
 /// A checkpoint of each format, with optimizer and state where there is one in testdata.
 const std::map<Format, std::filesystem::path>& examples() {
     static const std::map<Format, std::filesystem::path> all{
-        {Format::safetensors, "testdata/llama-small/hf"},
-        {Format::dcp, "testdata/dcp/fsdp2-tp2"},
-        {Format::torch_dist, "testdata/llama-small/megatron-tp2pp2"},
-        {Format::megatron, "testdata/llama-opt/legacy-tp2-dp2"},
-        {Format::deepspeed, "testdata/deepspeed/zero2-roundrobin-dp4"},
-        {Format::universal, "testdata/deepspeed/universal-part"},
-        {Format::torch, "testdata/torch/good/plain.pt"},
-        {Format::torch_legacy, "testdata/torch/good/legacy.pt"},
-        {Format::hdf5, "testdata/hdf5/good/storage.h5"},
-        {Format::keras, "testdata/keras/tiny.weights.h5"},
-        {Format::keras_legacy, "testdata/keras/tiny.h5"},
-        {Format::gguf, "testdata/gguf/numbers.gguf"},
+        {&safetensors_driver, "testdata/llama-small/hf"},
+        {&dcp_driver, "testdata/dcp/fsdp2-tp2"},
+        {&torch_dist_driver, "testdata/llama-small/megatron-tp2pp2"},
+        {&megatron_driver, "testdata/llama-opt/legacy-tp2-dp2"},
+        {&deepspeed_driver, "testdata/deepspeed/zero2-roundrobin-dp4"},
+        {&universal_driver, "testdata/deepspeed/universal-part"},
+        {&torch_driver, "testdata/torch/good/plain.pt"},
+        {&torch_legacy_driver, "testdata/torch/good/legacy.pt"},
+        {&hdf5_driver, "testdata/hdf5/good/storage.h5"},
+        {&keras_driver, "testdata/keras/tiny.weights.h5"},
+        {&keras_legacy_driver, "testdata/keras/tiny.h5"},
+        {&gguf_driver, "testdata/gguf/numbers.gguf"},
     };
     return all;
 }
@@ -51,55 +59,66 @@ Conversion into(const std::filesystem::path& path, Format format, const char* la
 }
 
 /// From where the format is written: what has an optimizer, where it says that it takes one from any.
-std::filesystem::path origin(const FormatEntry& entry) {
-    if (entry.format == Format::keras_legacy) return "testdata/keras/tiny.keras";
-    if (entry.written == FormatEntry::Written::from_keras) return examples().at(Format::keras_legacy);
-    if (entry.written == FormatEntry::Written::from_deepspeed) return examples().at(Format::deepspeed);
-    return examples().at(entry.optimizer ? Format::megatron : Format::safetensors);
+std::filesystem::path origin(Format format) {
+    if (format == &keras_legacy_driver) return "testdata/keras/tiny.keras";
+    if (format == &keras_driver) return examples().at(&keras_legacy_driver);
+    if (format == &deepspeed_driver) return examples().at(&deepspeed_driver);
+    return examples().at(format->knows_optimizer ? &megatron_driver : &safetensors_driver);
 }
 
 }  // namespace
 
-TEST_CASE("the map has every format once") {
-    std::set<Format> formats;
-    for (const FormatEntry& entry : format_map()) CHECK(formats.insert(entry.format).second);
-    CHECK(formats.size() == examples().size());
-    for (int k = 0;; ++k) {
-        const auto format = static_cast<Format>(k);
-        if (!formats.contains(format)) {
-            CHECK(k == static_cast<int>(formats.size()));
-            break;
-        }
+TEST_CASE("the registry has every format once, under a name of its own") {
+    std::set<std::string_view> words;
+    for (const Format format : drivers()) {
+        CAPTURE(std::string{format->name});
+        CHECK(examples().contains(format));
+        CHECK(words.insert(format->name).second);
+        for (const std::string_view alias : format->aliases) CHECK(words.insert(alias).second);
         CHECK(format_by_name(name(format)) == format);
+        const bool opens = format->open != nullptr;
+        const bool drafts = format->draft != nullptr;
+        CHECK(opens);
+        CHECK(drafts == (format->written != WrittenFrom::nothing));
+        CHECK_FALSE(format->title.empty());
+        CHECK_FALSE(format->framework.empty());
+        CHECK(format->endings.empty() == format->folder_description.empty());
     }
+    CHECK(drivers().size() == examples().size());
+}
+
+TEST_CASE("drivers are asked in the order of their precedence") {
+    const std::span<const Format> sorted = drivers_by_precedence();
+    CHECK(std::ranges::is_sorted(sorted, {}, &Driver::precedence));
+    CHECK(std::ranges::is_permutation(sorted, drivers()));
 }
 
 TEST_CASE("every format is read, and written as the map says") {
-    for (const FormatEntry& entry : format_map()) {
-        CAPTURE(std::string{name(entry.format)});
-        const Checkpoint checkpoint = open_source(examples().at(entry.format), families(), {}).checkpoint;
-        CHECK(checkpoint.format == entry.format);
+    for (const Format format : drivers()) {
+        CAPTURE(std::string{name(format)});
+        const Checkpoint checkpoint = open_source(examples().at(format), families(), {}).checkpoint;
+        CHECK(checkpoint.format == format);
         CHECK_FALSE(checkpoint.catalogue.tensors.empty());
-        const bool pure = is_torch(entry.format);  // a file of tensors
-        CHECK(entry.state == !read_state(pure ? open("testdata/torch/good/objects.pt") : checkpoint).empty());
-        if (entry.written == FormatEntry::Written::no) {
-            CHECK_THROWS_AS(into(examples().at(entry.format), entry.format, "tp=1"), Error);
+        const bool pure = format->is_one_file;  // a file of tensors
+        CHECK(format->keeps_values == !read_state(pure ? open("testdata/torch/good/objects.pt") : checkpoint).empty());
+        if (format->written == WrittenFrom::nothing) {
+            CHECK_THROWS_AS(into(examples().at(format), format, "tp=1"), Error);
             continue;
         }
-        const Conversion whole = into(origin(entry), entry.format, "tp=1");
+        const Conversion whole = into(origin(format), format, "tp=1");
         CHECK_FALSE(whole.draft.files.empty());
-        if (entry.written != FormatEntry::Written::from_any)
-            CHECK_THROWS_AS(into(examples().at(Format::safetensors), entry.format, "tp=1"), Error);
-        if (entry.optimizer) CHECK(roles_of(whole.expressed).contains(Role::exp_avg));
+        if (format->written != WrittenFrom::any)
+            CHECK_THROWS_AS(into(examples().at(&safetensors_driver), format, "tp=1"), Error);
+        if (format->knows_optimizer) CHECK(roles_of(whole.expressed).contains(Role::exp_avg));
     }
 }
 
 TEST_CASE("output is cut over ranks where the map says so") {
-    for (const FormatEntry& entry : format_map()) {
-        if (!entry.resharded) continue;
-        CAPTURE(std::string{name(entry.format)});
-        const bool pure_data = entry.format == Format::deepspeed;
-        const Conversion cut = into(origin(entry), entry.format, pure_data ? "dp=2" : "tp=2");
+    for (const Format format : drivers()) {
+        if (!format->is_resharded) continue;
+        CAPTURE(std::string{name(format)});
+        const bool pure_data = format == &deepspeed_driver;
+        const Conversion cut = into(origin(format), format, pure_data ? "dp=2" : "tp=2");
         std::set<int> ranks;
         for (const Piece& piece : cut.draft.pieces) ranks.insert(piece.rank);
         CHECK(cut.content.layout.ranks() == 2);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/holding.hpp"
 
+#include "formats/megatron/driver.hpp"
 #include "formats/model_file.hpp"
+#include "formats/safetensors/driver.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
@@ -182,7 +184,7 @@ TEST_CASE("a model description and a checkpoint of the model give the same parce
         Layout to = layout_for(random, tiny);
         // Megatron fuses tensors and knows neither fsdp nor the later stages of ZeRO.
         const bool megatron = kind != 1 && random.once_in(2);
-        const Format format = megatron ? Format::torch_dist : Format::safetensors;
+        const Format format = megatron ? &torch_dist_driver : &safetensors_driver;
         if (megatron) to.fsdp = 1;
         if (megatron) to.zero = std::min(to.zero, 1);
         CAPTURE(round);

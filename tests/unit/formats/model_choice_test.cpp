@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model_choice.hpp"
 
+#include "formats/deepspeed/driver.hpp"
 #include "formats/dialect_choice.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/roles.hpp"
+#include "formats/safetensors/driver.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/families.hpp"
 
@@ -41,7 +44,7 @@ Config moe_args() {
 /// Megatron's checkpoint of a small decoder with experts.
 Source moe(const Config& args, bool norms) {
     Source source;
-    source.checkpoint.format = Format::torch_dist;
+    source.checkpoint.format = &torch_dist_driver;
     source.checkpoint.config = args;
     const auto add = [&](const std::string& name, Shape shape) {
         source.checkpoint.catalogue.tensors.push_back({name, DType::bf16, shape});
@@ -69,7 +72,7 @@ Source moe(const Config& args, bool norms) {
 /// The model_type that is chosen for transformers, or why none is.
 std::string chosen(Source source, const Config& settings = {}) {
     Target target;
-    target.format = Format::safetensors;
+    target.format = &safetensors_driver;
     target.config = settings;
     std::vector<std::string> notes;
     Config config = source.reading.config;
@@ -128,7 +131,7 @@ TEST_CASE("formats whose loaders never read config.json do not ask for settings 
     CHECK(has(chosen(moe(args, true)), "max_position_embeddings"));
     Source source = moe(args, true);
     Target target;
-    target.format = Format::universal;
+    target.format = &universal_driver;
     std::vector<std::string> notes;
     const ModelChoice choice =
         choose_model(source, target, choose_dialect(source, target, notes), source.reading.config, notes);

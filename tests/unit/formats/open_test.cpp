@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/checkpoint.hpp"
+#include "formats/dcp/driver.hpp"
+#include "formats/deepspeed/driver.hpp"
+#include "formats/gguf/driver.hpp"
+#include "formats/hdf5/driver.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/recognise.hpp"
+#include "formats/safetensors/driver.hpp"
+#include "formats/torch/driver.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
 
 #include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 using namespace tpx;
 using namespace tpx::formats;
@@ -24,23 +37,23 @@ std::string refusal(const fs::path& path) {
 }  // namespace
 
 TEST_CASE("formats and their words belong together") {
-    for (const Format format : {Format::safetensors, Format::dcp, Format::torch_dist, Format::megatron})
+    for (const Format format : {&safetensors_driver, &dcp_driver, &torch_dist_driver, &megatron_driver})
         CHECK(format_by_name(name(format)) == format);
-    CHECK(name(Format::torch_dist) == "torch_dist");
+    CHECK(name(&torch_dist_driver) == "torch_dist");
     CHECK(!format_by_name("zip"));
 }
 
 TEST_CASE("formats are told by content") {
-    CHECK(recognise("testdata/llama-small/hf").format == Format::safetensors);
-    CHECK(recognise("testdata/llama-small/hf/model.safetensors").format == Format::safetensors);
-    CHECK(recognise("testdata/safetensors/good/indexed/model.safetensors.index.json").format == Format::safetensors);
-    CHECK(recognise("testdata/llama-rope/dcp-fsdp2").format == Format::dcp);
+    CHECK(recognise("testdata/llama-small/hf").format == &safetensors_driver);
+    CHECK(recognise("testdata/llama-small/hf/model.safetensors").format == &safetensors_driver);
+    CHECK(recognise("testdata/safetensors/good/indexed/model.safetensors.index.json").format == &safetensors_driver);
+    CHECK(recognise("testdata/llama-rope/dcp-fsdp2").format == &dcp_driver);
     const Recognised root = recognise("testdata/llama-small/megatron-tp2pp2");
-    CHECK(root.format == Format::torch_dist);
+    CHECK(root.format == &torch_dist_driver);
     CHECK(root.path == "testdata/llama-small/megatron-tp2pp2/iter_0000010");
-    CHECK(recognise(root.path).format == Format::torch_dist);
+    CHECK(recognise(root.path).format == &torch_dist_driver);
     const Recognised ranks = recognise("testdata/llama-opt/legacy-tp2-dp2");
-    CHECK(ranks.format == Format::megatron);
+    CHECK(ranks.format == &megatron_driver);
     CHECK(ranks.path == "testdata/llama-opt/legacy-tp2-dp2/iter_0000010");
 }
 
@@ -112,15 +125,59 @@ TEST_CASE("what is no checkpoint is refused with what was looked for") {
 
 TEST_CASE("DeepSpeed's folders are told by their files") {
     const std::vector<std::pair<std::map<std::string, std::string>, Format>> cases{
-        {{{"latest", "global_step5\n"}, {"global_step5/mp_rank_00_model_states.pt", ""}}, Format::deepspeed},
-        {{{"latest", "global_step5\n"}, {"global_step5/x", ""}}, Format::deepspeed},
-        {{{"mp_rank_00_model_states.pt", "PK"}, {"model.safetensors", ""}}, Format::deepspeed},
-        {{{"zero_pp_rank_0_mp_rank_00_optim_states.pt", "PK"}}, Format::deepspeed},
-        {{{"zero/layer.weight/fp32.pt", "PK"}}, Format::universal},
-        {{{"latest_universal", "u"}, {"u/zero/layer.weight/fp32.pt", "PK"}}, Format::universal},
+        {{{"latest", "global_step5\n"}, {"global_step5/mp_rank_00_model_states.pt", ""}}, &deepspeed_driver},
+        {{{"latest", "global_step5\n"}, {"global_step5/x", ""}}, &deepspeed_driver},
+        {{{"mp_rank_00_model_states.pt", "PK"}, {"model.safetensors", ""}}, &deepspeed_driver},
+        {{{"zero_pp_rank_0_mp_rank_00_optim_states.pt", "PK"}}, &deepspeed_driver},
+        {{{"zero/layer.weight/fp32.pt", "PK"}}, &universal_driver},
+        {{{"latest_universal", "u"}, {"u/zero/layer.weight/fp32.pt", "PK"}}, &universal_driver},
     };
     for (const auto& [files, format] : cases) {
         test::Scratch scratch;
+        for (const auto& [name, text] : files) test::write_text(scratch.path() / name, text);
+        CHECK(recognise(scratch.path()).format == format);
+    }
+}
+
+TEST_CASE("of the drivers that could read a file, the most specific one does") {
+    const std::vector<std::tuple<std::string, std::string, Format>> cases{
+        {"a.keras", "PK\3\4", &keras_driver},
+        {"a.weights.json", "{}", &keras_driver},
+        {"a.pt", "PK\3\4", &torch_driver},
+        {"a.pt", "\x80\2\x8a", &torch_legacy_driver},
+        {"a.msgpack", "\x80\2\x8a", nullptr},
+        {"a", "GGUF", &gguf_driver},
+        {"a.safetensors", "GGUF", &safetensors_driver},
+        {"a.distcp", "PK\3\4", nullptr},
+    };
+    for (const auto& [name, text, format] : cases) {
+        test::Scratch scratch;
+        CAPTURE(name);
+        test::write_text(scratch.path() / name, text);
+        CHECK(recognise(scratch.path() / name).format == format);
+    }
+    test::Scratch scratch;
+    test::write_text(scratch.path() / "pytorch_model.bin.index.json", "{}");
+    const Recognised index = recognise(scratch.path() / "pytorch_model.bin.index.json");
+    CHECK(index.format == &torch_driver);
+    CHECK(index.path == scratch.path());
+}
+
+TEST_CASE("training state goes before weights, and safetensors before other weights") {
+    const std::vector<std::pair<std::map<std::string, std::string>, Format>> cases{
+        {{{"metadata.json", R"({"sharded_backend": "zarr"})"}, {".metadata", ""}}, &torch_dist_driver},
+        {{{"metadata.json", R"({"sharded_backend": "other"})"}, {".metadata", ""}}, nullptr},
+        {{{"metadata.json", "{}"}, {".metadata", ""}, {"model.safetensors", ""}}, &dcp_driver},
+        {{{"mp_rank_00/model_optim_rng.pt", ""}, {"model.safetensors", ""}}, &megatron_driver},
+        {{{"model.safetensors", ""}, {"pytorch_model.bin", ""}, {"a.gguf", ""}}, &safetensors_driver},
+        {{{"pytorch_model.bin", ""}, {"a.gguf", ""}}, &torch_driver},
+        {{{"a.gguf", ""}}, &gguf_driver},
+        {{{"a.gguf", ""}, {"b.h5", ""}}, &hdf5_driver},
+        {{{"a.gguf", ""}, {"b.pt", ""}}, nullptr},
+    };
+    for (const auto& [files, format] : cases) {
+        test::Scratch scratch;
+        CAPTURE(files.begin()->first);
         for (const auto& [name, text] : files) test::write_text(scratch.path() / name, text);
         CHECK(recognise(scratch.path()).format == format);
     }
@@ -137,12 +194,12 @@ TEST_CASE("checkpoints of the frameworks are recognised") {
             CAPTURE(fixture.path().string());
             CAPTURE(format);
             const Recognised found = recognise(fixture.path() / "ckpt");
-            if (format.starts_with("safetensors")) CHECK(found.format == Format::safetensors);
-            if (format == "dcp") CHECK(found.format == Format::dcp);
-            if (format == "megatron-torch_dist") CHECK(found.format == Format::torch_dist);
+            if (format.starts_with("safetensors")) CHECK(found.format == &safetensors_driver);
+            if (format == "dcp") CHECK(found.format == &dcp_driver);
+            if (format == "megatron-torch_dist") CHECK(found.format == &torch_dist_driver);
             if (format == "megatron-legacy") CHECK(found.description == "a Megatron legacy checkpoint");
-            if (format == "deepspeed-universal") CHECK(found.format == Format::universal);
-            if (format.starts_with("deepspeed-zero")) CHECK(found.format == Format::deepspeed);
+            if (format == "deepspeed-universal") CHECK(found.format == &universal_driver);
+            if (format.starts_with("deepspeed-zero")) CHECK(found.format == &deepspeed_driver);
             CHECK(!found.description.empty());
         }
     }

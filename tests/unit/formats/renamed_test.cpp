@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
+#include "formats/dcp/driver.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/missing_parts.hpp"
+#include "formats/safetensors/driver.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/families.hpp"
@@ -83,8 +86,8 @@ TEST_CASE("names within the wrappers of torch.compile, FSDP and activation check
     for (const Rename& wrap : wraps) {
         const test::Scratch scratch;
         write_renamed(scratch.path(), wrap);
-        CHECK(converted(scratch.path(), Format::safetensors) == "model.embed_tokens.weight");
-        CHECK(converted(scratch.path(), Format::torch_dist) == "embedding.word_embeddings.weight");
+        CHECK(converted(scratch.path(), &safetensors_driver) == "model.embed_tokens.weight");
+        CHECK(converted(scratch.path(), &torch_dist_driver) == "embedding.word_embeddings.weight");
     }
 }
 
@@ -93,15 +96,15 @@ TEST_CASE("two weights whose names differ in a wrapper stay two") {
     write_renamed(scratch.path(), [](const std::string& name) {
         return name == "lm_head.weight" ? "model._orig_mod.norm.weight" : name;
     });
-    CHECK(says(converted(scratch.path(), Format::torch_dist), "_orig_mod"));
+    CHECK(says(converted(scratch.path(), &torch_dist_driver), "_orig_mod"));
 }
 
 TEST_CASE("a name that no known wrapper explains is no model of transformers") {
     const test::Scratch scratch;
     write_renamed(scratch.path(), [](const std::string& name) { return "a.b.c.d.e." + name; });
     Source source = open_source(scratch.path(), families(), {});
-    source.checkpoint.format = Format::dcp;  // whose names need not be those of transformers
-    CHECK_THROWS_WITH_AS(convert(source, target_of(Format::safetensors)),
+    source.checkpoint.format = &dcp_driver;  // whose names need not be those of transformers
+    CHECK_THROWS_WITH_AS(convert(source, target_of(&safetensors_driver)),
                          doctest::Contains("--dialect keep leaves the names as they are"), Error);
 }
 
@@ -113,11 +116,11 @@ TEST_CASE("adapters and quantized weights are refused with what to do about them
         });
         return converted(scratch.path(), format, dtype);
     };
-    CHECK(says(with("lora_A.weight", Format::torch_dist), "--merge-adapter DIR"));
+    CHECK(says(with("lora_A.weight", &torch_dist_driver), "--merge-adapter DIR"));
     for (const char* word : {"qweight", "SCB", "weight.absmax", "weight_scale_inv", "weight.quant_state.nf4"}) {
         CAPTURE(word);
-        CHECK(says(with(word, Format::torch_dist), "dequantize the model first"));
-        CHECK(says(with(word, Format::safetensors, DType::f16), "rounding the scales of quantized weights"));
+        CHECK(says(with(word, &torch_dist_driver), "dequantize the model first"));
+        CHECK(says(with(word, &safetensors_driver, DType::f16), "rounding the scales of quantized weights"));
     }
 }
 
@@ -135,12 +138,12 @@ TEST_CASE("weights in fp8 or as integers without scales are copied, but not conv
     for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2, DType::i8, DType::u8, DType::i16}) {
         CAPTURE(name(dtype));
         const std::string cause = fmt::format("quantized weights ({}) cannot be converted to ", name(dtype));
-        for (const Format format : {Format::torch_dist, Format::megatron, Format::dcp})
+        for (const Format format : {&torch_dist_driver, &megatron_driver, &dcp_driver})
             CHECK(says(with(dtype, target_of(format)), cause));
-        CHECK(says(with(dtype, target_of(Format::safetensors, DType::f32)), cause + "f32, because their scales"));
-        CHECK(says(with(dtype, target_of(Format::torch_dist)), "'model.layers.0.mlp.down_proj.weight' and 27 other"));
-        CHECK(with(dtype, target_of(Format::safetensors)) == "lm_head.weight");
-        CHECK(with(dtype, target_of(Format::dcp, {}, "keep")) == "lm_head.weight");
+        CHECK(says(with(dtype, target_of(&safetensors_driver, DType::f32)), cause + "f32, because their scales"));
+        CHECK(says(with(dtype, target_of(&torch_dist_driver)), "'model.layers.0.mlp.down_proj.weight' and 27 other"));
+        CHECK(with(dtype, target_of(&safetensors_driver)) == "lm_head.weight");
+        CHECK(with(dtype, target_of(&dcp_driver, {}, "keep")) == "lm_head.weight");
     }
 }
 
@@ -148,7 +151,7 @@ TEST_CASE("a model of which transformers would invent a part is not written") {
     const test::Scratch scratch;
     write_renamed(scratch.path(),
                   [](const std::string& name) { return says(name, "layers.1.mlp.gate") ? std::string{} : name; });
-    CHECK(says(converted(scratch.path(), Format::safetensors), "the model is incomplete: layer 1: no tensor 'gate'"));
+    CHECK(says(converted(scratch.path(), &safetensors_driver), "the model is incomplete: layer 1: no tensor 'gate'"));
     Source source = open_source(scratch.path(), families(), {});
-    CHECK_NOTHROW(convert(source, target_of(Format::safetensors, {}, "keep")));
+    CHECK_NOTHROW(convert(source, target_of(&safetensors_driver, {}, "keep")));
 }

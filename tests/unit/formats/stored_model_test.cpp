@@ -2,6 +2,8 @@
 #include "formats/stored_model.hpp"
 
 #include "formats/conversion.hpp"
+#include "formats/deepspeed/driver.hpp"
+#include "formats/megatron/driver.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
@@ -107,9 +109,9 @@ TEST_CASE("a model description and a DeepSpeed checkpoint of the model give the 
             Source source = open_source("testdata/deepspeed/llama-zero2-dp2", families, {});
             const Layout to = parse_layout(fmt::format("dp={},zero={}", dp, zero));
             CAPTURE(to_string(to));
-            const Target target{.layout = to, .format = Format::deepspeed};
+            const Target target{.layout = to, .format = &deepspeed_driver};
             const Amounts pieces = state_of(test::parcels_by_piece(source, target, from));
-            const StoredModelChange change = stored_model_change(description_of(source), Format::deepspeed, from, to);
+            const StoredModelChange change = stored_model_change(description_of(source), &deepspeed_driver, from, to);
             const Amounts described = state_of(change.parcels);
             REQUIRE(!pieces.empty());
             CHECK(difference(pieces, described) == "");
@@ -122,7 +124,7 @@ TEST_CASE("DeepSpeed's partitions of weights are held by one rank each under zer
     const ModelDescription description = read_model_description("llama3-8b", test::families(), {}, "train");
     for (const auto& [text, copies] : {std::pair{"dp=5,zero=3", 1U}, {"dp=5,zero=2", 5U}, {"dp=5", 5U}}) {
         const StoredModelChange change =
-            stored_model_change(description, Format::deepspeed, parse_layout("dp=3,zero=1"), parse_layout(text));
+            stored_model_change(description, &deepspeed_driver, parse_layout("dp=3,zero=1"), parse_layout(text));
         std::uint64_t weights = 0;
         for (const Parcel& parcel : change.parcels.parcels) {
             if (change.parcels.roles[parcel.role] == Role::weight)
@@ -131,7 +133,7 @@ TEST_CASE("DeepSpeed's partitions of weights are held by one rank each under zer
         CHECK(weights == copies * 2 * static_cast<std::uint64_t>(parameters(description.model)));
     }
     for (const char* text : {"tp=2", "pp=2", "ep=2", "fsdp=2"})
-        CHECK_THROWS_AS(stored_model_change(description, Format::deepspeed, parse_layout("dp=2"), parse_layout(text)),
+        CHECK_THROWS_AS(stored_model_change(description, &deepspeed_driver, parse_layout("dp=2"), parse_layout(text)),
                         Error);
 }
 
@@ -140,7 +142,7 @@ TEST_CASE("flat buffers split optimizer state otherwise than first axes do") {
     const ModelDescription description = read_model_description("llama3-8b", families, {}, "train");
     const Layout from = parse_layout("tp=2,dp=2,zero=1");
     const Layout to = parse_layout("tp=2,dp=3,zero=1");
-    const StoredModelChange change = stored_model_change(description, Format::torch_dist, from, to);
+    const StoredModelChange change = stored_model_change(description, &torch_dist_driver, from, to);
     const Parcels even = spread(description.model, from, to);
     const auto bytes = [](const Parcels& parcels) {
         std::uint64_t sum = 0;
@@ -152,7 +154,7 @@ TEST_CASE("flat buffers split optimizer state otherwise than first axes do") {
     CHECK(bytes(change.parcels) == bytes(even));  // the vocabulary of Llama 3 needs no padding for these layouts
     CHECK(amounts_of(change.parcels, true) != amounts_of(even, true));
     for (const char* text : {"dp=2,zero=2", "fsdp=2", "dp=2,vn=4"})
-        CHECK_THROWS_AS(stored_model_change(description, Format::torch_dist, from, parse_layout(text)), Error);
+        CHECK_THROWS_AS(stored_model_change(description, &torch_dist_driver, from, parse_layout(text)), Error);
 }
 
 }  // namespace tpx::formats

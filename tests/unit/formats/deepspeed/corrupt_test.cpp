@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/driver.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "tests/support/chunks.hpp"
@@ -267,7 +268,7 @@ TEST_CASE("universal checkpoints say which file is wrong") {
     const test::Scratch out;
     const std::string name = "zero/language_model.encoder.final_layernorm.weight";
     Source source = open_source(mpu, {}, {});
-    const Conversion conversion = convert(source, {.layout = {}, .format = Format::universal});
+    const Conversion conversion = convert(source, {.layout = {}, .format = &universal_driver});
     for (std::size_t f = 0; f < conversion.draft.files.size(); ++f) {
         std::string bytes(conversion.draft.files[f].size, '\0');
         for (const Draft::Fixed& fixed : conversion.draft.fixed)

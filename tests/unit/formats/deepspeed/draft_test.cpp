@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/conversion.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/driver.hpp"
 #include "formats/deepspeed/regroup.hpp"
+#include "formats/safetensors/driver.hpp"
 #include "formats/selection.hpp"
 #include "tests/support/chunks.hpp"
 #include "tests/unit/formats/deepspeed/samples.hpp"
@@ -88,17 +90,17 @@ TEST_CASE("partitions are cut anew for any number of data ranks, and back") {
             CAPTURE(folder.string());
             CAPTURE(dp);
             const test::Scratch there, back;
-            const Checkpoint other = made(folder, Format::deepspeed, fmt::format("{}dp={}", tp, dp), there.path());
+            const Checkpoint other = made(folder, &deepspeed_driver, fmt::format("{}dp={}", tp, dp), there.path());
             CHECK(other.layout->dp == dp);
             CHECK(tensors_of(other) == want);
-            CHECK(tensors_of(made(there.path(), Format::deepspeed, fmt::format("{}dp=2", tp), back.path())) == want);
+            CHECK(tensors_of(made(there.path(), &deepspeed_driver, fmt::format("{}dp=2", tp), back.path())) == want);
         }
     }
 }
 
 TEST_CASE("the same number of ranks makes the same partitions") {
     const test::Scratch out;
-    made(zero3, Format::deepspeed, "dp=2", out.path());
+    made(zero3, &deepspeed_driver, "dp=2", out.path());
     const auto flats = [](const fs::path& folder, int d) {
         const auto archive = torch::Archive::open(
             folder / fmt::format("global_step2/bf16_zero_pp_rank_{}_mp_rank_00_optim_states.pt", d));
@@ -113,12 +115,12 @@ TEST_CASE("universal checkpoints hold all states, and remember how slices are cu
     for (const fs::path& folder : {zero3, mpu, round_robin}) {
         CAPTURE(folder.string());
         const test::Scratch out;
-        const Checkpoint universal = made(folder, Format::universal, "tp=1", out.path());
-        CHECK(universal.format == Format::universal);
+        const Checkpoint universal = made(folder, &universal_driver, "tp=1", out.path());
+        CHECK(universal.format == &universal_driver);
         CHECK(tensors_of(universal) == tensors_of(open_deepspeed(folder)));
     }
     const test::Scratch out;
-    made(mpu, Format::universal, "tp=1", out.path());
+    made(mpu, &universal_driver, "tp=1", out.path());
     const fs::path zero = out.path() / "global_step2_universal/zero/";
     const auto state = [&](const std::string& name) {
         return torch::Archive::open(zero / ("language_model." + name + ".weight") / "fp32.pt");
@@ -145,19 +147,19 @@ TEST_CASE("ZeRO stages become each other, and universal checkpoints become any s
         const Checkpoint source = open_deepspeed(folder);
         const nlohmann::json want = states_of(source);
         const test::Scratch universal;
-        made(folder, Format::universal, "tp=1", universal.path());
+        made(folder, &universal_driver, "tp=1", universal.path());
         for (const int zero : {1, 2, 3}) {
             if (folder == mpu && zero > 1) continue;  // BF16_Optimizer
             CAPTURE(folder.string());
             CAPTURE(zero);
             const test::Scratch there, back, of_universal;
             const Checkpoint other =
-                made(folder, Format::deepspeed, fmt::format("{}dp=3,zero={}", tp, zero), there.path());
+                made(folder, &deepspeed_driver, fmt::format("{}dp=3,zero={}", tp, zero), there.path());
             CHECK(other.layout->zero == zero);
             CHECK(states_of(other) == want);
             const auto stage = fmt::format("{}dp=2,zero={}", tp, source.layout->zero);
-            CHECK(states_of(made(there.path(), Format::deepspeed, stage, back.path())) == want);
-            CHECK(states_of(made(universal.path(), Format::deepspeed, fmt::format("{}dp=3,zero={}", tp, zero),
+            CHECK(states_of(made(there.path(), &deepspeed_driver, stage, back.path())) == want);
+            CHECK(states_of(made(universal.path(), &deepspeed_driver, fmt::format("{}dp=3,zero={}", tp, zero),
                                  of_universal.path())) == want);
         }
     }
@@ -166,8 +168,8 @@ TEST_CASE("ZeRO stages become each other, and universal checkpoints become any s
 TEST_CASE("weights of ZeRO 3 are its masters in the type of training") {
     const test::Scratch there, back;
     const Checkpoint source = open_deepspeed(round_robin);
-    made(round_robin, Format::deepspeed, "dp=2,zero=3", there.path());
-    CHECK(made(there.path(), Format::deepspeed, "dp=4,zero=2", back.path()).catalogue.tensors.size() ==
+    made(round_robin, &deepspeed_driver, "dp=2,zero=3", there.path());
+    CHECK(made(there.path(), &deepspeed_driver, "dp=4,zero=2", back.path()).catalogue.tensors.size() ==
           source.catalogue.tensors.size());
 }
 
@@ -177,27 +179,27 @@ TEST_CASE("tensor parallelism changes as universal_checkpoint_info says") {
         CAPTURE(layout);
         const test::Scratch there, back;
         if (std::string_view{layout} == "tp=4,dp=1") {
-            CHECK(refusal_without_rules(mpu, Format::deepspeed, layout).find("tp=4 does not divide axis") !=
+            CHECK(refusal_without_rules(mpu, &deepspeed_driver, layout).find("tp=4 does not divide axis") !=
                   std::string::npos);
             continue;
         }
-        CHECK(tensors_of(made(mpu, Format::deepspeed, layout, there.path())) == want);
-        CHECK(tensors_of(made(there.path(), Format::deepspeed, "tp=2,dp=2", back.path())) == want);
+        CHECK(tensors_of(made(mpu, &deepspeed_driver, layout, there.path())) == want);
+        CHECK(tensors_of(made(there.path(), &deepspeed_driver, "tp=2,dp=2", back.path())) == want);
     }
 }
 
 TEST_CASE("changes that DeepSpeed's files cannot follow are refused") {
-    CHECK(refusal_without_rules(mpu, Format::deepspeed, "tp=2,pp=2,dp=2").find("pp can change only for the layers") !=
+    CHECK(refusal_without_rules(mpu, &deepspeed_driver, "tp=2,pp=2,dp=2").find("pp can change only for the layers") !=
           std::string::npos);
-    CHECK(refusal_without_rules(mpu, Format::deepspeed, "tp=2,dp=2,zero=3")
+    CHECK(refusal_without_rules(mpu, &deepspeed_driver, "tp=2,dp=2,zero=3")
               .find("BF16_Optimizer's state cannot become") != std::string::npos);
-    CHECK(refusal_without_rules(zero3, Format::deepspeed, "tp=2,dp=2").find("does not say how tensors are cut") !=
+    CHECK(refusal_without_rules(zero3, &deepspeed_driver, "tp=2,dp=2").find("does not say how tensors are cut") !=
           std::string::npos);
-    CHECK(refusal_without_rules(zero3, Format::deepspeed, "pp=2,dp=2").find("zero=3 does not support pipelines") !=
+    CHECK(refusal_without_rules(zero3, &deepspeed_driver, "pp=2,dp=2").find("zero=3 does not support pipelines") !=
           std::string::npos);
-    CHECK(refusal_without_rules(zero3, Format::safetensors, "tp=1")
+    CHECK(refusal_without_rules(zero3, &safetensors_driver, "tp=1")
               .find("64 tensors of optimizer state cannot be stored") == 0);
-    CHECK(refusal_without_rules("testdata/llama-hf", Format::deepspeed, "dp=2")
+    CHECK(refusal_without_rules("testdata/llama-hf", &deepspeed_driver, "dp=2")
               .find("order of parameters in DeepSpeed's flat buffers is unknown") != std::string::npos);
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/adam.hpp"
 #include "formats/conversion.hpp"
+#include "formats/dcp/driver.hpp"
+#include "formats/deepspeed/driver.hpp"
+#include "formats/megatron/driver.hpp"
 #include "lib/layout/express.hpp"
 #include "tests/support/chunks.hpp"
 #include "tests/support/families.hpp"
@@ -65,7 +68,7 @@ TEST_CASE("names that no family knows are those of torch in a DCP checkpoint, wi
     for (const fs::path& path : {round_robin, zero3, mpu}) {
         CAPTURE(path.string());
         Source source = open_source(path, families(), {});
-        const Conversion made = into(path, Format::dcp, "tp=1");
+        const Conversion made = into(path, &dcp_driver, "tp=1");
         const std::set<std::string> found = names(made);
         for (std::size_t t = 0; t < source.checkpoint.roles.size(); ++t) {
             const std::string& name = source.checkpoint.catalogue.tensors[t].name;
@@ -80,7 +83,7 @@ TEST_CASE("names that no family knows are those of torch in a DCP checkpoint, wi
 }
 
 TEST_CASE("a universal checkpoint is made of another framework's, and its weights are rounded") {
-    const Conversion made = into(megatron, Format::universal, "tp=1");
+    const Conversion made = into(megatron, &universal_driver, "tp=1");
     const std::set<std::string> found = names(made);
     CHECK(found.contains("model.layers.1.self_attn.q_proj.weight/fp32"));
     CHECK(found.contains("model.norm.weight/exp_avg_sq"));
@@ -90,7 +93,7 @@ TEST_CASE("a universal checkpoint is made of another framework's, and its weight
     CHECK(has_file(made, folder / "zero/lm_head.weight/exp_avg.pt"));
     CHECK(has_file(made, folder / "zero/lm_head.weight/step.pt"));
     CHECK(has_file(made, "latest_universal"));
-    const Conversion third = into(megatron, Format::universal, "zero=3");
+    const Conversion third = into(megatron, &universal_driver, "zero=3");
     CHECK(has_file(third, folder / "zero_pp_rank_0_mp_rank_00_model_states.pt"));
     CHECK_FALSE(has_file(third, folder / "zero/lm_head.weight/step.pt"));
     CHECK(std::ranges::any_of(made.notes, [](const std::string& note) {
@@ -147,12 +150,12 @@ TEST_CASE("optimizer state by torch's names is known whatever the model's are") 
 }
 
 TEST_CASE("what DeepSpeed needs and a source does not tell is refused") {
-    CHECK(refusal(megatron, Format::deepspeed, "dp=2")
+    CHECK(refusal(megatron, &deepspeed_driver, "dp=2")
               .find("order of parameters in DeepSpeed's flat buffers is unknown") != std::string::npos);
-    CHECK(refusal("testdata/llama-hf", Format::universal, "tp=1").find("no optimizer state to make universal") !=
+    CHECK(refusal("testdata/llama-hf", &universal_driver, "tp=1").find("no optimizer state to make universal") !=
           std::string::npos);
-    CHECK(refusal(round_robin, Format::torch_dist, "tp=1").find("cannot convert to mcore names") != std::string::npos);
-    CHECK(refusal(megatron, Format::universal, "tp=2").find("universal checkpoints are not cut") != std::string::npos);
+    CHECK(refusal(round_robin, &torch_dist_driver, "tp=1").find("cannot convert to mcore names") != std::string::npos);
+    CHECK(refusal(megatron, &universal_driver, "tp=2").find("universal checkpoints are not cut") != std::string::npos);
 }
 
 }  // namespace tpx::formats

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/keras_model.hpp"
@@ -61,7 +62,7 @@ TEST_CASE("all forms of Keras hold one state under the same names") {
 
 TEST_CASE("variables of the optimizer are told apart") {
     const Checkpoint checkpoint = open_hdf5("testdata/keras/tiny.h5");
-    CHECK(checkpoint.format == Format::keras_legacy);
+    CHECK(checkpoint.format == &keras_legacy_driver);
     REQUIRE(checkpoint.roles.size() == checkpoint.catalogue.tensors.size());
     for (std::size_t t = 0; t < checkpoint.roles.size(); ++t)
         CHECK((checkpoint.roles[t] == Role::optimizer) ==
@@ -82,8 +83,8 @@ TEST_CASE("what is written for Keras is read again, each form from its own") {
 TEST_CASE("a whole model of the old kind becomes weights of version 3, each where Keras has it") {
     const Checkpoint legacy = open_hdf5("testdata/keras/tiny.h5");
     const test::Scratch scratch;
-    const Checkpoint again = rewritten(legacy, Format::keras, scratch);
-    CHECK(again.format == Format::keras);
+    const Checkpoint again = rewritten(legacy, &keras_driver, scratch);
+    CHECK(again.format == &keras_driver);
     CHECK(contents(again) == contents(legacy));
     CHECK(checkpoint_paths(again) == checkpoint_paths(open_hdf5("testdata/keras/tiny.weights.h5")));
 }
@@ -96,14 +97,14 @@ TEST_CASE("weights of version 3 become a whole model of the old kind, as its con
         const test::Scratch scratch;
         if (std::string_view{form} != "tiny.keras") {
             CHECK_THROWS_WITH_AS(
-                rewritten(source, Format::keras_legacy, scratch),
+                rewritten(source, &keras_legacy_driver, scratch),
                 "keras-legacy files store the model's configuration, which is missing; pass --config FILE: a "
                 ".keras archive of the model, its config.json, or the output of model.to_json()",
                 Error);
             add_keras_model("testdata/keras/tiny.keras", source);
         }
-        const Checkpoint again = rewritten(source, Format::keras_legacy, scratch);
-        CHECK(again.format == Format::keras_legacy);
+        const Checkpoint again = rewritten(source, &keras_legacy_driver, scratch);
+        CHECK(again.format == &keras_legacy_driver);
         CHECK(contents(again) == contents(legacy));
         const auto attribute = [](const Checkpoint& checkpoint, const char* name) {
             return nlohmann::json::parse(*hdf5::text_of(checkpoint.tree->groups.at(0).attributes, name));
@@ -222,13 +223,13 @@ TEST_CASE("what is given for a file's model must be of that model") {
                          "testdata/llama-rope/hf/config.json: is not the configuration of a Keras model", Error);
     add_keras_model("testdata/keras/tiny.h5", source);
     const test::Scratch scratch;
-    CHECK(contents(rewritten(source, Format::keras_legacy, scratch)) == contents(source));
+    CHECK(contents(rewritten(source, &keras_legacy_driver, scratch)) == contents(source));
     Checkpoint narrow = source;
     narrow.catalogue.tensors[0].shape = {1};
-    CHECK_THROWS_WITH_AS(rewritten(narrow, Format::keras_legacy, scratch), doctest::Contains("of another model"),
+    CHECK_THROWS_WITH_AS(rewritten(narrow, &keras_legacy_driver, scratch), doctest::Contains("of another model"),
                          Error);
     narrow.catalogue.tensors.erase(narrow.catalogue.tensors.begin());
-    CHECK_THROWS_WITH_AS(rewritten(narrow, Format::keras_legacy, scratch), doctest::Contains("tiny.h5 only"), Error);
+    CHECK_THROWS_WITH_AS(rewritten(narrow, &keras_legacy_driver, scratch), doctest::Contains("tiny.h5 only"), Error);
 }
 
 TEST_CASE("each form of a state in the Keras fixtures becomes each other one") {
@@ -242,8 +243,8 @@ TEST_CASE("each form of a state in the Keras fixtures becomes each other one") {
             Checkpoint source = open_hdf5(at(from));
             const Checkpoint target = open_hdf5(at(to));
             // A layer of a user's class is in it.
-            const char* like = target.format == Format::keras_legacy ? "legacy" : "archive";
-            add_keras_model(at(like) / (target.format == Format::keras_legacy ? "model.h5" : "model.keras"), source);
+            const char* like = target.format == &keras_legacy_driver ? "legacy" : "archive";
+            add_keras_model(at(like) / (target.format == &keras_legacy_driver ? "model.h5" : "model.keras"), source);
             const test::Scratch scratch;
             const Checkpoint again = rewritten(source, target.format, scratch);
             CHECK(contents(again) == contents(target));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/flat_cells.hpp"
 
+#include "formats/megatron/driver.hpp"
 #include "lib/core/error.hpp"
 
 #include <doctest/doctest.h>
@@ -13,7 +14,7 @@ namespace {
 /// A tensor of 4 x 6 in cells of 2 x 3, each cut into two flat runs at element `cut`.
 Checkpoint cells(Index cut) {
     Checkpoint checkpoint;
-    checkpoint.format = Format::torch_dist;
+    checkpoint.format = &torch_dist_driver;
     Catalogue& catalogue = checkpoint.catalogue;
     catalogue.tensors = {{"w", DType::bf16, {4, 6}}, {"chained_0.optimizer.state.exp_avg.w", DType::f32, {2, 2, 6}}};
     catalogue.pieces.push_back({.tensor = 0, .box = whole(Shape{4, 6}), .strides = {6, 1}});

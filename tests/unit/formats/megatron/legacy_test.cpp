@@ -2,6 +2,7 @@
 #include "formats/megatron/legacy.hpp"
 
 #include "formats/conversion.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/megatron/rank_names.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/torch/archive_writer.hpp"
@@ -64,7 +65,7 @@ private:
 TEST_CASE("rank files are put together: weights, masters and moments") {
     for (const auto& path : {rank_files_sample, rank_files_sample / "iter_0000010"}) {
         const Source source = open_source(path, families(), {});
-        CHECK(source.checkpoint.format == Format::megatron);
+        CHECK(source.checkpoint.format == &megatron_driver);
         CHECK(source.checkpoint.catalogue.directory == rank_files_sample / "iter_0000010");
         CHECK(source.checkpoint.iteration == 10);
         CHECK(source.reading.family->name == "llama");
@@ -125,7 +126,7 @@ TEST_CASE("rank files are written under other layouts and read again, with eithe
             CAPTURE(layout);
             CAPTURE(distributed);
             Source source = open_source(rank_files_sample, families(), {});
-            Target target{.layout = parse_layout(layout), .format = Format::megatron};
+            Target target{.layout = parse_layout(layout), .format = &megatron_driver};
             target.config["use_distributed_optimizer"] = distributed;
             const auto bytes = test::assemble(source.checkpoint.catalogue);
             const Conversion conversion = convert(source, target);

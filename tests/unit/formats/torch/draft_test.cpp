@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/checkpoint.hpp"
 #include "formats/torch/archive.hpp"
+#include "formats/torch/driver.hpp"
 #include "formats/torch/nest.hpp"
 #include "formats/torch/open.hpp"
 #include "formats/torch/tree_copy.hpp"
@@ -79,33 +80,33 @@ TEST_CASE("tensors of every dtype that torch has are where the new file says") {
         tensors.push_back({fmt::format("{}.b", type.name), type.dtype, {}});
         tensors.push_back({fmt::format("{}.c", type.name), type.dtype, {0, 4}});
     }
-    for (const Format format : {Format::torch, Format::torch_legacy}) {
+    for (const Format format : {&torch_driver, &torch_legacy_driver}) {
         const Draft draft = draft_torch(format, content_of(tensors));
         const SparseFile file{draft};
         check_places(draft, Archive::open(file.path()));
         CHECK(open(file.path()).format == format);
     }
-    CHECK_THROWS_WITH_AS(draft_torch(Format::torch, content_of({{"a", DType::f4, {2}}})),
+    CHECK_THROWS_WITH_AS(draft_torch(&torch_driver, content_of({{"a", DType::f4, {2}}})),
                          "tensor 'a': torch stores no tensors of dtype f4", Error);
 }
 
 TEST_CASE("files beyond 4 GiB and beyond 65535 members are zip64") {
     std::vector<Tensor> tensors{
         {"small", DType::u8, {1}}, {"large", DType::f32, {5, 1 << 28}}, {"behind", DType::bf16, {7}}};
-    const Draft large = draft_torch(Format::torch, content_of(tensors));
+    const Draft large = draft_torch(&torch_driver, content_of(tensors));
     CHECK(large.files[0].size > (std::uint64_t{5} << 30));
     const SparseFile large_file{large};
     check_places(large, Archive::open(large_file.path()));
 
     tensors.clear();
     for (int k = 0; k < 66'000; ++k) tensors.push_back({fmt::format("t{}", k), DType::u8, {1}});
-    const Draft many = draft_torch(Format::torch, content_of(tensors));
+    const Draft many = draft_torch(&torch_driver, content_of(tensors));
     const SparseFile many_file{many};
     check_places(many, Archive::open(many_file.path()));
 }
 
 TEST_CASE("views lie in the tensor that has their bytes") {
-    Checkpoint checkpoint{.format = Format::torch};
+    Checkpoint checkpoint{.format = &torch_driver};
     checkpoint.catalogue.files.push_back({"a.pt", 1000});
     const auto add = [&](const std::string& name, DType dtype, const Shape& shape, std::uint64_t offset,
                          const Strides& strides) {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/dcp/driver.hpp"
+
+#include "formats/dcp/dcp.hpp"
+#include "formats/held/document.hpp"
+#include "formats/held/held.hpp"
+#include "formats/recognise.hpp"
+#include "formats/torch/text.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
+
+#include <array>
+
+namespace tpx::formats {
+namespace {
+
+std::optional<Recognised> recognise_held(const FileStart& file) {
+    if (!file.bytes.starts_with(held::manifest_start)) return std::nullopt;
+    return Recognised{file.path, &dcp_driver, "training state that is held in memory"};
+}
+
+std::optional<Recognised> recognise_dcp(const std::filesystem::path& folder) {
+    if (path_exists(folder / ".metadata")) {
+        // Read as DCP, it would lose what common.pt holds: args, counters and the optimizer's settings.
+        if (!path_exists(folder / "metadata.json") && path_exists(folder / "common.pt"))
+            throw failure("{} is missing, though common.pt shows that this is a torch_dist checkpoint; restore it",
+                          (folder / "metadata.json").string());
+        return Recognised{folder, &dcp_driver, "a DCP checkpoint"};
+    }
+    if (path_exists(folder / "__0.metadata"))
+        return Recognised{folder, nullptr, "a DCP checkpoint with a metadata file for each rank"};
+    return std::nullopt;
+}
+
+constexpr std::array<std::string_view, 4> dcp_aliases{"titan", "torchtitan", "fsdp", "fsdp2"};
+
+}  // namespace
+
+constinit const Driver dcp_driver{
+    .name = "dcp",
+    .title =
+        "PyTorch distributed checkpoint (DCP): FSDP2, tensor parallel or both; optimizer state keyed by parameter "
+        "name or index",
+    .framework = "PyTorch",
+    .aliases = dcp_aliases,
+    .written = WrittenFrom::any,
+    .knows_optimizer = true,
+    .keeps_values = true,
+    .is_resharded = true,
+    .aligns_payloads = true,
+    .splits_by_holders = true,
+    .values = ValuesIn::objects,
+    .dialect = "titan",
+    .state_names = StateNames::by_torch,
+    .has_module_names = true,
+    .may_wrap_names = true,
+    .precedence = 20,
+    .recognise_file = recognise_held,
+    .recognise_folder = recognise_dcp,
+    .open = [](const std::filesystem::path& path,
+               MissingFiles missing) { return path_is_directory(path) ? open_dcp(path, missing) : open_held(path); },
+    .count_writers = ranks_of_files,
+    .reject_name = torch::reject_name,
+    .draft = [](const Content& content,
+                std::vector<std::string>&) { return content.held ? draft_held(content) : draft_dcp(content); },
+};
+
+}  // namespace tpx::formats

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "lib/layout/shard_map.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tpx {
+class Families;
+}
+
+namespace tpx::formats {
+
+struct Recognised;
+struct Source;
+struct Target;
+
+/// The start of a file, by which drivers recognize it.
+struct FileStart {
+    std::filesystem::path path;
+    std::string name;   ///< the last part of `path`
+    std::string bytes;  ///< the first 16, or all of a shorter file
+    std::uint64_t size = 0;
+};
+
+/// Which sources a format is written from.
+enum class WrittenFrom : std::uint8_t { nothing, any, own_framework };
+
+/// Where a format stores values that are not tensors: args, schedulers, counters, param_groups, metadata.
+enum class ValuesIn : std::uint8_t {
+    nothing,
+    headers,            ///< text in the header of each file
+    metadata,           ///< keys and values at the start of the file
+    attributes,         ///< attributes of groups and datasets
+    model_attributes,   ///< attributes with the configuration of the model
+    one_file,           ///< the dict, saved by torch.save, that also contains the tensors
+    rank_files,         ///< a file of torch.save for each rank
+    engine_files,       ///< files of torch.save for the model and for the optimizer, for each rank
+    objects,            ///< byte entries, each with a name
+    common_and_objects  ///< a common file, and byte entries
+};
+
+/// How a format names the optimizer state of parameter P.
+enum class StateNames : std::uint8_t {
+    as_in_source,
+    by_torch,      ///< optimizer.state.P.exp_avg, and P itself is the master weight
+    by_parameter,  ///< optimizer.state.P.exp_avg for state that the source numbers
+    by_folder      ///< P/exp_avg, and P/fp32 is the master weight
+};
+
+/// All that tpx knows about one checkpoint format. Each format has a folder, which defines its driver; registry.cpp
+/// lists the drivers. Code outside of these folders names no format: it asks the driver.
+struct Driver {
+    std::string_view name = {};   ///< the value of --format
+    std::string_view title = {};  ///< one line for the map of formats
+    /// Which framework writes the format. Formats of one framework may be made of each other without rules.
+    std::string_view framework = {};
+    std::span<const std::string_view> aliases = {};  ///< other values of --format
+
+    WrittenFrom written = WrittenFrom::nothing;
+    bool knows_optimizer = false;  ///< moments, masters and steps are known as such, and kept
+    bool keeps_values = false;     ///< values that are not tensors are shown and kept
+    bool is_resharded = false;     ///< the output can be split over ranks
+
+    // What its files are.
+    bool is_one_file = false;        ///< a checkpoint is one file, not a folder
+    bool allows_other_files = true;  ///< its folder may contain tpx's files, and hosts may each store a part of it
+    bool is_hugging_face = false;    ///< transformers loads it: config.json must be complete and fit the names
+    bool weights_only = false;       ///< it has no place for optimizer state
+    bool may_omit_config = false;    ///< only some of its files contain the configuration of the model
+    bool aligns_payloads = false;    ///< drafts put large payloads at the places in blocks that their content asks for
+    bool splits_by_holders = false;  ///< a rank may write a file for each set of ranks that hold the same pieces
+    ValuesIn values = ValuesIn::nothing;
+
+    // How its tensors are named and split.
+    std::string_view dialect = {};        ///< the names that its framework uses; empty: any
+    std::string_view model_dialect = {};  ///< the names of a model without checkpoint; empty: --model is not supported
+    StateNames state_names = StateNames::as_in_source;
+    Cutting cutting = {};
+    bool has_args = false;             ///< it stores Megatron's args, which determine names, padding and stages
+    bool has_rank_names = false;       ///< each rank has names of its own for its part of a tensor
+    bool has_module_names = false;     ///< names are those of the modules in memory
+    bool may_wrap_names = false;       ///< names may include wrappers of the model: DDP, FSDP, torch.compile, Lightning
+    bool keeps_masters = false;        ///< it stores weights beside their master weights
+    bool has_param_groups = false;     ///< tensors are split by the optimizer's groups of parameters, not by a ShardMap
+    bool has_flat_partitions = false;  ///< optimizer state of several parameters is in one buffer of each rank
+
+    /// Drivers are asked in ascending order what a path is: the more specific its files, the earlier.
+    int precedence = 0;
+    /// What a file is; nothing if it is not of this format.
+    std::optional<Recognised> (*recognise_file)(const FileStart& file) = nullptr;
+    /// What a folder is, without those below it; nothing if it is not of this format.
+    std::optional<Recognised> (*recognise_folder)(const std::filesystem::path& folder) = nullptr;
+    /// The folder of the checkpoint that `root` points to; empty if it is not such a root.
+    std::filesystem::path (*checkpoint_of_root)(const std::filesystem::path& root) = nullptr;
+    /// A folder that no driver recognizes is of this format, and called `folder_description`, if one of its files has
+    /// one of these endings.
+    std::span<const std::string_view> endings = {};
+    std::string_view folder_description = {};
+
+    Checkpoint (*open)(const std::filesystem::path& path, MissingFiles missing) = nullptr;
+    /// Completes an opened checkpoint once the rules of model families and the user's configuration are known.
+    void (*complete)(Checkpoint& checkpoint, const Families& families, const Config& config) = nullptr;
+    /// Replaces quantized tensors, which the format stores as blocks, with tensors of `dtype`.
+    void (*dequantize)(Checkpoint& checkpoint, DType dtype) = nullptr;
+    /// How many ranks wrote files into `folder`.
+    int (*count_writers)(const std::filesystem::path& folder) = nullptr;
+
+    /// Throws Error if the target cannot be made of the source.
+    void (*check_target)(const Source& source, const Target& target) = nullptr;
+    /// Throws Error if the state of a model cannot be stored in this layout.
+    void (*check_model_layout)(const Layout& layout) = nullptr;
+    /// Why a tensor cannot have this name; empty if it can.
+    std::string_view (*reject_name)(std::string_view name) = nullptr;
+    /// Whether a tensor of another format of the same framework has no place in this format.
+    bool (*has_no_place_for)(std::string_view name) = nullptr;
+    /// The bytes around the payloads of `content`; null for formats that are only read. Adds to `notes`.
+    Draft (*draft)(const Content& content, std::vector<std::string>& notes) = nullptr;
+};
+
+}  // namespace tpx::formats

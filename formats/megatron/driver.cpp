@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/driver.hpp"
+
+#include "formats/megatron/legacy.hpp"
+#include "formats/megatron/torch_dist.hpp"
+#include "formats/megatron/unpack.hpp"
+#include "formats/recognise.hpp"
+#include "formats/torch/text.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// metadata.json's sharded_backend; empty when it has none.
+std::string sharded_backend(const fs::path& path) {
+    constexpr std::uint64_t longest = std::uint64_t{16} << 20;
+    const nlohmann::json json = nlohmann::json::parse(read_file(path, longest), nullptr, false);
+    if (json.is_discarded()) throw failure("{}: not JSON", path.string());
+    if (!json.is_object() || !json.contains("sharded_backend")) return {};
+    const nlohmann::json& backend = json["sharded_backend"];
+    if (!backend.is_string()) throw failure("{}: sharded_backend is not a string", path.string());
+    return backend.get<std::string>();
+}
+
+std::optional<Recognised> recognise_torch_dist(const fs::path& folder) {
+    if (!path_exists(folder / "metadata.json")) return std::nullopt;
+    const std::string backend = sharded_backend(folder / "metadata.json");
+    if (backend.empty()) return std::nullopt;
+    if (backend == "torch_dist") return Recognised{folder, &torch_dist_driver, "a torch_dist checkpoint"};
+    if (backend == "zarr")
+        return Recognised{folder, &torch_dist_driver, "a Megatron-core checkpoint of the former zarr backend"};
+    return Recognised{folder, nullptr, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
+}
+
+/// The folder of the iteration that a Megatron root points to.
+fs::path tracked_iteration(const fs::path& root) {
+    constexpr const char* tracker = "latest_checkpointed_iteration.txt";
+    if (!path_exists(root / tracker)) return {};
+    const std::string text = first_line(root / tracker);
+    std::string name = text;
+    if (text != "release") {
+        std::uint32_t iteration = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), iteration);
+        if (error != std::errc{} || end != text.data() + text.size())
+            throw failure("{}: '{}' is neither a number nor 'release'", (root / tracker).string(), text);
+        name = fmt::format("iter_{:07}", iteration);
+    }
+    if (!path_exists(root / name)) throw failure("{}: names {}, which is missing", (root / tracker).string(), name);
+    return root / name;
+}
+
+std::optional<Recognised> recognise_rank_files(const fs::path& folder) {
+    const std::vector<std::string> names = list_directory(folder);
+    const auto is_of_rank = [&](const std::string& name) {
+        const fs::path entry = folder / name;
+        return name.starts_with("mp_rank_") &&
+               (path_exists(entry / "model_optim_rng.pt") || path_exists(entry / "model_rng.pt"));
+    };
+    if (std::ranges::none_of(names, is_of_rank)) return std::nullopt;
+    return Recognised{folder, &megatron_driver, "a Megatron legacy checkpoint"};
+}
+
+void check_megatron_model(const Layout& layout) {
+    const auto refuse = [&](std::string_view why) {
+        throw Error{Exit::usage, "layout: {}: {}", to_string(layout), why};
+    };
+    if (layout.zero > 1) refuse("Megatron shards optimizer state only as zero=1 does");
+    if (layout.fsdp > 1) refuse("Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp=");
+    if (layout.vn > 0) refuse("Megatron has no virtual nodes");
+}
+
+constexpr std::array<std::string_view, 2> torch_dist_aliases{"mcore", "megatron-core"};
+constexpr Cutting megatron_cutting{.equal = true, .by_layer = true};
+
+}  // namespace
+
+constinit const Driver torch_dist_driver{
+    .name = "torch_dist",
+    .title = "Megatron-core `torch_dist`, every optimizer sharding type; the former `zarr` backend (read only)",
+    .framework = "Megatron",
+    .aliases = torch_dist_aliases,
+    .written = WrittenFrom::any,
+    .knows_optimizer = true,
+    .keeps_values = true,
+    .is_resharded = true,
+    .aligns_payloads = true,
+    .splits_by_holders = true,
+    .values = ValuesIn::common_and_objects,
+    .dialect = "mcore",
+    .model_dialect = "mcore",
+    .cutting = megatron_cutting,
+    .has_args = true,
+    .keeps_masters = true,
+    .precedence = 10,
+    .recognise_folder = recognise_torch_dist,
+    .open = open_torch_dist,
+    .complete = unpack_optimizer,
+    .check_model_layout = check_megatron_model,
+    .reject_name = torch::reject_name,
+    .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch_dist(content); },
+};
+
+constinit const Driver megatron_driver{
+    .name = "megatron",
+    .title = "Megatron rank files `mp_rank_*`, with plain or distributed optimizer",
+    .framework = "Megatron",
+    .written = WrittenFrom::any,
+    .knows_optimizer = true,
+    .keeps_values = true,
+    .is_resharded = true,
+    .values = ValuesIn::rank_files,
+    .dialect = "mcore",
+    .model_dialect = "mcore",
+    .cutting = megatron_cutting,
+    .has_args = true,
+    .has_rank_names = true,
+    .keeps_masters = true,
+    .precedence = 30,
+    .recognise_folder = recognise_rank_files,
+    .checkpoint_of_root = tracked_iteration,  // before DeepSpeed, as Megatron-DeepSpeed writes the roots of both
+    .open = [](const fs::path& path, MissingFiles) { return open_rank_files(path); },
+    .complete =
+        [](Checkpoint& checkpoint, const Families& families, const Config& config) {
+            if (checkpoint.rank_files) put_together(checkpoint, families, config);
+        },
+    .check_model_layout = check_megatron_model,
+    .reject_name = torch::reject_name,
+    .draft = [](const Content& content, std::vector<std::string>&) { return draft_rank_files(content); },
+};
+
+}  // namespace tpx::formats

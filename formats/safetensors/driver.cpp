@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/safetensors/driver.hpp"
+
+#include "formats/recognise.hpp"
+#include "formats/safetensors/header.hpp"
+#include "formats/safetensors/safetensors.hpp"
+#include "lib/core/utf8.hpp"
+
+#include <array>
+
+namespace tpx::formats {
+namespace {
+
+/// Whether a file starts like safetensors: the length of a header that fits, and its brace.
+bool starts_as_safetensors(std::string_view start, std::uint64_t size) {
+    if (start.size() < 9 || start[8] != '{') return false;
+    std::uint64_t length = 0;
+    for (int k = 7; k >= 0; --k) length = length << 8 | static_cast<unsigned char>(start[k]);
+    return length <= safetensors::longest_header && length <= size - 8;
+}
+
+std::optional<Recognised> recognise_safetensors_file(const FileStart& file) {
+    if (starts_as_safetensors(file.bytes, file.size) || file.name.ends_with(".safetensors") ||
+        file.name.ends_with(".safetensors.index.json"))
+        return Recognised{file.path, &safetensors_driver, "a safetensors file"};
+    return std::nullopt;
+}
+
+std::optional<Recognised> recognise_safetensors_folder(const std::filesystem::path& folder) {
+    if (!holds_safetensors(folder)) return std::nullopt;
+    return Recognised{folder, &safetensors_driver, "a safetensors checkpoint"};
+}
+
+std::string_view reject_safetensors_name(std::string_view name) {
+    if (!is_valid_utf8(name)) return "has a name that is not UTF-8";
+    return name == "__metadata__" ? "has the name that safetensors reserves" : "";
+}
+
+constexpr std::array<std::string_view, 3> safetensors_aliases{"hf", "huggingface", "transformers"};
+
+}  // namespace
+
+constinit const Driver safetensors_driver{
+    .name = "safetensors",
+    .title =
+        "Hugging Face safetensors, one file or several with an index; DCP's per-rank safetensors; "
+        "`pytorch_model*.bin` (read only)",
+    .framework = "Hugging Face",
+    .aliases = safetensors_aliases,
+    .written = WrittenFrom::any,
+    .is_resharded = true,
+    .is_hugging_face = true,
+    .weights_only = true,
+    .aligns_payloads = true,
+    .values = ValuesIn::headers,
+    .dialect = "hf",
+    .may_wrap_names = true,
+    .precedence = 50,  // repositories hold the same weights in several formats; it goes before all but training state
+    .recognise_file = recognise_safetensors_file,
+    .recognise_folder = recognise_safetensors_folder,
+    .open = [](const std::filesystem::path& path, MissingFiles) { return open_safetensors(path); },
+    .reject_name = reject_safetensors_name,
+    .draft = [](const Content& content, std::vector<std::string>&) { return draft_safetensors(content); },
+};
+
+}  // namespace tpx::formats

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/torch/driver.hpp"
+
+#include "formats/recognise.hpp"
+#include "formats/torch/folder.hpp"
+#include "formats/torch/open.hpp"
+#include "formats/torch/text.hpp"
+#include "lib/core/path.hpp"
+
+#include <array>
+
+namespace tpx::formats {
+namespace {
+
+constexpr const char* bin_files = "a Hugging Face checkpoint of torch.save files";
+constexpr const char* saved_file = "a torch.save file";
+
+std::optional<Recognised> recognise_archive(const FileStart& file) {
+    if (file.name == "pytorch_model.bin.index.json")
+        return Recognised{file.path.parent_path(), &torch_driver, bin_files};
+    if (file.bytes.starts_with("PK\x03\x04")) return Recognised{file.path, &torch_driver, saved_file};
+    return std::nullopt;
+}
+
+std::optional<Recognised> recognise_bin_folder(const std::filesystem::path& folder) {
+    return holds_bin_files(folder) ? std::optional{Recognised{folder, &torch_driver, bin_files}} : std::nullopt;
+}
+
+/// A map of msgpack, as Flax writes it, may start like a pickle.
+std::optional<Recognised> recognise_stream(const FileStart& file) {
+    const std::string& start = file.bytes;
+    if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5 && !file.name.ends_with(".msgpack"))
+        return Recognised{file.path, &torch_legacy_driver, saved_file};
+    return std::nullopt;
+}
+
+Checkpoint open_archive_or_folder(const std::filesystem::path& path, MissingFiles) {
+    return path_is_directory(path) ? open_bin_files(path) : open_torch_file(&torch_driver, path);
+}
+
+constexpr std::array<std::string_view, 1> torch_aliases{"pt"};
+
+}  // namespace
+
+constinit const Driver torch_driver{
+    .name = "torch",
+    .title = "a `torch.save` file (zip archive)",
+    .framework = "PyTorch",
+    .aliases = torch_aliases,
+    .written = WrittenFrom::any,
+    .knows_optimizer = true,
+    .keeps_values = true,
+    .is_one_file = true,
+    .allows_other_files = false,
+    .values = ValuesIn::one_file,
+    .may_wrap_names = true,
+    .keeps_masters = true,
+    .precedence = 90,
+    .recognise_file = recognise_archive,
+    .recognise_folder = recognise_bin_folder,
+    .open = open_archive_or_folder,
+    .reject_name = torch::reject_name,
+    .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch(&torch_driver, content); },
+};
+
+constinit const Driver torch_legacy_driver{
+    .name = "torch-legacy",
+    .title = "a `torch.save` file of PyTorch before 1.6 (stream)",
+    .framework = "PyTorch",
+    .written = WrittenFrom::any,
+    .knows_optimizer = true,
+    .keeps_values = true,
+    .is_one_file = true,
+    .allows_other_files = false,
+    .values = ValuesIn::one_file,
+    .may_wrap_names = true,
+    .keeps_masters = true,
+    .precedence = 100,
+    .recognise_file = recognise_stream,
+    .open = [](const std::filesystem::path& path, MissingFiles) { return open_torch_file(&torch_legacy_driver, path); },
+    .reject_name = torch::reject_name,
+    .draft = [](const Content& content,
+                std::vector<std::string>&) { return draft_torch(&torch_legacy_driver, content); },
+};
+
+}  // namespace tpx::formats
