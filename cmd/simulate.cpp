@@ -155,6 +155,7 @@ Setup setup_of(const SimulateOptions& options, Output& out) {
         setup.trace = formats::read_trace(options.trace, setup.cluster, setup.speeds, elasticity_of(options));
         report_unknown_columns(setup.trace, options.trace, out);
         report_bad(setup.trace, options.skip_bad, out);
+        for (const std::string& note : setup.trace.notes) out.note("{}: {}", options.trace, note);
     }
     filter_jobs(options, setup.trace.jobs);
     add_outages(options, setup.cluster, setup.trace.jobs, setup.rules);

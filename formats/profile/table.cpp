@@ -10,13 +10,13 @@
 namespace tpx::formats {
 namespace {
 
-// What separates the cells of `text`: of comma, semicolon and tab, that which its header has most often.
+// What separates the cells of `text`: of comma, semicolon, tab and bar, that which its header has most often.
 char separator_of(std::string_view text) {
     std::size_t begin = 0;
     while (begin < text.size() && (text[begin] == '#' || text[begin] == '\n' || text[begin] == '\r'))
         begin = std::min(text.find('\n', begin), text.size() - 1) + 1;
     const std::string_view header = text.substr(begin, text.find('\n', begin) - begin);
-    return std::ranges::max({',', ';', '\t'}, {}, [&](char c) { return std::ranges::count(header, c); });
+    return std::ranges::max({',', ';', '\t', '|'}, {}, [&](char c) { return std::ranges::count(header, c); });
 }
 
 // Reads CSV one record after another.

@@ -115,25 +115,54 @@ void set_steps(TraceJob& job, const TraceContext& context, double steps) {
     if (!(full_rate(job, context.cluster) > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
 }
 
+namespace {
+
+Error no_timestamp(std::string_view text) {
+    return failure("'{}' is not a time such as 2017-10-09 07:01:55 or 2023-03-01T00:18:22+08:00", text);
+}
+
+int digits(std::string_view text, std::size_t at, std::size_t length) {
+    int value = 0;
+    const std::string_view part = text.substr(std::min(at, text.size()), length);
+    if (part.size() != length) throw no_timestamp(text);
+    for (const char digit : part) {
+        if (digit < '0' || digit > '9') throw no_timestamp(text);
+        value = value * 10 + (digit - '0');
+    }
+    return value;
+}
+
+// How far the time zone at the end of `text`, from `at` on, is ahead of UTC: nothing, Z, +08:00, +0800 or +08.
+Time zone_of(std::string_view text, std::size_t at) {
+    const std::string_view zone = text.substr(at);
+    if (zone.empty() || zone == "Z") return 0;
+    if (zone[0] != '+' && zone[0] != '-') throw no_timestamp(text);
+    const bool colon = zone.size() == 6 && zone[3] == ':';
+    if (zone.size() != 3 && zone.size() != 5 && !colon) throw no_timestamp(text);
+    const int minutes = digits(text, at + 1, 2) * 60 + (zone.size() == 3 ? 0 : digits(text, at + (colon ? 4 : 3), 2));
+    return (zone[0] == '-' ? -1 : 1) * Time{minutes} * 60 * second;
+}
+
+}  // namespace
+
 Time parse_timestamp(std::string_view text) {
-    const auto part = [&](std::size_t at, std::size_t length) {
-        int value = 0;
-        for (const char digit : text.substr(at, length)) {
-            if (digit < '0' || digit > '9') throw failure("'{}' is not a time such as 2017-10-09 07:01:55", text);
-            value = value * 10 + (digit - '0');
-        }
-        return value;
-    };
-    const bool shaped = text.size() == 19 && text[4] == '-' && text[7] == '-' && (text[10] == ' ' || text[10] == 'T') &&
+    const bool shaped = text.size() >= 19 && text[4] == '-' && text[7] == '-' && (text[10] == ' ' || text[10] == 'T') &&
                         text[13] == ':' && text[16] == ':';
-    if (!shaped) throw failure("'{}' is not a time such as 2017-10-09 07:01:55", text);
+    if (!shaped) throw no_timestamp(text);
+    const auto part = [&](std::size_t at, std::size_t length) { return digits(text, at, length); };
     using namespace std::chrono;
     const year_month_day date{year{part(0, 4)}, month{static_cast<unsigned>(part(5, 2))},
                               day{static_cast<unsigned>(part(8, 2))}};
     if (!date.ok() || part(11, 2) > 23 || part(14, 2) > 59 || part(17, 2) > 60)
         throw failure("'{}' is not a time", text);
     const Time days = sys_days{date}.time_since_epoch().count();
-    return (((days * 24 + part(11, 2)) * 60 + part(14, 2)) * 60 + part(17, 2)) * second;
+    const Time whole = (((days * 24 + part(11, 2)) * 60 + part(14, 2)) * 60 + part(17, 2)) * second;
+    std::size_t at = 19;
+    Time fraction = 0, unit = second;
+    if (text.substr(at).starts_with('.'))
+        for (++at; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
+            fraction += (unit /= 10) * (text[at] - '0');
+    return whole + fraction - zone_of(text, at);
 }
 
 }  // namespace tpx::formats

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/trace/trace_file.hpp"
 
+#include "formats/trace/cluster_log.hpp"
 #include "formats/trace/rows.hpp"
 #include "lib/cluster/gpu_pool.hpp"
 #include "lib/core/counted.hpp"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <set>
 
 namespace tpx::formats {
@@ -47,15 +49,12 @@ const std::array<Format, 5>& known_formats() {
     return all;
 }
 
-const Format& format_of(const Table& table, std::string_view file) {
+// Nothing where the columns are those of none.
+const Format* format_of(const Table& table) {
     for (const Format& format : known_formats())
         if (std::ranges::all_of(format.columns, [&](auto column) { return table.find(column) != Table::npos; }))
-            return format;
-    throw failure(
-        "{}: unrecognized trace format; known formats: columns arrival and gpus, or those of Rubick, VirtualFlow, "
-        "Gavel "
-        "or Philly; see tpx-trace(5)",
-        file);
+            return &format;
+    return nullptr;
 }
 
 // Gavel's traces have ten fields between tabs and no header; the first lines may be cut.
@@ -118,6 +117,11 @@ void check_fit(const TraceJob& job, const Cluster& cluster, const GpuPool& empty
                       cluster.tenants[job.tenant].quota);
 }
 
+Table table_of(std::string_view text, std::string_view file, std::vector<std::string>& bad) {
+    if (is_gavel(text)) return gavel_table(text, file, bad);
+    return is_philly_log(text) ? philly_log_table(text, file) : parse_table(text, file, &bad);
+}
+
 // The number at `at`.
 std::size_t line_of(std::string_view text, std::size_t at) {
     std::size_t line = 0;
@@ -132,37 +136,56 @@ void count_from_first(std::vector<TraceJob>& jobs) {
     for (TraceJob& job : jobs) job.arrival -= first;
 }
 
+// Adds the jobs that `job_of` makes of the rows, nothing of some, and what is wrong with others.
+void add_jobs(Trace& trace, const Table& table, const Cluster& cluster, const std::optional<Elasticity>& elasticity,
+              const std::function<std::optional<TraceJob>(const Table::Row&)>& job_of) {
+    const GpuPool empty{cluster};
+    std::set<std::string> names;
+    for (const Table::Row& row : table.rows) {
+        try {
+            std::optional<TraceJob> job = job_of(row);
+            if (!job) continue;
+            job->line = row.line;
+            if (elasticity) set_limits(*job, *elasticity);
+            check_fit(*job, cluster, empty);
+            if (!names.insert(job->name).second) throw failure("job '{}' is there twice", job->name);
+            trace.jobs.push_back(std::move(*job));
+        } catch (Error& error) {
+            const std::string place = fmt::format("{}:{}: ", table.file, row.line);
+            if (!std::string_view{error.what()}.starts_with(place)) error.prepend(place.substr(0, place.size() - 2));
+            trace.bad.emplace_back(error.what());
+        }
+    }
+    const std::size_t prefix = table.file.size() + 1;
+    std::ranges::stable_sort(trace.bad, {}, [&](const std::string& said) { return line_of(said, prefix); });
+}
+
 }  // namespace
 
 Trace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const SpeedBook& speeds,
                   const std::optional<Elasticity>& elasticity) {
     Trace trace;
-    const Table table = is_gavel(text) ? gavel_table(text, file, trace.bad) : parse_table(text, file, &trace.bad);
-    const Format& format = format_of(table, file);
-    trace.format = format.name;
-    find_unknown_columns(table, format, trace);
-    const GpuPool empty{cluster};
-    std::set<std::string> names;
-    for (const Table::Row& cells : table.rows) {
-        try {
-            const Row row{table, cells};
-            TraceJob job = format.job(row, {cluster, speeds});
-            job.line = row.line();
-            if (elasticity) set_limits(job, *elasticity);
-            check_fit(job, cluster, empty);
-            if (!names.insert(job.name).second) throw failure("job '{}' is there twice", job.name);
-            trace.jobs.push_back(std::move(job));
-        } catch (Error& error) {
-            const std::string place = fmt::format("{}:{}: ", file, cells.line);
-            if (!std::string_view{error.what()}.starts_with(place)) error.prepend(place.substr(0, place.size() - 2));
-            trace.bad.emplace_back(error.what());
-        }
+    const Table table = table_of(text, file, trace.bad);
+    const TraceContext context{cluster, speeds};
+    if (const Format* format = format_of(table)) {
+        trace.format = format->name;
+        find_unknown_columns(table, *format, trace);
+        add_jobs(trace, table, cluster, elasticity, [&](const Table::Row& row) {
+            return format->job(Row{table, row}, context);
+        });
+    } else if (auto log = ClusterLog::find(table)) {
+        trace.format = "log";
+        add_jobs(trace, table, cluster, elasticity, [&](const Table::Row& row) { return log->job(row, context); });
+        trace.notes = log->notes();
+    } else {
+        throw failure(
+            "{}: unrecognized trace format; known formats: columns arrival and gpus, job logs of clusters, and traces "
+            "of Rubick, VirtualFlow, Gavel or Philly; see tpx-trace(5)",
+            file);
     }
-    const std::size_t prefix = file.size() + 1;
-    std::ranges::stable_sort(trace.bad, {}, [&](const std::string& said) { return line_of(said, prefix); });
-    if (format.name == "rubick" && std::ranges::none_of(trace.jobs, &TraceJob::guaranteed))
+    if (trace.format == "rubick" && std::ranges::none_of(trace.jobs, &TraceJob::guaranteed))
         for (TraceJob& job : trace.jobs) job.guaranteed = true;  // the column means nothing there
-    if (format.name == "philly") count_from_first(trace.jobs);
+    if (trace.format == "philly" || trace.format == "log") count_from_first(trace.jobs);
     std::ranges::stable_sort(trace.jobs, {}, &TraceJob::arrival);
     return trace;
 }

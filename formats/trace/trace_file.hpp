@@ -13,11 +13,12 @@ namespace tpx::formats {
 
 /// The jobs of a trace, and the rows that cannot be jobs.
 struct Trace {
-    std::string format;                          ///< "tpx", "rubick", "virtualflow", "gavel" or "philly"
+    std::string format;                          ///< "tpx", "rubick", "virtualflow", "gavel", "philly" or "log"
     std::vector<TraceJob> jobs;                  ///< in order of arrival, then of lines
     std::vector<std::string> bad;                ///< "FILE:LINE: cause", in order of lines
     std::vector<std::string> unknown_columns{};  ///< that mean nothing in this format
     std::vector<std::string> known_columns{};    ///< of this format
+    std::vector<std::string> notes{};            ///< what is to be known about rows that are no jobs, or not exactly
 };
 
 /// The trace in `text`, for `cluster`, with rates from `speeds`. What it is follows from its columns: see tpx-trace(5).

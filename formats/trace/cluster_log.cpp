@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/trace/cluster_log.hpp"
+
+#include "lib/core/counted.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace tpx::formats {
+namespace {
+
+constexpr double latest_moment = 1e11;  // seconds since 1970, or since the log began
+constexpr int most_log_gpus = 1 << 20;
+
+std::string lower(std::string_view text) {
+    std::string result{text};
+    std::ranges::transform(result, result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c | 0x20) : c; });
+    return result;
+}
+
+// What schedulers write in place of a time that there is not.
+bool is_no_time(std::string_view text) {
+    constexpr std::array<std::string_view, 6> words{"", "none", "null", "nan", "unknown", "n/a"};
+    return std::ranges::count(words, lower(text)) > 0;
+}
+
+bool is_resource_list(std::string_view text) { return text.find('=') != text.npos; }
+
+// The number of `resource` in Slurm's "billing=16,cpu=16,gres/gpu:a100=8,mem=64G"; with types, the sum over them.
+double slurm_amount(std::string_view list, std::string_view resource) {
+    double total = 0;
+    for (bool typed = true; !list.empty();) {
+        const std::string_view item = list.substr(0, list.find(','));
+        list.remove_prefix(std::min(item.size() + 1, list.size()));
+        const std::size_t equals = std::min(item.find('='), item.size());
+        const std::string_view key = item.substr(0, equals), value = item.substr(std::min(equals + 1, item.size()));
+        if (key == resource) {
+            total = parse_number(value);
+            typed = false;  // this is the sum already
+        } else if (typed && key.starts_with(resource) && key.substr(resource.size()).starts_with(':')) {
+            total += parse_number(value);
+        }
+    }
+    return total;
+}
+
+std::string_view slurm_gpu_type(std::string_view list) {
+    constexpr std::string_view start = "gres/gpu:";
+    const std::size_t at = list.find(start);
+    return at == list.npos ? std::string_view{}
+                           : list.substr(at + start.size(), list.find('=', at) - at - start.size());
+}
+
+// "90", "1:30", "0:01:30" or "2-03:00:00", as Slurm writes how long a job ran.
+Time parse_duration(std::string_view text) {
+    const std::size_t dash = text.find('-');
+    double total = dash == text.npos || dash == 0 ? 0 : 24 * parse_number(text.substr(0, dash));
+    std::string_view rest = dash == text.npos || dash == 0 ? text : text.substr(dash + 1);
+    for (;;) {
+        const std::size_t colon = rest.find(':');
+        total += parse_number(rest.substr(0, colon));
+        if (colon == rest.npos) break;
+        total *= 60;
+        rest.remove_prefix(colon + 1);
+    }
+    if (total < 0 || total > longest_time) throw failure("{:g} is not from 0 to {:g} seconds", total, longest_time);
+    return time_of(total);
+}
+
+// Seconds, or a date.
+std::optional<Time> parse_moment(std::string_view text) {
+    if (is_no_time(text)) return std::nullopt;
+    if (text.find('-', 1) != text.npos && text.find(':') != text.npos) return parse_timestamp(text);
+    const double value = parse_number(text);
+    if (value < 0 || value > latest_moment) throw failure("{:g} is not from 0 to {:g} seconds", value, latest_moment);
+    return time_of(value);
+}
+
+}  // namespace
+
+std::optional<ClusterLog> ClusterLog::find(const Table& table) {
+    ClusterLog log{table};
+    log.find_columns();
+    const bool arrives = log.has(Quantity::submitted) || log.has(Quantity::started);
+    const bool lasts = log.has(Quantity::duration) || (log.has(Quantity::started) && log.has(Quantity::ended));
+    return arrives && lasts && log.has(Quantity::gpus) ? std::optional{std::move(log)} : std::nullopt;
+}
+
+void ClusterLog::find_columns() {
+    struct Name {
+        std::string_view name;
+        Quantity quantity;
+        double unit = 1;
+        bool per_instance = false;
+    };
+    // Of two names of one quantity, the first counts.
+    static constexpr Name names[] = {
+        {"job_id", Quantity::name},
+        {"jobid", Quantity::name},
+        {"job_name", Quantity::name},
+        {"name", Quantity::name},
+        {"task_name", Quantity::task},
+        {"submit_time", Quantity::submitted},
+        {"submitted_time", Quantity::submitted},
+        {"submission_time", Quantity::submitted},
+        {"creation_time", Quantity::submitted},
+        {"submit", Quantity::submitted},
+        {"start_time", Quantity::started},
+        {"scheduled_time", Quantity::started},
+        {"start", Quantity::started},
+        {"end_time", Quantity::ended},
+        {"finish_time", Quantity::ended},
+        {"deletion_time", Quantity::ended},
+        {"end", Quantity::ended},
+        {"duration", Quantity::duration},
+        {"elapsedraw", Quantity::duration},
+        {"elapsed", Quantity::duration},
+        {"gpu_num", Quantity::gpus},
+        {"num_gpus", Quantity::gpus},
+        {"num_gpu", Quantity::gpus},
+        {"gpus", Quantity::gpus},
+        {"gpu_request", Quantity::gpus, 1, true},
+        {"plan_gpu", Quantity::gpus, 0.01, true},
+        {"alloctres", Quantity::gpus},
+        {"reqtres", Quantity::gpus},
+        {"gpu_milli", Quantity::share, 0.001},
+        {"inst_num", Quantity::instances},
+        {"worker_num", Quantity::instances},
+        {"cpu_num", Quantity::cores},
+        {"num_cpus", Quantity::cores},
+        {"cpu_request", Quantity::cores, 1, true},
+        {"plan_cpu", Quantity::cores, 0.01, true},
+        {"cpu_milli", Quantity::cores, 0.001},
+        {"alloctres", Quantity::cores},
+        {"reqtres", Quantity::cores},
+        {"gpu_type", Quantity::kind},
+        {"gpu_spec", Quantity::kind},
+        {"gpu_model", Quantity::kind},
+        {"alloctres", Quantity::kind},
+        {"reqtres", Quantity::kind},
+        {"vc", Quantity::tenant},
+        {"organization", Quantity::tenant},
+        {"account", Quantity::tenant},
+        {"job_type", Quantity::job_class},
+        {"qos", Quantity::job_class},
+    };
+    std::vector<std::string> columns;
+    for (const std::string& column : table_.columns) columns.push_back(lower(column));
+    for (const auto& [name, quantity, unit, per_instance] : names) {
+        const auto found = std::ranges::find(columns, name);
+        if (found != columns.end() && !has(quantity))
+            columns_[std::size_t(quantity)] = {std::size_t(found - columns.begin()), unit, per_instance};
+    }
+}
+
+std::string_view ClusterLog::text(const Table::Row& row, Quantity quantity) const {
+    return has(quantity) ? std::string_view{row.cells[column(quantity).index]} : std::string_view{};
+}
+
+// What `parse` makes of the cell; its error names the column.
+template <class Parse>
+auto ClusterLog::parsed(const Table::Row& row, Quantity quantity, Parse parse) const {
+    try {
+        return parse(text(row, quantity));
+    } catch (const Error& error) {
+        throw bad(row, quantity, "{}", error.what());
+    }
+}
+
+// The number in a cell, 0 where it is empty. `resource` is what Slurm calls the quantity.
+double ClusterLog::number(const Table::Row& row, Quantity quantity, std::string_view resource) const {
+    return parsed(row, quantity, [&](std::string_view cell) {
+        if (cell.empty()) return 0.0;
+        const double value = is_resource_list(cell) ? slurm_amount(cell, resource) : parse_number(cell);
+        if (value < 0 || value > 1e9) throw failure("{:g} is not from 0 to 1e9", value);
+        return value * column(quantity).unit;
+    });
+}
+
+// How many instances the number in a column of `quantity` counts for.
+double ClusterLog::instances(const Table::Row& row, Quantity quantity) const {
+    return column(quantity).per_instance && has(Quantity::instances) ? number(row, Quantity::instances) : 1;
+}
+
+std::string ClusterLog::name_of(const Table::Row& row) const {
+    const std::string_view name = text(row, Quantity::name), task = text(row, Quantity::task);
+    if (name.empty()) return fmt::format("job-{}", row.line);
+    return task.empty() ? std::string{name} : fmt::format("{}/{}", name, task);
+}
+
+// Whole GPUs: two instances or jobs cannot share one here.
+int ClusterLog::gpus_of(const Table::Row& row) const {
+    const double gpus = std::ceil(number(row, Quantity::gpus, "gres/gpu")) * instances(row, Quantity::gpus);
+    if (gpus > most_log_gpus) throw bad(row, Quantity::gpus, "{:g} GPUs, at most {}", gpus, most_log_gpus);
+    return static_cast<int>(std::ceil(gpus));
+}
+
+bool ClusterLog::has_part_of_gpu(const Table::Row& row) const {
+    const double each = has(Quantity::share) && !text(row, Quantity::share).empty()
+                            ? number(row, Quantity::share)
+                            : number(row, Quantity::gpus, "gres/gpu");
+    return each != std::ceil(each);
+}
+
+int ClusterLog::kind_of(const Table::Row& row, const Cluster& cluster) const {
+    std::string_view name = text(row, Quantity::kind);
+    if (is_resource_list(name)) name = slurm_gpu_type(name);
+    // Where all GPUs are alike, jobs cannot choose; several kinds in one cell may each be used.
+    if (name.empty() || cluster.kinds.size() == 1 || name.find('|') != name.npos) return any;
+    const int kind = find_kind(cluster, name);
+    if (kind == any) throw bad(row, Quantity::kind, "the cluster has no GPUs of kind '{}'", name);
+    return kind;
+}
+
+// How long the job ran; nothing if it has not ended.
+std::optional<Time> ClusterLog::duration_of(const Table::Row& row) const {
+    const auto ended = parsed(row, Quantity::ended, parse_moment);
+    if (has(Quantity::ended) && !ended) return std::nullopt;
+    if (!is_no_time(text(row, Quantity::duration))) return parsed(row, Quantity::duration, parse_duration);
+    const auto started = parsed(row, Quantity::started, parse_moment);
+    if (!started || !ended) return std::nullopt;
+    if (*ended < *started)
+        throw bad(row, Quantity::ended, "'{}' is before the start of the job, '{}'", text(row, Quantity::ended),
+                  text(row, Quantity::started));
+    return *ended - *started;
+}
+
+std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContext& context) {
+    const auto leave_out = [&](std::string_view why) {
+        ++left_out_[why];
+        return std::nullopt;
+    };
+    // Slurm lists the steps of a job behind it.
+    if (is_resource_list(text(row, Quantity::gpus)) && text(row, Quantity::name).find('.') != std::string_view::npos)
+        return std::nullopt;
+    if (has(Quantity::started) && !parsed(row, Quantity::started, parse_moment)) return leave_out("that never ran");
+    TraceJob job;
+    job.name = name_of(row);
+    job.gpus = job.least = job.most = gpus_of(row);
+    if (job.gpus == 0) return leave_out("without GPUs");
+    const std::optional<Time> duration = duration_of(row);
+    if (!duration) return leave_out("that had not ended");
+    const auto submitted =
+        parsed(row, has(Quantity::submitted) ? Quantity::submitted : Quantity::started, parse_moment);
+    if (!submitted) return leave_out("without a time of submission");
+    job.arrival = *submitted;
+    job.cpus = number(row, Quantity::cores, "cpu") * instances(row, Quantity::cores) / job.gpus;
+    job.kind = kind_of(row, context.cluster);
+    job.tenant = find_tenant(context.cluster, text(row, Quantity::tenant));
+    const std::string job_class = lower(text(row, Quantity::job_class));
+    job.guaranteed = job_class != "spot" && job_class != "be";
+    set_duration(job, context, *duration, 1);
+    if (has_part_of_gpu(row)) ++rounded_;
+    return job;
+}
+
+std::vector<std::string> ClusterLog::notes() const {
+    std::vector<std::string> notes;
+    for (const auto& [why, count] : left_out_)
+        notes.push_back(fmt::format("left out {} {}", counted(count, "job"), why));
+    if (rounded_ > 0)
+        notes.push_back(fmt::format("{} requested a part of a GPU and {} a whole one", counted(rounded_, "job"),
+                                    rounded_ == 1 ? "has" : "have"));
+    return notes;
+}
+
+bool is_philly_log(std::string_view text) {
+    constexpr std::size_t looked_at = 4096;
+    const std::string_view start = text.substr(0, looked_at);
+    return start.starts_with('[') && start.find("\"attempts\"") != start.npos;
+}
+
+Table philly_log_table(std::string_view text, std::string_view file) {
+    Table table{
+        std::string{file}, {"job_id", "vc", "submit_time", "start_time", "end_time", "duration", "num_gpus"}, {}};
+    const auto word = [](const nlohmann::json& object, const char* key) {
+        const auto found = object.find(key);
+        return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
+    };
+    const auto add = [&](const nlohmann::json& object) {
+        Table::Row row{table.rows.size() + 1,
+                       {word(object, "jobid"), word(object, "vc"), word(object, "submitted_time")}};
+        std::string begin, end;
+        Time total = 0;
+        std::size_t gpus = 0;
+        for (const nlohmann::json& attempt : object.at("attempts")) {
+            begin = word(attempt, "start_time"), end = word(attempt, "end_time");
+            const auto from = parse_moment(begin), to = parse_moment(end);
+            if (from && to) total += std::max<Time>(*to - *from, 0);
+            std::size_t held = 0;
+            for (const nlohmann::json& host : attempt.at("detail")) held += host.at("gpus").size();
+            gpus = std::max(gpus, held);
+        }
+        for (const std::string& cell : {begin, end, fmt::format("{}", seconds_of(total)), fmt::format("{}", gpus)})
+            row.cells.push_back(cell);
+        table.rows.push_back(std::move(row));
+    };
+    try {
+        for (const nlohmann::json& object : nlohmann::json::parse(text)) add(object);
+    } catch (const nlohmann::json::exception& error) {
+        throw failure("{}:{}: not a job of Philly's log: {}", file, table.rows.size() + 1, error.what());
+    } catch (Error& error) {
+        error.prepend(fmt::format("{}:{}", file, table.rows.size() + 1));
+        throw;
+    }
+    return table;
+}
+
+}  // namespace tpx::formats

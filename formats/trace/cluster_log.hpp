@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/profile/table.hpp"
+#include "formats/trace/rows.hpp"
+#include "lib/cluster/job.hpp"
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+
+/// The jobs that a cluster has run, as its scheduler recorded them: one row per job, with the times at which it was
+/// submitted, started and ended. Slurm's `sacct -P` writes such tables, and the traces of Helios, Acme and Alibaba are.
+/// Columns are found by the names that these have; see tpx-trace(5).
+class ClusterLog {
+public:
+    /// The log in `table`; nothing where GPUs, a time of arrival or durations have no column.
+    static std::optional<ClusterLog> find(const Table& table);
+
+    /// The job of `row`, whose arrival counts from 1970 or from whatever the log's times count. Nothing where the row
+    /// is no job that used GPUs and ended; left_out() says how many there were of each. Throws Error that names the
+    /// column.
+    std::optional<TraceJob> job(const Table::Row& row, const TraceContext& context);
+
+    /// What is to be known about the rows so far: "left out 3 jobs without GPUs", ...
+    std::vector<std::string> notes() const;
+
+private:
+    enum class Quantity {
+        name,
+        task,
+        submitted,
+        started,
+        ended,
+        duration,
+        gpus,
+        share,
+        instances,
+        cores,
+        kind,
+        tenant,
+        job_class
+    };
+    static constexpr std::size_t quantity_count = std::size_t(Quantity::job_class) + 1;
+    struct Column {
+        std::size_t index = Table::npos;
+        double unit = 1;            // what 1 in the column is
+        bool per_instance = false;  // and not for the whole job
+    };
+
+    explicit ClusterLog(const Table& table) : table_{table} {}
+    void find_columns();
+    const Column& column(Quantity quantity) const { return columns_[std::size_t(quantity)]; }
+    bool has(Quantity quantity) const { return column(quantity).index != Table::npos; }
+    std::string_view text(const Table::Row& row, Quantity quantity) const;
+    template <class... Args>
+    Error bad(const Table::Row& row, Quantity quantity, fmt::format_string<Args...> format, Args&&... args) const {
+        return bad_cell(table_, row, table_.columns[column(quantity).index], format, std::forward<Args>(args)...);
+    }
+    template <class Parse>
+    auto parsed(const Table::Row& row, Quantity quantity, Parse parse) const;
+    double number(const Table::Row& row, Quantity quantity, std::string_view resource = {}) const;
+    double instances(const Table::Row& row, Quantity quantity) const;
+    std::string name_of(const Table::Row& row) const;
+    int gpus_of(const Table::Row& row) const;
+    bool has_part_of_gpu(const Table::Row& row) const;
+    int kind_of(const Table::Row& row, const Cluster& cluster) const;
+    std::optional<Time> duration_of(const Table::Row& row) const;
+
+    const Table& table_;
+    std::array<Column, quantity_count> columns_{};
+    std::map<std::string_view, std::uint64_t> left_out_;  // jobs by why
+    std::uint64_t rounded_ = 0;                           // jobs that requested a part of a GPU
+};
+
+/// Whether `text` is the job log of Philly, a JSON array of jobs with their attempts.
+bool is_philly_log(std::string_view text);
+
+/// The jobs of Philly's log as a table that ClusterLog reads: the duration is the sum of the attempts that have both
+/// times, the GPUs are those of the largest.
+Table philly_log_table(std::string_view text, std::string_view file);
+
+}  // namespace tpx::formats
