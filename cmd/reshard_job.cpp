@@ -2,8 +2,10 @@
 #include "cmd/reshard_job.hpp"
 
 #include "cmd/stored_plan.hpp"
+#include "formats/driver.hpp"
 #include "formats/merge_adapter.hpp"
 #include "formats/missing_biases.hpp"
+#include "formats/quantize.hpp"
 #include "formats/selection.hpp"
 #include "formats/zeros.hpp"
 #include "lib/core/counted.hpp"
@@ -24,6 +26,19 @@
 namespace tpx::cli {
 namespace {
 
+/// Whether --dtype asks for FP8 codes with scales of blocks, under any name of the type.
+bool wants_fp8_blocks(const std::string& text) {
+    std::string name = text;
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name.starts_with("torch.")) name.erase(0, 6);
+    const std::string type = name.substr(0, name.find(':'));
+    const bool is_fp8 = type == "f8e4m3" || type == "f8_e4m3" || type == "fp8" || type == "float8_e4m3fn";
+    if (is_fp8 && name != type + ":block128")
+        throw Error{Exit::usage, "--dtype: FP8 is written with scales of blocks of 128x128 only; use {}:block128",
+                    type};
+    return is_fp8;
+}
+
 /// Parses --dtype: names of tpx, of PyTorch, or fp64, fp32 and fp16. Throws Error (usage) for other names, and for
 /// types that values cannot be cast to.
 std::optional<DType> given_dtype(const std::string& text) {
@@ -36,8 +51,8 @@ std::optional<DType> given_dtype(const std::string& text) {
     if (!dtype && name == "half") dtype = DType::f16;
     if (!dtype || !can_cast(*dtype, DType::f32))
         throw Error{Exit::usage,
-                    "--dtype: {} '{}'; use f64, f32, f16 or bf16 (aliases: fp64, fp32, fp16, half, float64, float32, "
-                    "float16, bfloat16)",
+                    "--dtype: {} '{}'; use f64, f32, f16, bf16 or f8e4m3:block128 (aliases: fp64, fp32, fp16, half, "
+                    "float64, float32, float16, bfloat16, fp8:block128)",
                     dtype ? "cannot convert to" : "unknown dtype", text};
     return dtype;
 }
@@ -94,6 +109,16 @@ void with_path(const std::filesystem::path& path, Body&& body) {
     reading(path, [&] { in_path(path.string(), std::forward<Body>(body)); });
 }
 
+/// Codes and scales are made for the names and the layout of the source alone.
+void check_quantized_target(const ReshardOptions& options, formats::Target& target) {
+    const bool named_alike = target.dialect.empty() || target.dialect == "hf" || target.dialect == "keep";
+    if (!target.format->is_hugging_face || !named_alike || target.layout.ranks() != 1)
+        throw Error{Exit::usage,
+                    "--dtype {} writes Hugging Face folders of one rank: use --to tp=1 --format safetensors",
+                    options.dtype};
+    target.dialect = "keep";
+}
+
 /// The job that a plan file describes, with the moves that it holds.
 ReshardJob prepare_planned(const ReshardOptions& options) {
     formats::PlanFile plan = read_plan_to_run(options.plan);
@@ -122,11 +147,18 @@ ReshardJob prepare(const ReshardOptions& options) {
     std::string merged;
     if (!options.merge_adapter.empty())
         merged = reading(options.merge_adapter, [&] { return formats::merge_adapter(source, options.merge_adapter); });
+    std::string quantized;
+    const bool to_fp8 = wants_fp8_blocks(options.dtype);
+    if (to_fp8) with_path(options.checkpoint, [&] { quantized = formats::quantize(source); });
     job.target = wanted_target(options, source);
     job.target.shard_size = options.shard_size;
-    job.target.dtype = given_dtype(options.dtype);
+    if (to_fp8)
+        check_quantized_target(options, job.target);
+    else
+        job.target.dtype = given_dtype(options.dtype);
     with_path(options.checkpoint, [&] { plan_job(job, options.allow_missing); });
-    if (!merged.empty()) job.conversion.notes.push_back(std::move(merged));
+    for (std::string* note : {&merged, &quantized})
+        if (!note->empty()) job.conversion.notes.push_back(std::move(*note));
     if (dropped.states > 0)
         job.conversion.notes.push_back(
             fmt::format("dropped, as requested: {} of optimizer state", counted(dropped.states, "tensor")));

@@ -13,7 +13,8 @@ void add_reshard_output(Command& command, ReshardOptions& options) {
             "FILE is written by tpx plan --output and contains the target layout and format; see tpx-plan(5). The plan "
             "is checked first. If it was made for another checkpoint than CKPT, or if this version of tpx would "
             "arrange the output differently, the plan is rejected with exit status 3.");
-    command.option("--dtype", &options.dtype, "DTYPE", "Convert weights to DTYPE: f64, f32, f16 or bf16")
+    command
+        .option("--dtype", &options.dtype, "DTYPE", "Convert weights to DTYPE: f64, f32, f16, bf16 or f8e4m3:block128")
         .standard("as stored")
         .details(
             "PyTorch's names, such as bfloat16, are accepted. Values are rounded to nearest, ties to even; a finite "

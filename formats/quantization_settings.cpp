@@ -84,4 +84,15 @@ std::string without_quantization(const std::string& config_json, DType dtype) {
     return with_dtype(config.dump(2) + "\n", dtype);
 }
 
+std::string with_fp8_blocks(const std::string& config_json, Index block, const std::vector<std::string>& modules) {
+    Json config = Json::parse(config_json, nullptr, false);
+    if (!config.is_object()) return config_json;
+    config["quantization_config"] = {{"quant_method", "fp8"},
+                                     {"fmt", "e4m3"},
+                                     {"activation_scheme", "dynamic"},
+                                     {"weight_block_size", {block, block}},
+                                     {"modules_to_not_convert", modules}};
+    return config.dump(2) + "\n";
+}
+
 }  // namespace tpx::formats

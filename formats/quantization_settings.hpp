@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tpx::formats {
 
@@ -26,5 +27,9 @@ QuantizationSettings quantization_settings(const std::string& config_json);
 
 /// `config_json` without quantization, and with `dtype` where it names one.
 std::string without_quantization(const std::string& config_json, DType dtype);
+
+/// `config_json` with the settings with which transformers and vLLM load FP8 weights with scales of `block` x `block`
+/// elements, all but those of `modules`.
+std::string with_fp8_blocks(const std::string& config_json, Index block, const std::vector<std::string>& modules);
 
 }  // namespace tpx::formats

@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 #include "lib/exec/dequantize.hpp"
 #include "lib/exec/merge.hpp"
+#include "lib/exec/quantize.hpp"
 
 #include <zlib.h>
 
@@ -173,7 +174,8 @@ void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std:
 
 std::uint64_t decoding_memory(const Coding& coding) {
     if (const MergedWeight* merged = merged_weight(coding)) return merging_memory(*merged);
-    if (coding.of_quantized()) return dequantizing_memory;
+    if (coding.made) return quantizing_memory(*coding.made);
+    if (coding.is_computed()) return dequantizing_memory;
     std::uint64_t longest = 0;
     for (const Coding::Chunk& chunk : coding.chunks) longest = std::max(longest, chunk.length);
     if (longest == 0) return 0;

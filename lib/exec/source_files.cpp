@@ -34,10 +34,13 @@ void fill(std::span<std::byte> into, std::uint64_t begin, std::string_view patte
 Error too_large(const SourceFile& file, std::uint64_t decoding, std::uint64_t memory) {
     const auto text = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
     const Coding& coding = *file.coding;
-    if (coding.of_quantized())
+    if (coding.is_computed())
         return failure("{}: {}: {} takes {} of memory, more than the {} that are left for buffers", file.path.string(),
-                       coding.owner, merged_weight(coding) ? "merging" : "dequantizing", text(2 * decoding),
-                       text(memory));
+                       coding.owner,
+                       merged_weight(coding) ? "merging"
+                       : coding.made         ? "quantizing"
+                                             : "dequantizing",
+                       text(2 * decoding), text(memory));
     const auto longest = std::ranges::max_element(coding.chunks, {}, &Coding::Chunk::length);
     return failure(
         "{}: {}{}{} of compressed data decode to {} in one chunk, which takes {} of memory, more than the {} that are "
@@ -64,11 +67,15 @@ void SourceFiles::read_decoded(std::uint32_t file, std::uint64_t offset, std::sp
     if (offset > coding.size || into.size() > coding.size - offset)
         throw failure("{}: byte {} of {} decoded ones was asked for", paths_[file].string(), offset + into.size(),
                       coding.size);
-    if (coding.of_quantized()) {
+    if (coding.is_computed()) {
         const auto read_part = [this](std::uint32_t part, std::uint64_t at, std::span<std::byte> bytes) {
             read(part, at, bytes);
         };
         if (coding.ggml) return block_reader_.read(*coding.ggml, offset, into, read_part);
+        if (coding.made) {
+            const auto owner = [&] { return fmt::format("{}: {}", paths_[file].string(), coding.owner); };
+            return in_context(owner, [&] { quantizer_.read(*coding.made, offset, into, read_part); });
+        }
         if (const MergedWeight* merged = merged_weight(coding)) return merger_.read(*merged, offset, into, read_part);
         return dequantizer_.read(*coding.scaled, offset, into, read_part);
     }
@@ -122,14 +129,25 @@ std::vector<bool> decoded(std::span<const SourceFile> files) {
     return result;
 }
 
+namespace {
+
+/// The values that a merged or quantized weight is computed from can themselves be computed or compressed.
+std::uint64_t memory_of_base(const SourceFile& file, std::span<const SourceFile> files) {
+    if (!file.coding) return 0;
+    const MergedWeight* merged = merged_weight(*file.coding);
+    if (merged == nullptr && !file.coding->made) return 0;
+    const SourceFile& base = files[merged != nullptr ? merged->base.file : file.coding->made->base.file];
+    return base.coding ? decoding_memory(*base.coding) + memory_of_base(base, files) : 0;
+}
+
+}  // namespace
+
 Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files) {
     std::uint64_t decoding = 0;
     const SourceFile* largest = nullptr;
     for (const SourceFile& file : files) {
         std::uint64_t needed = file.coding ? decoding_memory(*file.coding) : 0;
-        // The parts of a merged weight can themselves be computed or compressed.
-        if (const MergedWeight* merged = file.coding ? merged_weight(*file.coding) : nullptr)
-            if (const auto& base = files[merged->base.file].coding) needed += decoding_memory(*base);
+        needed += memory_of_base(file, files);
         if (needed > decoding) largest = &file;
         decoding = std::max(decoding, needed);
     }

@@ -10,6 +10,7 @@
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/open_files.hpp"
 #include "lib/exec/options.hpp"
+#include "lib/exec/quantize.hpp"
 
 #include <optional>
 #include <utility>
@@ -48,6 +49,7 @@ private:
     Dequantizer dequantizer_;
     BlockReader block_reader_;
     Merger merger_;
+    Quantizer quantizer_;
     std::vector<std::byte> chunk_;  // decoded; which one it is
     std::optional<std::pair<std::uint32_t, std::uint64_t>> held_;
 };

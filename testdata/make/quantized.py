@@ -14,6 +14,8 @@ from compressed_tensors.entrypoints.convert.converters.fp8block_dequantizer impo
 from compressed_tensors.quantization.lifecycle.forward_helpers import _dequantize
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, GptOssConfig, LlamaConfig
+from transformers import FineGrainedFP8Config
+from transformers.integrations.finegrained_fp8 import Fp8Quantize
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 BLOCK = 32
@@ -209,9 +211,29 @@ def awq(root):
     save(f"{root}/awq-f16", small_llama(), plain)
 
 
+class Blocks128:
+    quantization_config = FineGrainedFP8Config(weight_block_size=(128, 128))
+
+
+def plain(root):
+    """What FP8 is written of, and what it is by transformers; the matrices of keys and values are too small for a block."""
+    config = LlamaConfig(hidden_size=128, intermediate_size=256, num_hidden_layers=1, num_attention_heads=2,
+                         num_key_value_heads=1, vocab_size=16, tie_word_embeddings=False, dtype="bfloat16")
+    tensors, quantized = model(config), {}
+    for key, weight in tensors.items():
+        kept = "k_proj" in key or "v_proj" in key or not is_linear(key, weight)
+        quantized |= {key: weight} if kept else Fp8Quantize(Blocks128)._quantize_one(key, weight)
+    save(f"{root}/plain", config, tensors)
+    names = sorted(key.removesuffix(".weight") for key, weight in tensors.items()
+                   if weight.dim() == 2 and quantized[key] is weight)
+    save(f"{root}/plain-fp8", config, quantized,
+         {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [128, 128],
+          "modules_to_not_convert": names})
+
+
 if __name__ == "__main__":
     folder = os.path.join(sys.argv[1], "quantized")
-    for make in (fp8_block, per_row, integers, mxfp4, awq):
+    for make in (fp8_block, per_row, integers, mxfp4, awq, plain):
         make(folder)
     gptq(folder, "gptq", 4, "gptq")
     gptq(folder, "gptq-v2", 8, "gptq_v2")

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/conversion.hpp"
+
+#include <string>
+
+namespace tpx::formats {
+
+/// Replaces the weight matrices of `source`, a Hugging Face folder whose tensors are whole, by FP8 codes (E4M3) and the
+/// scales of blocks of 128 x 128 elements, as transformers computes them, and says so in its config.json. Embeddings,
+/// output heads, routers, other modalities and matrices with fewer than 128 rows or columns stay as they are. Codes and
+/// scales are computed when they are read. Returns a note of what was quantized and what was not. Throws Error if
+/// `source` is no such folder, is quantized already, or has no such matrix.
+std::string quantize(Source& source);
+
+}  // namespace tpx::formats
