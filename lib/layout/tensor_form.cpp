@@ -34,8 +34,12 @@ std::vector<char> at_plus(const CanonicalTensor& part, const std::vector<Axis>& 
 /// differ.
 std::vector<Interval> part_blocks(const Reading& reading, const Expression& expression, Index size) {
     std::vector<std::vector<char>> letters;
-    for (const std::string& part : expression.parts)
-        letters.push_back(at_plus(reading.family->tensor(part), expression.axes));
+    const std::size_t block = expression.block > 0 ? expression.block : expression.parts.size();
+    for (std::size_t part = 0; part < block; ++part) {
+        letters.push_back(at_plus(reading.family->tensor(expression.parts[part]), expression.axes));
+        if (!expression.repeats.empty() && expression.repeats[part] != 0)
+            letters.back().push_back(expression.repeats[part]);
+    }
     const Index count = static_cast<Index>(letters.size());
     const bool alike = std::ranges::all_of(letters, [&](const auto& l) { return l == letters[0]; });
     std::vector<Interval> blocks;
