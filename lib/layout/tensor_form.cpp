@@ -2,6 +2,7 @@
 #include "lib/layout/tensor_form.hpp"
 
 #include "lib/core/alternatives.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
@@ -107,7 +108,9 @@ void find_experts(TensorForm& form, const Reading& reading, const Meaning& meani
         form.expert_axis = static_cast<int>(found - axes.begin());
         form.experts = form.shape[form.expert_axis];
     }
-    if (form.experts <= form.expert) throw failure("expert {} of {}", form.expert, form.experts);
+    if (form.experts <= form.expert)
+        throw failure("expert {} does not exist: the configuration has {}", form.expert,
+                      counted(static_cast<std::uint64_t>(form.experts), "expert"));
 }
 
 TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {

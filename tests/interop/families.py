@@ -413,6 +413,11 @@ KEPT = {
          "audio_config": {"n_mel_bins": 4, "mel_vocab_size": 8, "text_hidden_size": 24},
          "vision_config": {"text_hidden_size": 24, "patch_size": 4, "hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}},
     ),
+    "minimax-m3-text": (
+        "MiniMaxM3VLForCausalLM",
+        {**TEXT, "head_dim": 8, "intermediate_size": 32, "dense_intermediate_size": 40, "num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 28,
+         "n_shared_experts": 1, "rotary_dim": 4, "index_n_heads": 4, "index_head_dim": 8, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "layer_types": ["full_attention"] * 4},
+    ),
     "inkling-text": ("InklingForCausalLM", INKLING),
     "dots3-note-omni": (
         "Dots3NoteForConditionalGeneration",
