@@ -120,8 +120,9 @@ Canonical canonical(Source& source) {
         const Tensor& stored = from.tensors[t];
         std::vector<NumberedPart> parts;
         for (Part& part : parts_of_stored(source, t)) {
-            const bool copy = is_copy(meaning) && numbers.contains(part.name);
+            const bool copy = (part.repeat > 0 || is_copy(meaning)) && numbers.contains(part.name);
             if (copy) part.name += copy_mark + stored.name;
+            if (copy && part.repeat > 0) part.name += fmt::format("[{}]", part.repeat);
             if (numbers.contains(part.name)) throw failure("tensor '{}': '{}' is stored twice", stored.name, part.name);
             const auto number = static_cast<std::uint32_t>(out.tensors.size());
             out.tensors.push_back({part.name, in_bytes(stored).dtype, part.shape});

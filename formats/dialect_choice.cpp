@@ -4,6 +4,7 @@
 #include "formats/driver.hpp"
 #include "formats/roles.hpp"
 #include "formats/unknown_tensors.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <fmt/ranges.h>
@@ -52,12 +53,26 @@ void check_outer(const Source& source, const Target& target, std::string_view wa
     if (whole.empty()) return;
     std::set<std::string> known;
     for (const Family& family : source.families)
-        for (const OuterModel& outer : family.outer) known.insert(outer.types.begin(), outer.types.end());
+        for (const OuterModel& outer : family.outer)
+            if (outer.nest.contains("mcore")) known.insert(outer.types.begin(), outer.types.end());
     throw failure(
         "cannot convert to Megatron names: {} {} outside the language model, such as '{}', {} no Megatron name; such "
         "names are known for model_type {}",
         whole.size(), whole.size() == 1 ? "tensor" : "tensors", whole[0]->name, whole.size() == 1 ? "has" : "have",
         fmt::join(known, ", "));
+}
+
+/// Whether parts outside the language model have no torchtitan name. Throws Error if such names are asked for.
+bool lacks_titan_names(const Source& source, std::string_view wanted, bool asked) {
+    const Reading& reading = source.reading;
+    if (wanted != "titan" || !reading.family || reading.dialect->name == wanted) return false;
+    const auto whole = outer_tensors(reading, source.checkpoint.catalogue.tensors);
+    if (asked && !whole.empty())
+        throw failure(
+            "cannot convert to torchtitan's names: {} outside the language model, such as '{}', {} no such name; "
+            "--dialect keep leaves the names as they are",
+            counted(whole.size(), "tensor"), whole[0]->name, whole.size() == 1 ? "has" : "have");
+    return !whole.empty();
 }
 
 }  // namespace
@@ -73,6 +88,10 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const std::string_view wanted = asked ? std::string_view{target.dialect} : target.format->dialect;
     if (wanted.empty()) return nullptr;
     check_outer(source, target, wanted);
+    if (lacks_titan_names(source, wanted, asked)) {
+        notes.emplace_back("names are kept: parts outside the language model have no torchtitan names");
+        return nullptr;
+    }
     const bool unwrap =
         target.format->is_hugging_face && reading.family && reading.dialect->name == wanted && is_wrapped(source);
     if (!asked && !unwrap && source.checkpoint.format == target.format) return nullptr;

@@ -48,6 +48,19 @@ void add(const Reading& reading, Role role, std::vector<DroppedCopy>& dropped) {
     }
 }
 
+/// The elements that a tensor repeats: conversion takes the first of each.
+void add_repeats(const Checkpoint& checkpoint, const Reading& reading, std::vector<DroppedCopy>& dropped) {
+    for (std::uint32_t t = 0; t < reading.meanings.size(); ++t) {
+        const Meaning& meaning = reading.meanings[t];
+        if (meaning.kind != Meaning::Kind::parameter || meaning.rule->expression.repeats.empty()) continue;
+        std::map<std::string, Part> first;
+        for (const Part& part : parts_of(reading, checkpoint.catalogue.tensors[t], meaning)) {
+            const auto [original, is_first] = first.emplace(part.name, part);
+            if (!is_first) dropped.push_back({t, t, std::string{keep_names}, original->second, part});
+        }
+    }
+}
+
 }  // namespace
 
 std::vector<DroppedCopy> dropped_copies(const Checkpoint& checkpoint, const Reading& reading) {
@@ -67,6 +80,7 @@ std::vector<DroppedCopy> dropped_copies(const Checkpoint& checkpoint, const Read
                           first->strides == second->strides;
                });
     });
+    add_repeats(checkpoint, reading, dropped);
     return dropped;
 }
 

@@ -77,7 +77,7 @@ void join_by_parts(const Source& source, Conversion& out) {
             const auto [first, last] = wanted.equal_range(part.name);
             for (auto number = first; number != last; ++number) {
                 const std::uint32_t n = number->second;
-                if (found[n] && is_copy(source.reading.meanings[s])) continue;
+                if (found[n] && (part.repeat > 0 || is_copy(source.reading.meanings[s]))) continue;
                 if (found[n]) throw failure("tensor '{}': '{}' is stored twice", from[s].name, part.name);
                 found[n] = true;
                 out.source_tensors[n] = {out.target_tensors[n].name, from[s].dtype, part.shape};

@@ -22,7 +22,7 @@ the file says it, and an empty field that neither does.
 - HF: models of transformers, random and tiny, come back from another layout with the same bytes, and `from_pretrained` loads them.
 - Megatron: the same by way of Megatron's names in `torch_dist`; "Bridge" where the model is one that Megatron Bridge
   builds, with layers of its own or with settings that Megatron's args do not have.
-- titan: the same by way of torchtitan's names.
+- titan: the same by way of torchtitan's names, or names, shapes and values are those that torchtitan's code makes.
 - tp, ep, pp: in these trips the tensors are split by tensor, expert and pipeline parallelism of 2 or more.
 - optimizer: state of Megatron's optimizer is converted, and compared with what Megatron writes.
 - FP8: there are quantized weights in `testdata/quantized`, FP8 or another type.
@@ -41,9 +41,9 @@ COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "log
 
 # Classes of transformers that are not called as their model_type, without underscores.
 TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "gemma3n": "gemma3n_text", "minimaxm3sparse": "minimax_m3_vl",
-         "exaone45": "exaone4", "step3p7": "step3p5", "glm4v": "glm4v_text", "glm5next": "glm5_next_text", "museglimmer": "muse_glimmer_text", "qwen4exp": "qwen4_exp_text", "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text",
+         "step3p7": "step3p5", "glm4v": "glm4v_text", "glm5next": "glm5_next_text", "museglimmer": "muse_glimmer_text", "qwen4exp": "qwen4_exp_text", "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text",
          "gemma4unified": "gemma4_unified_text", "minicpmv46": "qwen3_5_text", "ovis2": "qwen2", "mllama": "mllama_text_model", "mistrallarge4": "mistral_large4_text",
-         "dots3note": "dots3_note_text", "inkling": "inkling_text"}  # fmt: skip
+         "dots3note": "dots3_note_text", "inkling": "inkling_text", "minimaxm3vl": "minimax_m3_vl_text"}  # fmt: skip
 # Families that the fixtures of Megatron's optimizer state are of.
 FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}
 
@@ -95,10 +95,15 @@ def bridge_configs():
     return [json.loads(table.read_text())["config"] for table in sorted((ROOT / "testdata/bridge").glob("*.json"))]
 
 
+def titan_configs():
+    """The configurations of the models in testdata/titan."""
+    return [json.loads(table.read_text())["config"] for table in sorted((ROOT / "testdata/titan").glob("*.json"))]
+
+
 def outer_types():
     """The types of models around language models, with the name of the file that describes them."""
     files = sorted((ROOT / "formats/rules").glob("*.toml"))
-    return {word: file.stem for file in files for model in tomllib.loads(file.read_text()).get("outer", []) for word in model["types"]}
+    return {word: file.stem for file in files for model in tomllib.loads(file.read_text()).get("outer", []) if "mcore" in model["nest"] for word in model["types"]}
 
 
 def language_config(config):
@@ -141,12 +146,15 @@ def covered():
             if layout and not own:
                 mark(family, "logits")
     for _, kind, layout in models("OUTER"):
-        family = of_type.get(f"{model_type(kind, outer_types())}_text")
+        outer = model_type(kind, outer_types())
+        family = of_type.get(f"{outer}_text", outer_types()[outer])
         if family:
             mark(family, "HF", *(degree for degree in ("tp", "ep", "pp") if re.search(rf"\b{degree}=[2-9]", layout)))
             mark(family, "Megatron", word="Bridge")
     for key in read_titan():
         mark(of_key[key], "titan")
+    for config in titan_configs():
+        mark(of_type[language_config(config)["model_type"]], "titan")
     for file in ("megatron_steps.py", "rank_files.py"):
         for fixture in re.findall(r'"(\w+)-(?:opt|x)-', (INTEROP / file).read_text()):
             mark(FIXTURES[fixture], "optimizer")

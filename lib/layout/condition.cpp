@@ -96,6 +96,13 @@ Value item(const std::vector<ConfigValue>& items, const Value& position) {
     return items[static_cast<std::size_t>(*at)];
 }
 
+/// The letter of a text at a position.
+Value letter_at(const Value& value, const Number& at) {
+    const auto* text = value ? std::get_if<std::string>(&*value) : nullptr;
+    if (!text || !at || *at < 0 || *at >= std::ssize(*text)) return std::nullopt;
+    return std::string(1, (*text)[static_cast<std::size_t>(*at)]);
+}
+
 /// Reads and evaluates at once, without leaving anything out, so that mistakes are found whatever is known.
 class Evaluation {
 public:
@@ -227,6 +234,9 @@ private:
     Value item_of(std::string_view list) {
         const Value position = sum();
         if (!take("]")) throw wrong("']' was expected");
+        constexpr std::string_view letters = ".letters";
+        if (list.ends_with(letters))
+            return letter_at(lookup_(list.substr(0, list.size() - letters.size())), number_of(position));
         const auto* items = lists_.find(list);
         if (items) return item(*items, position);
         return item(items_of(lookup_(list)).value_or(std::vector<ConfigValue>{}), position);

@@ -161,7 +161,8 @@ std::optional<Index> Dims::evaluate(std::string_view formula, const Config& conf
         const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), number);
         if (code == std::errc{} && end == word.data() + word.size()) return number;
         if (const auto value = integer(extra, word)) return value;
-        return integer(config, word);
+        if (const auto value = integer(config, word)) return value;
+        return item_of_list(config, word);
     };
     const auto product = [&](std::string_view text) -> std::optional<Index> {
         std::optional<Index> value = 1;
@@ -251,10 +252,10 @@ std::optional<NameIndices> indices_of(const NameTemplate& name, NameIndices numb
         const NameTemplate::Range range = name.range(letter);
         if (range.letter == 0 || !number) return true;
         const auto bound = dims[range.letter];
-        if (!range.from) return !bound || *number < *bound;
+        if (range.sign == '<') return !bound || *number < *bound;
         if (!bound || *bound > largest_index) return false;
-        *number += static_cast<int>(*bound);
-        return true;
+        *number += static_cast<int>(range.sign == '-' ? *bound : -*bound);
+        return *number >= 0;
     };
     if (!shifted('l', numbers.layer) || !shifted('e', numbers.expert)) return std::nullopt;
     return numbers;
@@ -265,9 +266,9 @@ std::optional<NameIndices> numbers_in(const NameTemplate& name, NameIndices indi
         const NameTemplate::Range range = name.range(letter);
         if (range.letter == 0 || !index) return true;
         const auto bound = dims[range.letter];
-        if (!bound) return !range.from;
-        if (range.from != (*index >= *bound)) return false;
-        if (range.from) *index -= static_cast<int>(*bound);
+        if (!bound) return range.sign == '<';
+        if (range.sign != '+' && (range.sign == '-') != (*index >= *bound)) return false;
+        if (range.sign != '<') *index += static_cast<int>(range.sign == '-' ? -*bound : *bound);
         return true;
     };
     if (!shifted('l', indices.layer) || !shifted('e', indices.expert)) return std::nullopt;

@@ -7,6 +7,7 @@
 #include "lib/layout/layer_ties.hpp"
 #include "lib/layout/occurrences.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/remainders.hpp"
 #include "lib/layout/states.hpp"
 #include "lib/layout/suggest.hpp"
 
@@ -39,6 +40,16 @@ Shape shape_of(const Reading& reading, const Dims& sizes, const Meaning& meaning
         shape.push_back(*size);
     }
     return shape;
+}
+
+/// The shape that the rules and the configuration give a stored tensor.
+std::string asked_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
+    const bool stacked = is_axis(*reading.family, meaning, 'l') && !tensor.shape.empty();
+    const Dims& sizes = has_varying_size(*reading.family, meaning) ? sizes_in(reading, tensor, meaning) : reading.dims;
+    Shape asked;
+    for (const FactoredAxis& axis : factored_shape(*reading.family, meaning, sizes, stacked ? tensor.shape[0] : 0))
+        asked.push_back(axis.size);
+    return to_string(asked);
 }
 
 /// Makes stored tensors of canonical ones: weights, or the state that `pattern` names after them.
@@ -235,6 +246,8 @@ Expressed express(const Reading& source, std::span<const Tensor> tensors, const 
         throw failure("tensor '{}': {}", tensor.name,
                       without_rule(*source.family, *source.dialect, source.dims, tensor));
     }
+    if (const std::string remainder = remainder_in_sizes(source); !remainder.empty())
+        throw failure("the configuration contradicts itself: {}", remainder);
     if (!source.complete)
         throw failure("sizes are unknown: {}; pass the model's config.json with --config", missing_sizes(source));
     Expressed out = unwritten(source, dialect);
@@ -269,10 +282,8 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
         if (varies && has_size_of_shape(source, meaning)) continue;  // only known sizes are padded
         if (!fits_shape(source, tensors[t], meaning)) {              // no rule says how to split it
             if (tp == 1) continue;
-            throw failure(
-                "tensor '{}': shape {} is not the one that the model's configuration implies, so that it can "
-                "be kept with tp=1 only",
-                tensors[t].name, to_string(tensors[t].shape));
+            throw failure("tensor '{}': shape {}, but the configuration asks for {}; it can be kept with tp=1 only",
+                          tensors[t].name, to_string(tensors[t].shape), asked_shape(source, tensors[t], meaning));
         }
         const bool stacked = is_axis(*source.family, meaning, 'l');
         const Dims sizes = varies ? sizes_in(source, tensors[t], meaning) : source.dims;

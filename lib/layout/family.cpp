@@ -80,6 +80,13 @@ void check_rule(const Family& family, const Rule& rule) {
     for (const std::string& part : rule.expression.parts) {
         if (!family.tensors.contains(part)) throw failure("tensor '{}' is not declared", part);
     }
+    for (std::size_t k = 0; k < rule.expression.repeats.size(); ++k) {
+        const char repeat = rule.expression.repeats[k];
+        if (repeat == 0) continue;
+        if (!family.dims.contains(repeat)) throw failure("the size of factor '{}' is not declared in [dims]", repeat);
+        if (family.tensor(rule.expression.parts[k]).has(repeat))
+            throw failure("tensor '{}' has factor '{}' and cannot be repeated by it", rule.expression.parts[k], repeat);
+    }
     for (char letter : {'l', 'e'}) {
         if (rule.name.has(letter) && !family.tensor(rule.expression.parts[0]).is_index(letter) && !rule.alias())
             throw failure("tensor '{}' has no index '{}'", rule.expression.parts[0], letter);

@@ -78,19 +78,27 @@ struct Nesting {
     std::string before;  ///< precedes names without a bracketed prefix
 };
 
-/// The names that a dialect has for a part outside the language model.
-struct OuterNames {
-    /// All names of a part have one `*`, or none; the first is written. A number `*?` may be absent together with the
-    /// full stop before it: then the tensors of all numbers are stacked along a leading axis.
-    std::vector<std::string> globs;
-    std::vector<Axis> axes;  ///< as they are stored; empty: as they are declared
+/// A name that a dialect has for tensors of a part outside the language model.
+struct OuterName {
+    /// All names of a part have one `*`, or none. A number `*?` may be absent together with the full stop before it:
+    /// then the tensors of all numbers are stacked along a leading axis.
+    std::string glob;
+    std::vector<std::string> tensors;  ///< those that are stored under it, together if there are several
+    std::vector<Axis> axes;            ///< as they are stored; empty: as they are declared
 };
 
-/// A part outside the language model, and its names by dialect. With pipeline parallelism it is on the first stage.
-struct OuterPart {
-    std::vector<Axis> axes;  ///< of its tensors; empty: a, b, and so on
+/// A tensor of a part outside the language model.
+struct OuterTensor {
+    std::string name;        ///< empty: the only one of its part
+    std::vector<Axis> axes;  ///< empty: a, b, and so on
     char tp = 0;             ///< the factor that tensor parallelism splits; 0: each rank has the tensor whole
-    std::map<std::string, OuterNames> names;
+};
+
+/// A part outside the language model. With pipeline parallelism it is on the first stage.
+struct OuterPart {
+    std::vector<OuterTensor> tensors;
+    std::map<std::string, std::vector<OuterName>>
+        names;  ///< by dialect; of several for one tensor the first is written
 };
 
 /// Describes a model that contains this language model and other parts, such as a vision tower, and maps the names of

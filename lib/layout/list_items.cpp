@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/list_items.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 
@@ -33,6 +34,18 @@ std::vector<ConfigValue> split_list(std::string_view text) {
     std::vector<ConfigValue> items;
     for (const std::string_view word : words) items.emplace_back(std::string{word});
     return items;
+}
+
+std::optional<std::int64_t> item_of_list(const Config& config, std::string_view word) {
+    const std::size_t point = std::min(word.rfind('.'), word.size() - 1);
+    std::size_t number = 0;
+    const auto [end, code] = std::from_chars(word.data() + point + 1, word.data() + word.size(), number);
+    const auto list = config.find(word.substr(0, point));
+    if (code != std::errc{} || end != word.data() + word.size() || list == config.end()) return std::nullopt;
+    const auto* text = std::get_if<std::string>(&list->second);
+    const std::vector<ConfigValue> items = text ? split_list(*text) : std::vector<ConfigValue>{};
+    const auto* item = number < items.size() ? std::get_if<std::int64_t>(&items[number]) : nullptr;
+    return item ? std::optional{*item} : std::nullopt;
 }
 
 ListItems::ListItems(const Config& config) {

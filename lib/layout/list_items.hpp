@@ -3,7 +3,9 @@
 
 #include "lib/layout/config.hpp"
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,5 +28,9 @@ private:
 
 /// The items of a list that is stored as text, such as "0,1,1"; see ListItems::find().
 std::vector<ConfigValue> split_list(std::string_view text);
+
+/// The whole number that is item N, counted from 0, of the list LIST of a configuration, for "LIST.N". Nothing if there
+/// is no such number.
+std::optional<std::int64_t> item_of_list(const Config& config, std::string_view word);
 
 }  // namespace tpx

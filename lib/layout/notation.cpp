@@ -55,6 +55,20 @@ int take_addend(std::string_view& text) {
     return negative ? -*number : *number;
 }
 
+/// Takes "*d" off the ends of parts.
+void take_repeats(Expression& expression) {
+    std::vector<char> repeats;
+    for (std::string& part : expression.parts) {
+        const bool repeated = part.size() > 2 && part[part.size() - 2] == '*' && is_letter(part.back());
+        repeats.push_back(repeated ? part.back() : '\0');
+        if (repeated) part.resize(part.size() - 2);
+    }
+    if (std::ranges::count(repeats, '\0') == std::ssize(repeats)) return;
+    if (repeats.size() == 1)
+        throw failure("'{}*{}': only one of several parts can be repeated", expression.parts[0], repeats[0]);
+    expression.repeats = std::move(repeats);
+}
+
 std::optional<int>& slot(NameIndices& indices, char letter) { return letter == 'l' ? indices.layer : indices.expert; }
 
 }  // namespace
@@ -87,13 +101,14 @@ Expression parse_expression(std::string_view text) {
     std::string_view rest = text;
     const int addend = take_addend(rest);
     const std::size_t arrow = rest.find("->");
-    Expression expression{words(rest.substr(0, arrow)), {}, {}, addend};
+    Expression expression{.parts = words(rest.substr(0, arrow)), .axes = {}, .shape = {}, .addend = addend};
     if (arrow != std::string_view::npos) {
         const std::string_view axes = rest.substr(arrow + 2);
         const std::size_t as = axes.find(" as ");
         expression.axes = parse_axes(axes.substr(0, as));
         if (as != std::string_view::npos) expression.shape = parse_axes(axes.substr(as + 4));
     }
+    take_repeats(expression);
     for (const std::string& part : expression.parts) {
         if (std::isalpha(static_cast<unsigned char>(part[0])) == 0)
             throw failure(
@@ -138,11 +153,12 @@ NameTemplate::Segment NameTemplate::parse_index(std::string_view inner) {
         segment.optional = true;
         inner.remove_suffix(1);
     }
-    const bool bounded = inner.size() == 3 && (inner[1] == '<' || inner[1] == '-') && is_letter(inner[2]);
+    const bool bounded =
+        inner.size() == 3 && (inner[1] == '<' || inner[1] == '-' || inner[1] == '+') && is_letter(inner[2]);
     if ((inner.size() != 1 && !bounded) || (inner[0] != 'l' && inner[0] != 'e'))
-        throw failure("'{{{}}}' is not an index; write {{l}}, {{l?}}, {{l<L}} or {{l-L}}, with l or e", whole);
+        throw failure("'{{{}}}' is not an index; write {{l}}, {{l?}}, {{l<L}}, {{l-L}} or {{l+L}}, with l or e", whole);
     segment.letter = inner[0];
-    if (bounded) segment.range = {inner[2], inner[1] == '-'};
+    if (bounded) segment.range = {inner[2], inner[1]};
     return segment;
 }
 

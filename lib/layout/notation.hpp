@@ -11,7 +11,7 @@ namespace tpx {
 /// One token of an axis: a factor (a letter), a padded factor (`v~`), or `+`, where the parts stand one after the
 /// other.
 struct Token {
-    char letter = 0;  ///< '+' for the place of the parts
+    char letter = 0;  ///< '+' for the place of the parts, '#' for that of blocks of them
     bool padded = false;
 
     friend bool operator==(const Token&, const Token&) = default;
@@ -30,10 +30,16 @@ struct Expression {
     std::vector<Axis> axes;
     std::vector<Axis> shape;  ///< if given, the axes that the file claims for the same bytes
     int addend = 0;           ///< stored values are those of the only part plus this number
+    /// Empty, or for each part the factor that says how often each of its elements is stored, one after the other; 0:
+    /// once.
+    std::vector<char> repeats = {};
+    /// If positive, `parts` are blocks of as many parts each, which are stacked along a first axis `#`. No text has it.
+    std::size_t block = 0;
 };
 
-/// Reads "q k v -> (g +) h", "e_up -> e h x as h (e x)", or "norm - 1". Throws Error when several parts lack a `+` or
-/// have an addend, or when the two lists of axes have other factors.
+/// Reads "q k v -> (g +) h", "q gate*d -> (g +) h", "e_up -> e h x as h (e x)", or "norm - 1". Throws Error when
+/// several parts lack a `+` or have an addend, when a single part is repeated, or when the two lists of axes have other
+/// factors.
 Expression parse_expression(std::string_view text);
 
 /// The indices that a stored name carries; an unset one is not in the name (its axis is in the tensor, or there is
@@ -47,13 +53,14 @@ struct NameIndices {
 
 /// A stored name with places for indices: `{l}` and `{e}`; `{l?}` may be absent together with the dot before it, then
 /// the index is a leading axis of the tensor; `{l<L}` is for indices below L, `{l-L}` for those from L on, counted from
-/// 0; `[model.]` is a prefix that all names of a checkpoint have, or none.
+/// 0, `{e+N}` for all, counted from N; `[model.]` is a prefix that all names of a checkpoint have, or none.
 class NameTemplate {
 public:
-    /// Which indices of a letter a name is for.
+    /// Which indices of a letter a name is for, and how it counts them.
     struct Range {
-        char letter = 0;    ///< the factor that bounds them; 0: it is for all
-        bool from = false;  ///< those from the bound on, counted from there; else those below it
+        char letter = 0;  ///< the factor that bounds them; 0: it is for all
+        char sign =
+            '<';  ///< '<': those below the bound; '-': those from it on, counted from 0; '+': all, from the bound
     };
 
     /// Throws Error when braces or brackets do not close or name another letter than l or e.

@@ -30,42 +30,93 @@ std::vector<char> letters_in_order(const std::vector<Axis>& axes) {
     return letters;
 }
 
-/// "GLOB", a list of them, or "GLOB -> b a", with the factors of `declared`, or, if these are empty, with a for the
-/// first axis of the canonical tensor, and so on.
-OuterNames parse_outer_names(const toml::node& node, const std::vector<Axis>& declared) {
-    OuterNames names{.globs = node.is_array() ? texts_of(node, "a part") : std::vector{text_of(node, "a part")},
-                     .axes = {}};
-    const auto line = node.source().begin.line;
-    if (names.globs.empty()) throw failure("line {}: a part needs a name", line);
-    constexpr std::string_view arrow = " -> ";
-    for (std::string& glob : names.globs) {
-        if (const std::size_t at = glob.find(arrow); at != glob.npos) {
-            names.axes = in_context([&] { return fmt::format("line {}", line); },
-                                    [&] { return parse_axes(std::string_view{glob}.substr(at + arrow.size())); });
-            glob.resize(at);
-        }
-        check_outer_name(glob, node);
+/// Whether each factor of `axes` is one of all `tensors`, or, if these declare no axes, they are a, b, and so on.
+bool has_known_factors(const std::vector<Axis>& axes, const std::vector<const OuterTensor*>& tensors) {
+    std::vector<char> letters = letters_in_order(axes);
+    if (tensors.size() == 1) {
+        std::vector<char> wanted = letters_in_order(tensors[0]->axes);
+        for (std::size_t k = 0; tensors[0]->axes.empty() && k < letters.size(); ++k)
+            wanted.push_back(static_cast<char>('a' + k));
+        return letters == wanted;
     }
-    const std::vector<char> letters = letters_in_order(names.axes);
-    std::vector<char> wanted = letters_in_order(declared);
-    for (std::size_t k = 0; declared.empty() && k < letters.size(); ++k) wanted.push_back(static_cast<char>('a' + k));
-    if (!letters.empty() && letters != wanted)
-        throw failure("line {}: {}", line,
-                      declared.empty() ? "axes of a part are a, b, and so on, each once"
-                                       : "a part has the factors of its 'axes', each once");
+    std::erase(letters, '+');
+    return std::ranges::all_of(tensors, [&](const OuterTensor* tensor) {
+        const std::vector<char> own = letters_in_order(tensor->axes);
+        return std::ranges::includes(own, letters);
+    });
+}
+
+/// "GLOB", "GLOB -> b a", or, for a part of several tensors, "GLOB gate" or "GLOB gate up -> (+) h".
+OuterName parse_outer_name(std::string_view text, const OuterPart& part) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    OuterName name{.glob = std::string{text.substr(0, end)}, .tensors = {}, .axes = {}};
+    const std::string_view rest = text.substr(end);
+    const bool single = part.tensors[0].name.empty();
+    if (single) {
+        constexpr std::string_view arrow = " -> ";
+        name.tensors.emplace_back();
+        if (rest.starts_with(arrow))
+            name.axes = parse_axes(rest.substr(arrow.size()));
+        else if (!rest.empty())
+            throw failure("'{}': only '-> AXES' can follow the name of a part", text);
+    } else {
+        if (rest.empty()) throw failure("'{}': the tensors of the part must follow the name", text);
+        Expression expression = parse_expression(rest);
+        name.tensors = std::move(expression.parts);
+        name.axes = std::move(expression.axes);
+    }
+    std::vector<const OuterTensor*> tensors;
+    for (const std::string& wanted : name.tensors) {
+        const auto found = std::ranges::find(part.tensors, wanted, &OuterTensor::name);
+        if (found == part.tensors.end()) throw failure("the part has no tensor '{}'", wanted);
+        tensors.push_back(&*found);
+    }
+    if (!name.axes.empty() && !has_known_factors(name.axes, tensors))
+        throw failure("{}", single && part.tensors[0].axes.empty() ? "axes of a part are a, b, and so on, each once"
+                                                                   : "a part has the factors of its 'axes', each once");
+    return name;
+}
+
+/// The names that a dialect has for the tensors of a part, each of which has one.
+std::vector<OuterName> parse_outer_names(const toml::node& node, const OuterPart& part) {
+    const auto texts = node.is_array() ? texts_of(node, "a part") : std::vector{text_of(node, "a part")};
+    std::vector<OuterName> names;
+    for (const std::string& text : texts) {
+        names.push_back(in_context([&] { return fmt::format("line {}", node.source().begin.line); },
+                                   [&] { return parse_outer_name(text, part); }));
+        check_outer_name(names.back().glob, node);
+    }
+    for (const OuterTensor& tensor : part.tensors) {
+        const bool named = std::ranges::any_of(names, [&](const OuterName& name) {
+            return std::ranges::find(name.tensors, tensor.name) != name.tensors.end();
+        });
+        if (!named && tensor.name.empty()) throw failure("line {}: a part needs a name", node.source().begin.line);
+        if (!named) throw failure("line {}: tensor '{}' of a part has no name", node.source().begin.line, tensor.name);
+    }
     return names;
 }
 
 /// "(j n d) h ; tp=n".
-void parse_part_axes(const toml::node& node, OuterPart& part) {
-    in_context([&] { return fmt::format("line {}", node.source().begin.line); },
-               [&] {
-                   const CanonicalTensor tensor = parse_tensor("", text_of(node, "'axes'"));
-                   part.axes = tensor.axes;
-                   part.tp = tensor.tp;
-                   const std::vector<char> letters = letters_in_order(part.axes);
-                   if (std::ranges::adjacent_find(letters) != letters.end()) throw failure("a factor occurs twice");
-               });
+OuterTensor parse_outer_tensor(const std::string& name, const toml::node& node) {
+    return in_context([&] { return fmt::format("line {}", node.source().begin.line); },
+                      [&] {
+                          const CanonicalTensor tensor = parse_tensor("", text_of(node, "'axes'"));
+                          const std::vector<char> letters = letters_in_order(tensor.axes);
+                          if (std::ranges::adjacent_find(letters) != letters.end())
+                              throw failure("a factor occurs twice");
+                          return OuterTensor{name, tensor.axes, tensor.tp};
+                      });
+}
+
+/// The tensors of a part: "(j n d) h ; tp=n", a table of several, or, without a node, one that has no declared axes.
+std::vector<OuterTensor> parse_outer_tensors(const toml::node* node) {
+    if (node == nullptr) return {OuterTensor{}};
+    if (!node->is_table()) return {parse_outer_tensor("", *node)};
+    std::vector<OuterTensor> tensors;
+    for (const auto& [name, axes] : *node->as_table())
+        tensors.push_back(parse_outer_tensor(std::string{name.str()}, axes));
+    if (tensors.empty()) throw failure("line {}: 'axes' is empty", node->source().begin.line);
+    return tensors;
 }
 
 /// A table of the names of a part by dialect, and perhaps its axes.
@@ -73,15 +124,14 @@ OuterPart parse_part(const toml::node& node) {
     constexpr std::string_view axes_key = "axes";
     const auto line = node.source().begin.line;
     if (!node.is_table()) throw failure("line {}: a part must be a table", line);
-    OuterPart part;
-    if (const toml::node* axes = node.as_table()->get(axes_key)) parse_part_axes(*axes, part);
+    OuterPart part{.tensors = parse_outer_tensors(node.as_table()->get(axes_key)), .names = {}};
     for (const auto& [dialect, text] : *node.as_table())
-        if (dialect.str() != axes_key) part.names[std::string{dialect.str()}] = parse_outer_names(text, part.axes);
+        if (dialect.str() != axes_key) part.names[std::string{dialect.str()}] = parse_outer_names(text, part);
     if (part.names.empty()) throw failure("line {}: a part needs a name", line);
-    const auto has_star = [](const std::string& glob) { return glob.find('*') != glob.npos; };
-    const bool starred = has_star(part.names.begin()->second.globs[0]);
+    const auto has_star = [](const OuterName& name) { return name.glob.find('*') != name.glob.npos; };
+    const bool starred = has_star(part.names.begin()->second[0]);
     for (const auto& [dialect, names] : part.names)
-        if (std::ranges::any_of(names.globs, [&](const std::string& glob) { return has_star(glob) != starred; }))
+        if (std::ranges::any_of(names, [&](const OuterName& name) { return has_star(name) != starred; }))
             throw failure("line {}: all names of a part must have one '*', or none", line);
     return part;
 }

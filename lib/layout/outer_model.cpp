@@ -2,11 +2,11 @@
 #include "lib/layout/outer_model.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/layout/dims.hpp"
+#include "lib/layout/outer_letters.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,9 +41,10 @@ struct Pattern {
     std::string stacked;  ///< of all together; empty: there is no such name
 };
 
-/// The part that a tensor belongs to, and the text that `*` matches in its name.
+/// The part that a tensor belongs to, its pattern, and the text that `*` matches in its name.
 struct Found {
     const OuterPart* part = nullptr;
+    const OuterName* name = nullptr;
     std::string star;
     bool stacked = false;  ///< the tensor holds those of all numbers
 };
@@ -55,16 +56,30 @@ std::optional<Found> find_part(const OuterModel& outer, const std::string& diale
     for (const OuterPart& part : outer.parts) {
         const auto names = part.names.find(dialect);
         if (names == part.names.end()) continue;
-        for (const std::string& glob : names->second.globs) {
-            const Pattern pattern{glob};
+        for (const OuterName& candidate : names->second) {
+            const Pattern pattern{candidate.glob};
             const bool stacked = !pattern.stacked.empty() && pattern.stacked == name;
             const auto star = stacked ? std::optional{std::string_view{}} : star_text(pattern.single, name);
-            if (!star || (best && glob.size() <= length)) continue;
-            best = Found{&part, std::string{*star}, stacked};
-            length = glob.size();
+            if (!star || (best && candidate.glob.size() <= length)) continue;
+            best = Found{&part, &candidate, std::string{*star}, stacked};
+            length = candidate.glob.size();
         }
     }
     return best;
+}
+
+/// The tensor of a part that is called `name` there.
+const OuterTensor& tensor_of(const OuterPart& part, std::string_view name) {
+    return *std::ranges::find(part.tensors, name, &OuterTensor::name);
+}
+
+/// The canonical name of a tensor of a part.
+std::string part_tensor_name(const OuterPart& part, const std::string& tensor, std::string_view star) {
+    const std::vector<OuterName>& names = part.names.begin()->second;
+    const auto found = std::ranges::find_if(
+        names, [&](const OuterName& name) { return std::ranges::find(name.tensors, tensor) != name.tensors.end(); });
+    const std::string stored = with_star(Pattern{found->glob}.single, star);
+    return found->tensors.size() > 1 ? stored + "." + tensor : stored;
 }
 
 /// The values of model_type that the configuration has: of the outer model, and of the model itself.
@@ -78,28 +93,19 @@ std::vector<std::string> types_of(const Config& config) {
     return types;
 }
 
-/// Factors of the widened family, for the letters of a part.
-using Letters = std::map<char, char>;
-
-std::vector<Axis> renamed(std::vector<Axis> axes, const Letters& letters) {
-    for (Axis& axis : axes)
-        for (Token& token : axis) token.letter = letters.at(token.letter);
-    return axes;
-}
-
 /// One tensor of a part in the widened family.
 struct Member {
     std::string star;
-    std::string name;  ///< the canonical one
+    std::string tensor;  ///< in the part
+    std::string name;    ///< the canonical one
     Letters letters;
-    Shape shape;
 };
 
 /// Makes the tensors and rules of parts, with a factor for each size that they have.
 class Widener {
 public:
     Widener(const Family& family, const Dialect& dialect, const OuterModel& outer, const Config& config)
-        : made_{std::make_shared<Family>(family)}, own_{dialect}, outer_{outer}, config_{config} {
+        : made_{std::make_shared<Family>(family)}, own_{dialect}, outer_{outer}, letters_{outer, config, *made_} {
         made_->is_outer = true;
         made_->dialects.clear();
         for (const auto& [name, nesting] : outer.nest)
@@ -119,27 +125,27 @@ public:
             shape = Shape{};
             for (int k = 1; k < tensor.shape.size(); ++k) shape.push_back(tensor.shape[k]);
         }
-        const std::vector<Axis> stored = stored_axes(*found.part, tensor, shape);
-        const auto letters = letters_of(stored, shape, tensor);
+        std::vector<const OuterTensor*> parts;
+        for (const std::string& name : found.name->tensors) parts.push_back(&tensor_of(*found.part, name));
+        const std::vector<Axis> stored = stored_axes(found, tensor, shape);
+        const auto letters = letters_.of(tensor, shape, stored, parts);
         if (!letters) return false;
         std::vector<std::string> names;
-        for (const std::string& star : stars) {
-            const std::string name = with_star(Pattern{found.part->names.begin()->second.globs[0]}.single, star);
-            CanonicalTensor canonical{.name = name, .first = true, .optional = true, .outer = true};
-            canonical.axes = renamed(found.part->axes.empty() ? declared(shape) : found.part->axes, *letters);
-            if (found.part->tp != 0) canonical.tp = letters->at(found.part->tp);
-            if (!made_->tensors.emplace(name, std::move(canonical)).second) return false;
-            members_[found.part].push_back({star, name, *letters, shape});
-            names.push_back(name);
-        }
-        return add_rule(own_, tensor.name, names, renamed(stored, *letters), found.stacked);
+        for (const std::string& star : stars)
+            for (const OuterTensor* part : parts) {
+                names.push_back(part_tensor_name(*found.part, part->name, star));
+                if (!add_tensor(names.back(), *part, *letters, shape)) return false;
+                members_[found.part].push_back({star, part->name, names.back(), *letters});
+            }
+        return add_rule(own_, tensor.name, names, renamed(stored, *letters), found.stacked ? parts.size() : 0);
     }
 
     /// Adds the rules of the other dialects, once all tensors are known.
     bool add_rules() {
         for (const auto& [part, members] : members_) {
-            if (part->tp != 0 && outer_.dims.contains(part->tp))
-                made_->tp_divides.push_back(known_alternative(outer_.dims.at(part->tp)));
+            for (const OuterTensor& tensor : part->tensors)
+                if (tensor.tp != 0 && outer_.dims.contains(tensor.tp))
+                    made_->tp_divides.push_back(letters_.known_alternative(outer_.dims.at(tensor.tp)));
             for (Dialect& dialect : made_->dialects) {
                 const auto names = part->names.find(dialect.name);
                 if (names != part->names.end() && !add_rules(dialect, *part, names->second, members)) return false;
@@ -154,116 +160,102 @@ public:
     }
 
 private:
-    /// The axes a, b, and so on.
-    static std::vector<Axis> declared(const Shape& shape) {
-        std::vector<Axis> axes;
-        for (int k = 0; k < shape.size(); ++k) axes.push_back({{static_cast<char>('a' + k)}});
-        return axes;
-    }
-
-    /// How the checkpoint stores the axes of a tensor of `part`. Throws Error if a dialect expects another number.
-    std::vector<Axis> stored_axes(const OuterPart& part, const Tensor& tensor, const Shape& shape) const {
+    /// How the checkpoint stores the axes of a tensor. Throws Error if a dialect expects another number.
+    static std::vector<Axis> stored_axes(const Found& found, const Tensor& tensor, const Shape& shape) {
         const std::size_t count = static_cast<std::size_t>(shape.size());
         const auto check = [&](const std::vector<Axis>& axes) {
             if (!axes.empty() && axes.size() != count)
                 throw failure("tensor '{}': expected {} axes, found shape {}", tensor.name, axes.size(),
                               to_string(shape));
         };
-        check(part.axes);
-        for (const auto& [dialect, names] : part.names) check(names.axes);
-        const std::vector<Axis>& own = part.names.at(own_.name).axes;
-        return !own.empty() ? own : part.axes.empty() ? declared(shape) : part.axes;
+        for (const OuterTensor& own : found.part->tensors) check(own.axes);
+        for (const auto& [dialect, names] : found.part->names)
+            for (const OuterName& name : names) check(name.axes);
+        if (!found.name->axes.empty()) return found.name->axes;
+        const std::vector<Axis>& declared = tensor_of(*found.part, found.name->tensors[0]).axes;
+        return declared.empty() ? declared_axes(count) : declared;
     }
 
-    /// The factors of a tensor: sizes that no formula has follow from its shape. Nothing if one does not follow, or if
-    /// no letter is left.
-    std::optional<Letters> letters_of(const std::vector<Axis>& axes, const Shape& shape, const Tensor& tensor) {
-        Letters letters;
-        std::map<std::string, int> seen;
-        const auto add = [&](char letter, const std::string& size) {
-            const auto made = letter_of(size, seen[size]++);
-            if (made) letters[letter] = *made;
-            return made.has_value();
-        };
-        for (std::size_t k = 0; k < axes.size(); ++k) {
-            Index rest = shape[static_cast<int>(k)];
-            std::string unknown;  // the formula of a size that is unknown
-            char last = 0;
-            for (const Token token : axes[k]) {
-                const auto formula = outer_.dims.find(token.letter);
-                if (formula == outer_.dims.end()) {
-                    if (last != 0) return std::nullopt;
-                    last = token.letter;
-                    continue;
-                }
-                const auto size = Dims{}.evaluate(formula->second, config_);
-                if (size && (*size <= 0 || rest % *size != 0))
-                    throw failure("tensor '{}': shape {}: {} does not divide the length of axis {}", tensor.name,
-                                  to_string(tensor.shape), known_alternative(formula->second), k);
-                if (!size) unknown = formula->second;
-                if (size) rest /= *size;
-                if (!add(token.letter, size ? std::to_string(*size) : formula->second)) return std::nullopt;
+    bool add_tensor(const std::string& name, const OuterTensor& part, const Letters& letters, const Shape& shape) {
+        CanonicalTensor canonical{.name = name, .first = true, .optional = true, .outer = true};
+        const bool declared = !part.axes.empty();
+        canonical.axes = renamed(declared ? part.axes : declared_axes(static_cast<std::size_t>(shape.size())), letters);
+        if (part.tp != 0) canonical.tp = letters.at(part.tp);
+        return made_->tensors.emplace(name, std::move(canonical)).second;
+    }
+
+    /// Members that are stored together, in the order of their name's tensors.
+    using Joint = std::vector<const Member*>;
+
+    /// Whether the members can be stacked: numbers from 0 on, and one shape.
+    static bool can_stack(const std::vector<Joint>& joints) {
+        std::vector<std::string> numbers, stars;
+        for (std::size_t k = 0; k < joints.size(); ++k) numbers.push_back(std::to_string(k));
+        for (const Joint& joint : joints) stars.push_back(joint[0]->star);
+        return std::ranges::is_permutation(stars, numbers) && std::ranges::all_of(joints, [&](const Joint& joint) {
+                   return joint[0]->letters == joints[0][0]->letters;
+               });
+    }
+
+    /// The members that are stored together under `name`, for each text that `*` stands for. Nothing if some are
+    /// missing or have other factors.
+    static std::optional<std::vector<Joint>> joined(const OuterName& name, const std::vector<Member>& members) {
+        std::vector<Joint> joints;
+        std::map<std::string_view, std::size_t> numbers;  // by the text
+        for (const std::string& tensor : name.tensors)
+            for (const Member& member : members) {
+                if (member.tensor != tensor) continue;
+                const auto [number, is_new] = numbers.emplace(member.star, joints.size());
+                if (is_new) joints.emplace_back();
+                joints[number->second].push_back(&member);
             }
-            if (last != 0 && !add(last, unknown.empty() ? std::to_string(rest) : unknown)) return std::nullopt;
-        }
-        return letters;
+        const bool whole = std::ranges::all_of(joints, [&](const Joint& joint) {
+            return joint.size() == name.tensors.size() && std::ranges::all_of(joint, [&](const Member* member) {
+                       return member->letters == joint[0]->letters;
+                   });
+        });
+        return whole ? std::optional{std::move(joints)} : std::nullopt;
     }
 
-    /// The first of the alternatives of `formula` that has a value.
-    std::string known_alternative(std::string_view formula) const {
-        constexpr std::string_view separator = " | ";
-        for (std::string_view rest = formula; !rest.empty();) {
-            const std::string_view alternative = rest.substr(0, rest.find(separator));
-            if (Dims{}.evaluate(alternative, config_)) return std::string{alternative};
-            rest.remove_prefix(std::min(alternative.size() + separator.size(), rest.size()));
-        }
-        return std::string{formula};
-    }
-
-    /// The factor for the `number`-th axis of this size in a tensor. Nothing if no letter is left.
-    std::optional<char> letter_of(const std::string& size, int number) {
-        constexpr int first = 0x80;  // letters of rules are ASCII
-        constexpr int last = 0xff;
-        const auto [place, is_new] = letters_.try_emplace({size, number}, first + static_cast<int>(letters_.size()));
-        if (place->second > last) return std::nullopt;
-        const char letter = static_cast<char>(place->second);
-        if (is_new) made_->dims[letter]["any"] = size;
-        return letter;
-    }
-
-    /// Whether `members` can be stored together: numbers from 0 on, and one shape.
-    static bool can_stack(const std::vector<Member>& members) {
-        std::vector<std::string> numbers;
-        for (std::size_t k = 0; k < members.size(); ++k) numbers.push_back(std::to_string(k));
-        return std::ranges::is_permutation(members, numbers, {}, &Member::star) &&
-               std::ranges::all_of(members, [&](const Member& member) { return member.shape == members[0].shape; });
-    }
-
-    static bool add_rules(Dialect& dialect, const OuterPart& part, const OuterNames& names,
+    static bool add_rules(Dialect& dialect, const OuterPart& part, const std::vector<OuterName>& names,
                           const std::vector<Member>& members) {
-        const Pattern pattern{names.globs[0]};
+        std::set<std::string> written;
+        for (const OuterName& name : names)
+            if (written.insert(name.tensors[0]).second && !add_rules(dialect, part, name, members)) return false;
+        return true;
+    }
+
+    static bool add_rules(Dialect& dialect, const OuterPart& part, const OuterName& name,
+                          const std::vector<Member>& members) {
+        const auto joints = joined(name, members);
+        if (!joints || joints->empty()) return joints.has_value();
+        const Pattern pattern{name.glob};
         const auto axes = [&](const Member& member) {
-            std::vector<Axis> stored = names.axes;
-            if (stored.empty()) stored = part.axes.empty() ? declared(member.shape) : part.axes;
-            return renamed(std::move(stored), member.letters);
+            std::vector<Axis> stored = name.axes.empty() ? tensor_of(part, name.tensors[0]).axes : name.axes;
+            return renamed(stored.empty() ? declared_axes(member.letters.size()) : std::move(stored), member.letters);
         };
-        if (!pattern.stacked.empty() && can_stack(members)) {
-            std::vector<std::string> parts(members.size());
-            for (const Member& member : members) parts[std::stoul(member.star)] = member.name;
-            if (!add_rule(dialect, pattern.stacked, parts, axes(members[0]), true)) return false;
+        const std::size_t block = name.tensors.size();
+        if (!pattern.stacked.empty() && can_stack(*joints)) {
+            std::vector<std::string> parts(joints->size() * block);
+            for (const Joint& joint : *joints)
+                for (std::size_t k = 0; k < block; ++k) parts[std::stoul(joint[0]->star) * block + k] = joint[k]->name;
+            if (!add_rule(dialect, pattern.stacked, parts, axes(*joints->front()[0]), block)) return false;
         }
-        return std::ranges::all_of(members, [&](const Member& member) {
-            return add_rule(dialect, with_star(pattern.single, member.star), {member.name}, axes(member), false);
+        return std::ranges::all_of(*joints, [&](const Joint& joint) {
+            std::vector<std::string> parts;
+            for (const Member* member : joint) parts.push_back(member->name);
+            return add_rule(dialect, with_star(pattern.single, joint[0]->star), parts, axes(*joint[0]), 0);
         });
     }
 
-    /// Returns false if `name` has characters that a NameTemplate would not take literally.
+    /// Adds a rule of `parts`, which are blocks of `block` parts if that is positive. Returns false if `name` has
+    /// characters that a NameTemplate would not take literally.
     static bool add_rule(Dialect& dialect, const std::string& name, const std::vector<std::string>& parts,
-                         std::vector<Axis> axes, bool stacked) {
+                         std::vector<Axis> axes, std::size_t block) {
         if (name.find('{') != name.npos || name.starts_with('[')) return false;
-        if (stacked) axes.insert(axes.begin(), Axis{{'+'}});
-        Rule rule{NameTemplate{name}, {.parts = parts, .axes = std::move(axes), .shape = {}}, {}};
-        if (stacked) rule.tags = {"dist"};
+        if (block > 0) axes.insert(axes.begin(), Axis{{'#'}});
+        Rule rule{NameTemplate{name}, {.parts = parts, .axes = std::move(axes), .shape = {}, .block = block}, {}};
+        if (block > 0) rule.tags = {"dist"};
         dialect.rules.push_back(std::move(rule));
         return true;
     }
@@ -271,8 +263,7 @@ private:
     std::shared_ptr<Family> made_;
     Dialect own_;
     const OuterModel& outer_;
-    const Config& config_;
-    std::map<std::pair<std::string, int>, int> letters_;
+    OuterLetters letters_;
     std::map<const OuterPart*, std::vector<Member>> members_;
 };
 

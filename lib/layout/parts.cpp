@@ -25,15 +25,21 @@ std::vector<char> letters_of(const std::vector<Axis>& axes) {
     return letters;
 }
 
-/// The factors that a part brings to the '+': all of its own that stand nowhere else.
-std::vector<Factor> places_at_plus(const Family& family, const std::string& part, const std::vector<char>& elsewhere,
-                                   const Dims& dims, Index step) {
+/// The factor that says how often elements of a part are stored; 0: once.
+char repeat_of(const Expression& expression, std::size_t part) {
+    return expression.repeats.empty() ? '\0' : expression.repeats[part];
+}
+
+/// The factors that a part brings to the '+': all of its own that stand nowhere else, and the one that repeats it.
+std::vector<Factor> places_at_plus(const Family& family, const Expression& expression, std::size_t part,
+                                   const std::vector<char>& elsewhere, const Dims& dims, Index step) {
     std::vector<Factor> places;
-    const CanonicalTensor& tensor = family.tensor(part);
+    const CanonicalTensor& tensor = family.tensor(expression.parts[part]);
     for (char letter : letters_of(tensor.axes)) {
         if (!tensor.is_index(letter) && std::ranges::find(elsewhere, letter) == elsewhere.end())
             places.push_back({letter, 0, size_of(dims, letter)});
     }
+    if (const char repeat = repeat_of(expression, part)) places.push_back({repeat, 0, size_of(dims, repeat)});
     for (auto place = places.rbegin(); place != places.rend(); ++place) {
         place->step = step;
         step *= place->size;
@@ -47,8 +53,20 @@ Index extent(const std::vector<Factor>& places) {
     return product;
 }
 
+/// The axis along which blocks of parts are stacked.
+FactoredAxis stacked_blocks(const Expression& expression) {
+    const std::size_t count = expression.parts.size();
+    FactoredAxis axis{.has_parts = true};
+    axis.part_places.resize(count);
+    for (std::size_t part = 0; part < count; ++part)
+        axis.part_begin.push_back(static_cast<Index>(part / expression.block));
+    axis.size = static_cast<Index>(count / expression.block);
+    return axis;
+}
+
 FactoredAxis factored(const Family& family, const Expression& expression, const Axis& axis,
                       const std::vector<char>& elsewhere, const Dims& dims) {
+    if (axis[0].letter == '#') return stacked_blocks(expression);
     FactoredAxis result;
     Index step = 1;
     for (auto token = axis.rbegin(); token != axis.rend(); ++token) {
@@ -56,8 +74,9 @@ FactoredAxis factored(const Family& family, const Expression& expression, const 
             result.has_parts = true;
             result.before_parts = static_cast<std::size_t>(axis.rend() - token) - 1;
             Index begin = 0;
-            for (const std::string& part : expression.parts) {
-                result.part_places.push_back(places_at_plus(family, part, elsewhere, dims, step));
+            for (std::size_t part = 0; part < expression.parts.size(); ++part) {
+                if (expression.block > 0 && part % expression.block == 0) begin = 0;
+                result.part_places.push_back(places_at_plus(family, expression, part, elsewhere, dims, step));
                 result.part_begin.push_back(begin);
                 begin += extent(result.part_places.back()) * step;
             }
@@ -115,9 +134,9 @@ std::pair<int, Index> find_place(const std::vector<FactoredAxis>& axes, std::siz
 }
 
 Part make_part(const Reading& reading, const Dims& sizes, const Meaning& meaning, const std::vector<FactoredAxis>& axes,
-               std::size_t number, NameIndices at) {
+               std::size_t number, NameIndices at, Index repeat) {
     const CanonicalTensor& tensor = reading.family->tensor(meaning.rule->expression.parts[number]);
-    Part part{.name = part_name(meaning.role, tensor, at)};
+    Part part{.name = part_name(meaning.role, tensor, at), .repeat = repeat};
     for (std::size_t a = 0; a < axes.size(); ++a)
         part.offset.push_back(axes[a].has_parts ? axes[a].part_begin[number] : 0);
     for (char letter : letters_of(tensor.axes)) {
@@ -131,6 +150,10 @@ Part make_part(const Reading& reading, const Dims& sizes, const Meaning& meaning
         part.shape.push_back(size_of(sizes, letter));
         part.axis.push_back(axis);
         part.step.push_back(step);
+    }
+    if (repeat > 0) {
+        const auto [axis, step] = find_place(axes, number, repeat_of(meaning.rule->expression, number));
+        part.offset[axis] += step * repeat;
     }
     return part;
 }
@@ -279,13 +302,17 @@ std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const M
     const Index experts = by_expert ? size_of(reading.dims, 'e') : 0;
     std::vector<Part> parts;
     for (std::size_t number = 0; number < meaning.rule->expression.parts.size(); ++number) {
+        const char factor = repeat_of(meaning.rule->expression, number);
+        const Index repeats = factor == 0 ? 1 : size_of(sizes, factor);
         for (int l = 0; l < (by_layer ? layers : 1); ++l) {
             for (int e = 0; e < (by_expert ? experts : 1); ++e) {
                 NameIndices at = meaning.indices;
                 if (by_layer) at.layer = l;
                 if (by_expert) at.expert = e;
-                parts.push_back(make_part(reading, sizes, meaning, axes, number, at));
-                parts.back().view = view;
+                for (Index repeat = 0; repeat < repeats; ++repeat) {
+                    parts.push_back(make_part(reading, sizes, meaning, axes, number, at, repeat));
+                    parts.back().view = view;
+                }
             }
         }
     }

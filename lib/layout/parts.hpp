@@ -18,7 +18,8 @@ struct Part {
     Tuple<int> axis;
     Tuple<Index> step;
     Tuple<Index> offset;
-    Shape view;  ///< if not empty: axes are those of the stored tensor's bytes in this shape, not in its own
+    Index repeat = 0;  ///< if positive, the same canonical tensor as an earlier part of the stored one
+    Shape view;        ///< if not empty: axes are those of the stored tensor's bytes in this shape, not in its own
 };
 
 /// A stored tensor's axes with the sizes of its factors filled in.

@@ -2,6 +2,7 @@
 #include "lib/layout/tensor_form.hpp"
 
 #include "lib/core/alternatives.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
@@ -34,8 +35,12 @@ std::vector<char> at_plus(const CanonicalTensor& part, const std::vector<Axis>& 
 /// differ.
 std::vector<Interval> part_blocks(const Reading& reading, const Expression& expression, Index size) {
     std::vector<std::vector<char>> letters;
-    for (const std::string& part : expression.parts)
-        letters.push_back(at_plus(reading.family->tensor(part), expression.axes));
+    const std::size_t block = expression.block > 0 ? expression.block : expression.parts.size();
+    for (std::size_t part = 0; part < block; ++part) {
+        letters.push_back(at_plus(reading.family->tensor(expression.parts[part]), expression.axes));
+        if (!expression.repeats.empty() && expression.repeats[part] != 0)
+            letters.back().push_back(expression.repeats[part]);
+    }
     const Index count = static_cast<Index>(letters.size());
     const bool alike = std::ranges::all_of(letters, [&](const auto& l) { return l == letters[0]; });
     std::vector<Interval> blocks;
@@ -103,7 +108,9 @@ void find_experts(TensorForm& form, const Reading& reading, const Meaning& meani
         form.expert_axis = static_cast<int>(found - axes.begin());
         form.experts = form.shape[form.expert_axis];
     }
-    if (form.experts <= form.expert) throw failure("expert {} of {}", form.expert, form.experts);
+    if (form.experts <= form.expert)
+        throw failure("expert {} does not exist: the configuration has {}", form.expert,
+                      counted(static_cast<std::uint64_t>(form.experts), "expert"));
 }
 
 TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {

@@ -71,6 +71,9 @@ MODELS = {
     "mistral3-small": ("ministral3.ministral3_bridge", "mistral3-small", {}),
     "minimax-m3": ("minimax_m3.minimax_m3_bridge:MiniMaxM3Bridge", "minimax-m3", {}),
     "glm-4.5v": ("glm_vl.glm_45v_bridge", "glm-4.5v", {}),
+    "exaone-4.5": ("exaone.exaone45.exaone45_bridge", "exaone-4.5", {}),
+    "ernie-4.5-vl": ("ernie_vl.ernie45_vl_bridge", "ernie-4.5-vl", {}),
+    "step-3.7": ("stepfun.step37_bridge:Step37Bridge", "step-3.7", {}),
     "qwen2-audio": ("qwen_audio.qwen2_audio_bridge", "qwen2-audio", {}),
     "deepseek-v4": ("deepseek.deepseek_v4_bridge", "deepseek-v4", {key: value for key, value in FEW.items() if key != "num_hidden_layers"}),
     "deepseek-v4-mtp": ("deepseek.deepseek_v4_bridge", "deepseek-v4", {"n_routed_experts": 2, "vocab_size": 96, "num_nextn_predict_layers": 1}),
@@ -173,9 +176,9 @@ COLUMN = ("linear_qkv", "linear_fc1", "linear_fc1_up", "linear_q_up_proj", "line
 def module_class(name):
     """The class of Megatron-core's module that holds a parameter."""
     *_, module, parameter = name.split(".")
-    if name.startswith(("thinker.visual.", "thinker.audio_model.", "visual.", "vision_tower.", "audio_tower.", "embed_vision.", "embed_audio.", "multi_modal_projector.", "patch_merge_mlp.", "lightning_indexers.")):
+    if name.startswith(("thinker.visual.", "thinker.audio_model.", "visual.", "vision_tower.", "audio_tower.", "embed_vision.", "embed_audio.", "multi_modal_projector.", "patch_merge_mlp.", "lightning_indexers.", "resampler_model.", "image_insert_embedding.")):
         return "TENorm" if "norm" in module else "ColumnParallelLinear"
-    if name.startswith("vision_model.") and module in ("patch_norm", "proj", "pos_embed"):
+    if name.startswith("vision_model.") and (module in ("patch_norm", "proj", "pos_embed") or not name.startswith(("vision_model.decoder.", "vision_model.merger."))):
         return "TENorm"
     if "hyper_connection" in name or ".compressor." in name or parameter.startswith(("hc_head_", "linear_o_group_proj")):
         return "HyperConnectionModule"
@@ -234,6 +237,9 @@ def layer_sizes(config, layer):
     is_full = getattr(config, "layer_types", None) and config.layer_types[layer] == "full_attention"
     if config.model_type == "mimo_v2_flash":
         return {"num_query_groups": config.num_key_value_heads * (1 if is_full else 2), "kv_channels": config.head_dim, "v_head_dim": config.v_head_dim}
+    if config.model_type == "step3p5":
+        heads = config.per_layer_config[layer].num_attention_heads
+        return {"num_attention_heads": heads, "num_query_groups": config.num_key_value_heads, "kv_channels": config.head_dim, "attention_output_gate": True}
     if config.model_type == "gemma4_text":
         own = config.per_layer_config[layer]
         return {"num_query_groups": own.num_key_value_heads, "kv_channels": own.head_dim}
@@ -243,13 +249,14 @@ def layer_sizes(config, layer):
 def provider(config, name):
     """Sizes, as Megatron calls them, of the part of a model that has the parameter `name`."""
     if name.startswith("vision_model."):
-        heads = config.vision_config.num_heads
+        heads = first(config.vision_config, "num_heads", "num_attention_heads")
         width = config.vision_config.hidden_size
-        return types.SimpleNamespace(hidden_size=width, num_attention_heads=heads, num_query_groups=heads, kv_channels=width // heads, attention_output_gate=False)
+        groups = getattr(config.vision_config, "num_key_value_heads", heads)
+        return types.SimpleNamespace(hidden_size=width, num_attention_heads=heads, num_query_groups=groups, kv_channels=width // heads, attention_output_gate=False)
     config = language_config(config)
     heads = config.num_attention_heads
     if (layer := re.search(r"layers\.(\d+)\.", name)) and (sizes := layer_sizes(config, int(layer[1]))):
-        return types.SimpleNamespace(hidden_size=config.hidden_size, num_attention_heads=heads, attention_output_gate=False, **sizes)
+        return types.SimpleNamespace(**{"hidden_size": config.hidden_size, "num_attention_heads": heads, "attention_output_gate": False, **sizes})
     return types.SimpleNamespace(
         hidden_size=config.hidden_size,
         num_attention_heads=heads,
@@ -296,7 +303,7 @@ def mapped(registry, stored):
             found = registry.megatron_to_hf_lookup(name)
             sources = found.hf_param if isinstance(found.hf_param, dict) else {"": found.hf_param}
             here = all if not getattr(found, "allow_hf_name_mismatch", False) else any
-            if here(source in stored for source in sources.values()) and "local_experts" not in name:
+            if here(source in stored for source in sources.values()) and ("local_experts" not in name or "_moe_layer." in name):
                 yield name, found, sources
 
 

@@ -252,6 +252,25 @@ OUTER = {
          "vision_config": TOWER, "projector_hidden_size": 20},
         "tp=2,pp=2,dp=2,ep=2",
     ),
+    "exaone-4.5": (
+        "Exaone4_5_ForConditionalGeneration",
+        {"text_config": {**TEXT, "model_type": "exaone4", "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2},
+         "vision_config": {**EYES, "num_heads": 4, "num_key_value_heads": 2, "fullatt_block_indexes": [1], "patch_size": 4}},
+        "tp=2,pp=2",
+    ),
+    "ernie-4.5-vl": (
+        "Ernie4_5_VLMoeForConditionalGeneration",
+        {"text_config": {**TEXT, **MROPE, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": [32, 12], "moe_num_shared_experts": 1},
+         "vision_config": {"depth": 1, "hidden_size": 16, "num_heads": 2, "intermediate_size": 24, "patch_size": 4}},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
+    "step-3.7": (
+        "Step3p7ForConditionalGeneration",
+        {"text_config": {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "share_expert_dim": 28, "num_sliding_attention_heads": 6, "sliding_window": 4,
+                         "layer_types": ["full_attention", "sliding_attention"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2},
+         "vision_config": {**TOWER, "num_hidden_layers": 1, "mlp_ratio": 2.0}},
+        "tp=2,pp=2,dp=2,ep=2",
+    ),
     "qwen2-audio": (
         "Qwen2AudioForConditionalGeneration",
         {"text_config": {**TEXT, "model_type": "qwen2"}, "audio_token_index": 100,
@@ -271,6 +290,9 @@ DOTS = {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "firs
         "v_head_dim": 8, "head_dim": 12, "index_n_heads": 4, "index_head_dim": 8, "index_topk": 4, "shared_experts_intermediate_size": 28, "sliding_window": 4,
         "layer_types": ["full_attention", "sliding_attention"] * 2, "swa_num_attention_heads": 2, "swa_num_key_value_heads": 2, "swa_q_lora_rank": 10, "swa_kv_lora_rank": 6, "swa_head_dim": 14,
         "swa_qk_nope_head_dim": 10, "swa_qk_rope_head_dim": 4, "swa_v_head_dim": 6}  # fmt: skip
+
+INKLING = {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 2, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 4, "swa_head_dim": 6, "sliding_window_size": 4,
+           "d_rel": 4, "rel_extent": 8, "layer_types": ["hybrid", "hybrid_sliding"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2}  # fmt: skip
 
 # Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
 KEPT = {
@@ -364,17 +386,6 @@ KEPT = {
     "axk1": ("AXK1ForCausalLM", {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "q_lora_rank": 12, "kv_lora_rank": 8,
                                  "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
     "jais2": ("Jais2ForCausalLM", {**DENSE, "num_key_value_heads": 2}),
-    "exaone-4.5": (
-        "Exaone4_5_ForConditionalGeneration",
-        {"text_config": {**TEXT, "model_type": "exaone4", "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2},
-         "vision_config": {**EYES, "num_key_value_heads": 1, "fullatt_block_indexes": [1], "patch_size": 4}},
-    ),
-    "step-3.7": (
-        "Step3p7ForConditionalGeneration",
-        {"text_config": {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "share_expert_dim": 28, "num_sliding_attention_heads": 6, "sliding_window": 4,
-                         "layer_types": ["full_attention", "sliding_attention"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2},
-         "vision_config": {**TOWER, "num_hidden_layers": 1, "mlp_ratio": 2.0}},
-    ),
     "glm-4.1v": ("Glm4vForConditionalGeneration", {"text_config": {**GLU, **MROPE}, "vision_config": {**EYES, "image_size": 28, "patch_size": 14}}),
     "qwen4-exp": ("Qwen4ExpForCausalLM", QWEN4),
     "qwen4-exp-plain": ("Qwen4ExpForCausalLM", {**QWEN4, "ple_layer_ids": None}),
@@ -398,11 +409,16 @@ KEPT = {
     "dots3-note": ("Dots3NoteForCausalLM", DOTS),
     "inkling": (
         "InklingForConditionalGeneration",
-        {"text_config": {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 2, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 4, "swa_head_dim": 6, "sliding_window_size": 4,
-                         "d_rel": 4, "rel_extent": 8, "layer_types": ["hybrid", "hybrid_sliding"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2},
+        {"text_config": INKLING,
          "audio_config": {"n_mel_bins": 4, "mel_vocab_size": 8, "text_hidden_size": 24},
          "vision_config": {"text_hidden_size": 24, "patch_size": 4, "hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}},
     ),
+    "minimax-m3-text": (
+        "MiniMaxM3VLForCausalLM",
+        {**TEXT, "head_dim": 8, "intermediate_size": 32, "dense_intermediate_size": 40, "num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 28,
+         "n_shared_experts": 1, "rotary_dim": 4, "index_n_heads": 4, "index_head_dim": 8, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "layer_types": ["full_attention"] * 4},
+    ),
+    "inkling-text": ("InklingForCausalLM", INKLING),
     "dots3-note-omni": (
         "Dots3NoteForConditionalGeneration",
         {"text_config": DOTS,
@@ -434,7 +450,7 @@ KEPT = {
 
 
 # Parts of models outside the language model.
-OTHER_PARTS = re.compile(r"visual\.|visual_embeddings|vision|audio|projector|connector|merger|patch_merge_mlp|self_attn\.index_")
+OTHER_PARTS = re.compile(r"visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_")
 
 # Models of which `tpx plan --model` counts other parameters than transformers saves, or refuses to count them, and a
 # part of what it says.

@@ -33,12 +33,12 @@ def described(array):
     return "x".join(map(str, array.shape)) + ":" + hashlib.sha256(array.tobytes()).hexdigest()[:12]
 
 
-def written(table):
-    """A table as JSON, a line for each tensor."""
+def written(table, long=("hf", "mcore")):
+    """A table as JSON, in its `long` entries a line for each tensor."""
     def lines(rows):
         return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}"
 
-    head = [f"{json.dumps(key)}: {lines(value) if key in ('hf', 'mcore') else json.dumps(value)}" for key, value in table.items()]
+    head = [f"{json.dumps(key)}: {lines(value) if key in long else json.dumps(value)}" for key, value in table.items()]
     return "{" + ",\n".join(head) + "}\n"
 
 
@@ -95,7 +95,9 @@ def unstacked(name, value):
     """The tensors of single layers and experts that are in a tensor of a torch_dist checkpoint."""
     stack = STACK.match(name)
     for one, tensor in [(f"{stack[1]}{k}.{stack[2]}", item) for k, item in enumerate(value)] if stack else [(name, value)]:
-        if ".experts.experts." in one:
+        if "_moe_layer.experts.experts." in one:  # of Megatron Bridge's own, which names experts as Megatron's SequentialMLP
+            yield from ((one.replace(".experts.experts.", f".experts.local_experts.{e}."), t.numpy()) for e, t in enumerate(tensor))
+        elif ".experts.experts." in one:
             yield from ((f"{one.replace('.experts.experts.', '.experts.')}{e}", t.numpy()) for e, t in enumerate(tensor))
         else:
             yield one, tensor.numpy()
@@ -123,7 +125,7 @@ def stacked_tensors(folder):
     found = joined({one: array for name, value in made.items() for one, array in unstacked(name, value)})
     pieces = {}
     for name, info in stored.items():
-        for chunk in info.chunks if name.startswith("vision_model.") else []:
+        for chunk in sorted(info.chunks, key=lambda chunk: tuple(chunk.offsets)) if name.startswith("vision_model.") else []:
             part = made[name][tuple(slice(begin, begin + size) for begin, size in zip(chunk.offsets, chunk.sizes))]
             for one, array in unstacked(name, part):
                 pieces.setdefault(one, []).append(array)
@@ -134,7 +136,10 @@ def split_differently(table, pieces):
     """Parts of Megatron's vision towers that tensor parallelism splits otherwise than Megatron Bridge does."""
     faults = []
     for name, arrays in pieces.items():
-        if sorted(map(described, arrays)) != sorted(set(table["mcore"][name][2:])):
+        parts = set(table["mcore"][name][2:])
+        if len(arrays) == 2 * len(parts):  # a rank has its rows of two tensors, gate and up, which are pieces of their own
+            arrays = [numpy.concatenate(pair) for pair in zip(arrays[: len(parts)], arrays[len(parts) :])]
+        if sorted(map(described, arrays)) != sorted(parts):
             faults.append(f"{name}: split into {[described(array) for array in arrays]}, Megatron Bridge has {table['mcore'][name][2:]}")
     return faults
 

@@ -197,6 +197,10 @@ def main():
         import megatron_bridge
 
         return megatron_bridge.main(tpx)
+    if kind == "titan-names":
+        import titan_names
+
+        return titan_names.main(tpx)
     if kind == "rules":
         import rules
 

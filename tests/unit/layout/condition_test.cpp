@@ -44,6 +44,8 @@ TEST_CASE("a condition holds, or not, or is not known") {
                                   "l >= k",
                                   "l > 4 & l < 6",
                                   "l % 2 = 1",
+                                  "kind.letters[0] = 'q'",
+                                  "kind.letters[k] = 'n'",
                                   "(l + 1) % 3 = 0",
                                   "l - 2 = k",
                                   "2 * k = l + 1",

@@ -229,6 +229,14 @@ TEST_CASE("a mistake in [[outer]] is refused with its line") {
     CHECK(part("{ mcore = '{x.*' }") == "more.toml: line 5: name '{x.*': '{' is not closed");
     CHECK(part("{ mcore = 'x.{l}.*' }") ==
           "more.toml: line 5: the name of a part cannot contain {l}, {e} or a bracketed prefix");
+    const std::string two = "axes = { q = 'a h', k = 'b h' }";
+    CHECK(part("{ hf = 'x q k -> (+) h', " + two + " }").empty());
+    CHECK(part("{ hf = 'x', " + two + " }") == "more.toml: line 5: 'x': the tensors of the part must follow the name");
+    CHECK(part("{ hf = 'x q', " + two + " }") == "more.toml: line 5: tensor 'k' of a part has no name");
+    CHECK(part("{ hf = 'x q w -> (+) h', " + two + " }") == "more.toml: line 5: the part has no tensor 'w'");
+    CHECK(part("{ hf = 'x q k -> (a +) h', " + two + " }") ==
+          "more.toml: line 5: a part has the factors of its 'axes', each once");
+    CHECK(part("{ hf = 'x q' }") == "more.toml: line 5: 'x q': only '-> AXES' can follow the name of a part");
     CHECK(refusal("[outer]\ntypes = ['seeing']\nparts = []") ==
           "more.toml: line 3: 'outer' must be a list of tables; write [[outer]]");
 }

@@ -77,3 +77,46 @@ TEST_CASE("experts that belong together are counted") {
     CHECK(error_of(experts, counted_layers(2)) ==
           "tensor 'optimizer.state.all.experts.exp_avg': 2 of 6 experts are stored (3 in each of 2 layers)");
 }
+
+TEST_CASE("names may count experts of two sets in one sequence") {
+    const Families families{std::vector{parse_family(R"(
+family = "pools"
+detect.hf = ["pools"]
+[dims]
+l = { hf = "layers" }
+e = { hf = "experts.0" }
+h = { hf = "hidden" }
+x = { hf = "widths.0" }
+y = { hf = "widths.1" }
+[tensors]
+text = "l e x h ; ep=e opt"
+image = "l e y h ; ep=e opt"
+[dialects.hf]
+rules = [["layers.{l}.experts.{e<e}", "text"], ["layers.{l}.experts.{e+e}", "image"]]
+[dialects.titan]
+rules = [["layers.{l}.text", "text -> e x h"], ["layers.{l}.image.{e}", "image"]]
+)",
+                                                     "pools.toml")}};
+    const Config config{{"model_type", "pools"},
+                        {"layers", std::int64_t{1}},
+                        {"experts", std::string{"2,2"}},
+                        {"hidden", std::int64_t{4}},
+                        {"widths", std::string{"6,3"}}};
+    std::vector<Tensor> tensors;
+    for (int number = 0; number < 4; ++number)
+        tensors.push_back({fmt::format("layers.0.experts.{}", number), DType::f32, {number < 2 ? 6 : 3, 4}});
+    const Reading reading = read(tensors, families, config);
+    REQUIRE(reading.complete);
+    CHECK(reading.meanings[1].rule->expression.parts == std::vector<std::string>{"text"});
+    CHECK(reading.meanings[3].rule->expression.parts == std::vector<std::string>{"image"});
+    CHECK(reading.meanings[3].indices == NameIndices{0, 1});
+    const Expressed out = express(reading, tensors, *reading.family->dialect("titan"), {}, 1, {});
+    std::vector<std::string> names;
+    for (const Tensor& tensor : out.tensors) names.push_back(tensor.name);
+    CHECK(names == std::vector<std::string>{"layers.0.text", "layers.0.image.0", "layers.0.image.1"});
+    const Expressed back =
+        express(read(out.tensors, families, config), out.tensors, *reading.family->dialect("hf"), {}, 1, {});
+    REQUIRE(back.tensors.size() == 4);
+    CHECK(back.tensors[3].name == "layers.0.experts.3");
+    CHECK(back.tensors[3].shape == Shape{3, 4});
+}

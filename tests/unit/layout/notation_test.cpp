@@ -34,6 +34,10 @@ TEST_CASE("several parts need one place to stand, a single part none") {
     CHECK_THROWS_AS(parse_expression("q k v -> g h"), Error);
     CHECK_THROWS_AS(parse_expression("q -> (g +)"), Error);
     CHECK_THROWS_AS(parse_expression("-> g"), Error);
+    CHECK(parse_expression("q gate*d -> (g +) h").parts == std::vector<std::string>{"q", "gate"});
+    CHECK(parse_expression("q gate*d -> (g +) h").repeats == std::vector<char>{'\0', 'd'});
+    CHECK(parse_expression("q k -> (g +) h").repeats.empty());
+    CHECK_THROWS_WITH(parse_expression("gate*d -> g h"), "'gate*d': only one of several parts can be repeated");
 }
 
 TEST_CASE("a name template reads the indices that it writes") {
@@ -61,14 +65,14 @@ TEST_CASE("a bounded index says which indices a name is for") {
     const NameTemplate below{"decoder.layers.{l<L?}.w{e}"};
     CHECK(below.optional('l'));
     CHECK(below.range('l').letter == 'L');
-    CHECK_FALSE(below.range('l').from);
+    CHECK(below.range('l').sign == '<');
     CHECK(below.range('e').letter == 0);
     CHECK(below.match("decoder.layers.3.w12") == NameIndices{3, 12});
     CHECK(below.match("decoder.layers.w12") == NameIndices{{}, 12});
     const NameTemplate from{"mtp.layers.{l-L}.w"};
-    CHECK(from.range('l').from);
+    CHECK(from.range('l').sign == '-');
     CHECK(from.match("mtp.layers.0.w")->layer == 0);
-    for (const char* wrong : {"a.{l<}", "a.{l+L}", "a.{x}", "a.{l<L", "a.{l<3}", "a{l?}", "{l?}.a"})
+    for (const char* wrong : {"a.{l<}", "a.{l*L}", "a.{x}", "a.{l<L", "a.{l<3}", "a{l?}", "{l?}.a"})
         CHECK_THROWS_AS(NameTemplate{wrong}, Error);
 }
 

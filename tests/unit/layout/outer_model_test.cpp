@@ -276,6 +276,96 @@ parts = [{ axes = "(j n d) h ; tp=n", hf = "tower.*.qkv", mcore = "eye.*?.qkv ->
     CHECK_FALSE(read(tensors, families, config).complete);
 }
 
+namespace {
+
+/// A tower whose queries, keys and values are one tensor, and whose gates and ups become one.
+Families joined_families() {
+    constexpr std::string_view tower = R"(
+[[outer]]
+types = ["seeing"]
+nest = { hf = ["inner.model.", "inner."], mcore = ["", "language."] }
+dims = { g = "tower.groups", m = "tower.heads / tower.groups" }
+parts = [
+  { hf = "tower.*.qkv q k v -> (+) h", mcore = "eye.*?.qkv q k v -> (g +) h", axes = { q = "(g m d) h ; tp=g", k = "(g d) h ; tp=g", v = "(g d) h ; tp=g" } },
+  { hf = ["tower.*.gate gate", "tower.*.up up"], mcore = "eye.*?.fc1 gate up -> (+) h", axes = { gate = "f h ; tp=f", up = "f h ; tp=f" } },
+]
+)";
+    const std::string text{text_family};
+    return Families{
+        std::vector{parse_family(fmt::format("{}{}", text.substr(0, text.find("[[outer]]")), tower), "text.toml")}};
+}
+
+Config joined_config() {
+    Config config = seeing;
+    config["tower.groups"] = std::int64_t{2};
+    config["tower.heads"] = std::int64_t{4};
+    return config;
+}
+
+std::vector<Tensor> joined_tensors() {
+    std::vector<Tensor> tensors = seeing_tensors();
+    tensors.resize(4);
+    for (const char* layer : {"0", "1"}) {
+        tensors.push_back({fmt::format("tower.{}.qkv", layer), DType::f32, {24, 5}});  // 4 heads of 3 and twice 2
+        tensors.push_back({fmt::format("tower.{}.gate", layer), DType::f32, {7, 5}});
+        tensors.push_back({fmt::format("tower.{}.up", layer), DType::f32, {7, 5}});
+    }
+    return tensors;
+}
+
+}  // namespace
+
+TEST_CASE("a part may have several tensors, which dialects store together or apart") {
+    const Families families = joined_families();
+    const std::vector<Tensor> tensors = joined_tensors();
+    const Config config = joined_config();
+    const Reading reading = read(tensors, families, config);
+    REQUIRE(reading.complete);
+    // A rank of tp=2 has the queries, keys and values of its group.
+    CHECK(form_of(reading, tensors[4], reading.meanings[4]).tp_blocks ==
+          std::vector<Interval>{{0, 12}, {12, 18}, {18, 24}});
+    const Dialect* mcore = reading.family->dialect("mcore");
+    REQUIRE(mcore != nullptr);
+    const Expressed single = express(reading, tensors, *mcore, config, 1, {});
+    CHECK(std::ranges::count(single.tensors, "eye.1.fc1", &Tensor::name) == 1);
+    const Expressed stacked = express(reading, tensors, *mcore, config, 1, {"dist"});
+    const auto at = [&](std::string_view name) {
+        const auto found = std::ranges::find(stacked.tensors, name, &Tensor::name);
+        REQUIRE(found != stacked.tensors.end());
+        return static_cast<std::size_t>(found - stacked.tensors.begin());
+    };
+    const std::size_t qkv = at("eye.qkv");
+    CHECK(stacked.tensors[qkv].shape == Shape{2, 24, 5});
+    CHECK(stacked.tensors[at("eye.fc1")].shape == Shape{2, 14, 5});
+    // The keys of layer 1: behind two heads of queries of each group.
+    const std::vector<Part> parts = parts_of(stacked.reading, stacked.tensors[qkv], stacked.reading.meanings[qkv]);
+    REQUIRE(parts.size() == 6);
+    CHECK(parts[4].name == "tower.1.qkv.k");
+    CHECK(stored_index(parts[4], {1, 2, 3}) == Tuple<Index>{1, 12 + 6 + 2, 3});
+    const TensorForm form =
+        form_of(stacked.reading, stacked.tensors[at("eye.fc1")], stacked.reading.meanings[at("eye.fc1")]);
+    CHECK(form.tp_axis == 1);
+    CHECK(form.tp_blocks == std::vector<Interval>{{0, 7}, {7, 14}});
+    const Reading again = read(stacked.tensors, families, config);
+    REQUIRE(again.complete);
+    const Expressed back = express(again, stacked.tensors, *again.family->dialect("hf"), config, 1, {});
+    CHECK(names_of(back.tensors) == names_of(tensors));
+}
+
+TEST_CASE("tensors that are stored together must all be there, and fit") {
+    const Families families = joined_families();
+    std::vector<Tensor> tensors = joined_tensors();
+    tensors.pop_back();
+    CHECK_FALSE(read(tensors, families, joined_config()).family->is_outer);
+    tensors = joined_tensors();
+    tensors.back().shape = {8, 5};
+    CHECK_FALSE(read(tensors, families, joined_config()).family->is_outer);
+    tensors = joined_tensors();
+    tensors[4].shape = {22, 5};
+    CHECK_THROWS_WITH_AS(read(tensors, families, joined_config()),
+                         "tensor 'tower.0.qkv': shape [22, 5]: the parts that it is made of do not fit into 22", Error);
+}
+
 TEST_CASE("of rules with one name, the one whose axes fit the shape reads a tensor") {
     const Families families{std::vector{parse_family(R"(
 family = "two"

@@ -3,6 +3,7 @@
 
 #include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
+#include "lib/layout/express.hpp"
 
 #include <doctest/doctest.h>
 
@@ -156,4 +157,53 @@ TEST_CASE("a shape that the configuration contradicts is refused with both") {
     CHECK_THROWS_WITH_AS(
         parts_of(reading, tensors[8], reading.meanings[8]),
         "tensor 'model.layers.0.mlp.gate_proj.weight': shape [4, 8], the configuration asks for [3, 8]", Error);
+}
+
+TEST_CASE("a part that is repeated has each of its elements several times, one after the other") {
+    const std::string text = R"(
+family = "gated"
+detect.hf = ["gated"]
+[dims]
+l = { hf = "layers" }
+h = { hf = "hidden" }
+g = { hf = "groups" }
+m = { hf = "heads" }
+d = { hf = "wide" }
+[tensors]
+q = "l (g m d) h ; tp=g"
+gate = "l (g m) h ; tp=g"
+[dialects.hf]
+rules = [["{l}.q", "q"], ["{l}.gate", "gate"]]
+[dialects.mcore]
+rules = [["{l}.fused", "q gate*REPEAT -> (g +) h"]]
+)";
+    const auto family = [&](const std::string& factor) {
+        std::string own = text;
+        own.replace(own.find("REPEAT"), 6, factor);
+        return parse_family(own, "gated.toml");
+    };
+    CHECK_THROWS_WITH(
+        family("m"),
+        "gated.toml: dialect 'mcore': rule '{l}.fused': tensor 'gate' has factor 'm' and cannot be repeated by it");
+    CHECK_THROWS_WITH(
+        family("z"), "gated.toml: dialect 'mcore': rule '{l}.fused': the size of factor 'z' is not declared in [dims]");
+    const Families families{std::vector{family("d")}};
+    const Config config{{"model_type", "gated"},     {"layers", std::int64_t{1}}, {"hidden", std::int64_t{2}},
+                        {"groups", std::int64_t{2}}, {"heads", std::int64_t{2}},  {"wide", std::int64_t{3}}};
+    const std::vector<Tensor> tensors{{"0.q", DType::f32, {12, 2}}, {"0.gate", DType::f32, {4, 2}}};
+    const Reading reading = read(tensors, families, config);
+    REQUIRE(reading.complete);
+    const Expressed out = express(reading, tensors, *reading.family->dialect("mcore"), {}, 1, {});
+    REQUIRE(out.tensors.size() == 1);
+    CHECK(out.tensors[0].shape == Shape{24, 2});
+    const std::vector<Part> parts = parts_of(out.reading, out.tensors[0], out.reading.meanings[0]);
+    REQUIRE(parts.size() == 4);
+    for (Index copy = 0; copy < 3; ++copy) {
+        const Part& part = parts[static_cast<std::size_t>(copy) + 1];
+        CHECK(part.name == "layers.0.gate");
+        CHECK(part.repeat == copy);
+        CHECK(part.shape == Shape{2, 2, 2});
+        // Gate of head 1 in group 1: behind the 12 rows of group 0, 6 of queries, and 3 of head 0.
+        CHECK(stored_index(part, {1, 1, 1}) == Tuple<Index>{12 + 6 + 3 + copy, 1});
+    }
 }
