@@ -70,7 +70,8 @@ std::string traces() {
     return "A trace of tpx simulate is a CSV or JSON file with one job per row: when it was\n"
            "submitted, how many GPUs it requests, and how long it runs. Columns are found by\n"
            "their common names. The output of Slurm's sacct is such a trace:\n"
-           "  sacct -a -X -P -o JobID,Account,Submit,Start,End,ElapsedRaw,ReqTRES > jobs.txt\n"
+           "  sacct -a -X -P -S 2026-01-01 \\\n"
+           "      -o JobID,Account,Submit,Start,End,ElapsedRaw,ReqTRES > jobs.txt\n"
            "  tpx simulate jobs.txt --cluster 16x8\n"
            "See tpx-trace(5) for details, and tpx-throughput(5) for measured step times.\n";
 }

@@ -5,6 +5,7 @@
 #include "formats/driver.hpp"
 #include "formats/merge_adapter.hpp"
 #include "formats/missing_biases.hpp"
+#include "formats/missing_parts.hpp"
 #include "formats/quantize.hpp"
 #include "formats/selection.hpp"
 #include "formats/zeros.hpp"
@@ -26,7 +27,7 @@
 namespace tpx::cli {
 namespace {
 
-/// Whether --dtype asks for FP8 codes with scales of blocks, under any name of the type.
+/// Whether --dtype requests FP8 with block scales, under any alias.
 bool wants_fp8_blocks(const std::string& text) {
     std::string name = text;
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -34,8 +35,7 @@ bool wants_fp8_blocks(const std::string& text) {
     const std::string type = name.substr(0, name.find(':'));
     const bool is_fp8 = type == "f8e4m3" || type == "f8_e4m3" || type == "fp8" || type == "float8_e4m3fn";
     if (is_fp8 && name != type + ":block128")
-        throw Error{Exit::usage, "--dtype: FP8 is written with scales of blocks of 128x128 only; use {}:block128",
-                    type};
+        throw Error{Exit::usage, "--dtype {}: FP8 needs one scale per 128x128 block; use {}:block128", text, type};
     return is_fp8;
 }
 
@@ -109,14 +109,15 @@ void with_path(const std::filesystem::path& path, Body&& body) {
     reading(path, [&] { in_path(path.string(), std::forward<Body>(body)); });
 }
 
-/// Codes and scales are made for the names and the layout of the source alone.
-void check_quantized_target(const ReshardOptions& options, formats::Target& target) {
+/// Requires a Hugging Face target on one rank that keeps the names of the source.
+void check_quantized_target(const ReshardOptions& options, const formats::Target& target) {
+    if (!options.held.empty()) throw Error{Exit::usage, "--dtype {}: only tpx reshard writes FP8", options.dtype};
     const bool named_alike = target.dialect.empty() || target.dialect == "hf" || target.dialect == "keep";
     if (!target.format->is_hugging_face || !named_alike || target.layout.ranks() != 1)
-        throw Error{Exit::usage,
-                    "--dtype {} writes Hugging Face folders of one rank: use --to tp=1 --format safetensors",
-                    options.dtype};
-    target.dialect = "keep";
+        throw Error{
+            Exit::usage,
+            "--dtype {}: FP8 is written as a Hugging Face folder for one rank only; use --to tp=1 --format safetensors",
+            options.dtype};
 }
 
 /// The job that a plan file describes, with the moves that it holds.
@@ -147,15 +148,19 @@ ReshardJob prepare(const ReshardOptions& options) {
     std::string merged;
     if (!options.merge_adapter.empty())
         merged = reading(options.merge_adapter, [&] { return formats::merge_adapter(source, options.merge_adapter); });
-    std::string quantized;
-    const bool to_fp8 = wants_fp8_blocks(options.dtype);
-    if (to_fp8) with_path(options.checkpoint, [&] { quantized = formats::quantize(source); });
     job.target = wanted_target(options, source);
     job.target.shard_size = options.shard_size;
-    if (to_fp8)
+    std::string quantized;
+    if (wants_fp8_blocks(options.dtype)) {
         check_quantized_target(options, job.target);
-    else
+        with_path(options.checkpoint, [&] {
+            formats::check_whole_model(source, job.target);
+            quantized = formats::quantize(source);
+        });
+        job.target.dialect = "keep";
+    } else {
         job.target.dtype = given_dtype(options.dtype);
+    }
     with_path(options.checkpoint, [&] { plan_job(job, options.allow_missing); });
     for (std::string* note : {&merged, &quantized})
         if (!note->empty()) job.conversion.notes.push_back(std::move(*note));

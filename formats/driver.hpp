@@ -56,12 +56,12 @@ enum class StateNames : std::uint8_t {
     by_folder      ///< P/exp_avg, and P/fp32 is the master weight
 };
 
-/// All that tpx knows about one checkpoint format. Each format has a folder, which defines its driver; registry.cpp
-/// lists the drivers. Code outside of these folders names no format: it asks the driver.
+/// Everything tpx knows about one checkpoint format. Each format has a folder, which defines its driver; registry.cpp
+/// lists the drivers. Code outside these folders does not name formats; it uses the driver.
 struct Driver {
     std::string_view name = {};   ///< the value of --format
     std::string_view title = {};  ///< one line for the map of formats
-    /// Which framework writes the format. Formats of one framework may be made of each other without rules.
+    /// Which framework writes the format. Formats of one framework can be converted to each other without rules.
     std::string_view framework = {};
     std::span<const std::string_view> aliases = {};  ///< other values of --format
 
@@ -75,14 +75,14 @@ struct Driver {
     bool allows_other_files = true;  ///< its folder may contain tpx's files, and hosts may each store a part of it
     bool is_hugging_face = false;    ///< transformers loads it: config.json must be complete and fit the names
     bool weights_only = false;       ///< it has no place for optimizer state
-    bool may_omit_config = false;    ///< only some of its files contain the configuration of the model
+    bool may_omit_config = false;    ///< some of its files do not contain the model configuration
     bool aligns_payloads = false;    ///< drafts put large payloads at the places in blocks that their content asks for
     bool splits_by_holders = false;  ///< a rank may write a file for each set of ranks that hold the same pieces
     ValuesIn values = ValuesIn::nothing;
 
     // How its tensors are named and split.
     std::string_view dialect = {};        ///< the names that its framework uses; empty: any
-    std::string_view model_dialect = {};  ///< the names of a model without checkpoint; empty: --model is not supported
+    std::string_view model_dialect = {};  ///< names for plan --model; empty: --model is not supported
     StateNames state_names = StateNames::as_in_source;
     Cutting cutting = {};
     bool has_args = false;             ///< it stores Megatron's args, which determine names, padding and stages
@@ -95,9 +95,9 @@ struct Driver {
 
     /// Drivers are asked in ascending order what a path is: the more specific its files, the earlier.
     int precedence = 0;
-    /// What a file is; nothing if it is not of this format.
+    /// Recognizes a file; nothing if it is not of this format.
     std::optional<Recognised> (*recognise_file)(const FileStart& file) = nullptr;
-    /// What a folder is, without those below it; nothing if it is not of this format.
+    /// Recognizes a folder, without those below it; nothing if it is not of this format.
     std::optional<Recognised> (*recognise_folder)(const std::filesystem::path& folder) = nullptr;
     /// The folder of the checkpoint that `root` points to; empty if it is not such a root.
     std::filesystem::path (*checkpoint_of_root)(const std::filesystem::path& root) = nullptr;
@@ -114,13 +114,13 @@ struct Driver {
     /// How many ranks wrote files into `folder`.
     int (*count_writers)(const std::filesystem::path& folder) = nullptr;
 
-    /// Throws Error if the target cannot be made of the source.
+    /// Throws Error if the source cannot be converted to the target.
     void (*check_target)(const Source& source, const Target& target) = nullptr;
     /// Throws Error if the state of a model cannot be stored in this layout.
     void (*check_model_layout)(const Layout& layout) = nullptr;
     /// Why a tensor cannot have this name; empty if it can.
     std::string_view (*reject_name)(std::string_view name) = nullptr;
-    /// Whether a tensor of another format of the same framework has no place in this format.
+    /// Whether this format cannot store a tensor of this name from another format of its framework.
     bool (*has_no_place_for)(std::string_view name) = nullptr;
     /// The bytes around the payloads of `content`; null for formats that are only read. Adds to `notes`.
     Draft (*draft)(const Content& content, std::vector<std::string>& notes) = nullptr;

@@ -2,16 +2,17 @@
 #include "formats/quantize.hpp"
 
 #include "formats/config_file.hpp"
-#include "formats/driver.hpp"
 #include "formats/quantization_settings.hpp"
 #include "formats/quantized.hpp"
 #include "formats/roles.hpp"
+#include "formats/unknown_tensors.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace tpx::formats {
 namespace {
@@ -19,11 +20,15 @@ namespace {
 constexpr Index block = 128;
 constexpr std::string_view weight_end = ".weight";
 
-/// Parts of names of what loses too much in FP8, or whose modules do not take it.
-constexpr std::array<std::string_view, 10> kept_names{"embed", "lm_head", "router", "visual",    "vision",
-                                                      "audio", "image",   "speech", "projector", "multi_modal"};
+/// Parts of the names of modules that are not quantized: they lose too much accuracy, or frameworks do not run them in
+/// FP8.
+constexpr std::array<std::string_view, 14> unquantized_modules{
+    "embed",  "wte",    "wpe",    "lm_head", "shared_head", "eh_proj",   "mtp.fc",
+    "router", "vision", "visual", "audio",   "speech",      "projector", "multi_modal"};
 
-std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+/// Weights that frameworks store or multiply as one; either all of them are quantized or none.
+constexpr std::array<std::array<std::string_view, 3>, 3> fused_modules{
+    {{"q_proj", "k_proj", "v_proj"}, {"gate_proj", "up_proj", ""}, {"q_a_proj", "kv_a_proj_with_mqa", ""}}};
 
 /// Whether a part of the name is a number.
 bool is_in_layer(std::string_view name) {
@@ -34,131 +39,146 @@ bool is_in_layer(std::string_view name) {
     return false;
 }
 
-/// The module that a weight is of.
+/// The name of the module that owns a weight: its name without ".weight".
 std::string module_of(const std::string& name) {
     return name.ends_with(weight_end) ? name.substr(0, name.size() - weight_end.size()) : name;
 }
 
-std::optional<Index> number_of(const Config& config, std::string_view key) {
-    for (const auto& [name, value] : config)
-        if (last_part(name) == key)
-            if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
-    return std::nullopt;
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+bool is_real_matrix(const Tensor& tensor) {
+    const bool real = tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16;
+    return real && tensor.shape.size() == 2 && tensor.name.ends_with(weight_end);
 }
 
 class Quantization {
 public:
     explicit Quantization(Source& source) : source_{source}, catalogue_{source.checkpoint.catalogue} {
-        vocabulary_ = number_of(source.checkpoint.config, "vocab_size");
+        const Config& config = source.checkpoint.config;
+        if (const auto found = config.find("vocab_size"); found != config.end())
+            if (const auto* size = std::get_if<std::int64_t>(&found->second)) vocabulary_ = *size;
+        for (const Tensor* tensor : outer_tensors(source.reading, catalogue_.tensors)) outer_.insert(tensor->name);
     }
 
     std::string run() {
         check_source();
+        find_unquantized();
         for (std::uint32_t t = 0; t < catalogue_.tensors.size(); ++t) add(t);
         if (quantized_ == 0)
             throw failure(
-                "has no weight matrix to quantize: none has at least {} rows and columns, or all are embeddings, "
-                "output heads or routers",
+                "no weight can be quantized: rows and columns of a weight must be multiples of {}, and it must not be "
+                "an "
+                "embedding, output head or router",
                 block);
         catalogue_.tensors = std::move(tensors_);
         catalogue_.pieces = std::move(pieces_);
         describe();
-        return fmt::format("quantized {} to FP8 with scales of blocks of {}x{}{}", counted(quantized_, "weight"), block,
-                           block, kept_.count() == 0 ? "" : fmt::format(", but not {}", kept_.text()));
+        return fmt::format("quantized {} to FP8 (one scale per {}x{} block){}", counted(quantized_, "weight"), block,
+                           block, kept_.count() == 0 ? "" : fmt::format("; not quantized: {}", kept_.text()));
     }
 
 private:
     void check_source() const {
-        if (!source_.checkpoint.format->is_hugging_face || source_.checkpoint.config_json.empty())
+        const Checkpoint& checkpoint = source_.checkpoint;
+        if (!checkpoint.format->is_hugging_face || checkpoint.config_json.empty())
             throw failure(
-                "is no Hugging Face folder with a config.json; convert it to one first, without this --dtype");
-        if (is_quantized(source_.checkpoint)) throw failure("is quantized already");
+                "not a Hugging Face folder with config.json; convert it first: tpx reshard CKPT OUT --to tp=1 --format "
+                "safetensors");
+        if (is_quantized(checkpoint)) throw failure("already quantized; dequantize it first with --dtype bf16");
+        const auto type = checkpoint.config.find("model_type");
+        if (type != checkpoint.config.end() && type->second == ConfigValue{std::string{"gpt2"}})
+            throw failure("has Conv1D modules (gpt2), which frameworks cannot run in FP8");
+        for (const Tensor& tensor : catalogue_.tensors)
+            if (tensor.shape.size() == 3 && tensor.name.find("experts") != std::string::npos)
+                throw failure(
+                    "tensor '{}': contains several experts; only experts in tensors of their own can be quantized",
+                    tensor.name);
         for (const Piece& piece : catalogue_.pieces) {
             const Tensor& tensor = catalogue_.tensors[piece.tensor];
-            if (piece.box != whole(tensor.shape) || piece.strides != row_major(tensor.shape))
+            if (piece.box != whole(tensor.shape))
                 throw failure("tensor '{}': is split; run tpx reshard --to tp=1 first, without this --dtype",
                               tensor.name);
+            if (piece.strides != row_major(tensor.shape))
+                throw failure(
+                    "tensor '{}': is not stored row by row; run tpx reshard --to tp=1 first, without this --dtype",
+                    tensor.name);
         }
     }
 
-    /// Whether frameworks hold this tensor as a matrix, or as one of each expert, which they can multiply in FP8.
-    bool is_matrix(const Tensor& tensor) const {
-        const int axes = tensor.shape.size();
-        const bool real = tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16;
-        const bool named =
-            axes == 2 ? tensor.name.ends_with(weight_end) : tensor.name.find("experts") != std::string::npos;
-        return real && (axes == 2 || axes == 3) && named;
+    bool is_unquantized(const Tensor& tensor) const {
+        const Index rows = tensor.shape[0], columns = tensor.shape[1];
+        return rows % block != 0 || columns % block != 0 || rows == 0 || columns == 0 ||
+               (rows == vocabulary_ && !is_in_layer(tensor.name)) || last_part(module_of(tensor.name)) == "gate" ||
+               outer_.contains(tensor.name) || std::ranges::any_of(unquantized_modules, [&](std::string_view part) {
+                   return tensor.name.find(part) != std::string::npos;
+               });
     }
 
-    bool is_kept(const Tensor& tensor) const {
-        const Index rows = tensor.shape[tensor.shape.size() - 2];
-        const Index columns = tensor.shape[tensor.shape.size() - 1];
-        return rows < block || columns < block || (rows == vocabulary_ && !is_in_layer(tensor.name)) ||
-               last_part(module_of(tensor.name)) == "gate" ||
-               std::ranges::any_of(kept_names,
-                                   [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; });
+    /// Finds the modules of matrices that are not quantized.
+    void find_unquantized() {
+        bool has_head = false;
+        for (const Tensor& tensor : catalogue_.tensors) {
+            has_head |= tensor.name.ends_with("lm_head.weight");
+            if (is_real_matrix(tensor) && is_unquantized(tensor)) modules_.insert(module_of(tensor.name));
+        }
+        // A tied head is not stored, and must be named all the same: by default, frameworks would expect its scales.
+        if (!has_head) modules_.insert("lm_head");
+        for (const auto& fused : fused_modules) {
+            for (const Tensor& tensor : catalogue_.tensors) {
+                const std::string module = module_of(tensor.name);
+                if (!modules_.contains(module) || std::ranges::count(fused, last_part(module)) == 0) continue;
+                const std::string parent = module.substr(0, module.size() - last_part(module).size());
+                for (const std::string_view sibling : fused) siblings_.insert(parent + std::string{sibling});
+            }
+        }
+        for (const Tensor& tensor : catalogue_.tensors)
+            if (siblings_.contains(module_of(tensor.name))) modules_.insert(module_of(tensor.name));
     }
 
-    /// Takes tensor `t` over, as codes and scales if it is to be quantized.
+    /// Adds tensor `t` to the output: unchanged, or as codes and scales.
     void add(std::uint32_t t) {
         const auto own = std::ranges::equal_range(catalogue_.pieces, t, {}, &Piece::tensor);
         const Tensor tensor = catalogue_.tensors[t];
-        if (!is_matrix(tensor) || is_kept(tensor) || own.empty()) {
-            if (is_matrix(tensor)) keep(tensor.name);
-            for (Piece piece : own) put(piece);
+        const bool kept = is_real_matrix(tensor) && modules_.contains(module_of(tensor.name));
+        if (kept) kept_.add("'" + tensor.name + "'");
+        if (!is_real_matrix(tensor) || kept || own.empty()) {
+            for (const Piece& piece : own) add_piece(piece);
             tensors_.push_back(tensor);
             return;
         }
         ++quantized_;
-        // Blocks begin anew with each expert. Their rows follow one another only where their number is one of blocks.
-        const Index experts = tensor.shape.size() == 3 ? tensor.shape[0] : 1;
-        const Shape scales = scales_shape(tensor.shape);
-        for (const bool has_scales : {false, true}) {
-            for (const Piece& piece : own)
-                for (Index expert = 0; expert < experts; ++expert) put_made(tensor, piece, expert, has_scales, scales);
-            tensors_.push_back(has_scales ? Tensor{tensor.name + "_scale_inv", DType::f32, scales}
-                                          : Tensor{tensor.name, DType::f8_e4m3, tensor.shape});
-        }
+        for (const Piece& piece : own) add_quantized(tensor, piece, false);
+        tensors_.push_back({tensor.name, DType::f8_e4m3, tensor.shape});
+        for (const Piece& piece : own) add_quantized(tensor, piece, true);
+        tensors_.push_back({tensor.name + "_scale_inv", DType::f32, scales_shape(tensor.shape)});
     }
 
-    static Shape scales_shape(Shape shape) {
-        for (int k = shape.size() - 2; k < shape.size(); ++k) shape[k] = (shape[k] + block - 1) / block;
-        return shape;
-    }
+    static Shape scales_shape(const Shape& shape) { return {shape[0] / block, shape[1] / block}; }
 
-    void put(Piece piece) {
+    void add_piece(Piece piece) {
         piece.tensor = static_cast<std::uint32_t>(tensors_.size());
         pieces_.push_back(piece);
     }
 
-    /// Adds the codes or scales of one matrix of `tensor`, which `piece` holds.
-    void put_made(const Tensor& tensor, const Piece& piece, Index expert, bool has_scales, const Shape& scales) {
-        const int axes = tensor.shape.size();
-        const Index rows = tensor.shape[axes - 2], columns = tensor.shape[axes - 1];
-        const auto first = static_cast<std::uint64_t>(expert * rows * columns * itemsize(tensor.dtype));
-        auto made = std::make_shared<BlockQuantized>();
-        *made = {{piece.file, piece.offset + first, tensor.dtype}, rows, columns, block, has_scales};
-        Coding coding = Coding::of_quantization(std::move(made), fmt::format("tensor '{}'", tensor.name));
+    /// Adds a piece with the codes or scales of `tensor`, which `piece` contains whole.
+    void add_quantized(const Tensor& tensor, const Piece& piece, bool is_scales) {
+        auto quantized = std::make_shared<BlockQuantized>();
+        *quantized = {{piece.file, piece.offset, tensor.dtype}, tensor.shape[0], tensor.shape[1], block, is_scales};
+        Coding coding = Coding::of_quantization(std::move(quantized), fmt::format("tensor '{}'", tensor.name));
         const std::filesystem::path path = catalogue_.files[piece.file].path;
         catalogue_.files.push_back({path, coding.size, std::make_shared<const Coding>(std::move(coding))});
         Piece own = piece;
         own.file = static_cast<std::uint32_t>(catalogue_.files.size() - 1);
         own.offset = 0;
-        own.box = whole(has_scales ? scales : tensor.shape);
-        if (axes == 3) own.box[0] = {expert, expert + 1};
+        own.box = whole(is_scales ? scales_shape(tensor.shape) : tensor.shape);
         own.strides = row_major(sizes(own.box));
-        put(own);
-    }
-
-    void keep(const std::string& name) {
-        modules_.push_back(module_of(name));
-        kept_.add("'" + name + "'");
+        add_piece(own);
     }
 
     /// Says in the configuration what is quantized, and reads the names anew.
     void describe() {
         Checkpoint& checkpoint = source_.checkpoint;
-        checkpoint.config_json = with_fp8_blocks(checkpoint.config_json, block, modules_);
+        checkpoint.config_json = with_fp8_blocks(checkpoint.config_json, block, {modules_.begin(), modules_.end()});
         checkpoint.roles.clear();
         checkpoint.parameters.clear();
         Config config = source_.reading.config;
@@ -175,9 +195,11 @@ private:
     Source& source_;
     Catalogue& catalogue_;
     std::optional<Index> vocabulary_;
+    std::set<std::string> outer_;     // tensors outside the language model
+    std::set<std::string> siblings_;  // modules that are fused with one that is not quantized
+    std::set<std::string> modules_;   // that are not quantized
     std::vector<Tensor> tensors_;
     std::vector<Piece> pieces_;
-    std::vector<std::string> modules_;  // that are not quantized
     NameList kept_;
     std::uint64_t quantized_ = 0;
 };

@@ -7,10 +7,10 @@
 
 namespace tpx::formats {
 
-/// All drivers, each once, in the order in which people should read of them.
+/// All drivers, in the order in which help and README list them.
 std::span<const Format> drivers();
 
-/// The same in the order in which they are asked what a path is.
+/// All drivers, in the order in which they are asked to recognize a path.
 std::span<const Format> drivers_by_precedence();
 
 }  // namespace tpx::formats

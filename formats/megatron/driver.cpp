@@ -125,7 +125,7 @@ constinit const Driver megatron_driver{
     .has_args = true,
     .has_rank_names = true,
     .keeps_masters = true,
-    .precedence = 30,
+    .precedence = 30,  // before DeepSpeed: a folder with rank files of both is Megatron's
     .recognise_folder = recognise_rank_files,
     .checkpoint_of_root = tracked_iteration,  // before DeepSpeed, as Megatron-DeepSpeed writes the roots of both
     .open = [](const fs::path& path, MissingFiles) { return open_rank_files(path); },

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double latest_moment = 1e11;  // seconds since 1970, or since the log began
 constexpr int most_log_gpus = 1 << 20;
+constexpr double gpu_percent = 0.01;
 
 std::string lower(std::string_view text) {
     std::string result{text};
@@ -21,7 +22,7 @@ std::string lower(std::string_view text) {
     return result;
 }
 
-// What schedulers write in place of a time that there is not.
+// Words that schedulers write for a missing time.
 bool is_no_time(std::string_view text) {
     constexpr std::array<std::string_view, 6> words{"", "none", "null", "nan", "unknown", "n/a"};
     return std::ranges::count(words, lower(text)) > 0;
@@ -54,17 +55,38 @@ std::string_view slurm_gpu_type(std::string_view list) {
                            : list.substr(at + start.size(), list.find('=', at) - at - start.size());
 }
 
-// "90", "1:30", "0:01:30" or "2-03:00:00", as Slurm writes how long a job ran.
+// A number that is not negative, as part of a longer `text`.
+double part_of_duration(std::string_view part, std::string_view text) {
+    const bool digits = !part.empty() && part.find_first_not_of("0123456789.") == part.npos;
+    if (!digits) throw failure("'{}' is not a duration such as 90, 01:30:00 or 1-02:30:00", text);
+    return parse_number(part);
+}
+
+// Seconds, or [DAYS-]HH:MM:SS as Slurm writes how long a job ran. Without days, hours and then minutes may be missing;
+// with days, seconds and then minutes.
 Time parse_duration(std::string_view text) {
-    const std::size_t dash = text.find('-');
-    double total = dash == text.npos || dash == 0 ? 0 : 24 * parse_number(text.substr(0, dash));
-    std::string_view rest = dash == text.npos || dash == 0 ? text : text.substr(dash + 1);
-    for (;;) {
-        const std::size_t colon = rest.find(':');
-        total += parse_number(rest.substr(0, colon));
-        if (colon == rest.npos) break;
-        total *= 60;
-        rest.remove_prefix(colon + 1);
+    std::string_view rest = text;
+    double total = 0;
+    const bool is_clock = text.find(':') != text.npos || (!text.starts_with('-') && text.find('-') != text.npos &&
+                                                          text.find_first_of("eE") == text.npos);
+    if (!is_clock) {
+        total = parse_number(text);
+    } else {
+        const std::size_t dash = text.find('-');
+        const bool has_days = dash != text.npos;
+        if (has_days) {
+            total = part_of_duration(text.substr(0, dash), text);
+            rest.remove_prefix(dash + 1);
+        }
+        int parts = 0;
+        for (bool more = true; more; ++parts) {
+            const std::size_t colon = rest.find(':');
+            more = colon != rest.npos;
+            total = total * (has_days && parts == 0 ? 24 : 60) + part_of_duration(rest.substr(0, colon), text);
+            rest.remove_prefix(more ? colon + 1 : rest.size());
+        }
+        if (parts > 3) throw failure("'{}' is not a duration such as 90, 01:30:00 or 1-02:30:00", text);
+        for (; has_days && parts < 3; ++parts) total *= 60;
     }
     if (total < 0 || total > longest_time) throw failure("{:g} is not from 0 to {:g} seconds", total, longest_time);
     return time_of(total);
@@ -73,9 +95,10 @@ Time parse_duration(std::string_view text) {
 // Seconds, or a date.
 std::optional<Time> parse_moment(std::string_view text) {
     if (is_no_time(text)) return std::nullopt;
-    if (text.find('-', 1) != text.npos && text.find(':') != text.npos) return parse_timestamp(text);
+    if (text.find('-', 1) != text.npos && text.find_first_of("eE") == text.npos) return parse_timestamp(text);
     const double value = parse_number(text);
-    if (value < 0 || value > latest_moment) throw failure("{:g} is not from 0 to {:g} seconds", value, latest_moment);
+    if (value < 0 || value > latest_moment)
+        throw failure("{:g} is not a time in seconds from 0 to {:g}", value, latest_moment);
     return time_of(value);
 }
 
@@ -96,7 +119,7 @@ void ClusterLog::find_columns() {
         double unit = 1;
         bool per_instance = false;
     };
-    // Of two names of one quantity, the first counts.
+    // If several names of a quantity occur, the first in this list is used.
     static constexpr Name names[] = {
         {"job_id", Quantity::name},
         {"jobid", Quantity::name},
@@ -123,7 +146,7 @@ void ClusterLog::find_columns() {
         {"num_gpu", Quantity::gpus},
         {"gpus", Quantity::gpus},
         {"gpu_request", Quantity::gpus, 1, true},
-        {"plan_gpu", Quantity::gpus, 0.01, true},
+        {"plan_gpu", Quantity::gpus, gpu_percent, true},
         {"alloctres", Quantity::gpus},
         {"reqtres", Quantity::gpus},
         {"gpu_milli", Quantity::share, 0.001},
@@ -182,7 +205,8 @@ double ClusterLog::number(const Table::Row& row, Quantity quantity, std::string_
 
 // How many instances the number in a column of `quantity` counts for.
 double ClusterLog::instances(const Table::Row& row, Quantity quantity) const {
-    return column(quantity).per_instance && has(Quantity::instances) ? number(row, Quantity::instances) : 1;
+    return column(quantity).per_instance && !text(row, Quantity::instances).empty() ? number(row, Quantity::instances)
+                                                                                    : 1;
 }
 
 std::string ClusterLog::name_of(const Table::Row& row) const {
@@ -191,7 +215,7 @@ std::string ClusterLog::name_of(const Table::Row& row) const {
     return task.empty() ? std::string{name} : fmt::format("{}/{}", name, task);
 }
 
-// Whole GPUs: two instances or jobs cannot share one here.
+// Rounded up: jobs cannot share a GPU in the simulation.
 int ClusterLog::gpus_of(const Table::Row& row) const {
     const double gpus = std::ceil(number(row, Quantity::gpus, "gres/gpu")) * instances(row, Quantity::gpus);
     if (gpus > most_log_gpus) throw bad(row, Quantity::gpus, "{:g} GPUs, at most {}", gpus, most_log_gpus);
@@ -208,23 +232,33 @@ bool ClusterLog::has_part_of_gpu(const Table::Row& row) const {
 int ClusterLog::kind_of(const Table::Row& row, const Cluster& cluster) const {
     std::string_view name = text(row, Quantity::kind);
     if (is_resource_list(name)) name = slurm_gpu_type(name);
-    // Where all GPUs are alike, jobs cannot choose; several kinds in one cell may each be used.
+    // With one kind of GPU there is no choice; a cell such as "A|B" allows several kinds.
     if (name.empty() || cluster.kinds.size() == 1 || name.find('|') != name.npos) return any;
     const int kind = find_kind(cluster, name);
     if (kind == any) throw bad(row, Quantity::kind, "the cluster has no GPUs of kind '{}'", name);
     return kind;
 }
 
+// The time in a cell. In PAI's tables, 0 is a time that was not recorded.
+std::optional<Time> ClusterLog::moment(const Table::Row& row, Quantity quantity) const {
+    const auto time = parsed(row, quantity, parse_moment);
+    const bool of_pai = column(Quantity::gpus).unit == gpu_percent;
+    return of_pai && time == Time{0} ? std::nullopt : time;
+}
+
 // How long the job ran; nothing if it has not ended.
 std::optional<Time> ClusterLog::duration_of(const Table::Row& row) const {
-    const auto ended = parsed(row, Quantity::ended, parse_moment);
+    const auto ended = moment(row, Quantity::ended);
     if (has(Quantity::ended) && !ended) return std::nullopt;
     if (!is_no_time(text(row, Quantity::duration))) return parsed(row, Quantity::duration, parse_duration);
-    const auto started = parsed(row, Quantity::started, parse_moment);
+    const auto started = moment(row, Quantity::started);
     if (!started || !ended) return std::nullopt;
     if (*ended < *started)
         throw bad(row, Quantity::ended, "'{}' is before the start of the job, '{}'", text(row, Quantity::ended),
                   text(row, Quantity::started));
+    if (*ended - *started > time_of(longest_time))
+        throw bad(row, Quantity::ended, "'{}' is more than {:g} seconds after the start of the job, '{}'",
+                  text(row, Quantity::ended), longest_time, text(row, Quantity::started));
     return *ended - *started;
 }
 
@@ -233,19 +267,20 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
         ++left_out_[why];
         return std::nullopt;
     };
-    // Slurm lists the steps of a job behind it.
-    if (is_resource_list(text(row, Quantity::gpus)) && text(row, Quantity::name).find('.') != std::string_view::npos)
-        return std::nullopt;
-    if (has(Quantity::started) && !parsed(row, Quantity::started, parse_moment)) return leave_out("that never ran");
+    // sacct lists the steps of a job ("101.batch") after the job.
+    const bool of_slurm = lower(table_.columns[column(Quantity::gpus).index]).ends_with("tres");
+    if (of_slurm && text(row, Quantity::name).find('.') != std::string_view::npos) return std::nullopt;
+    if (has(Quantity::started) && !moment(row, Quantity::started)) return leave_out("that never ran");
     TraceJob job;
     job.name = name_of(row);
     job.gpus = job.least = job.most = gpus_of(row);
     if (job.gpus == 0) return leave_out("without GPUs");
     const std::optional<Time> duration = duration_of(row);
     if (!duration) return leave_out("that had not ended");
-    const auto submitted =
-        parsed(row, has(Quantity::submitted) ? Quantity::submitted : Quantity::started, parse_moment);
-    if (!submitted) return leave_out("without a time of submission");
+    // Some versions of Slurm record a start for jobs that were canceled while they waited.
+    if (*duration == 0) return leave_out("that never ran");
+    const auto submitted = moment(row, has(Quantity::submitted) ? Quantity::submitted : Quantity::started);
+    if (!submitted) return leave_out("without a submission time");
     job.arrival = *submitted;
     job.cpus = number(row, Quantity::cores, "cpu") * instances(row, Quantity::cores) / job.gpus;
     job.kind = kind_of(row, context.cluster);
@@ -262,49 +297,65 @@ std::vector<std::string> ClusterLog::notes() const {
     for (const auto& [why, count] : left_out_)
         notes.push_back(fmt::format("left out {} {}", counted(count, "job"), why));
     if (rounded_ > 0)
-        notes.push_back(fmt::format("{} requested a part of a GPU and {} a whole one", counted(rounded_, "job"),
-                                    rounded_ == 1 ? "has" : "have"));
+        notes.push_back(fmt::format("{} requested part of a GPU; rounded up to a whole GPU", counted(rounded_, "job")));
     return notes;
 }
 
-bool is_philly_log(std::string_view text) {
-    constexpr std::size_t looked_at = 4096;
-    const std::string_view start = text.substr(0, looked_at);
-    return start.starts_with('[') && start.find("\"attempts\"") != start.npos;
+namespace {
+
+std::string word(const nlohmann::json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
-Table philly_log_table(std::string_view text, std::string_view file) {
+// The cells of one job of Philly's log. The start is the first that is recorded, the end that of the last attempt.
+std::vector<std::string> philly_cells(const nlohmann::json& job) {
+    std::string begin, end;
+    Time total = 0;
+    std::size_t gpus = 0;
+    for (const nlohmann::json& attempt : job.at("attempts")) {
+        const std::string started = word(attempt, "start_time");
+        end = word(attempt, "end_time");
+        if (is_no_time(begin)) begin = started;
+        const auto from = parse_moment(started), to = parse_moment(end);
+        if (from && to && *to > *from) total += std::min(*to - *from, time_of(longest_time));
+        std::size_t held = 0;
+        for (const nlohmann::json& host : attempt.at("detail")) held += host.at("gpus").size();
+        gpus = std::max(gpus, held);
+    }
+    return {word(job, "jobid"),
+            word(job, "vc"),
+            word(job, "submitted_time"),
+            begin,
+            end,
+            fmt::format("{}", seconds_of(total)),
+            fmt::format("{}", gpus)};
+}
+
+}  // namespace
+
+bool is_philly_log(std::string_view text) {
+    constexpr std::size_t looked_at = 4096;
+    const std::size_t begin = text.find_first_not_of(" \t\r\n");
+    return begin != text.npos && text[begin] == '[' &&
+           text.substr(begin, looked_at).find("\"attempts\"") != std::string_view::npos;
+}
+
+Table philly_log_table(std::string_view text, std::string_view file, std::vector<std::string>& bad) {
     Table table{
         std::string{file}, {"job_id", "vc", "submit_time", "start_time", "end_time", "duration", "num_gpus"}, {}};
-    const auto word = [](const nlohmann::json& object, const char* key) {
-        const auto found = object.find(key);
-        return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
-    };
-    const auto add = [&](const nlohmann::json& object) {
-        Table::Row row{table.rows.size() + 1,
-                       {word(object, "jobid"), word(object, "vc"), word(object, "submitted_time")}};
-        std::string begin, end;
-        Time total = 0;
-        std::size_t gpus = 0;
-        for (const nlohmann::json& attempt : object.at("attempts")) {
-            begin = word(attempt, "start_time"), end = word(attempt, "end_time");
-            const auto from = parse_moment(begin), to = parse_moment(end);
-            if (from && to) total += std::max<Time>(*to - *from, 0);
-            std::size_t held = 0;
-            for (const nlohmann::json& host : attempt.at("detail")) held += host.at("gpus").size();
-            gpus = std::max(gpus, held);
+    const auto jobs = nlohmann::json::parse(text, nullptr, false);
+    if (jobs.is_discarded()) throw failure("{}: not JSON", file);
+    std::size_t number = 0;
+    for (const nlohmann::json& job : jobs) {
+        ++number;
+        try {
+            table.rows.push_back({number, philly_cells(job)});
+        } catch (const nlohmann::json::exception& error) {
+            bad.push_back(fmt::format("{}:{}: not a job of Philly's log: {}", file, number, error.what()));
+        } catch (const Error& error) {
+            bad.push_back(fmt::format("{}:{}: {}", file, number, error.what()));
         }
-        for (const std::string& cell : {begin, end, fmt::format("{}", seconds_of(total)), fmt::format("{}", gpus)})
-            row.cells.push_back(cell);
-        table.rows.push_back(std::move(row));
-    };
-    try {
-        for (const nlohmann::json& object : nlohmann::json::parse(text)) add(object);
-    } catch (const nlohmann::json::exception& error) {
-        throw failure("{}:{}: not a job of Philly's log: {}", file, table.rows.size() + 1, error.what());
-    } catch (Error& error) {
-        error.prepend(fmt::format("{}:{}", file, table.rows.size() + 1));
-        throw;
     }
     return table;
 }

@@ -14,20 +14,19 @@
 
 namespace tpx::formats {
 
-/// The jobs that a cluster has run, as its scheduler recorded them: one row per job, with the times at which it was
-/// submitted, started and ended. Slurm's `sacct -P` writes such tables, and the traces of Helios, Acme and Alibaba are.
-/// Columns are found by the names that these have; see tpx-trace(5).
+/// A job log of a cluster: one row per job, with the times at which the job was submitted, started and ended. Slurm's
+/// `sacct -P` prints such a table, and the traces of Helios, Acme and Alibaba are such tables. Columns are found by
+/// name; see tpx-trace(5).
 class ClusterLog {
 public:
     /// The log in `table`; nothing where GPUs, a time of arrival or durations have no column.
     static std::optional<ClusterLog> find(const Table& table);
 
-    /// The job of `row`, whose arrival counts from 1970 or from whatever the log's times count. Nothing where the row
-    /// is no job that used GPUs and ended; left_out() says how many there were of each. Throws Error that names the
-    /// column.
+    /// The job in `row`; its arrival is in the log's own time. Nothing if the job used no GPUs, never ran or had not
+    /// ended; notes() counts these. Throws Error that names the column.
     std::optional<TraceJob> job(const Table::Row& row, const TraceContext& context);
 
-    /// What is to be known about the rows so far: "left out 3 jobs without GPUs", ...
+    /// Notes about the rows read so far, such as "left out 3 jobs without GPUs".
     std::vector<std::string> notes() const;
 
 private:
@@ -49,8 +48,8 @@ private:
     static constexpr std::size_t quantity_count = std::size_t(Quantity::job_class) + 1;
     struct Column {
         std::size_t index = Table::npos;
-        double unit = 1;            // what 1 in the column is
-        bool per_instance = false;  // and not for the whole job
+        double unit = 1;            // value of 1 in this column
+        bool per_instance = false;  // the number is for one instance, not for the job
     };
 
     explicit ClusterLog(const Table& table) : table_{table} {}
@@ -70,6 +69,7 @@ private:
     int gpus_of(const Table::Row& row) const;
     bool has_part_of_gpu(const Table::Row& row) const;
     int kind_of(const Table::Row& row, const Cluster& cluster) const;
+    std::optional<Time> moment(const Table::Row& row, Quantity quantity) const;
     std::optional<Time> duration_of(const Table::Row& row) const;
 
     const Table& table_;
@@ -81,8 +81,9 @@ private:
 /// Whether `text` is the job log of Philly, a JSON array of jobs with their attempts.
 bool is_philly_log(std::string_view text);
 
-/// The jobs of Philly's log as a table that ClusterLog reads: the duration is the sum of the attempts that have both
-/// times, the GPUs are those of the largest.
-Table philly_log_table(std::string_view text, std::string_view file);
+/// The jobs of Philly's log as a table that ClusterLog reads: the duration is the sum of all attempts whose start and
+/// end are recorded, the GPUs are those of the largest attempt. Adds what is wrong with other jobs to `bad`. Throws
+/// Error if `text` is not JSON.
+Table philly_log_table(std::string_view text, std::string_view file, std::vector<std::string>& bad);
 
 }  // namespace tpx::formats

@@ -49,7 +49,7 @@ const std::array<Format, 5>& known_formats() {
     return all;
 }
 
-// Nothing where the columns are those of none.
+// Null if the columns match no known format.
 const Format* format_of(const Table& table) {
     for (const Format& format : known_formats())
         if (std::ranges::all_of(format.columns, [&](auto column) { return table.find(column) != Table::npos; }))
@@ -119,7 +119,7 @@ void check_fit(const TraceJob& job, const Cluster& cluster, const GpuPool& empty
 
 Table table_of(std::string_view text, std::string_view file, std::vector<std::string>& bad) {
     if (is_gavel(text)) return gavel_table(text, file, bad);
-    return is_philly_log(text) ? philly_log_table(text, file) : parse_table(text, file, &bad);
+    return is_philly_log(text) ? philly_log_table(text, file, bad) : parse_table(text, file, &bad);
 }
 
 // The number at `at`.
@@ -136,7 +136,7 @@ void count_from_first(std::vector<TraceJob>& jobs) {
     for (TraceJob& job : jobs) job.arrival -= first;
 }
 
-// Adds the jobs that `job_of` makes of the rows, nothing of some, and what is wrong with others.
+// Adds the jobs that `job_of` returns; rows for which it throws are added to trace.bad.
 void add_jobs(Trace& trace, const Table& table, const Cluster& cluster, const std::optional<Elasticity>& elasticity,
               const std::function<std::optional<TraceJob>(const Table::Row&)>& job_of) {
     const GpuPool empty{cluster};

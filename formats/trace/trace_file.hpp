@@ -18,7 +18,7 @@ struct Trace {
     std::vector<std::string> bad;                ///< "FILE:LINE: cause", in order of lines
     std::vector<std::string> unknown_columns{};  ///< that mean nothing in this format
     std::vector<std::string> known_columns{};    ///< of this format
-    std::vector<std::string> notes{};            ///< what is to be known about rows that are no jobs, or not exactly
+    std::vector<std::string> notes{};            ///< about rows that were skipped or rounded
 };
 
 /// The trace in `text`, for `cluster`, with rates from `speeds`. What it is follows from its columns: see tpx-trace(5).

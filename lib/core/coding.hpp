@@ -40,10 +40,11 @@ struct Coding {
     std::uint64_t chunk_size = 0;
     std::uint64_t size = 0;  ///< of all chunks together; the last one may be shorter than the others
     std::vector<Chunk> chunks;
-    std::string fill;                                      ///< repeated in chunks that are not stored; empty: zeros
-    std::shared_ptr<const ScaledCodes> scaled = nullptr;   ///< set: there are no chunks, the bytes are its values
-    std::shared_ptr<const GgmlTensor> ggml = nullptr;      ///< set: the same, of blocks of ggml
-    std::shared_ptr<const BlockQuantized> made = nullptr;  ///< set: the bytes are codes or scales, made of its values
+    std::string fill;                                     ///< repeated in chunks that are not stored; empty: zeros
+    std::shared_ptr<const ScaledCodes> scaled = nullptr;  ///< set: there are no chunks, the bytes are its values
+    std::shared_ptr<const GgmlTensor> ggml = nullptr;     ///< set: the same, of blocks of ggml
+    std::shared_ptr<const BlockQuantized> quantized =
+        nullptr;        ///< set: the bytes are codes or scales, made of its values
     std::string owner;  ///< what is stored so, for messages: "dataset 'w'"; may be empty
 
     /// Decoded bytes of chunk `k`.
@@ -65,15 +66,15 @@ struct Coding {
     }
 
     /// The codes or scales of the tensor `owner`, row by row.
-    static Coding of_quantization(std::shared_ptr<const BlockQuantized> made, std::string owner) {
-        Coding coding{.size = made->size()};
-        coding.made = std::move(made);
+    static Coding of_quantization(std::shared_ptr<const BlockQuantized> quantized, std::string owner) {
+        Coding coding{.size = quantized->size()};
+        coding.quantized = std::move(quantized);
         coding.owner = std::move(owner);
         return coding;
     }
 
     /// Whether the bytes are computed from those of other tensors.
-    bool is_computed() const { return scaled != nullptr || ggml != nullptr || made != nullptr; }
+    bool is_computed() const { return scaled != nullptr || ggml != nullptr || quantized != nullptr; }
 
     /// Of `bytes` from `offset` of a file on, whose items were changed by `filters` that leave their number as it is.
     static Coding of_items(std::vector<Filter> filters, std::uint32_t item, std::uint64_t offset, std::uint64_t bytes) {

@@ -174,7 +174,7 @@ void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std:
 
 std::uint64_t decoding_memory(const Coding& coding) {
     if (const MergedWeight* merged = merged_weight(coding)) return merging_memory(*merged);
-    if (coding.made) return quantizing_memory(*coding.made);
+    if (coding.quantized) return quantizing_memory(*coding.quantized);
     if (coding.is_computed()) return dequantizing_memory;
     std::uint64_t longest = 0;
     for (const Coding::Chunk& chunk : coding.chunks) longest = std::max(longest, chunk.length);

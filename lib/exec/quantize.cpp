@@ -14,10 +14,10 @@ namespace {
 
 constexpr float largest_e4m3 = 448;
 
-/// How many bytes one row of blocks has of codes or scales.
+/// Bytes of codes or scales in one row of blocks.
 std::uint64_t strip_bytes(const BlockQuantized& weight) {
-    return weight.has_scales ? static_cast<std::uint64_t>(weight.scale_columns()) * sizeof(float)
-                             : static_cast<std::uint64_t>(std::min(weight.block, weight.rows) * weight.columns);
+    return weight.is_scales ? static_cast<std::uint64_t>(weight.scale_columns()) * sizeof(float)
+                            : static_cast<std::uint64_t>(std::min(weight.block, weight.rows) * weight.columns);
 }
 
 /// Calls `body(block, row, begin, end)` for the columns of each block in each of the first `rows` rows that are held.
@@ -71,7 +71,8 @@ void Quantizer::find_scales(const BlockQuantized& weight, Index strip, Index row
     for (std::size_t b = 0; b < blocks; ++b) {
         // PyTorch divides a number by a tensor by multiplying with reciprocals, which rounds twice.
         factors_[b] = largest_[b] > 0 ? 1 / largest_[b] * largest_e4m3 : 1;
-        // Values below 2e-36 have no factor in f32, and their codes are zero.
+        // If the largest magnitude is below 448 / FLT_MAX (1.3e-36), the factor overflows; scale 1 makes all codes
+        // zero.
         if (std::isinf(factors_[b])) factors_[b] = 1;
         scales_[b] = 1 / factors_[b];
     }
@@ -102,7 +103,7 @@ void Quantizer::hold(const BlockQuantized& weight, Index strip, const Read& read
     cast_elements(static_cast<Index>(count), stored_.data(), weight.base.dtype,
                   reinterpret_cast<std::byte*>(values_.data()), DType::f32);
     find_scales(weight, strip, rows);
-    if (!weight.has_scales) encode(weight, rows);
+    if (!weight.is_scales) encode(weight, rows);
     held_ = &weight;
     strip_ = strip;
 }
@@ -112,7 +113,7 @@ void Quantizer::read(const BlockQuantized& weight, std::uint64_t offset, std::sp
     while (!into.empty()) {
         hold(weight, static_cast<Index>(offset / whole), read);
         const std::span<const std::byte> strip =
-            weight.has_scales ? std::as_bytes(std::span{scales_}) : std::span<const std::byte>{codes_};
+            weight.is_scales ? std::as_bytes(std::span{scales_}) : std::span<const std::byte>{codes_};
         const auto from = strip.subspan(offset % whole);
         const std::size_t count = std::min(from.size(), into.size());
         std::memcpy(into.data(), from.data(), count);

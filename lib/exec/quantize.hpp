@@ -32,13 +32,13 @@ private:
     void find_scales(const BlockQuantized& weight, Index strip, Index rows);
     void encode(const BlockQuantized& weight, Index rows);
 
-    const BlockQuantized* held_ = nullptr;  // of which the rows of one row of blocks are held
-    Index strip_ = 0;                       // which row of blocks
-    std::vector<std::byte> stored_;         // its values
-    std::vector<float> values_;             // the same
-    std::vector<float> largest_;            // magnitudes, by block
-    std::vector<float> factors_;            // of values, by block
-    std::vector<float> scales_;             // by block
+    const BlockQuantized* held_ = nullptr;  // the weight whose row of blocks is in the buffers
+    Index strip_ = 0;                       // index of that row of blocks
+    std::vector<std::byte> stored_;         // its values as stored
+    std::vector<float> values_;             // its values in f32
+    std::vector<float> largest_;            // largest magnitude per block
+    std::vector<float> factors_;            // 1 / scale, per block
+    std::vector<float> scales_;             // per block
     std::vector<std::byte> codes_;
 };
 

@@ -38,7 +38,7 @@ Error too_large(const SourceFile& file, std::uint64_t decoding, std::uint64_t me
         return failure("{}: {}: {} takes {} of memory, more than the {} that are left for buffers", file.path.string(),
                        coding.owner,
                        merged_weight(coding) ? "merging"
-                       : coding.made         ? "quantizing"
+                       : coding.quantized    ? "quantizing"
                                              : "dequantizing",
                        text(2 * decoding), text(memory));
     const auto longest = std::ranges::max_element(coding.chunks, {}, &Coding::Chunk::length);
@@ -72,9 +72,9 @@ void SourceFiles::read_decoded(std::uint32_t file, std::uint64_t offset, std::sp
             read(part, at, bytes);
         };
         if (coding.ggml) return block_reader_.read(*coding.ggml, offset, into, read_part);
-        if (coding.made) {
+        if (coding.quantized) {
             const auto owner = [&] { return fmt::format("{}: {}", paths_[file].string(), coding.owner); };
-            return in_context(owner, [&] { quantizer_.read(*coding.made, offset, into, read_part); });
+            return in_context(owner, [&] { quantizer_.read(*coding.quantized, offset, into, read_part); });
         }
         if (const MergedWeight* merged = merged_weight(coding)) return merger_.read(*merged, offset, into, read_part);
         return dequantizer_.read(*coding.scaled, offset, into, read_part);
@@ -135,8 +135,8 @@ namespace {
 std::uint64_t memory_of_base(const SourceFile& file, std::span<const SourceFile> files) {
     if (!file.coding) return 0;
     const MergedWeight* merged = merged_weight(*file.coding);
-    if (merged == nullptr && !file.coding->made) return 0;
-    const SourceFile& base = files[merged != nullptr ? merged->base.file : file.coding->made->base.file];
+    if (merged == nullptr && !file.coding->quantized) return 0;
+    const SourceFile& base = files[merged != nullptr ? merged->base.file : file.coding->quantized->base.file];
     return base.coding ? decoding_memory(*base.coding) + memory_of_base(base, files) : 0;
 }
 

@@ -253,7 +253,7 @@ std::optional<NameIndices> indices_of(const NameTemplate& name, NameIndices numb
         if (range.letter == 0 || !number) return true;
         const auto bound = dims[range.letter];
         if (range.sign == '<') return !bound || *number < *bound;
-        if (!bound || *bound > largest_index) return false;
+        if (!bound || *bound < 0 || *bound > largest_index) return false;
         *number += static_cast<int>(range.sign == '-' ? *bound : -*bound);
         return *number >= 0;
     };
@@ -267,6 +267,7 @@ std::optional<NameIndices> numbers_in(const NameTemplate& name, NameIndices indi
         if (range.letter == 0 || !index) return true;
         const auto bound = dims[range.letter];
         if (!bound) return range.sign == '<';
+        if (range.sign != '<' && (*bound < 0 || *bound > largest_index)) return false;
         if (range.sign != '+' && (range.sign == '-') != (*index >= *bound)) return false;
         if (range.sign != '<') *index += static_cast<int>(range.sign == '-' ? -*bound : *bound);
         return true;

@@ -62,6 +62,8 @@ OuterName parse_outer_name(std::string_view text, const OuterPart& part) {
     } else {
         if (rest.empty()) throw failure("'{}': the tensors of the part must follow the name", text);
         Expression expression = parse_expression(rest);
+        if (expression.addend != 0 || !expression.repeats.empty() || !expression.shape.empty())
+            throw failure("'{}': the name of a part cannot have an addend, '*' or 'as'", text);
         name.tensors = std::move(expression.parts);
         name.axes = std::move(expression.axes);
     }
@@ -69,6 +71,7 @@ OuterName parse_outer_name(std::string_view text, const OuterPart& part) {
     for (const std::string& wanted : name.tensors) {
         const auto found = std::ranges::find(part.tensors, wanted, &OuterTensor::name);
         if (found == part.tensors.end()) throw failure("the part has no tensor '{}'", wanted);
+        if (std::ranges::count(name.tensors, wanted) > 1) throw failure("'{}': tensor '{}' occurs twice", text, wanted);
         tensors.push_back(&*found);
     }
     if (!name.axes.empty() && !has_known_factors(name.axes, tensors))

@@ -79,6 +79,7 @@ bool OuterLetters::add_parts(Finding& found, Index length, std::string unknown, 
     Index fixed = 0;     // the length of parts that lack the open factor
     Index multiple = 0;  // how often the others have it
     char open = 0;
+    bool too_long = false;
     for (const OuterTensor* part : parts) {
         Index extent = 1;
         bool has_open = false;
@@ -92,15 +93,19 @@ bool OuterLetters::add_parts(Finding& found, Index length, std::string unknown, 
             }
             const auto size = Dims{}.evaluate(formula->second, config_);
             if (!size) unknown = formula->second;
-            extent *= size.value_or(0);
+            if (size && *size <= 0)
+                throw failure("tensor '{}': size {} is {}", tensor.name, known_alternative(formula->second), *size);
+            too_long |= __builtin_mul_overflow(extent, size.value_or(0), &extent);
             if (!found.letters.contains(letter) && !add(found, letter, size ? std::to_string(*size) : formula->second))
                 return false;
         }
-        (has_open ? multiple : fixed) += extent;
+        Index& sum = has_open ? multiple : fixed;
+        too_long |= __builtin_add_overflow(sum, extent, &sum);
     }
     if (!unknown.empty()) return open == 0 || add(found, open, unknown);
     const Index rest = length - fixed;
-    if (open == 0 ? rest != 0 : rest <= 0 || multiple <= 0 || rest % multiple != 0)
+    const bool fits = open == 0 ? rest == 0 : rest > 0 && multiple > 0 && rest % multiple == 0;
+    if (too_long || !fits)
         throw failure("tensor '{}': shape {}: the parts that it is made of do not fit into {}", tensor.name,
                       to_string(tensor.shape), length);
     return open == 0 || add(found, open, std::to_string(rest / multiple));

@@ -57,6 +57,9 @@ std::string remainder_of(const Reading& reading, std::string_view quotient) {
     const std::size_t at = quotient.find(mark);
     if (at == quotient.npos) return "";
     const std::string_view above = quotient.substr(0, at), below = quotient.substr(at + mark.size());
+    // Of a longer formula or one with a condition, this would not be the quotient.
+    for (const std::string_view other : {" + ", " - ", " * ", " / ", " if "})
+        if (above.find(other) != above.npos || below.find(other) != below.npos) return "";
     const auto a = reading.dims.evaluate(above, reading.config);
     const auto b = reading.dims.evaluate(below, reading.config);
     if (!a || !b || (*b > 0 && *a % *b == 0)) return "";

@@ -216,12 +216,13 @@ class Blocks128:
 
 
 def plain(root):
-    """What FP8 is written of, and what it is by transformers; the matrices of keys and values are too small for a block."""
+    """What FP8 is written of, and what it is by transformers; keys and values are smaller than a block, and queries, which
+    inference engines fuse with them, stay as they are, too."""
     config = LlamaConfig(hidden_size=128, intermediate_size=256, num_hidden_layers=1, num_attention_heads=2,
                          num_key_value_heads=1, vocab_size=16, tie_word_embeddings=False, dtype="bfloat16")
     tensors, quantized = model(config), {}
     for key, weight in tensors.items():
-        kept = "k_proj" in key or "v_proj" in key or not is_linear(key, weight)
+        kept = any(name in key for name in ("q_proj", "k_proj", "v_proj")) or not is_linear(key, weight)
         quantized |= {key: weight} if kept else Fp8Quantize(Blocks128)._quantize_one(key, weight)
     save(f"{root}/plain", config, tensors)
     names = sorted(key.removesuffix(".weight") for key, weight in tensors.items()

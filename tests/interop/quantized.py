@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
-from transformers import FineGrainedFP8Config, Qwen3MoeConfig
+from transformers import FineGrainedFP8Config, LlamaConfig, Qwen3MoeConfig
 from transformers.integrations.finegrained_fp8 import Fp8Dequantize, Fp8Quantize
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
@@ -160,47 +160,60 @@ class Fp8Blocks:
     quantization_config = FineGrainedFP8Config(weight_block_size=(128, 128))
 
 
+def fp8_models():
+    """A model with experts whose matrices all have blocks, and one in which most have not, with tied embeddings."""
+    torch.manual_seed(3)
+    common = {"vocab_size": 256, "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "dtype": "bfloat16"}
+    experts = Qwen3MoeConfig(**common, intermediate_size=384, moe_intermediate_size=128, num_key_value_heads=2, head_dim=64,
+                             num_experts=4, num_experts_per_tok=2, mlp_only_layers=[0], tie_word_embeddings=False)
+    ragged = LlamaConfig(**common, intermediate_size=320, num_key_value_heads=1, head_dim=96, tie_word_embeddings=True)
+    for config, kept in ((experts, ("embed", "lm_head", "mlp.gate.")), (ragged, ("embed", "q_", "k_", "v_", "mlp"))):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(torch.exp(torch.randn_like(parameter, dtype=torch.float32) * 3).to(parameter.dtype))
+        yield model, kept
+        # Every finite bf16 number; the largest is so large that most others become zero. One block of zeros.
+        with torch.no_grad():
+            every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.bfloat16).reshape(256, 256)
+            weight = model.model.layers[0].self_attn.o_proj.weight
+            weight[:256, :256].copy_(torch.where(every.isfinite(), every, 1))
+            weight[128:256, :128] = 0
+        yield model, kept
+
+
 def written_fp8(tpx, failures):
     """--dtype f8e4m3:block128 gives the codes and scales that transformers computes, which loads them."""
-    torch.manual_seed(3)
-    config = Qwen3MoeConfig(vocab_size=256, hidden_size=256, intermediate_size=384, moe_intermediate_size=128, num_hidden_layers=2,
-                            num_attention_heads=4, num_key_value_heads=2, head_dim=64, num_experts=4, num_experts_per_tok=2,
-                            mlp_only_layers=[0], tie_word_embeddings=False, dtype="bfloat16")
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(torch.exp(torch.randn_like(parameter, dtype=torch.float32) * 3).to(parameter.dtype))
-        model.model.layers[0].mlp.up_proj.weight[:128, 128:] = 0
-        # Every finite bf16 number, with which the largest is so large that most others are zero.
-        every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.bfloat16).reshape(256, 256)
-        model.model.layers[0].self_attn.q_proj.weight.copy_(torch.where(every.isfinite(), every, 1))
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "source", Path(folder) / "target"
-        model.save_pretrained(source)
-        run(tpx, "reshard", source, target, "--to", "tp=1", "--dtype", "f8e4m3:block128", "--verify", "--quiet")
-        stored, found = load_file(source / "model.safetensors"), load_file(target / "model.safetensors")
-        expected = {}
-        for name, tensor in stored.items():
-            kept = tensor.dim() < 2 or any(word in name for word in ("embed", "lm_head", "mlp.gate."))
-            expected |= {name: tensor} if kept else Fp8Quantize(Fp8Blocks)._quantize_one(name, tensor)
-        for name in expected.keys() | found.keys():
-            ours, theirs = found.get(name), expected.get(name)
-            if ours is None or theirs is None or ours.dtype != theirs.dtype or ours.shape != theirs.shape:
-                failures.append(f"written fp8: {name} is {ours}, expected {theirs}")
-            elif not torch.equal(ours.view(torch.uint8), theirs.contiguous().view(torch.uint8)):
-                failures.append(f"written fp8: {name} differs in {int((ours.view(torch.uint8) != theirs.view(torch.uint8)).sum())} bytes")
-        loaded, info = AutoModelForCausalLM.from_pretrained(
-            target, output_loading_info=True, quantization_config=FineGrainedFP8Config(dequantize=True))
-        if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
-            failures.append(f"written fp8: transformers loads it with {info}")
-        back = Path(folder) / "back"
-        run(tpx, "reshard", target, back, "--to", "tp=1", "--dtype", "bf16", "--quiet")
-        dequantized_by, ours = loaded.state_dict(), AutoModelForCausalLM.from_pretrained(back).state_dict()
-        if dequantized_by.keys() != ours.keys():
-            failures.append(f"written fp8: {dequantized_by.keys() ^ ours.keys()} are not in both")
-        failures += [f"written fp8: transformers dequantizes {name} otherwise" for name in ours
-                     if not same(dequantized_by[name].bfloat16(), ours[name].bfloat16())]
+    for model, kept in fp8_models():
+        with tempfile.TemporaryDirectory() as folder:
+            check_written_fp8(tpx, failures, model, kept, Path(folder))
 
+
+def check_written_fp8(tpx, failures, model, kept, folder):
+    source, target, back = folder / "source", folder / "target", folder / "back"
+    model.save_pretrained(source)
+    run(tpx, "reshard", source, target, "--to", "tp=1", "--dtype", "f8e4m3:block128", "--verify", "--quiet")
+    stored, found = load_file(source / "model.safetensors"), load_file(target / "model.safetensors")
+    expected = {}
+    for name, tensor in stored.items():
+        same_as_stored = tensor.dim() < 2 or any(word in name for word in kept)
+        expected |= {name: tensor} if same_as_stored else Fp8Quantize(Fp8Blocks)._quantize_one(name, tensor)
+    for name in expected.keys() | found.keys():
+        ours, theirs = found.get(name), expected.get(name)
+        if ours is None or theirs is None or ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+            failures.append(f"written fp8: {name} is {ours}, expected {theirs}")
+        elif not torch.equal(ours.view(torch.uint8), theirs.contiguous().view(torch.uint8)):
+            failures.append(f"written fp8: {name} differs")
+    loaded, info = AutoModelForCausalLM.from_pretrained(
+        target, output_loading_info=True, quantization_config=FineGrainedFP8Config(dequantize=True))
+    if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
+        failures.append(f"written fp8: transformers loads it with {info}")
+    run(tpx, "reshard", target, back, "--to", "tp=1", "--dtype", "bf16", "--quiet")
+    theirs, ours = loaded.state_dict(), AutoModelForCausalLM.from_pretrained(back).state_dict()
+    if theirs.keys() != ours.keys():
+        failures.append(f"written fp8: {theirs.keys() ^ ours.keys()} are not in both")
+    failures += [f"written fp8: transformers dequantizes {name} otherwise" for name in ours
+                 if not same(theirs[name].bfloat16(), ours[name].bfloat16())]
 
 
 def main(tpx):

@@ -68,7 +68,7 @@ TEST_CASE("GPUs and cores of each instance, in percent or thousandths, become wh
     CHECK(pai.jobs[0].gpus == 6);
     CHECK(pai.jobs[0].cpus == 3);
     CHECK(pai.jobs[0].work == 60.5e6);
-    CHECK(pai.notes == std::vector<std::string>{"1 job requested a part of a GPU and has a whole one"});
+    CHECK(pai.notes == std::vector<std::string>{"1 job requested part of a GPU; rounded up to a whole GPU"});
     const Trace pods = log_of(
         "name,cpu_milli,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time\n"
         "a,4000,1,460,0,90,10\nb,4000,2,1000,0,90,10\n");
@@ -77,6 +77,36 @@ TEST_CASE("GPUs and cores of each instance, in percent or thousandths, become wh
     CHECK(pods.jobs[1].cpus == 2);
     CHECK(pods.jobs[1].work == 80e6);
     CHECK(pods.notes.size() == 1);
+}
+
+TEST_CASE("what is not recorded is no time, and jobs that ran for no time are left out") {
+    const Trace pai = log_of(
+        "job_name,inst_num,start_time,end_time,plan_gpu\na,1,0.0,160.5,100.0\nb,1,5.0,0.0,100.0\nc,,5.0,9.0,100.0\n");
+    CHECK(pai.bad.empty());
+    REQUIRE(pai.jobs.size() == 1);
+    CHECK(pai.jobs[0].name == "c");
+    CHECK(pai.notes.size() == 2);
+    const Trace canceled =
+        log_of("jobid,submit,start,end,elapsed,reqtres\n1,0,9,9,00:00:00,gres/gpu=1\n1.batch,0,9,9,0,\n");
+    CHECK(canceled.jobs.empty());
+    CHECK(canceled.notes == std::vector<std::string>{"left out 1 job that never ran"});
+}
+
+TEST_CASE("durations are seconds or as Slurm writes them") {
+    const auto work = [](const std::string& text) {
+        const Trace trace = log_of("job_id,submit_time,duration,gpu_num\na,0," + text + ",1\n");
+        return trace.bad.empty() ? trace.jobs.at(0).work / 1e6 : -1;
+    };
+    CHECK(work("90") == 90);
+    CHECK(work("1e2") == 100);
+    CHECK(work("05:12") == 312);
+    CHECK(work("00:00:01.5") == 1.5);
+    CHECK(work("1-02:30:00") == 95400);
+    CHECK(work("1-02:30") == 95400);
+    CHECK(work("1-02") == 93600);
+    for (const std::string wrong : {"1-", "-1-02", "1:2:3:4", "1-02:-30:00", "1::2", "1-2-3", ":", "1e-05x"})
+        CHECK(work(wrong) == -1);
+    CHECK(work("1e-05") == 1e-5);
 }
 
 TEST_CASE("the kind of GPU counts where there are several") {
@@ -122,7 +152,18 @@ TEST_CASE("Philly's log: the sum of attempts, and the GPUs of the largest") {
     CHECK(trace.jobs[0].gpus == 3);
     CHECK(trace.jobs[0].work == 90e6);
     CHECK(trace.notes == std::vector<std::string>{"left out 1 job that never ran"});
-    CHECK_THROWS_WITH_AS(log_of(R"([{"jobid": "a", "attempts": [{}]}])"), doctest::Contains("t:1: not a job"), Error);
+    const std::string attempts =
+        R"("attempts": [{"start_time": "2017-10-07 01:00:10", "end_time": "2017-10-07 01:00:20",
+        "detail": [{"gpus": ["g0"]}]}, {"end_time": "2017-10-07 01:02:00", "detail": []}])";
+    const Trace others = log_of(
+        " [{\"jobid\": \"a\", \"attempts\": [{}]}, {\"jobid\": \"b\", \"submitted_time\": "
+        "\"2017-10-07 01:00:00\", " +
+        attempts + "}]");
+    REQUIRE(others.bad.size() == 1);
+    CHECK(others.bad[0].starts_with("t:1: not a job of Philly's log"));
+    REQUIRE(others.jobs.size() == 1);
+    CHECK(others.jobs[0].work == 10e6);
+    CHECK_THROWS_WITH_AS(log_of(R"([{"attempts": )"), "t: not JSON", Error);
 }
 
 }  // namespace
