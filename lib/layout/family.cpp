@@ -84,13 +84,13 @@ void check_rule(const Family& family, const Rule& rule) {
         const char repeat = rule.expression.repeats[k];
         if (repeat == 0) continue;
         if (!family.dims.contains(repeat)) throw failure("the size of factor '{}' is not declared in [dims]", repeat);
+        if (family.tensor(rule.expression.parts[k]).has(repeat))
+            throw failure("tensor '{}' has factor '{}' and cannot be repeated by it", rule.expression.parts[k], repeat);
         const bool is_axis = std::ranges::any_of(rule.expression.axes, [&](const Axis& axis) {
             return std::ranges::any_of(axis, [&](const Token token) { return token.letter == repeat; });
         });
         if (is_axis || repeat == 'l' || repeat == 'e')
             throw failure("factor '{}' cannot repeat a tensor; it is already an axis of this rule", repeat);
-        if (family.tensor(rule.expression.parts[k]).has(repeat))
-            throw failure("tensor '{}' has factor '{}' and cannot be repeated by it", rule.expression.parts[k], repeat);
     }
     for (char letter : {'l', 'e'}) {
         if (rule.name.has(letter) && !family.tensor(rule.expression.parts[0]).is_index(letter) && !rule.alias())

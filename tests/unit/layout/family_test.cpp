@@ -232,6 +232,11 @@ TEST_CASE("a mistake in [[outer]] is refused with its line") {
     const std::string two = "axes = { q = 'a h', k = 'b h' }";
     CHECK(part("{ hf = 'x q k -> (+) h', " + two + " }").empty());
     CHECK(part("{ hf = 'x', " + two + " }") == "more.toml: line 5: 'x': the tensors of the part must follow the name");
+    const std::string wrong = "': the name of a part cannot have an addend, '*' or 'as'";
+    CHECK(part("{ hf = 'x q - 1', " + two + " }") == "more.toml: line 5: 'x q - 1" + wrong);
+    CHECK(part("{ hf = 'x q*a k -> (+) h', " + two + " }") == "more.toml: line 5: 'x q*a k -> (+) h" + wrong);
+    CHECK(part("{ hf = 'x q q -> (+) h', " + two + " }") ==
+          "more.toml: line 5: 'x q q -> (+) h': tensor 'q' occurs twice");
     CHECK(part("{ hf = 'x q', " + two + " }") == "more.toml: line 5: tensor 'k' of a part has no name");
     CHECK(part("{ hf = 'x q w -> (+) h', " + two + " }") == "more.toml: line 5: the part has no tensor 'w'");
     CHECK(part("{ hf = 'x q k -> (a +) h', " + two + " }") ==
