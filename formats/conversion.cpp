@@ -15,8 +15,7 @@
 namespace tpx::formats {
 namespace {
 
-/// Megatron's tensors do not tell what stages their layers are on, but args do. Those that cannot be are no concern
-/// here.
+/// Sets the pipeline stages of layers from Megatron's args, because tensors do not record them. Ignores invalid args.
 void set_uneven_stages(Source& source) {
     const Reading& reading = source.reading;
     if (!source.layout || !reading.family) return;

@@ -196,7 +196,7 @@ private:
     Catalogue& catalogue_;
     std::optional<Index> vocabulary_;
     std::set<std::string> outer_;     // tensors outside the language model
-    std::set<std::string> siblings_;  // modules that are fused with one that is not quantized
+    std::set<std::string> siblings_;  // modules that engines fuse with an unquantized one
     std::set<std::string> modules_;   // that are not quantized
     std::vector<Tensor> tensors_;
     std::vector<Piece> pieces_;

@@ -239,7 +239,7 @@ int ClusterLog::kind_of(const Table::Row& row, const Cluster& cluster) const {
     return kind;
 }
 
-// The time in a cell. In PAI's tables, 0 is a time that was not recorded.
+// The time in a cell; nothing if it is missing. PAI's tables write 0 for a missing time.
 std::optional<Time> ClusterLog::moment(const Table::Row& row, Quantity quantity) const {
     const auto time = parsed(row, quantity, parse_moment);
     const bool of_pai = column(Quantity::gpus).unit == gpu_percent;

@@ -111,7 +111,8 @@ OuterTensor parse_outer_tensor(const std::string& name, const toml::node& node) 
                       });
 }
 
-/// The tensors of a part: "(j n d) h ; tp=n", a table of several, or, without a node, one that has no declared axes.
+/// The tensors of a part: one, written as "(j n d) h ; tp=n", or a table of several. Without a node, one tensor whose
+/// axes are not declared.
 std::vector<OuterTensor> parse_outer_tensors(const toml::node* node) {
     if (node == nullptr) return {OuterTensor{}};
     if (!node->is_table()) return {parse_outer_tensor("", *node)};

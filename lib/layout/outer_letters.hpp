@@ -31,9 +31,9 @@ public:
     OuterLetters(const OuterModel& outer, const Config& config, Family& family)
         : outer_{outer}, config_{config}, family_{family} {}
 
-    /// The factors of `tensor`, whose `axes` have the lengths of `shape` and whose '+', if they have one, stands for
-    /// `parts`: sizes that no formula has follow from the shape. Nothing if one does not follow, or if no letter is
-    /// left. Throws Error if the shape is not that of the axes.
+    /// The factors of `tensor`. `shape` gives the lengths of its `axes`; a '+' among them stands for `parts`. Sizes
+    /// without a formula follow from the shape. Nothing if one does not follow, or if no letter is left. Throws Error
+    /// if the shape does not fit the axes.
     std::optional<Letters> of(const Tensor& tensor, const Shape& shape, const std::vector<Axis>& axes,
                               const std::vector<const OuterTensor*>& parts);
 

@@ -197,7 +197,7 @@ private:
                });
     }
 
-    /// The members that are stored together under `name`, for each text that `*` stands for. Nothing if some are
+    /// Groups the members that `name` stores together, one group per text that matches `*`. Nothing if members are
     /// missing or have other factors.
     static std::optional<std::vector<Joint>> joined(const OuterName& name, const std::vector<Member>& members) {
         std::vector<Joint> joints;

@@ -9,7 +9,7 @@ family. SOURCES has a folder for each version, its unpacked wheel:
 
 The state-dict adapters import without a GPU because everything outside them, torchtitan's models included, is replaced by empty
 classes. What a model's configuration would supply is below (`configuration`). Adapters have mistakes, which are mended here as the
-modules have it: that of gpt-oss in 0.3.0 has the names of the experts' parameters without their last part, and reads weights in
+modules have it: that of gpt-oss in 0.3.0 omits the last part of the names of the experts' parameters, and reads weights in
 the form of its MXFP4 reader; that of Qwen3.5 wants the axes of experts exchanged."""
 import importlib
 import importlib.machinery
