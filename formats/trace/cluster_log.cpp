@@ -1,106 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/trace/cluster_log.hpp"
 
+#include "formats/trace/log_cells.hpp"
 #include "lib/core/counted.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace tpx::formats {
 namespace {
 
-constexpr double latest_moment = 1e11;  // seconds since 1970, or since the log began
 constexpr int most_log_gpus = 1 << 20;
 constexpr double gpu_percent = 0.01;
-
-std::string lower(std::string_view text) {
-    std::string result{text};
-    std::ranges::transform(result, result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c | 0x20) : c; });
-    return result;
-}
-
-// Words that schedulers write for a missing time.
-bool is_no_time(std::string_view text) {
-    constexpr std::array<std::string_view, 6> words{"", "none", "null", "nan", "unknown", "n/a"};
-    return std::ranges::count(words, lower(text)) > 0;
-}
-
-bool is_resource_list(std::string_view text) { return text.find('=') != text.npos; }
-
-// The number of `resource` in Slurm's "billing=16,cpu=16,gres/gpu:a100=8,mem=64G"; with types, the sum over them.
-double slurm_amount(std::string_view list, std::string_view resource) {
-    double total = 0;
-    for (bool typed = true; !list.empty();) {
-        const std::string_view item = list.substr(0, list.find(','));
-        list.remove_prefix(std::min(item.size() + 1, list.size()));
-        const std::size_t equals = std::min(item.find('='), item.size());
-        const std::string_view key = item.substr(0, equals), value = item.substr(std::min(equals + 1, item.size()));
-        if (key == resource) {
-            total = parse_number(value);
-            typed = false;  // this is the sum already
-        } else if (typed && key.starts_with(resource) && key.substr(resource.size()).starts_with(':')) {
-            total += parse_number(value);
-        }
-    }
-    return total;
-}
-
-std::string_view slurm_gpu_type(std::string_view list) {
-    constexpr std::string_view start = "gres/gpu:";
-    const std::size_t at = list.find(start);
-    return at == list.npos ? std::string_view{}
-                           : list.substr(at + start.size(), list.find('=', at) - at - start.size());
-}
-
-// A number that is not negative, as part of a longer `text`.
-double part_of_duration(std::string_view part, std::string_view text) {
-    const bool digits = !part.empty() && part.find_first_not_of("0123456789.") == part.npos;
-    if (!digits) throw failure("'{}' is not a duration such as 90, 01:30:00 or 1-02:30:00", text);
-    return parse_number(part);
-}
-
-// Seconds, or [DAYS-]HH:MM:SS as Slurm writes how long a job ran. Without days, hours and then minutes may be missing;
-// with days, seconds and then minutes.
-Time parse_duration(std::string_view text) {
-    std::string_view rest = text;
-    double total = 0;
-    const bool is_clock = text.find(':') != text.npos || (!text.starts_with('-') && text.find('-') != text.npos &&
-                                                          text.find_first_of("eE") == text.npos);
-    if (!is_clock) {
-        total = parse_number(text);
-    } else {
-        const std::size_t dash = text.find('-');
-        const bool has_days = dash != text.npos;
-        if (has_days) {
-            total = part_of_duration(text.substr(0, dash), text);
-            rest.remove_prefix(dash + 1);
-        }
-        int parts = 0;
-        for (bool more = true; more; ++parts) {
-            const std::size_t colon = rest.find(':');
-            more = colon != rest.npos;
-            total = total * (has_days && parts == 0 ? 24 : 60) + part_of_duration(rest.substr(0, colon), text);
-            rest.remove_prefix(more ? colon + 1 : rest.size());
-        }
-        if (parts > 3) throw failure("'{}' is not a duration such as 90, 01:30:00 or 1-02:30:00", text);
-        for (; has_days && parts < 3; ++parts) total *= 60;
-    }
-    if (total < 0 || total > longest_time) throw failure("{:g} is not from 0 to {:g} seconds", total, longest_time);
-    return time_of(total);
-}
-
-// Seconds, or a date.
-std::optional<Time> parse_moment(std::string_view text) {
-    if (is_no_time(text)) return std::nullopt;
-    if (text.find('-', 1) != text.npos && text.find_first_of("eE") == text.npos) return parse_timestamp(text);
-    const double value = parse_number(text);
-    if (value < 0 || value > latest_moment)
-        throw failure("{:g} is not a time in seconds from 0 to {:g}", value, latest_moment);
-    return time_of(value);
-}
 
 }  // namespace
 
@@ -171,7 +82,7 @@ void ClusterLog::find_columns() {
         {"qos", Quantity::job_class},
     };
     std::vector<std::string> columns;
-    for (const std::string& column : table_.columns) columns.push_back(lower(column));
+    for (const std::string& column : table_.columns) columns.push_back(lower_case(column));
     for (const auto& [name, quantity, unit, per_instance] : names) {
         const auto found = std::ranges::find(columns, name);
         if (found != columns.end() && !has(quantity))
@@ -268,7 +179,7 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
         return std::nullopt;
     };
     // sacct lists the steps of a job ("101.batch") after the job.
-    const bool of_slurm = lower(table_.columns[column(Quantity::gpus).index]).ends_with("tres");
+    const bool of_slurm = lower_case(table_.columns[column(Quantity::gpus).index]).ends_with("tres");
     if (of_slurm && text(row, Quantity::name).find('.') != std::string_view::npos) return std::nullopt;
     if (has(Quantity::started) && !moment(row, Quantity::started)) return leave_out("that never ran");
     TraceJob job;
@@ -285,7 +196,7 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
     job.cpus = number(row, Quantity::cores, "cpu") * instances(row, Quantity::cores) / job.gpus;
     job.kind = kind_of(row, context.cluster);
     job.tenant = find_tenant(context.cluster, text(row, Quantity::tenant));
-    const std::string job_class = lower(text(row, Quantity::job_class));
+    const std::string job_class = lower_case(text(row, Quantity::job_class));
     job.guaranteed = job_class != "spot" && job_class != "be";
     set_duration(job, context, *duration, 1);
     if (has_part_of_gpu(row)) ++rounded_;
@@ -299,65 +210,6 @@ std::vector<std::string> ClusterLog::notes() const {
     if (rounded_ > 0)
         notes.push_back(fmt::format("{} requested part of a GPU; rounded up to a whole GPU", counted(rounded_, "job")));
     return notes;
-}
-
-namespace {
-
-std::string word(const nlohmann::json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
-}
-
-// The cells of one job of Philly's log. The start is the first that is recorded, the end that of the last attempt.
-std::vector<std::string> philly_cells(const nlohmann::json& job) {
-    std::string begin, end;
-    Time total = 0;
-    std::size_t gpus = 0;
-    for (const nlohmann::json& attempt : job.at("attempts")) {
-        const std::string started = word(attempt, "start_time");
-        end = word(attempt, "end_time");
-        if (is_no_time(begin)) begin = started;
-        const auto from = parse_moment(started), to = parse_moment(end);
-        if (from && to && *to > *from) total += std::min(*to - *from, time_of(longest_time));
-        std::size_t held = 0;
-        for (const nlohmann::json& host : attempt.at("detail")) held += host.at("gpus").size();
-        gpus = std::max(gpus, held);
-    }
-    return {word(job, "jobid"),
-            word(job, "vc"),
-            word(job, "submitted_time"),
-            begin,
-            end,
-            fmt::format("{}", seconds_of(total)),
-            fmt::format("{}", gpus)};
-}
-
-}  // namespace
-
-bool is_philly_log(std::string_view text) {
-    constexpr std::size_t looked_at = 4096;
-    const std::size_t begin = text.find_first_not_of(" \t\r\n");
-    return begin != text.npos && text[begin] == '[' &&
-           text.substr(begin, looked_at).find("\"attempts\"") != std::string_view::npos;
-}
-
-Table philly_log_table(std::string_view text, std::string_view file, std::vector<std::string>& bad) {
-    Table table{
-        std::string{file}, {"job_id", "vc", "submit_time", "start_time", "end_time", "duration", "num_gpus"}, {}};
-    const auto jobs = nlohmann::json::parse(text, nullptr, false);
-    if (jobs.is_discarded()) throw failure("{}: not JSON", file);
-    std::size_t number = 0;
-    for (const nlohmann::json& job : jobs) {
-        ++number;
-        try {
-            table.rows.push_back({number, philly_cells(job)});
-        } catch (const nlohmann::json::exception& error) {
-            bad.push_back(fmt::format("{}:{}: not a job of Philly's log: {}", file, number, error.what()));
-        } catch (const Error& error) {
-            bad.push_back(fmt::format("{}:{}: {}", file, number, error.what()));
-        }
-    }
-    return table;
 }
 
 }  // namespace tpx::formats

@@ -2,6 +2,7 @@
 #include "formats/trace/trace_file.hpp"
 
 #include "formats/trace/cluster_log.hpp"
+#include "formats/trace/philly_log.hpp"
 #include "formats/trace/rows.hpp"
 #include "lib/cluster/gpu_pool.hpp"
 #include "lib/core/counted.hpp"

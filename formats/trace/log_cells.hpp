@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/cluster/job.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+// Cells of job logs, in the forms of several schedulers.
+namespace tpx::formats {
+
+/// `text` with ASCII letters in lower case.
+std::string lower_case(std::string_view text);
+
+/// Whether `text` is one of the words that schedulers write for a missing time, or empty.
+bool is_no_time(std::string_view text);
+
+/// Whether `text` is a list such as Slurm's "billing=16,cpu=16,gres/gpu:a100=8,mem=64G".
+bool is_resource_list(std::string_view text);
+
+/// The number of `resource` in such a list; with types, the sum over them. Throws Error if it is not a number.
+double slurm_amount(std::string_view list, std::string_view resource);
+
+/// The first type of GPU in such a list; empty if there is none.
+std::string_view slurm_gpu_type(std::string_view list);
+
+/// Seconds, or [DAYS-]HH:MM:SS as Slurm writes how long a job ran. Throws Error for other text, and for more than
+/// longest_time.
+Time parse_duration(std::string_view text);
+
+/// Seconds, or a date; nothing if is_no_time(). Throws Error for other text.
+std::optional<Time> parse_moment(std::string_view text);
+
+}  // namespace tpx::formats
