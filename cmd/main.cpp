@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tpx::cli {
@@ -121,6 +123,9 @@ int report(Exit exit, std::string_view message, std::string_view advice) {
     if (is_first_rank()) {
         std::fputs(text.c_str(), stderr);  // if that fails, there is nobody left to tell
         print_json_error(exit, message);
+    } else {
+        // A launcher ends all ranks, also one that has yet to print its message, when the first of them has failed.
+        std::this_thread::sleep_for(std::chrono::seconds{1});
     }
     return int(exit);
 }
