@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How well the throughput model predicts steps that it has not seen: what accuracy_test.cpp, clusters_test.cpp,
-left_out_cluster_test.cpp and feasibility_test.cpp in tests/unit/formats/profile measure, as tables. Deterministic.
+left_out_cluster_test.cpp and feasibility_test.cpp in tests/unit/formats/files/profile measure, as tables. Deterministic.
 
     bench/throughput.py [--tests build/release/tests/unit_formats] [--write]
 """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/adapter_text.hpp"
 
-#include "formats/adapter.hpp"
+#include "formats/adapters/adapter.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 

@@ -3,8 +3,8 @@
 
 #include "cmd/plan_hosts.hpp"
 #include "cmd/reading.hpp"
-#include "formats/stores.hpp"
-#include "formats/stores_check.hpp"
+#include "formats/files/stores.hpp"
+#include "formats/files/stores_check.hpp"
 #include "lib/core/error.hpp"
 
 namespace tpx::cli {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/check_copies.hpp"
 
-#include "formats/canonical_pieces.hpp"
+#include "formats/convert/canonical_pieces.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/difference.hpp"
 #include "lib/exec/kernel.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/reshard_job.hpp"
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
 #include "lib/core/digest.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/conversion.hpp"
+#include "formats/source.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
 

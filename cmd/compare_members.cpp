@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/compare_members.hpp"
 
-#include "formats/roles.hpp"
+#include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/digesting.hpp"
-#include "formats/adam.hpp"
+#include "formats/state/adam.hpp"
 #include "lib/exec/difference.hpp"
 
 #include <cstddef>

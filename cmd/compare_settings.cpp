@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/compare_settings.hpp"
 
-#include "formats/adam.hpp"
+#include "formats/state/adam.hpp"
 #include "formats/state/value_text.hpp"
 #include "formats/values/value_paths.hpp"
 #include "lib/core/error.hpp"

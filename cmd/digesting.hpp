@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/canonical.hpp"
-#include "formats/digests_file.hpp"
+#include "formats/convert/canonical.hpp"
+#include "formats/files/digests_file.hpp"
 #include "lib/core/digest.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"

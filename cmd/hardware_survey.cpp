@@ -4,7 +4,7 @@
 #include "cmd/hardware_visits.hpp"
 #include "cmd/output.hpp"
 #include "cmd/progress.hpp"
-#include "formats/profile/hardware_file.hpp"
+#include "formats/files/profile/hardware_file.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/exec/topology.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/help_topics.hpp"
 
+#include "formats/files/model_file.hpp"
 #include "formats/format_map.hpp"
-#include "formats/model_file.hpp"
 #include "formats/registry.hpp"
 #include "lib/cluster/policies.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "cmd/cli.hpp"
 #include "cmd/reading.hpp"
-#include "formats/canonical.hpp"
+#include "formats/convert/canonical.hpp"
 #include "lib/core/error.hpp"
 
 #include <nlohmann/json.hpp>

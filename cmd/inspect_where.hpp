@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/output.hpp"
-#include "formats/conversion.hpp"
+#include "formats/source.hpp"
 
 #include <string>
 

@@ -4,7 +4,7 @@
 #include "cmd/managed_source.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/output.hpp"
-#include "formats/store/manifest.hpp"
+#include "formats/files/store/manifest.hpp"
 
 namespace tpx::cli {
 

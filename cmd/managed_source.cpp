@@ -3,9 +3,9 @@
 
 #include "cmd/check_copies.hpp"
 #include "cmd/plan_hosts.hpp"
-#include "formats/canonical.hpp"
-#include "formats/plan/host_names.hpp"
-#include "formats/stores.hpp"
+#include "formats/convert/canonical.hpp"
+#include "formats/files/plan/host_names.hpp"
+#include "formats/files/stores.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"

@@ -3,7 +3,7 @@
 
 #include "cmd/managed_source.hpp"
 #include "cmd/ranks.hpp"
-#include "formats/store/manifest.hpp"
+#include "formats/files/store/manifest.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/masters.hpp"
 
-#include "formats/optimizer_pairs.hpp"
+#include "formats/convert/optimizer_pairs.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/memory_bound.hpp"
 
-#include "formats/canonical.hpp"
+#include "formats/convert/canonical.hpp"
 #include "lib/change/moves.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"

@@ -10,7 +10,7 @@
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/room_check.hpp"
-#include "formats/stores.hpp"
+#include "formats/files/stores.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/draft_files.hpp"

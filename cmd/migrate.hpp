@@ -5,7 +5,7 @@
 #include "cmd/leaving_plan.hpp"
 #include "cmd/migrate_request.hpp"
 #include "cmd/reading.hpp"
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
 #include "lib/change/change.hpp"
 #include "lib/change/piece_parcels.hpp"
 #include "lib/core/read_record.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/migrate.hpp"
-#include "formats/profile/assignment_file.hpp"
+#include "formats/files/profile/assignment_file.hpp"
 
 #include <cstdint>
 #include <span>

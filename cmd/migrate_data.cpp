@@ -3,8 +3,8 @@
 
 #include "cmd/migrate_assignment.hpp"
 #include "cmd/positive.hpp"
-#include "formats/data/rank_shares.hpp"
 #include "formats/driver.hpp"
+#include "formats/files/data/rank_shares.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 #include "lib/layout/virtual_nodes.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate_files.hpp"
 
-#include "formats/holding.hpp"
+#include "formats/convert/holding.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 

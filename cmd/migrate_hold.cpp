@@ -5,7 +5,7 @@
 #include "cmd/keeper_client.hpp"
 #include "cmd/reading.hpp"
 #include "formats/driver.hpp"
-#include "formats/stores.hpp"
+#include "formats/files/stores.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/exec/publish.hpp"
 

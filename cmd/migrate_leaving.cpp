@@ -4,7 +4,7 @@
 #include "cmd/job_log.hpp"
 #include "cmd/managed_target.hpp"
 #include "cmd/migrate_report.hpp"
-#include "formats/plan/host_names.hpp"
+#include "formats/files/plan/host_names.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"

@@ -6,7 +6,7 @@
 #include "cmd/migrate_files.hpp"
 #include "cmd/planning.hpp"
 #include "cmd/positive.hpp"
-#include "formats/stores.hpp"
+#include "formats/files/stores.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate_ranks.hpp"
 
-#include "formats/data/rank_shares.hpp"
-#include "formats/stores.hpp"
+#include "formats/files/data/rank_shares.hpp"
+#include "formats/files/stores.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/migrate.hpp"
-#include "formats/store/manifest.hpp"
+#include "formats/files/store/manifest.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,7 @@
 #include "cmd/migrate.hpp"
 #include "cmd/migrate_ranks.hpp"
 #include "cmd/output.hpp"
-#include "formats/store/manifest.hpp"
+#include "formats/files/store/manifest.hpp"
 
 #include <nlohmann/json.hpp>
 

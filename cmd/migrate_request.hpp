@@ -3,8 +3,8 @@
 
 #include "cmd/commands.hpp"
 
-#include "formats/data/data_position.hpp"
-#include "formats/profile/assignment_file.hpp"
+#include "formats/files/data/data_position.hpp"
+#include "formats/files/profile/assignment_file.hpp"
 
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/store/manifest.hpp"
-#include "formats/store/switch_record.hpp"
+#include "formats/files/store/manifest.hpp"
+#include "formats/files/store/switch_record.hpp"
 #include "lib/core/file.hpp"
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/output_file.hpp"
 
-#include "formats/plan/plan_file.hpp"
+#include "formats/files/plan/plan_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"

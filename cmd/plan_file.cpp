@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/plan/plan_file.hpp"
+#include "formats/files/plan/plan_file.hpp"
 #include "cmd/cli.hpp"
 #include "cmd/plan_report.hpp"
 #include "cmd/plan_request.hpp"
-#include "formats/plan/plan_check.hpp"
+#include "formats/files/plan/plan_check.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/units.hpp"

@@ -2,9 +2,9 @@
 #include "cmd/plan_hosts.hpp"
 
 #include "cmd/cli.hpp"
-#include "formats/plan/host_names.hpp"
-#include "formats/plan/hosts_file.hpp"
-#include "formats/plan/rank_map.hpp"
+#include "formats/files/plan/host_names.hpp"
+#include "formats/files/plan/hosts_file.hpp"
+#include "formats/files/plan/rank_map.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
 

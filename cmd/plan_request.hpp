@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/commands.hpp"
-#include "formats/plan/plan_file.hpp"
+#include "formats/files/plan/plan_file.hpp"
 
 namespace tpx::cli {
 

@@ -3,7 +3,7 @@
 
 #include "cmd/output.hpp"
 #include "cmd/reading.hpp"
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
 #include "lib/change/certificate.hpp"
 #include "lib/change/change.hpp"
 #include "lib/change/survival.hpp"

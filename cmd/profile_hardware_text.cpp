@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/output.hpp"
 #include "cmd/profile_hardware.hpp"
-#include "formats/plan/host_names.hpp"
+#include "formats/files/plan/host_names.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>

@@ -2,10 +2,10 @@
 #include "cmd/reading.hpp"
 
 #include "cmd/keeper_client.hpp"
-#include "formats/config_file.hpp"
 #include "formats/hdf5/hdf5.hpp"
-#include "formats/known_settings.hpp"
 #include "formats/rules/rules.hpp"
+#include "formats/settings/config_file.hpp"
+#include "formats/settings/known_settings.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/commands.hpp"
-#include "formats/conversion.hpp"
+#include "formats/source.hpp"
 #include "lib/layout/families.hpp"
 
 #include <nlohmann/json.hpp>

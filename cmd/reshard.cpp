@@ -25,7 +25,7 @@
 #include "cmd/trace_file.hpp"
 #include "cmd/version.hpp"
 #include "formats/driver.hpp"
-#include "formats/plan/hosts_file.hpp"
+#include "formats/files/plan/hosts_file.hpp"
 #include "formats/replaceable.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"

@@ -3,8 +3,8 @@
 
 #include "cmd/commands.hpp"
 #include "cmd/reading.hpp"
-#include "formats/conversion.hpp"
-#include "formats/digests_file.hpp"
+#include "formats/convert/conversion.hpp"
+#include "formats/files/digests_file.hpp"
 #include "lib/change/hosts.hpp"
 #include "lib/change/moves.hpp"
 #include "lib/core/file.hpp"

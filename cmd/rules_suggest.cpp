@@ -4,7 +4,7 @@
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
 #include "cmd/rules.hpp"
-#include "formats/adapter.hpp"
+#include "formats/adapters/adapter.hpp"
 #include "formats/rules/rules_draft.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/read_record.hpp"

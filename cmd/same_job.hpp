@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
 #include "lib/change/moves.hpp"
 #include "lib/exec/agreement.hpp"
 

@@ -6,7 +6,7 @@
 #include "cmd/profile.hpp"
 #include "cmd/progress.hpp"
 #include "cmd/shared_options.hpp"
-#include "formats/trace/cluster_file.hpp"
+#include "formats/files/trace/cluster_file.hpp"
 #include "lib/cluster/generate.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"

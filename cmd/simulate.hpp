@@ -3,7 +3,7 @@
 
 #include "cmd/cli.hpp"
 #include "cmd/commands.hpp"
-#include "formats/trace/trace_file.hpp"
+#include "formats/files/trace/trace_file.hpp"
 #include "lib/cluster/filter.hpp"
 #include "lib/cluster/generate.hpp"
 #include "lib/cluster/metrics.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/migrate_run.hpp"
-#include "formats/store/manifest.hpp"
+#include "formats/files/store/manifest.hpp"
 #include "lib/exec/file_crcs.hpp"
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/store/manifest.hpp"
+#include "formats/files/store/manifest.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -3,8 +3,8 @@
 
 #include "cmd/migrate.hpp"
 #include "cmd/node_store.hpp"
-#include "formats/store/manifest.hpp"
-#include "formats/store/switch_record.hpp"
+#include "formats/files/store/manifest.hpp"
+#include "formats/files/store/switch_record.hpp"
 #include "lib/exec/pace.hpp"
 
 #include <cstdint>

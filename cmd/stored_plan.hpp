@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/conversion.hpp"
-#include "formats/plan/plan_file.hpp"
+#include "formats/convert/conversion.hpp"
+#include "formats/files/plan/plan_file.hpp"
 
 #include <filesystem>
 

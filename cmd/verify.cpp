@@ -7,8 +7,8 @@
 #include "cmd/output.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/verify_one.hpp"
-#include "formats/addends.hpp"
-#include "formats/quantized.hpp"
+#include "formats/convert/addends.hpp"
+#include "formats/quantized/quantized.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 

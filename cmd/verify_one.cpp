@@ -7,7 +7,7 @@
 #include "cmd/positive.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/reading.hpp"
-#include "formats/missing_parts.hpp"
+#include "formats/convert/missing_parts.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"

@@ -3,7 +3,7 @@
 
 #include "cmd/commands.hpp"
 #include "cmd/output.hpp"
-#include "formats/conversion.hpp"
+#include "formats/source.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/options.hpp"
 

@@ -2,7 +2,7 @@
 #include "formats/archive_check.hpp"
 
 #include "formats/driver.hpp"
-#include "formats/torch/zip.hpp"
+#include "formats/encodings/torch/zip.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/adam.hpp"
+#include "formats/state/adam.hpp"
 #include "lib/core/catalogue.hpp"
 #include "lib/layout/config.hpp"
 #include "lib/layout/layout.hpp"

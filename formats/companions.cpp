@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 
-#include "formats/config_file.hpp"
+#include "formats/settings/config_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/file_answers.hpp"

@@ -2,7 +2,7 @@
 #include "formats/replaceable.hpp"
 
 #include "formats/checkpoint.hpp"
-#include "formats/digests_file.hpp"
+#include "formats/files/digests_file.hpp"
 #include "formats/recognise.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

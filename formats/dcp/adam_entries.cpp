@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/adam_entries.hpp"
 
-#include "formats/torch/archive_writer.hpp"
-#include "formats/torch/tensor_value.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
+#include "formats/encodings/torch/tensor_value.hpp"
 
 #include <algorithm>
 #include <array>

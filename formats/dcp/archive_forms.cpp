@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/archive_forms.hpp"
 
-#include "formats/torch/tensor_blobs.hpp"
+#include "formats/encodings/torch/tensor_blobs.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/file_answers.hpp"

@@ -6,8 +6,8 @@
 #include "formats/dcp/driver.hpp"
 #include "formats/dcp/flatten.hpp"
 #include "formats/dcp/write_metadata.hpp"
-#include "formats/file_blocks.hpp"
-#include "formats/torch/archive_writer.hpp"
+#include "formats/encodings/file_blocks.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

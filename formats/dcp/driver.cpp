@@ -2,10 +2,10 @@
 #include "formats/dcp/driver.hpp"
 
 #include "formats/dcp/dcp.hpp"
+#include "formats/encodings/torch/text.hpp"
 #include "formats/held/document.hpp"
 #include "formats/held/held.hpp"
 #include "formats/recognise.hpp"
-#include "formats/torch/text.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 

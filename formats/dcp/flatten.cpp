@@ -3,10 +3,10 @@
 
 #include "formats/dcp/kept.hpp"
 #include "formats/driver.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/tree_copy.hpp"
 #include "formats/megatron/rng_states.hpp"
 #include "formats/state/carried.hpp"
-#include "formats/torch/archive.hpp"
-#include "formats/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 

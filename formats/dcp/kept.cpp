@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/kept.hpp"
 
-#include "formats/torch/pickle.hpp"
-#include "formats/torch/pickle_writer.hpp"
-#include "formats/torch/tree_copy.hpp"
+#include "formats/encodings/torch/pickle.hpp"
+#include "formats/encodings/torch/pickle_writer.hpp"
+#include "formats/encodings/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 
 #include <utility>

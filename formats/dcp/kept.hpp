@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/torch/archive_writer.hpp"
-#include "formats/torch/value.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
+#include "formats/encodings/torch/value.hpp"
 
 #include <memory>
 

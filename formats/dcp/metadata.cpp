@@ -2,8 +2,8 @@
 #include "formats/dcp/metadata.hpp"
 
 #include "formats/dcp/kept.hpp"
-#include "formats/torch/pickle.hpp"
-#include "formats/torch/value.hpp"
+#include "formats/encodings/torch/pickle.hpp"
+#include "formats/encodings/torch/value.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/optimizer_groups.hpp"
 
-#include "formats/archive_at.hpp"
+#include "formats/encodings/archive_at.hpp"
 
 #include <algorithm>
 #include <charconv>

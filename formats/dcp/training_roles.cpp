@@ -3,9 +3,9 @@
 
 #include "formats/dcp/optimizer_groups.hpp"
 #include "formats/dcp/tied_weights.hpp"
-#include "formats/optimizer_order.hpp"
-#include "formats/torch/value.hpp"
-#include "formats/training_keys.hpp"
+#include "formats/encodings/torch/value.hpp"
+#include "formats/state/optimizer_order.hpp"
+#include "formats/state/training_keys.hpp"
 
 #include <fmt/ranges.h>
 

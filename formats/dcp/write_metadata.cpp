@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/write_metadata.hpp"
 
-#include "formats/torch/pickle_writer.hpp"
+#include "formats/encodings/torch/pickle_writer.hpp"
 
 #include <unordered_map>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/adam.hpp"
+#include "formats/state/adam.hpp"
 
 #include <filesystem>
 #include <optional>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/deepspeed/slicing.hpp"
-#include "formats/torch/archive.hpp"
+#include "formats/encodings/torch/archive.hpp"
 #include "lib/core/catalogue.hpp"
 #include "lib/state/role.hpp"
 

@@ -2,7 +2,7 @@
 #include "formats/deepspeed/draft_model.hpp"
 
 #include "formats/deepspeed/pipeline.hpp"
-#include "formats/torch/tensor_value.hpp"
+#include "formats/encodings/torch/tensor_value.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

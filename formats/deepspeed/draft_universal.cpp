@@ -5,8 +5,8 @@
 #include "formats/deepspeed/origin.hpp"
 #include "formats/deepspeed/step_draft.hpp"
 #include "formats/driver.hpp"
-#include "formats/roles.hpp"
-#include "formats/torch/tensor_value.hpp"
+#include "formats/encodings/torch/tensor_value.hpp"
+#include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "formats/deepspeed/optimizer.hpp"
 #include "formats/deepspeed/step_job.hpp"
 #include "formats/driver.hpp"
-#include "formats/roles.hpp"
+#include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 
 #include <map>

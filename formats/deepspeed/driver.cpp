@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/driver.hpp"
 
-#include "formats/conversion.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/encodings/torch/text.hpp"
 #include "formats/recognise.hpp"
-#include "formats/torch/text.hpp"
+#include "formats/source.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/utf8.hpp"
 

@@ -2,7 +2,7 @@
 #include "formats/deepspeed/excluded.hpp"
 
 #include "formats/driver.hpp"
-#include "formats/roles.hpp"
+#include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/occurrences.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/grid.hpp"
 
-#include "formats/rank_settings.hpp"
+#include "formats/state/rank_settings.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
 

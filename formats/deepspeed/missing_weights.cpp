@@ -4,7 +4,7 @@
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/driver.hpp"
 #include "formats/deepspeed/origin.hpp"
-#include "formats/roles.hpp"
+#include "formats/state/roles.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/torch/archive.hpp"
+#include "formats/encodings/torch/archive.hpp"
 #include "lib/core/box.hpp"
 
 #include <filesystem>

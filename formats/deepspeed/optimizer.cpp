@@ -3,8 +3,8 @@
 
 #include "formats/deepspeed/groups.hpp"
 #include "formats/deepspeed/states.hpp"
-#include "formats/rank_settings.hpp"
-#include "formats/training_keys.hpp"
+#include "formats/state/rank_settings.hpp"
+#include "formats/state/training_keys.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
 

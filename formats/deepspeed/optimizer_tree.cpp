@@ -3,7 +3,7 @@
 
 #include "formats/deepspeed/builder.hpp"
 #include "formats/deepspeed/step_draft.hpp"
-#include "formats/torch/tensor_value.hpp"
+#include "formats/encodings/torch/tensor_value.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "formats/deepspeed/groups.hpp"
 #include "formats/deepspeed/origin.hpp"
-#include "formats/torch/archive.hpp"
+#include "formats/encodings/torch/archive.hpp"
 
 #include <map>
 #include <string>

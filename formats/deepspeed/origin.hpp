@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/deepspeed/grid.hpp"
-#include "formats/torch/archive.hpp"
+#include "formats/encodings/torch/archive.hpp"
 
 #include <filesystem>
 #include <optional>

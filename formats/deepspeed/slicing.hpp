@@ -3,7 +3,7 @@
 
 #include "formats/deepspeed/blocks.hpp"
 #include "formats/deepspeed/pattern.hpp"
-#include "formats/torch/value.hpp"
+#include "formats/encodings/torch/value.hpp"
 #include "lib/core/box.hpp"
 
 #include <map>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/step_draft.hpp"
 
-#include "formats/roles.hpp"
-#include "formats/torch/storage.hpp"
-#include "formats/torch/zip.hpp"
+#include "formats/encodings/torch/storage.hpp"
+#include "formats/encodings/torch/zip.hpp"
+#include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 

@@ -3,8 +3,8 @@
 
 #include "formats/checkpoint.hpp"
 #include "formats/deepspeed/optimizer_tree.hpp"
-#include "formats/torch/archive.hpp"
-#include "formats/torch/archive_writer.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
 
 #include <filesystem>
 #include <map>

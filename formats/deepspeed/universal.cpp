@@ -2,7 +2,7 @@
 #include "formats/deepspeed/universal.hpp"
 
 #include "formats/deepspeed/states.hpp"
-#include "formats/training_keys.hpp"
+#include "formats/state/training_keys.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/gguf/driver.hpp"
 
+#include "formats/encodings/torch/text.hpp"
 #include "formats/gguf/gguf.hpp"
 #include "formats/recognise.hpp"
-#include "formats/torch/text.hpp"
 
 #include <array>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/encodings/hdf5/skeleton.hpp"
+#include "formats/encodings/hdf5/tree.hpp"
 #include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/own.hpp"
-#include "formats/hdf5/skeleton.hpp"
-#include "formats/hdf5/tree.hpp"
-#include "formats/roles.hpp"
+#include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/encodings/hdf5/skeleton.hpp"
 #include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras_trees.hpp"
-#include "formats/hdf5/skeleton.hpp"
 #include "lib/core/error.hpp"
 
 namespace tpx::formats {

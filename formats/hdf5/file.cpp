@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/file.hpp"
 
-#include "formats/hdf5/pieces.hpp"
-#include "formats/hdf5/tree.hpp"
-#include "formats/torch/zip.hpp"
+#include "formats/encodings/hdf5/pieces.hpp"
+#include "formats/encodings/hdf5/tree.hpp"
+#include "formats/encodings/torch/zip.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"

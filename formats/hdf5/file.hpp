@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "formats/hdf5/survey.hpp"
+#include "formats/encodings/hdf5/survey.hpp"
 
 namespace tpx::formats::hdf5 {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/keras_trees.hpp"
 
+#include "formats/encodings/hdf5/skeleton.hpp"
 #include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/keras.hpp"
 #include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/keras_model.hpp"
 #include "formats/hdf5/keras_variables.hpp"
-#include "formats/hdf5/skeleton.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "formats/hdf5/tree.hpp"
+#include "formats/encodings/hdf5/tree.hpp"
 
 namespace tpx::formats::hdf5 {
 

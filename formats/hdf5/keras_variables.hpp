@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/hdf5/tree.hpp"
+#include "formats/encodings/hdf5/tree.hpp"
 
 #include <string>
 #include <string_view>

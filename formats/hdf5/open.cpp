@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
-#include "formats/config_file.hpp"
+#include "formats/encodings/hdf5/tree.hpp"
 #include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras.hpp"
 #include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/own.hpp"
-#include "formats/hdf5/tree.hpp"
+#include "formats/settings/config_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 

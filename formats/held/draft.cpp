@@ -2,9 +2,9 @@
 #include "formats/dcp/adam_entries.hpp"
 #include "formats/dcp/driver.hpp"
 #include "formats/dcp/flatten.hpp"
+#include "formats/encodings/torch/value.hpp"
 #include "formats/held/document.hpp"
 #include "formats/held/held.hpp"
-#include "formats/torch/value.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/bucket_vectors.hpp"
 
-#include "formats/archive_at.hpp"
+#include "formats/encodings/archive_at.hpp"
+#include "formats/encodings/torch/archive.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
-#include "formats/torch/archive.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/buffers.hpp"
 
-#include "formats/megatron/stages.hpp"
+#include "formats/settings/stages.hpp"
 #include "lib/layout/dims.hpp"
 
 #include <algorithm>

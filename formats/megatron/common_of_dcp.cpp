@@ -3,9 +3,9 @@
 
 #include "formats/dcp/kept.hpp"
 #include "formats/driver.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/tree_copy.hpp"
 #include "formats/megatron/common_state.hpp"
-#include "formats/torch/archive.hpp"
-#include "formats/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 

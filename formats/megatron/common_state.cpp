@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/common_state.hpp"
 
-#include "formats/model_config.hpp"
+#include "formats/settings/model_config.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/torch/value.hpp"
+#include "formats/encodings/torch/value.hpp"
 #include "lib/layout/config.hpp"
 
 #include <cstdint>

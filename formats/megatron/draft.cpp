@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/draft.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
+#include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/bucket_common.hpp"
 #include "formats/megatron/common_state.hpp"
@@ -8,8 +10,6 @@
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/torch_dist.hpp"
-#include "formats/torch/archive_writer.hpp"
-#include "formats/torch/value.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/draft.hpp"
+#include "formats/encodings/torch/archive.hpp"
 #include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/legacy.hpp"
@@ -8,7 +9,6 @@
 #include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/rank_writer.hpp"
 #include "formats/megatron/rng_states.hpp"
-#include "formats/torch/archive.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 

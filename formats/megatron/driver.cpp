@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/driver.hpp"
 
+#include "formats/encodings/torch/text.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/recognise.hpp"
-#include "formats/torch/text.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/fit_masters.hpp"
 
-#include "formats/roles.hpp"
+#include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 
 #include <fmt/format.h>

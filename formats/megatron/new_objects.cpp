@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/new_objects.hpp"
 
-#include "formats/archive_at.hpp"
+#include "formats/encodings/archive_at.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rng_states.hpp"
-#include "formats/torch/archive_writer.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/rank_files.hpp"
-#include "formats/torch/value.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 #include "formats/dcp/kept.hpp"
+#include "formats/encodings/torch/archive.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/legacy.hpp"
@@ -8,8 +9,7 @@
 #include "formats/megatron/rank_model.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
-#include "formats/rank_settings.hpp"
-#include "formats/torch/archive.hpp"
+#include "formats/state/rank_settings.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/name_list.hpp"

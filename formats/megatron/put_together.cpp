@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/rank_cuts.hpp"
 #include "formats/megatron/rank_grid.hpp"
-#include "formats/torch/value.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"

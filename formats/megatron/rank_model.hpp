@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "formats/encodings/torch/archive.hpp"
 #include "formats/megatron/rank_files.hpp"
-#include "formats/torch/archive.hpp"
 #include "lib/layout/config.hpp"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #include "formats/megatron/rank_optimizer.hpp"
 
 #include "formats/megatron/buffers.hpp"
-#include "formats/roles.hpp"
+#include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "formats/encodings/torch/archive_writer.hpp"
+#include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/rank_parts.hpp"
-#include "formats/torch/archive_writer.hpp"
-#include "formats/torch/value.hpp"
 #include "lib/core/catalogue.hpp"
 
 #include <filesystem>

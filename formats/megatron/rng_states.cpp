@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/rng_states.hpp"
 
-#include "formats/archive_at.hpp"
 #include "formats/driver.hpp"
+#include "formats/encodings/archive_at.hpp"
+#include "formats/encodings/torch/tree_copy.hpp"
 #include "formats/megatron/common_state.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
-#include "formats/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"

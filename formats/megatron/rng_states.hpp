@@ -2,8 +2,8 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "formats/torch/archive.hpp"
-#include "formats/torch/archive_writer.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
 #include "lib/layout/layout.hpp"
 
 #include <functional>

@@ -4,7 +4,7 @@
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/stage_buffers.hpp"
-#include "formats/megatron/stages.hpp"
+#include "formats/settings/stages.hpp"
 #include "lib/layout/reading.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/unpack.hpp"
 
+#include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/bucket_common.hpp"
 #include "formats/megatron/bucket_vectors.hpp"
 #include "formats/megatron/buffers.hpp"
@@ -11,8 +12,7 @@
 #include "formats/megatron/rank_parts.hpp"
 #include "formats/megatron/shifted.hpp"
 #include "formats/megatron/stage_buffers.hpp"
-#include "formats/megatron/stages.hpp"
-#include "formats/torch/value.hpp"
+#include "formats/settings/stages.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"

@@ -3,7 +3,7 @@
 #include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/rank_writer.hpp"
 #include "formats/megatron/stage_buffers.hpp"
-#include "formats/roles.hpp"
+#include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 

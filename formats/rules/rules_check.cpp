@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/rules/rules_check.hpp"
 
-#include "formats/canonical.hpp"
-#include "formats/quantized.hpp"
+#include "formats/convert/canonical.hpp"
+#include "formats/quantized/quantized.hpp"
 #include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

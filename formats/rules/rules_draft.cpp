@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/rules/rules_draft.hpp"
 
-#include "formats/canonical.hpp"
+#include "formats/convert/canonical.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/draft_family.hpp"
 #include "lib/layout/nearest_family.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/file_blocks.hpp"
+#include "formats/encodings/file_blocks.hpp"
+#include "formats/encodings/safetensors/header.hpp"
 #include "formats/safetensors/driver.hpp"
-#include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/safetensors/driver.hpp"
 
+#include "formats/encodings/safetensors/header.hpp"
 #include "formats/recognise.hpp"
-#include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/utf8.hpp"
 

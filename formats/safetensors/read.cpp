@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
+#include "formats/encodings/safetensors/header.hpp"
 #include "formats/folder_files.hpp"
 #include "formats/safetensors/driver.hpp"
-#include "formats/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/safetensors/select.hpp"
 #include "lib/core/coverage.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/safetensors/index.hpp"
+#include "formats/encodings/safetensors/index.hpp"
 
 #include <filesystem>
 #include <optional>

@@ -2,7 +2,7 @@
 #include "formats/state/carried.hpp"
 
 #include "formats/driver.hpp"
-#include "formats/torch/tree_copy.hpp"
+#include "formats/encodings/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 

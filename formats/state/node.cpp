@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/state/node.hpp"
 
+#include "formats/encodings/torch/numpy.hpp"
 #include "formats/state/value_text.hpp"
-#include "formats/torch/numpy.hpp"
 #include "lib/core/digest.hpp"
 #include "lib/core/error.hpp"
 

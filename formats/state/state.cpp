@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/state/state.hpp"
 
-#include "formats/archive_at.hpp"
 #include "formats/driver.hpp"
-#include "formats/safetensors/header.hpp"
+#include "formats/encodings/archive_at.hpp"
+#include "formats/encodings/safetensors/header.hpp"
 #include "formats/state/differences.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

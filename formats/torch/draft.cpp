@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/driver.hpp"
+#include "formats/encodings/torch/tree_copy.hpp"
 #include "formats/torch/file_writer.hpp"
 #include "formats/torch/open.hpp"
 #include "formats/torch/state_tree.hpp"
-#include "formats/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/driver.hpp"
 
+#include "formats/encodings/torch/text.hpp"
 #include "formats/recognise.hpp"
 #include "formats/torch/folder.hpp"
 #include "formats/torch/open.hpp"
-#include "formats/torch/text.hpp"
 #include "lib/core/path.hpp"
 
 #include <array>

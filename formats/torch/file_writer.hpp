@@ -2,8 +2,8 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "formats/torch/archive_writer.hpp"
-#include "formats/torch/value.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
+#include "formats/encodings/torch/value.hpp"
 
 #include <cstdint>
 #include <string>

@@ -2,9 +2,9 @@
 #include "formats/torch/folder.hpp"
 
 #include "formats/companions.hpp"
+#include "formats/encodings/safetensors/index.hpp"
 #include "formats/folder_files.hpp"
 #include "formats/safetensors/driver.hpp"
-#include "formats/safetensors/index.hpp"
 #include "formats/torch/driver.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"

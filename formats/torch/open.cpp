@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/open.hpp"
 
+#include "formats/encodings/torch/archive.hpp"
 #include "formats/megatron/common_state.hpp"
-#include "formats/torch/archive.hpp"
 #include "formats/torch/training.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

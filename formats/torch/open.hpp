@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "formats/torch/archive.hpp"
+#include "formats/encodings/torch/archive.hpp"
 
 #include <cstdint>
 #include <map>

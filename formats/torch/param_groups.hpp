@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "formats/torch/value.hpp"
+#include "formats/encodings/torch/value.hpp"
 
 #include <optional>
 #include <span>

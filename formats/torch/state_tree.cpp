@@ -2,8 +2,8 @@
 #include "formats/torch/state_tree.hpp"
 
 #include "formats/dcp/optimizer_groups.hpp"
+#include "formats/encodings/torch/nest.hpp"
 #include "formats/state/carried.hpp"
-#include "formats/torch/nest.hpp"
 #include "formats/torch/param_groups.hpp"
 #include "lib/core/error.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/training.hpp"
 
-#include "formats/optimizer_order.hpp"
-#include "formats/training_keys.hpp"
+#include "formats/state/optimizer_order.hpp"
+#include "formats/state/training_keys.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

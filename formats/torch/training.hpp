@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/adam.hpp"
-#include "formats/torch/archive.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/state/adam.hpp"
 #include "lib/state/role.hpp"
 
 #include <filesystem>

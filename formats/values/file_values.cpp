@@ -2,11 +2,11 @@
 #include "formats/values/file_values.hpp"
 
 #include "formats/driver.hpp"
+#include "formats/encodings/hdf5/tree.hpp"
+#include "formats/encodings/safetensors/header.hpp"
 #include "formats/gguf/header.hpp"
 #include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/own.hpp"
-#include "formats/hdf5/tree.hpp"
-#include "formats/safetensors/header.hpp"
 #include "formats/state/value_text.hpp"
 #include "formats/values/config_values.hpp"
 #include "formats/values/flat_values.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/values/flat_values.hpp"
 
+#include "formats/encodings/torch/storage.hpp"
+#include "formats/encodings/torch/tree_copy.hpp"
 #include "formats/state/value_text.hpp"
-#include "formats/torch/storage.hpp"
-#include "formats/torch/tree_copy.hpp"
 #include "lib/core/digest.hpp"
 #include "lib/core/error.hpp"
 

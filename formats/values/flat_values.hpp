@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/torch/archive.hpp"
-#include "formats/torch/archive_writer.hpp"
-#include "formats/torch/value.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
+#include "formats/encodings/torch/value.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/values/training_values.hpp"
 
-#include "formats/archive_at.hpp"
 #include "formats/driver.hpp"
+#include "formats/encodings/archive_at.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rng_states.hpp"
-#include "formats/roles.hpp"
+#include "formats/state/roles.hpp"
 #include "formats/values/file_values.hpp"
 #include "formats/values/flat_values.hpp"
 #include "formats/values/value_paths.hpp"

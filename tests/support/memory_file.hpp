@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/torch/zip.hpp"
+#include "formats/encodings/torch/zip.hpp"
 #include "lib/core/file.hpp"
 
 #include <sys/mman.h>

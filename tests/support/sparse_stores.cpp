@@ -4,7 +4,7 @@
 // model that is larger than any disk here have their real metadata, and take little room.
 #include "cmd/managed_target.hpp"
 #include "cmd/plan_hosts.hpp"
-#include "formats/stores.hpp"
+#include "formats/files/stores.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/place_groups.hpp"
 
-#include "formats/plan/plan_tables.hpp"
+#include "formats/files/plan/plan_tables.hpp"
 #include "lib/change/group_bound.hpp"
 #include "lib/change/relocation.hpp"
 #include "lib/change/whereabouts.hpp"

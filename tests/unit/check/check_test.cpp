@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/check/check.hpp"
 
-#include "formats/plan/plan_tables.hpp"
+#include "formats/files/plan/plan_tables.hpp"
 #include "lib/core/error.hpp"
 #include "tests/unit/change/random_parcels.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/plan/plan_tables.hpp"
+#include "formats/files/plan/plan_tables.hpp"
 #include "lib/change/piece_parcels.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/check/cells.hpp"

@@ -2,8 +2,8 @@
 // S6: Rubick gives free GPUs to the jobs that gain most, at one decision, as far as the limits of the jobs allow.
 #include "lib/cluster/growth.hpp"
 
-#include "formats/trace/cluster_file.hpp"
-#include "formats/trace/trace_file.hpp"
+#include "formats/files/trace/cluster_file.hpp"
+#include "formats/files/trace/trace_file.hpp"
 #include "lib/cluster/sensitivity.hpp"
 #include "tests/unit/cluster/random_trace.hpp"
 #include "tests/unit/cluster/watched.hpp"

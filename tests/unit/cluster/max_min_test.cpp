@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/max_min.hpp"
 
-#include "formats/trace/speeds_file.hpp"
-#include "formats/trace/trace_file.hpp"
+#include "formats/files/trace/speeds_file.hpp"
+#include "formats/files/trace/trace_file.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 #include "lib/cluster/speed.hpp"

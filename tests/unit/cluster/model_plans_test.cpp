@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/model_plans.hpp"
 
-#include "formats/profile/throughput_file.hpp"
-#include "formats/trace/cluster_file.hpp"
-#include "formats/trace/trace_file.hpp"
+#include "formats/files/profile/throughput_file.hpp"
+#include "formats/files/trace/cluster_file.hpp"
+#include "formats/files/trace/trace_file.hpp"
 #include "lib/cluster/speed.hpp"
 #include "lib/model/techniques.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/trace/cluster_file.hpp"
-#include "formats/trace/trace_file.hpp"
+#include "formats/files/trace/cluster_file.hpp"
+#include "formats/files/trace/trace_file.hpp"
 #include "lib/cluster/metrics.hpp"
 #include "lib/cluster/plan_table.hpp"
 #include "lib/cluster/policies.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hardware_places.hpp"
 
-#include "formats/profile/hardware_file.hpp"
+#include "formats/files/profile/hardware_file.hpp"
 
 #include <doctest/doctest.h>
 

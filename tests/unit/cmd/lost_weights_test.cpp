@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/compare.hpp"
 #include "cmd/reading.hpp"
-#include "formats/missing_parts.hpp"
-#include "formats/torch/archive.hpp"
-#include "formats/torch/archive_writer.hpp"
+#include "formats/convert/missing_parts.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
 #include "lib/exec/mpi.hpp"
 #include "tests/support/checkpoints.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/file_crcs.hpp"
 
-#include "formats/store/manifest.hpp"
+#include "formats/files/store/manifest.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/in_threads.hpp"
 #include "tests/support/checkpoints.hpp"

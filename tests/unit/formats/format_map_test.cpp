@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/format_map.hpp"
 
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
 #include "formats/dcp/driver.hpp"
 #include "formats/deepspeed/driver.hpp"
 #include "formats/gguf/driver.hpp"

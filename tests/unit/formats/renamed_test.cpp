@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
+#include "formats/convert/missing_parts.hpp"
 #include "formats/dcp/driver.hpp"
 #include "formats/megatron/driver.hpp"
-#include "formats/missing_parts.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"

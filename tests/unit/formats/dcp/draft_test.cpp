@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/dcp.hpp"
-#include "formats/torch/value.hpp"
+#include "formats/encodings/torch/value.hpp"
 #include "tests/support/chunks.hpp"
 
 #include <doctest/doctest.h>

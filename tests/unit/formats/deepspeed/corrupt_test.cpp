@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/driver.hpp"
-#include "formats/torch/archive.hpp"
-#include "formats/torch/archive_writer.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
 #include "tests/support/chunks.hpp"
 #include "tests/unit/formats/deepspeed/samples.hpp"
 

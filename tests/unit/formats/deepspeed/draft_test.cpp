@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
+#include "formats/convert/selection.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/driver.hpp"
 #include "formats/deepspeed/regroup.hpp"
 #include "formats/safetensors/driver.hpp"
-#include "formats/selection.hpp"
 #include "tests/support/chunks.hpp"
 #include "tests/unit/formats/deepspeed/samples.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/adam.hpp"
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
 #include "formats/dcp/driver.hpp"
 #include "formats/deepspeed/driver.hpp"
 #include "formats/megatron/driver.hpp"
+#include "formats/state/adam.hpp"
 #include "lib/layout/express.hpp"
 #include "tests/support/chunks.hpp"
 #include "tests/support/families.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/encodings/hdf5/tree.hpp"
 #include "formats/hdf5/hdf5.hpp"
-#include "formats/hdf5/tree.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/chunks.hpp"

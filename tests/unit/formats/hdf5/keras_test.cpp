@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/encodings/hdf5/tree.hpp"
 #include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/keras_model.hpp"
 #include "formats/hdf5/keras_variables.hpp"
-#include "formats/hdf5/tree.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"

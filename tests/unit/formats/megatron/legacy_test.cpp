@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/legacy.hpp"
 
-#include "formats/conversion.hpp"
+#include "formats/convert/conversion.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
+#include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/rank_names.hpp"
-#include "formats/torch/archive.hpp"
-#include "formats/torch/archive_writer.hpp"
-#include "formats/torch/value.hpp"
 #include "tests/support/chunks.hpp"
 #include "tests/support/families.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/torch_dist.hpp"
 
-#include "formats/torch/archive_writer.hpp"
-#include "formats/torch/value.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
+#include "formats/encodings/torch/value.hpp"
 #include "tests/support/chunks.hpp"
 
 #include <doctest/doctest.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/zarr_chunks.hpp"
 
+#include "formats/encodings/torch/archive.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/torch_dist.hpp"
-#include "formats/torch/archive.hpp"
 #include "tests/support/chunks.hpp"
 
 #include <doctest/doctest.h>

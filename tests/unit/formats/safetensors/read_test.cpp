@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/safetensors/header.hpp"
+#include "formats/encodings/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/safetensors/select.hpp"
 #include "lib/core/coverage.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/state/node.hpp"
 
+#include "formats/encodings/torch/pickle.hpp"
+#include "formats/encodings/torch/pickle_writer.hpp"
 #include "formats/state/differences.hpp"
-#include "formats/torch/pickle.hpp"
-#include "formats/torch/pickle_writer.hpp"
 
 #include <doctest/doctest.h>
 

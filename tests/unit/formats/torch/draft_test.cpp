@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/checkpoint.hpp"
-#include "formats/torch/archive.hpp"
+#include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/nest.hpp"
+#include "formats/encodings/torch/tree_copy.hpp"
 #include "formats/torch/driver.hpp"
-#include "formats/torch/nest.hpp"
 #include "formats/torch/open.hpp"
-#include "formats/torch/tree_copy.hpp"
 #include "lib/core/error.hpp"
 
 #include <doctest/doctest.h>

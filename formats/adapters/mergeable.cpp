@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/adapters/mergeable.hpp"
+
+#include "formats/driver.hpp"
+#include "formats/recognise.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
+#include "lib/layout/adapter_family.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tpx::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Requires that the adapter can be merged, and that the source has no state that depends on the unmerged weights.
+void check_base(const Source& source, const Adapter& adapter) {
+    if (!adapter.settings.unmergeable.empty())
+        throw failure("{}: adapters with {} cannot be merged by tpx; merge with PEFT (merge_and_unload)",
+                      adapter_config_name, fmt::join(adapter.settings.unmergeable, ", "));
+    const auto is_state = [](const Meaning& meaning) {
+        return meaning.kind == Meaning::Kind::parameter && meaning.role != Role::weight &&
+               meaning.role != Role::quantized;
+    };
+    if (std::ranges::any_of(source.reading.meanings, is_state) || !source.checkpoint.training_files.empty())
+        throw Error{Exit::usage,
+                    "--merge-adapter: the base has optimizer state of its weights before the merge; add --drop "
+                    "optimizer"};
+    if (!source.checkpoint.archives.empty())
+        throw failure("the base's tensors are in torch.save archives; convert it to safetensors first");
+}
+
+/// Requires that a module that the adapter replaces is not shared with another one, which PEFT would untie.
+void check_ties(const Source& source, const Adapter& adapter) {
+    constexpr std::array<std::string_view, 5> modules{"embed_tokens.", "lm_head.", "wte.", "word_embeddings.",
+                                                      "embed_out."};
+    if (!source.reading.tied) return;
+    for (const ReplacedTensor& replaced : adapter.replaced) {
+        const bool tied = std::ranges::any_of(
+            modules, [&](std::string_view module) { return replaced.name.find(module) != replaced.name.npos; });
+        if (tied && !replaced.in_place)
+            throw failure("tensor '{}': replaces one of two tensors that the base ties (tie_word_embeddings)",
+                          adapter.tensor(replaced.tensor).name);
+    }
+}
+
+}  // namespace
+
+void check_is_of_peft(const fs::path& directory) {
+    if (path_is_file(directory / adapter_config_name) || !path_is_directory(directory)) return;
+    const Format format = recognise(directory).format;
+    if (format == nullptr || !format->has_args || format->has_rank_names) return;
+    const Checkpoint found = open(directory);
+    if (!are_of_adapter(found.catalogue.tensors, {})) return;
+    throw Error{Exit::usage,
+                "{0}: an adapter of Megatron Bridge, which is merged in two steps: tpx reshard {0} PEFT --to tp=1 "
+                "--format safetensors --config BASE/config.json; tpx reshard BASE OUT --to tp=1 --merge-adapter PEFT",
+                directory.string()};
+}
+
+void check_mergeable(const Source& source, const Adapter& adapter) {
+    check_base(source, adapter);
+    check_ties(source, adapter);
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/conversion.hpp"
+#include "formats/adapters/adapter_config.hpp"
+#include "formats/convert/addends.hpp"
+#include "formats/convert/canonical_pieces.hpp"
+#include "formats/convert/conversion_draft.hpp"
+#include "formats/convert/dialect_choice.hpp"
+#include "formats/convert/held_boxes.hpp"
+#include "formats/convert/join.hpp"
+#include "formats/convert/kept_names.hpp"
+#include "formats/convert/left_out.hpp"
+#include "formats/convert/missing_parts.hpp"
+#include "formats/convert/model_choice.hpp"
+#include "formats/convert/source_places.hpp"
+#include "formats/convert/target_names.hpp"
+#include "formats/convert/target_states.hpp"
+#include "formats/convert/unknown_tensors.hpp"
+#include "formats/convert/unscaled.hpp"
+#include "formats/deepspeed/excluded.hpp"
+#include "formats/deepspeed/missing_weights.hpp"
+#include "formats/driver.hpp"
+#include "formats/folder_files.hpp"
+#include "formats/megatron/common_of_dcp.hpp"
+#include "formats/megatron/common_state.hpp"
+#include "formats/megatron/fit_masters.hpp"
+#include "formats/megatron/legacy.hpp"
+#include "formats/megatron/unpack.hpp"
+#include "formats/quantized/quantized.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/shard_map.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace tpx::formats {
+namespace {
+
+/// Whether weights that DeepSpeed keeps as masters only are weights in the target, too.
+bool needs_weights(const Source& source, const Target& target) {
+    return source.checkpoint.format->has_param_groups && target.format->keeps_masters;
+}
+
+ShardMap shard_map_of(const Target& target, int layer_count) {
+    const std::vector<int> stages =
+        target.layout.pp > 1 ? stages_of_layers(target.layout, layer_count) : std::vector<int>{};
+    return {target.layout, cutting_of(target.format), stages};
+}
+
+/// Gives each box to the least loaded of its holders, in a fixed order. If the target is split by holders, `file` of a
+/// piece is the number of its holders among those that its rank writes for.
+std::vector<Piece> assign(const Expressed& expressed, const Target& target, const ShardMap& map) {
+    const Sharing sharing = stored_sharing(target.layout);
+    std::vector<std::uint64_t> load(target.layout.ranks(), 0);
+    const bool split = target.split_by_holders && target.format->splits_by_holders;
+    std::vector<std::map<std::vector<int>, std::uint32_t>> files(target.layout.ranks());
+    std::vector<Piece> pieces;
+    for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
+        const Tensor& tensor = expressed.tensors[t];
+        for (const Shard& shard : map.shards(expressed.reading, tensor, expressed.reading.meanings[t], sharing)) {
+            const std::vector<int> ranks = map.ranks(shard, sharing);
+            const int owner = *std::ranges::min_element(ranks, {}, [&](int rank) { return load[rank]; });
+            load[owner] += static_cast<std::uint64_t>(volume(shard.box) * itemsize(tensor.dtype));
+            Piece piece{.tensor = t, .box = shard.box, .rank = owner};
+            piece.strides = row_major(sizes(shard.box));
+            if (split) piece.file = files[owner].try_emplace(ranks, files[owner].size()).first->second;
+            pieces.push_back(piece);
+        }
+    }
+    return pieces;
+}
+
+/// Whether both sides are split by groups of parameters, so that no rules are needed to split them in another way.
+bool reshards_param_groups(const Source& source, const Target& target) {
+    return source.checkpoint.format->has_param_groups && target.format->has_param_groups;
+}
+
+/// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
+Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
+    const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+    if (respells_states(source, target, dialect)) return with_states_respelt(source, target);
+    if (reshards_param_groups(source, target)) return {.reading = source.reading, .tensors = tensors};
+    if (dialect)
+        return express(source.reading, tensors, *dialect, config, target.layout.tp, spelling(source, target, config));
+    if (source.layout && source.layout->tp == target.layout.tp) return {.reading = source.reading, .tensors = tensors};
+    return repad(source.reading, tensors, config, target.layout.tp);
+}
+
+/// Megatron's distributed optimizer is its stage 1 of ZeRO; its checkpoints know no other stage.
+void set_distributed(Target& target) {
+    if (!target.format->has_args || target.layout.zero == 0) return;
+    constexpr const char* key = "use_distributed_optimizer";
+    if (target.layout.zero > 1)
+        throw Error{Exit::usage, "layout: zero={}: Megatron shards optimizer state only as zero=1 does",
+                    target.layout.zero};
+    if (target.config.contains(key) && !holds(target.config, key))
+        throw Error{Exit::usage, "layout: zero=1 contradicts --set {}=false", key};
+    target.config[key] = true;
+}
+
+/// The steps of convert(), in the order in which they must be made.
+class Converter {
+public:
+    Converter(Source& source, const Target& given) : source_{source}, target_{given} { set_distributed(target_); }
+
+    Conversion run() {
+        settle_source();
+        choose_names();
+        check();
+        settle_settings();
+        express_tensors();
+        fill_content();
+        carry_optimizer();
+        check_names(target_.format, out_.content.tensors);
+        join_and_draft();
+        note_dropped();
+        return std::move(out_);
+    }
+
+private:
+    Format source_format() const { return source_.checkpoint.format; }
+    bool reshards_partitions() const { return reshards_param_groups(source_, target_); }
+
+    /// Dequantizes the source if the target stores plain values, restores Megatron's common state, and decides which
+    /// files beside the tensors are copied.
+    void settle_source() {
+        if (needs_values(source_, target_)) dequantize(source_, target_.dtype);
+        if (const auto& quantised = source_.checkpoint.quantised; !quantised.empty())
+            throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
+                          quantised.size() - 1, quantised[0].type);
+        if (target_.format->has_args) megatron::restore_common(source_.checkpoint);
+        settle_folder_files(source_.checkpoint, target_.format);
+        settle_adapter(source_, target_);
+    }
+
+    /// Finds the dialect of the new names; none where the tensors keep theirs.
+    void choose_names() {
+        Config config = source_.reading.config;
+        for (const auto& [key, value] : target_.config) config[key] = value;
+        choice_ = choose_model(source_, target_, choose_dialect(source_, target_, out_.notes), config, out_.notes);
+        if (choice_.dialect == nullptr) return;
+        if (std::string note = change_addends(source_, *choice_.dialect, target_.dtype); !note.empty())
+            out_.notes.push_back(std::move(note));
+    }
+
+    void check() {
+        if (target_.format->check_target != nullptr) target_.format->check_target(source_, target_);
+        check_excluded(source_, target_, out_.notes);
+        check_whole_model(source_, target_);
+        if (choice_.dialect != nullptr) {
+            out_.dialect =
+                std::make_shared<const Dialect>(with_state_names(target_.format->state_names, *choice_.dialect));
+            choice_.dialect = out_.dialect.get();
+        }
+        // Without rules no tensor is split differently, so the layout is checked only if tp or pp changes.
+        const bool same_cuts =
+            source_.layout && source_.layout->tp == target_.layout.tp && source_.layout->pp == target_.layout.pp;
+        if (!reshards_partitions() && (source_.reading.family || !same_cuts))
+            check_layout(source_.reading, target_.layout);
+        check_states(source_, target_, choice_.dialect);
+        check_dtype(source_, target_);
+        if (!reshards_partitions()) check_unscaled(source_, target_, choice_.dialect);
+        if (!reshards_partitions()) check_unknown(source_, target_, out_.notes);
+        made_ = needs_weights(source_, target_) ? add_missing_weights(source_) : std::map<std::string, DType>{};
+        if (!reshards_partitions() && choice_.dialect != nullptr && !made_.empty() && !target_.dtype)
+            target_.dtype = made_.begin()->second;
+        if (target_.format->has_args && target_.layout.fsdp > 1)
+            throw Error{Exit::usage,
+                        "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
+    }
+
+    /// The configuration with which the new tensors are named and padded.
+    void settle_settings() {
+        config_ = source_.reading.config;
+        // Padding of the vocabulary and names of layers follow Megatron's args, which the DCP checkpoint kept.
+        if (target_.format->has_args && !source_format()->has_args && source_.checkpoint.common) {
+            const Config args = megatron::args_of(*source_.checkpoint.common);
+            for (const char* key : {"make_vocab_size_divisible_by", "transformer_impl"})
+                if (const auto kept = args.find(key); kept != args.end()) config_.insert(*kept);
+        }
+        // Optimizer state that another framework sharded over data-parallel ranks is most like that of a distributed
+        // optimizer.
+        if (choice_.dialect != nullptr && target_.format->has_args) config_["use_distributed_optimizer"] = true;
+        for (const auto& [key, value] : target_.config) config_[key] = value;
+        if (source_format()->has_args && target_.format->has_args && !target_.format->has_rank_names &&
+            target_.config.contains("use_distributed_optimizer"))
+            spell_masters(source_.checkpoint, holds(target_.config, "use_distributed_optimizer"));
+    }
+
+    void express_tensors() {
+        out_.expressed = target_tensors(source_, target_, choice_.dialect, config_);
+        if (choice_.dialect == nullptr && source_format()->has_args && target_.format->has_args)
+            megatron::fit_masters(out_.expressed, holds(config_, "use_distributed_optimizer"), target_.dtype,
+                                  out_.notes);
+        set_dtype(out_.expressed, target_.dtype);
+        if (reshards_partitions()) keep_names(target_, out_.expressed);
+        if (!target_.dtype) set_dtypes(out_.expressed, made_);
+        drop_unplaceable(source_, target_, out_.expressed);
+    }
+
+    /// Says which rank writes which boxes.
+    void fill_content() {
+        std::vector<View> views = take_views(source_, target_, choice_.dialect, out_.expressed);
+        std::vector<Piece> pieces;
+        if (!target_.format->has_param_groups) {
+            const ShardMap map = shard_map_of(target_, layers(out_.expressed.reading, out_.expressed.tensors));
+            pieces = target_.held ? held_boxes(source_, out_, target_, map) : assign(out_.expressed, target_, map);
+        }
+        out_.content = {.tensors = out_.expressed.tensors,
+                        .pieces = std::move(pieces),
+                        .source = &source_.checkpoint,
+                        .ranks = target_.layout.ranks(),
+                        .layout = target_.layout,
+                        .shard_size = target_.shard_size,
+                        .split_by_holders = target_.split_by_holders,
+                        .views = std::move(views),
+                        .held = target_.held};
+    }
+
+    /// Carries settings of the optimizer over.
+    void carry_optimizer() {
+        const bool respells = respells_states(source_, target_, choice_.dialect);
+        const StateNames names = target_.format->state_names;
+        if (names == StateNames::by_torch && respells && !has_moments(source_))
+            out_.notes.push_back("dropped param_groups settings, which are converted only for optimizers like Adam");
+        if (choice_.dialect != nullptr || (names != StateNames::by_parameter && respells))
+            carry_adam(source_, target_, out_);
+        else if (target_.format->values == ValuesIn::one_file &&
+                 (source_format()->has_param_groups || source_.checkpoint.common))
+            out_.content.adam = adam_of(source_);
+    }
+
+    /// Says which part of the source each part of the new tensors is.
+    void join() {
+        locate_all(source_.checkpoint);
+        choice_.dialect != nullptr ? join_by_parts(source_, out_) : join_by_name(source_, out_);
+        const Catalogue& from = source_.checkpoint.catalogue;
+        out_.source_pieces = canonical_pieces(from.tensors, from.pieces, out_.source_parts);
+    }
+
+    void join_and_draft() {
+        const bool aligned = target_.format->aligns_payloads;
+        if (aligned) {
+            out_.draft.tensors = out_.content.tensors;  // as the draft will have them
+            join();
+            set_places(source_.checkpoint.catalogue, out_);
+        }
+        out_.draft = make_draft(source_, target_, choice_, config_, out_);
+        if (!aligned) join();
+        out_.content.source = nullptr;  // the source may move from here on
+        out_.target_pieces = canonical_pieces(out_.draft.tensors, out_.draft.pieces, out_.target_parts);
+    }
+
+    void note_dropped() {
+        if (choice_.dialect != nullptr) {
+            out_.dropped_copies = dropped_copies(source_.checkpoint, source_.reading);
+            for (DroppedCopy& tie : dropped_ties(source_.checkpoint, source_.reading, out_.expressed))
+                out_.dropped_copies.push_back(std::move(tie));
+        }
+        note_left_out(source_, target_, out_);
+        note_split_files(target_, out_);
+    }
+
+    Source& source_;
+    Target target_;
+    ModelChoice choice_{};
+    Config config_;
+    std::map<std::string, DType> made_;  // weights that are masters only in the source
+    Conversion out_;
+};
+
+}  // namespace
+
+Conversion convert(Source& source, const Target& target) { return Converter{source, target}.run(); }
+
+}  // namespace tpx::formats

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/conversion_draft.hpp"
+
+#include "formats/adapters/adapter_config.hpp"
+#include "formats/adapters/adapter_settings.hpp"
+#include "formats/companions.hpp"
+#include "formats/driver.hpp"
+#include "formats/megatron/common_state.hpp"
+#include "formats/megatron/legacy.hpp"
+#include "formats/megatron/model_check.hpp"
+#include "formats/settings/config_file.hpp"
+#include "formats/settings/model_config.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/layout/adapter_family.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx::formats {
+namespace {
+
+/// The config.json of the new checkpoint. DCP keeps one too, although PyTorch does not ask for it: without it nobody
+/// could tell the heads of its weights apart.
+std::string target_config_json(const Source& source, const Target& target, ModelChoice::File file,
+                               const Expressed& expressed, const Config& config) {
+    if (file == ModelChoice::File::none) return "";
+    if (file == ModelChoice::File::made) return make_config_json(expressed, config);
+    const std::string own = own_config_json(source, target);
+    const auto was = usual_dtype(source.reading, source.checkpoint.catalogue.tensors);
+    const auto is = usual_dtype(expressed.reading, expressed.tensors);
+    return is && was != is ? with_dtype(own, *is) : own;
+}
+
+/// Puts a small file into the draft, in place of one that would have been copied.
+void put_file(Draft& draft, const std::filesystem::path& path, std::string text) {
+    auto file = std::ranges::find(draft.files, path, &FileEntry::path);
+    if (file == draft.files.end()) file = draft.files.insert(file, FileEntry{path, 0});
+    const auto number = static_cast<std::uint32_t>(file - draft.files.begin());
+    std::erase_if(draft.copies, [&](const Draft::Copy& copy) { return copy.file == number; });
+    file->size = text.size();
+    draft.fixed.push_back({number, 0, std::move(text)});
+}
+
+/// Names the companions that no memory holds.
+void note_not_held(const Checkpoint& checkpoint, std::vector<std::string>& notes) {
+    std::vector<std::string> names;
+    for (const std::filesystem::path& name : checkpoint.companions)
+        if (name != "config.json") names.push_back(name.string());
+    constexpr std::size_t shown = 5;
+    const std::size_t more = names.size() - std::min(names.size(), shown);
+    if (names.empty()) return;
+    notes.push_back(fmt::format("not held: {}{}", fmt::join(std::span{names}.first(names.size() - more), ", "),
+                                more > 0 ? fmt::format(" and {} more", more) : ""));
+}
+
+/// Where companions go: beside the weights, which Megatron keeps in the folder of the iteration.
+std::filesystem::path folder_of(const Draft& draft) {
+    for (const FileEntry& file : draft.files) {
+        if (file.path.begin()->string().starts_with("iter_")) return *file.path.begin();
+    }
+    return {};
+}
+
+/// Keeps settings of the model that only Megatron's args, stored in DCP, contain, such as dropout.
+void keep_args(const Source& source, const Target& target, Conversion& out, const Config& config) {
+    const Config of_layout = make_args(out.expressed, target.layout, config, false);
+    for (const auto& [key, value] : megatron::args_of(*source.checkpoint.common))
+        if (!of_layout.contains(key)) out.content.args.erase(key);
+}
+
+}  // namespace
+
+Draft make_draft(const Source& source, const Target& target, const ModelChoice& choice, const Config& config,
+                 Conversion& out) {
+    const Dialect* dialect = choice.dialect;
+    const bool megatron = target.format->has_args;
+    const bool has_args = source.checkpoint.config.contains("num_layers") && source.reading.source() == "mcore";
+    if (megatron && dialect && !has_args) megatron::check_model(out.expressed, config);
+    if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect && !has_args);
+    if (megatron && dialect && !source.checkpoint.format->has_args && source.checkpoint.common)
+        keep_args(source, target, out, config);
+    if (megatron && dialect && has_args)
+        out.content.args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
+    if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
+        out.content.args["use_distributed_optimizer"] = config.at("use_distributed_optimizer");
+    for (const auto& [key, value] : megatron ? target.config : Config{}) {
+        if (is_of_writing(key) && key != "pipeline_model_parallel_layout") out.content.args[key] = value;
+    }
+    const bool from_others = source.checkpoint.format != target.format && source.checkpoint.common;
+    if (megatron && !target.format->has_rank_names && from_others) {
+        out.content.args["ckpt_format"] = std::string{target.format->name};
+        out.content.args["use_dist_ckpt"] = true;
+    }
+    out.content.reading = &out.expressed.reading;
+    if (target.format->has_param_groups) out.content.args = target.config;
+    Draft made = draft(target.format, out.content, out.notes);
+    out.content.reading = nullptr;
+    if (target.format->is_one_file) return made;
+    const std::filesystem::path folder = folder_of(made);
+    copy_companions(source.checkpoint, folder, made, out.content.held ? "config.json" : "");
+    if (out.content.held) note_not_held(source.checkpoint, out.notes);
+    if (dialect && source.reading.family && is_of_adapters(*source.reading.family)) {
+        std::string settings = adapter_config_for(source, target.format, config, out);
+        if (!settings.empty()) put_file(made, folder / adapter_config_name, std::move(settings));
+        if (target.format->is_hugging_face) return made;  // config.json beside it would be that of the base
+    }
+    // Megatron has args; only what they cannot say comes from a file.
+    if (megatron && source.checkpoint.config_json.empty()) return made;
+    std::string config_json = target_config_json(source, target, choice.config_json, out.expressed, config);
+    if (!config_json.empty()) put_file(made, folder / "config.json", std::move(config_json));
+    return made;
+}
+
+}  // namespace tpx::formats

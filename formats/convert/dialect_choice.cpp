@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/dialect_choice.hpp"
+
+#include "formats/convert/unknown_tensors.hpp"
+#include "formats/driver.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace tpx::formats {
+namespace {
+
+/// Whether weights have names that begin with what wraps the model, which its framework would not know.
+bool is_wrapped(const Source& source) {
+    const Checkpoint& checkpoint = source.checkpoint;
+    for (std::size_t t = 0; t < checkpoint.parameters.size(); ++t)
+        if (checkpoint.roles[t] == Role::weight && checkpoint.parameters[t] != checkpoint.catalogue.tensors[t].name)
+            return true;
+    return false;
+}
+
+/// Whether the configuration has a model_type that a family goes by.
+bool names_known_model(const Source& source) {
+    const auto type = source.reading.config.find("model_type");
+    const auto* text = type == source.reading.config.end() ? nullptr : std::get_if<std::string>(&type->second);
+    return text != nullptr && source.families.has_type(*text);
+}
+
+/// Whether one side stores the family's tensors under names of ranks, the other under names of the whole model.
+bool turns_ranks(const Source& source, const Target& target) {
+    const Format from = source.checkpoint.format;
+    return from->has_args && target.format->has_args && from->has_rank_names != target.format->has_rank_names &&
+           source.reading.family &&
+           std::ranges::any_of(source.reading.dialect->rules, [](const Rule& rule) { return rule.tagged("ranks"); });
+}
+
+/// Refuses Megatron's names for parts outside the language model that have none, and files that Megatron Bridge does
+/// not write of such models.
+void check_outer(const Source& source, const Target& target, std::string_view wanted) {
+    const Reading& reading = source.reading;
+    if (wanted != "mcore" || !reading.family || reading.dialect->name == wanted) return;
+    if (reading.family->is_outer && target.format->has_rank_names)
+        throw Error{Exit::usage,
+                    "--format megatron: Megatron Bridge stores models with parts outside the language model as "
+                    "torch_dist; use --format torch_dist"};
+    const auto whole = outer_tensors(reading, source.checkpoint.catalogue.tensors);
+    if (whole.empty()) return;
+    std::set<std::string> known;
+    for (const Family& family : source.families)
+        for (const OuterModel& outer : family.outer)
+            if (outer.nest.contains("mcore")) known.insert(outer.types.begin(), outer.types.end());
+    throw failure(
+        "cannot convert to Megatron names: {} {} outside the language model, such as '{}', {} no Megatron name; such "
+        "names are known for model_type {}",
+        whole.size(), whole.size() == 1 ? "tensor" : "tensors", whole[0]->name, whole.size() == 1 ? "has" : "have",
+        fmt::join(known, ", "));
+}
+
+/// Whether parts outside the language model have no torchtitan name. Throws Error if such names are asked for.
+bool lacks_titan_names(const Source& source, std::string_view wanted, bool asked) {
+    const Reading& reading = source.reading;
+    if (wanted != "titan" || !reading.family || reading.dialect->name == wanted) return false;
+    const auto whole = outer_tensors(reading, source.checkpoint.catalogue.tensors);
+    if (asked && !whole.empty())
+        throw failure(
+            "cannot convert to torchtitan's names: {} outside the language model, such as '{}', {} no such name; "
+            "--dialect keep leaves the names as they are",
+            counted(whole.size(), "tensor"), whole[0]->name, whole.size() == 1 ? "has" : "have");
+    return !whole.empty();
+}
+
+}  // namespace
+
+const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes) {
+    const Reading& reading = source.reading;
+    const bool asked = !target.dialect.empty();
+    if (target.dialect == "keep") return nullptr;
+    if (target.format->has_param_groups && source.checkpoint.format->has_param_groups) {
+        if (asked) throw Error{Exit::usage, "--dialect: {} keeps the module's names", name(target.format)};
+        return nullptr;
+    }
+    const std::string_view wanted = asked ? std::string_view{target.dialect} : target.format->dialect;
+    if (wanted.empty()) return nullptr;
+    check_outer(source, target, wanted);
+    if (lacks_titan_names(source, wanted, asked)) {
+        notes.emplace_back("names are kept: parts outside the language model have no torchtitan names");
+        return nullptr;
+    }
+    const bool unwrap =
+        target.format->is_hugging_face && reading.family && reading.dialect->name == wanted && is_wrapped(source);
+    if (!asked && !unwrap && source.checkpoint.format == target.format) return nullptr;
+    const bool must = asked || target.format->has_args;
+    // Megatron's own names in another container may lack what its files have around them: padding, args, groups.
+    const bool whole = source.checkpoint.format->has_args || source.checkpoint.common;
+    const bool named = reading.family && reading.dialect->name == wanted && !unwrap;
+    if (named && turns_ranks(source, target)) return reading.dialect;
+    if (named && (!target.format->has_args || whole)) return nullptr;
+    if (reading.family && (reading.complete || must)) {
+        if (reading.dialect->name == wanted) return reading.dialect;  // nested names stay nested
+        if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
+        if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
+        notes.push_back(fmt::format("names are kept: family '{}' has no {} names", reading.family->name, wanted));
+        return nullptr;
+    }
+    if (must) throw failure("cannot convert to {} names: {}", wanted, reading.why_not);
+    // Its names would look like a model of transformers, and there would be no config.json.
+    if (reading.family && target.format->is_hugging_face)
+        throw Error{
+            Exit::usage,
+            "cannot convert to {} names: sizes are unknown ({}); pass --config config.json, or --set KEY=N for each; "
+            "--dialect keep leaves the names as they are",
+            wanted, missing_sizes(reading)};
+    // Beside the config.json of that model, transformers would load none of the tensors.
+    if (!reading.family && target.format->is_hugging_face && names_known_model(source))
+        throw failure("cannot convert to {} names: {}; --dialect keep leaves the names as they are", wanted,
+                      reading.why_not);
+    notes.push_back(reading.family
+                        ? "names are kept: the dimensions that other names need are not known (--config gives them)"
+                        : fmt::format("names are kept: {}", reading.why_not));
+    return nullptr;
+}
+
+}  // namespace tpx::formats

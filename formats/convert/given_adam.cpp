@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/given_adam.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/layout/dims.hpp"
+
+#include <fcntl.h>
+
+#include <cmath>
+#include <span>
+
+namespace tpx::formats {
+namespace {
+
+double number(const Config& settings, const std::string& key, double otherwise) {
+    const auto found = settings.find(key);
+    if (found == settings.end()) return otherwise;
+    if (const auto* whole = std::get_if<std::int64_t>(&found->second)) return static_cast<double>(*whole);
+    if (const auto* real = std::get_if<double>(&found->second)) return *real;
+    throw Error{Exit::usage, "--set {}: not a number", key};
+}
+
+/// Sets the steps of `adam` from tensors of one f32. Returns false where there are none.
+bool read_step_tensors(const Source& source, Adam& adam) {
+    const Catalogue& catalogue = source.checkpoint.catalogue;
+    std::optional<std::int64_t> first;
+    for (const Piece& piece : catalogue.pieces) {
+        const Tensor& tensor = catalogue.tensors[piece.tensor];
+        const bool is_step = !source.checkpoint.roles.empty() && source.checkpoint.roles[piece.tensor] == Role::step;
+        if (!is_step || tensor.dtype != DType::f32 || !tensor.shape.empty()) continue;
+        const std::filesystem::path path = catalogue.path(piece.file);
+        float value = -1;
+        read_at(open_file(path, O_RDONLY), piece.offset, std::as_writable_bytes(std::span{&value, 1}), path);
+        if (!(value >= 0 && value < 1e15F)) continue;
+        const std::int64_t step = std::llround(value);
+        if (first && step != *first) adam.other_step = step;
+        if (!first) first = step;
+    }
+    adam.step = first.value_or(0);
+    return first.has_value();
+}
+
+/// The step that the user tells, or else the iteration, where no tensor does.
+void guess_step(const Source& source, const Config& settings, Adam& adam, std::vector<std::string>& notes) {
+    if (const auto given = integer(settings, "step")) {
+        adam.step = *given;
+    } else if (const auto iteration = source.checkpoint.iteration) {
+        adam.step = *iteration;
+        notes.push_back(fmt::format(
+            "the optimizer's step is not stored; using the iteration, {} (--set step=N overrides it)", adam.step));
+    } else {
+        throw Error{Exit::usage,
+                    "the optimizer's step, by which Adam corrects its moments, is not known; give --set step=N, or "
+                    "pass --drop optimizer to omit its state"};
+    }
+}
+
+}  // namespace
+
+std::optional<Adam> given_adam(const Source& source, const Config& settings, std::vector<std::string>& notes) {
+    if (!settings.contains("lr")) return std::nullopt;
+    Adam adam;
+    AdamSettings& all = adam.matrices;
+    all.lr = all.initial_lr = number(settings, "lr", 0);
+    all.beta1 = number(settings, "adam_beta1", all.beta1);
+    all.beta2 = number(settings, "adam_beta2", all.beta2);
+    all.eps = number(settings, "adam_eps", all.eps);
+    adam.vectors = all;
+    all.weight_decay = number(settings, "weight_decay", 0);
+    if (!read_step_tensors(source, adam)) guess_step(source, settings, adam, notes);
+    return adam;
+}
+
+}  // namespace tpx::formats

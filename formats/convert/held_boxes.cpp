@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/held_boxes.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace tpx::formats {
+namespace {
+
+/// The tensors that the ranks of a job with FSDP left whole although they could be split: buffers and frozen parts.
+std::set<std::string_view> left_whole(const Source& source) {
+    std::set<std::string_view> names;
+    if (!source.layout || source.layout->fsdp == 1) return names;
+    const Catalogue& catalogue = source.checkpoint.catalogue;
+    for (const Piece& piece : catalogue.pieces) {
+        const Tensor& tensor = catalogue.tensors[piece.tensor];
+        if (piece.box == whole(tensor.shape) && !piece.box.empty() && tensor.shape[0] > 1) names.insert(tensor.name);
+    }
+    return names;
+}
+
+}  // namespace
+
+std::vector<Piece> held_boxes(const Source& source, const Conversion& out, const Target& target, const ShardMap& map) {
+    const std::set<std::string_view> whole_ones = out.dialect ? std::set<std::string_view>{} : left_whole(source);
+    const Sharing sharing = stored_sharing(target.layout);
+    const Expressed& expressed = out.expressed;
+    std::vector<Piece> pieces;
+    for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
+        const Tensor& tensor = expressed.tensors[t];
+        if (whole_ones.contains(tensor.name)) {
+            for (const int rank : *target.held)
+                pieces.push_back({.tensor = t, .box = whole(tensor.shape), .rank = rank});
+            continue;
+        }
+        for (const Shard& shard : map.shards(expressed.reading, tensor, expressed.reading.meanings[t], sharing))
+            for (const int rank : map.ranks(shard, sharing))
+                if (std::ranges::binary_search(*target.held, rank))
+                    pieces.push_back({.tensor = t, .box = shard.box, .rank = rank});
+    }
+    for (Piece& piece : pieces) piece.strides = row_major(sizes(piece.box));
+    return pieces;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/kept_names.hpp"
+
+#include "formats/driver.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <unordered_map>
+
+namespace tpx::formats {
+namespace {
+
+/// How DeepSpeed's files call the state of a role, behind the parameter's name.
+constexpr std::array<std::pair<Role, std::string_view>, 3> deepspeed_states{
+    {{Role::master, "fp32"}, {Role::exp_avg, "exp_avg"}, {Role::exp_avg_sq, "exp_avg_sq"}}};
+
+/// How torch calls the state of a role; the first pattern counts.
+std::string torch_name(Role role, const std::string& parameter) {
+    const auto found = std::ranges::find(torch_roles(), role, &RolePattern::role);
+    return std::string{found->pattern}.replace(found->pattern.find('*'), 1, parameter);
+}
+
+/// What a tensor is state of, and in which role.
+struct State {
+    std::string parameter;
+    Role role = Role::weight;
+};
+
+/// Of tensor `t`, as the checkpoint or else its name in torch tells; nothing for other tensors.
+std::optional<State> state_of(const Checkpoint& checkpoint, std::size_t t) {
+    if (!checkpoint.roles.empty()) {
+        if (checkpoint.roles[t] == Role::weight || checkpoint.roles[t] == Role::extra) return std::nullopt;
+        return State{std::string{parameter_of(checkpoint, t)}, checkpoint.roles[t]};
+    }
+    for (const RolePattern& pattern : torch_roles())
+        if (const auto star = star_of(pattern.pattern, checkpoint.catalogue.tensors[t].name))
+            return State{std::string{*star}, pattern.role};
+    return std::nullopt;
+}
+
+bool has_states(const Source& source) {
+    for (std::size_t t = 0; t < source.checkpoint.catalogue.tensors.size(); ++t)
+        if (state_of(source.checkpoint, t)) return true;
+    return false;
+}
+
+/// Whether state is named PARAMETER/STATE, as DeepSpeed's files do and those of HDF5 that were made of them; Keras
+/// names it otherwise.
+bool has_slashes(const Checkpoint& checkpoint) {
+    if (!checkpoint.parameters.empty()) return false;
+    for (std::size_t t = 0; t < checkpoint.roles.size(); ++t) {
+        const Role role = checkpoint.roles[t];
+        if (role != Role::weight && role != Role::extra &&
+            checkpoint.catalogue.tensors[t].name.find('/') == std::string::npos)
+            return false;
+    }
+    return !checkpoint.roles.empty();
+}
+
+/// Whether the checkpoint tells of state whose name does not say its parameter: an optimizer that counts them.
+bool counts_parameters(const Checkpoint& checkpoint) {
+    for (std::size_t t = 0; t < checkpoint.parameters.size(); ++t) {
+        const std::string& name = checkpoint.catalogue.tensors[t].name;
+        if (checkpoint.roles[t] != Role::weight && name.find(checkpoint.parameters[t]) == name.npos) return true;
+    }
+    return false;
+}
+
+/// Collects the tensors of a target.
+class Respeller {
+public:
+    explicit Respeller(const Source& source) : source_{source} {
+        out_.reading = source.reading;
+        out_.reading.meanings.clear();
+        out_.reading.unknown.clear();
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) numbers_.emplace(tensors()[t].name, t);
+    }
+
+    /// Of DeepSpeed's names torch's: master weights take the place of weights.
+    Expressed to_torch() {
+        const auto& roles = source_.checkpoint.roles;
+        const bool adam = has_moments(source_);
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) {
+            const std::string& name = tensors()[t].name;
+            const std::string parameter{parameter_of(name)};
+            if (roles[t] == Role::weight)
+                add(name, Role::weight, master_of(name).value_or(t));
+            else if (roles[t] == Role::master && !numbers_.contains(parameter))
+                add(parameter, Role::weight, t);
+            else if (roles[t] == Role::exp_avg || roles[t] == Role::exp_avg_sq)
+                add(torch_name(roles[t], parameter), roles[t], t);
+            else if (!adam && roles[t] != Role::master)
+                add(fmt::format("optimizer.state.{}.{}", parameter, name.substr(parameter.size() + 1)), roles[t], t);
+            else if (roles[t] != Role::master && roles[t] != Role::step)
+                refuse(t, "DCP checkpoint");
+        }
+        for (const auto& [name, stored] : source_.checkpoint.shared)
+            if (const auto master = master_of(name); master && !numbers_.contains(name))
+                add(name, Role::weight, *master);
+        return std::move(out_);
+    }
+
+    /// Names by parameter for state that is told by number, and its weights'.
+    Expressed to_names() {
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) {
+            const std::string& name = tensors()[t].name;
+            const std::string& parameter = source_.checkpoint.parameters[t];
+            const Role role = source_.checkpoint.roles[t];
+            const bool state = role != Role::weight && role != Role::extra && parameter != name;
+            add(state ? fmt::format("optimizer.state.{}.{}", parameter, name.substr(name.rfind('.') + 1))
+                : role == Role::weight ? parameter
+                                       : name,
+                role, t);
+        }
+        return std::move(out_);
+    }
+
+    /// Of other names DeepSpeed's: parameters with moments get master weights.
+    Expressed to_deepspeed() {
+        find_masters();
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) {
+            const auto state = state_of(source_.checkpoint, t);
+            if (!state || state->role == Role::step || state->role == Role::master) continue;
+            if (state->role != Role::exp_avg && state->role != Role::exp_avg_sq) refuse(t, "universal checkpoint");
+            add(fmt::format("{}/{}", state->parameter, state->role), state->role, t);
+            if (state->role != Role::exp_avg) continue;
+            const auto master = masters_.find(state->parameter);
+            const auto weight = weight_of(*state);
+            if (weight) weights_.emplace(*weight, state->parameter);
+            if (!weight && master == masters_.end())
+                throw failure("tensor '{}': there is no parameter '{}'", tensors()[t].name, state->parameter);
+            add(state->parameter + "/fp32", Role::master, master == masters_.end() ? *weight : master->second).dtype =
+                DType::f32;
+        }
+        for (std::uint32_t t = 0; t < tensors().size(); ++t) add_weight(t);
+        return std::move(out_);
+    }
+
+private:
+    const std::vector<Tensor>& tensors() const { return source_.checkpoint.catalogue.tensors; }
+
+    Tensor& add(const std::string& name, Role role, std::uint32_t stored) {
+        const Tensor& tensor = tensors()[stored];
+        out_.tensors.push_back({name, tensor.dtype, tensor.shape});
+        out_.reading.meanings.push_back(source_.reading.meanings[stored]);
+        out_.reading.meanings.back().role = role;
+        if (name != tensor.name) out_.copies.emplace(name, tensor.name);
+        return out_.tensors.back();
+    }
+
+    std::optional<std::uint32_t> master_of(const std::string& name) const {
+        const auto alias = source_.checkpoint.shared.find(name);
+        const auto found = numbers_.find((alias == source_.checkpoint.shared.end() ? name : alias->second) + "/fp32");
+        return found == numbers_.end() ? std::nullopt : std::optional{found->second};
+    }
+
+    [[noreturn]] void refuse(std::uint32_t t, std::string_view place) const {
+        const bool open = source_.checkpoint.roles[t] == Role::state && !has_slashes(source_.checkpoint);
+        throw Error{Exit::usage, "tensor '{}': optimizer state {}; pass --drop optimizer to omit it", tensors()[t].name,
+                    open ? "of an unknown parameter" : fmt::format("that has no name in a {}", place)};
+    }
+
+    /// Models may stand below "model".
+    std::optional<std::uint32_t> weight_of(const State& state) {
+        const auto told = told_weights_.find(state.parameter);
+        if (told != told_weights_.end()) return told->second;
+        for (const char* prefix : {"", "model."}) {
+            const auto found = numbers_.find(prefix + state.parameter);
+            if (found == numbers_.end()) continue;
+            prefix_ = prefix;
+            return found->second;
+        }
+        return std::nullopt;
+    }
+
+    void find_masters() {
+        for (std::uint32_t t = 0; t < source_.checkpoint.roles.size(); ++t) {
+            const Role role = source_.checkpoint.roles[t];
+            if (role == Role::weight) told_weights_.emplace(parameter_of(source_.checkpoint, t), t);
+            if (role == Role::master) masters_.emplace(parameter_of(source_.checkpoint, t), t);
+        }
+    }
+
+    void add_weight(std::uint32_t t) {
+        const std::string& name = tensors()[t].name;
+        const auto known = weights_.find(t);
+        if (known != weights_.end()) return void(add(known->second, Role::weight, t));
+        if (state_of(source_.checkpoint, t)) return;
+        const bool told = !source_.checkpoint.parameters.empty();
+        if (source_.reading.meanings[t].kind == Meaning::Kind::extra || (!told && !name.starts_with(prefix_)))
+            out_.left_out.push_back(name);
+        else
+            add(told ? source_.checkpoint.parameters[t] : name.substr(prefix_.size()), Role::weight, t);
+    }
+
+    const Source& source_;
+    std::unordered_map<std::string, std::uint32_t> numbers_;
+    std::unordered_map<std::uint32_t, std::string> weights_;       // that have moments: their parameters
+    std::unordered_map<std::string, std::uint32_t> told_weights_;  // by parameter, where the checkpoint tells roles
+    std::unordered_map<std::string, std::uint32_t> masters_;       // the same
+    std::string prefix_;
+    Expressed out_;
+};
+
+}  // namespace
+
+bool has_moments(const Source& source) {
+    const auto& roles = source.checkpoint.roles;
+    return std::ranges::find(roles, Role::exp_avg) != roles.end();
+}
+
+bool respells_states(const Source& source, const Target& target, const Dialect* dialect) {
+    if (dialect != nullptr) return false;
+    switch (target.format->state_names) {
+        case StateNames::as_in_source:
+            return false;
+        case StateNames::by_torch:
+            return has_slashes(source.checkpoint) && has_states(source);
+        case StateNames::by_parameter:
+            return counts_parameters(source.checkpoint);
+        case StateNames::by_folder:
+            return source.checkpoint.format->state_names != StateNames::by_folder && has_states(source);
+    }
+    return false;
+}
+
+Expressed with_states_respelt(const Source& source, const Target& target) {
+    Respeller respeller{source};
+    const StateNames names = target.format->state_names;
+    if (names == StateNames::by_parameter) return respeller.to_names();
+    return names == StateNames::by_folder ? respeller.to_deepspeed() : respeller.to_torch();
+}
+
+Dialect with_state_names(StateNames names, const Dialect& dialect) {
+    Dialect named = dialect;
+    if (names == StateNames::by_folder) {
+        named.roles.clear();
+        for (const auto& [role, state] : deepspeed_states)
+            named.roles.push_back({role, fmt::format("*/{}", state), ""});
+    } else if (names == StateNames::by_torch && dialect.roles.empty()) {
+        named.roles.assign(torch_roles().begin(), torch_roles().end());
+    }
+    return named;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/missing_biases.hpp"
+
+#include "formats/driver.hpp"
+#include "formats/megatron/model_check.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/layout/parts.hpp"
+#include "lib/layout/states.hpp"
+
+#include <algorithm>
+
+namespace tpx::formats {
+namespace {
+
+/// The rule by which the source's dialect stores `missing`, and only tensors that are missing in the same place.
+const Rule* rule_for(const Reading& reading, const PlacedTensor& missing, std::span<const PlacedTensor> all) {
+    for (const Rule& rule : reading.dialect->rules) {
+        const auto& parts = rule.expression.parts;
+        const bool has = std::ranges::find(parts, missing.tensor) != parts.end();
+        if (!has || rule.alias() || !numbers_in(rule.name, indices_of(missing.place), reading.dims)) continue;
+        const bool whole = std::ranges::all_of(parts, [&](const std::string& part) {
+            return std::ranges::any_of(
+                all, [&](const PlacedTensor& other) { return other.tensor == part && other.place == missing.place; });
+        });
+        if (whole) return &rule;
+    }
+    return nullptr;
+}
+
+void add(Source& source, const Rule& rule, Place place) {
+    Reading& reading = source.reading;
+    Catalogue& catalogue = source.checkpoint.catalogue;
+    const Meaning meaning{Meaning::Kind::parameter, &rule, Role::weight, indices_of(place)};
+    const NameIndices numbers = numbers_in(rule.name, meaning.indices, reading.dims).value();
+    std::string name = rule.name.name(numbers, reading.prefixed);
+    if (std::ranges::find(catalogue.tensors, name, &Tensor::name) != catalogue.tensors.end()) return;
+    Shape shape;
+    for (const FactoredAxis& axis : factored_shape(*reading.family, meaning, reading.dims, 1))
+        shape.push_back(axis.size);
+    catalogue.tensors.push_back({std::move(name), catalogue.tensors.front().dtype, shape});
+    reading.meanings.push_back(meaning);
+    if (!source.checkpoint.roles.empty()) source.checkpoint.roles.push_back(Role::weight);
+}
+
+}  // namespace
+
+void add_missing_biases(Source& source, const Target& target) {
+    const Reading& reading = source.reading;
+    if (!target.format->has_args || !reading.family || !reading.complete || reading.source() == "mcore") return;
+    const Dialect* dialect = reading.family->dialect("mcore");
+    if (!dialect || !reading.unknown.empty()) return;
+    Config config = reading.config;
+    for (const auto& [key, value] : target.config) config[key] = value;
+    const Expressed expressed =
+        express(reading, source.checkpoint.catalogue.tensors, *dialect, config, target.layout.tp, {"te", "seq"});
+    const std::vector<PlacedTensor> missing = megatron::model_difference(expressed, config).missing;
+    for (const PlacedTensor& one : missing) {
+        const Rule* rule = one.tensor.ends_with("_bias") ? rule_for(reading, one, missing) : nullptr;
+        if (rule) add(source, *rule, one.place);
+    }
+}
+
+}  // namespace tpx::formats

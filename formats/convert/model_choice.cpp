@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/model_choice.hpp"
+
+#include "formats/convert/kept_names.hpp"
+#include "formats/driver.hpp"
+#include "formats/settings/config_file.hpp"
+#include "formats/settings/model_config.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/adapter_family.hpp"
+#include "lib/layout/model_fit.hpp"
+
+#include <fmt/ranges.h>
+
+namespace tpx::formats {
+namespace {
+
+constexpr const char* told_type = "hf_model_type";
+
+/// A way to read the source, and why its config.json would be another model's.
+struct Candidate {
+    std::string model_type;
+    Reading reading;
+    std::string config_json;
+    std::string why_not;
+    std::vector<std::pair<std::string, std::string>> missing;  ///< settings that nobody told
+
+    bool fits() const { return why_not.empty(); }
+};
+
+std::string text_of(const Config& config, std::string_view key) {
+    const auto found = config.find(key);
+    const auto* text = found == config.end() ? nullptr : std::get_if<std::string>(&found->second);
+    return text ? *text : "";
+}
+
+/// How transformers names the tensors of `reading`. Torch's roles have no masters, so a master whose weight is not
+/// stored becomes the weight.
+Dialect names_of_transformers(const Reading& reading) {
+    const Dialect* dialect = reading.family->dialect("hf");
+    if (!dialect) throw failure("family '{}' has no hf names", reading.family->name);
+    return with_state_names(StateNames::by_torch, *dialect);
+}
+
+Candidate tried(const Source& source, Reading reading, Config config) {
+    Candidate candidate{
+        .model_type = {}, .reading = std::move(reading), .config_json = {}, .why_not = {}, .missing = {}};
+    const std::string type = text_of(config, told_type);
+    try {
+        const Dialect dialect = names_of_transformers(candidate.reading);
+        const Expressed expressed =
+            express(candidate.reading, source.checkpoint.catalogue.tensors, dialect, config, 1, {});
+        candidate.config_json = make_config_json(expressed, config);
+        if (candidate.config_json.empty()) throw failure("its rules have no [config.hf]");
+        const Config written = parse_config_json(candidate.config_json);
+        candidate.model_type = text_of(written, "model_type");
+        candidate.missing = missing_settings(expressed, written);
+        candidate.why_not = misfit(expressed, config, written);
+        if (!type.empty() && type != candidate.model_type)
+            candidate.why_not = fmt::format("tpx writes such models as '{}'", candidate.model_type);
+    } catch (const Error& error) {
+        candidate.why_not = error.what();
+    }
+    if (candidate.model_type.empty()) candidate.model_type = type.empty() ? candidate.reading.family->name : type;
+    return candidate;
+}
+
+/// The model_type that the source or the user names.
+std::string told(const Config& config) {
+    const std::string type = text_of(config, "model_type");
+    return type.empty() ? text_of(config, told_type) : type;
+}
+
+/// The first model_type but `but` of which exactly the source's tensors are the parameters. Models whose code is not
+/// part of transformers are chosen only if they are named.
+std::optional<Candidate> other_fitting(const Source& source, const std::string& but, const Config& config,
+                                       std::string_view dialect) {
+    for (std::size_t number = 0; number < source.families.size(); ++number) {
+        const FamilyHead& head = source.families.head(number);
+        const auto types = head.detect.find("hf");
+        if (types == head.detect.end()) continue;
+        const Family& family = source.families[number];
+        if (!family.config.contains("hf") || family.remote_code || !family.dialect(dialect)) continue;
+        for (const std::string& type : types->second) {
+            if (type == but) continue;
+            Config with_type = config;
+            with_type.erase("model_type");
+            with_type[told_type] = type;
+            Reading reading = read_by_roles(source.checkpoint, source.families.only(number), with_type);
+            if (!reading.family || !reading.unknown.empty() || !reading.complete) continue;
+            Candidate candidate = tried(source, std::move(reading), std::move(with_type));
+            if (candidate.fits()) return candidate;
+        }
+    }
+    return std::nullopt;
+}
+
+/// The source's own config.json must be that of the tensors.
+void check_own(const Source& source, const std::string& own, const Config& config) {
+    const std::string why_not = [&]() -> std::string {
+        try {
+            const Dialect dialect = names_of_transformers(source.reading);
+            return misfit(express(source.reading, source.checkpoint.catalogue.tensors, dialect, config, 1, {}), {},
+                          parse_config_json(own));
+        } catch (const Error& error) {
+            return error.what();
+        }
+    }();
+    if (why_not.empty()) return;
+    throw failure("its config.json is not that of its tensors: {}; --dialect keep leaves the names as they are",
+                  why_not);
+}
+
+[[noreturn]] void refuse(const Candidate& first, const std::string& fitting, bool told) {
+    const std::string way = !fitting.empty() ? fmt::format("--set model_type={} fits", fitting)
+                            : told           ? "no other model_type fits"
+                                             : "no model_type fits (--set model_type=TYPE names one)";
+    throw Error{Exit::usage,
+                "transformers' '{}' is not this model: {}; {}; --dialect keep leaves the names as they are",
+                first.model_type, first.why_not, way};
+}
+
+/// The settings of the model that nobody told, and the options that tell them.
+std::string missing_text(const Candidate& candidate) {
+    std::vector<std::string> assumed;
+    std::vector<std::string> options;
+    for (const auto& [key, value] : candidate.missing) {
+        assumed.push_back(fmt::format("{} (transformers assumes {})", key, value));
+        options.push_back(fmt::format("--set {}=X", key));
+    }
+    return fmt::format("unknown settings of the model: {}; pass {}, or --config config.json", fmt::join(assumed, ", "),
+                       fmt::join(options, " "));
+}
+
+/// A config.json that transformers reads must have all settings (`must`). Otherwise it serves tpx itself, and names no
+/// architectures as long as settings are unknown, which a line in `notes` tells.
+void require_settings(const Candidate& candidate, bool must, std::vector<std::string>& notes) {
+    if (candidate.missing.empty()) return;
+    if (must) throw Error{Exit::usage, "{}", missing_text(candidate)};
+    notes.push_back(fmt::format("config.json names no architectures, so transformers does not take it: {}",
+                                missing_text(candidate)));
+}
+
+/// All layers that the source's own config.json tells of must be stored, and no others.
+void check_layers(const Source& source, const Config& own) {
+    const Reading& reading = source.reading;
+    const Dims told{*reading.family, "hf", own};
+    const auto count = told[reading.family->dims.contains('L') ? 'L' : 'l'];
+    const int stored = layers(reading, source.checkpoint.catalogue.tensors);
+    if (count && *count != stored)
+        throw failure(
+            "config.json has {}, but the checkpoint contains {}; complete the checkpoint, or pass --set {}={}",
+            counted(static_cast<std::uint64_t>(*count), "layer"), counted(static_cast<std::uint64_t>(stored), "layer"),
+            own.contains("n_layer") ? "n_layer" : "num_hidden_layers", stored);
+}
+
+}  // namespace
+
+std::string own_config_json(const Source& source, const Target& target) {
+    const std::string& own = source.checkpoint.config_json;
+    return own.empty() ? own : with_settings(own, target.config);
+}
+
+ModelChoice choose_model(Source& source, const Target& target, const Dialect* dialect, const Config& config,
+                         std::vector<std::string>& notes) {
+    using File = ModelChoice::File;
+    const std::string own = own_config_json(source, target);
+    const bool known = source.reading.family && source.reading.complete;
+    const bool strict = dialect && dialect->name == "hf";
+    // What tpx wrote of a model of which it did not know all names no architectures.
+    const Config written = own.empty() ? Config{} : parse_config_json(own);
+    const bool whole = names_model(written);
+    if (whole && known && source.reading.family->config.contains("hf")) check_layers(source, written);
+    if (whole && strict && known) check_own(source, own, config);
+    const bool adapter = source.reading.family && is_of_adapters(*source.reading.family);
+    // An adapter has no config.json; a known one is that of the base.
+    if (adapter && target.format->is_hugging_face) return {dialect, File::none};
+    if (whole || (!own.empty() && !strict)) return {dialect, File::own};
+    // Where names stay those of transformers, the model that --config or --set tell goes along as well.
+    const bool told_by_user = known && !dialect && target.format->is_hugging_face &&
+                              source.reading.dialect->name == "hf" && !told(target.config).empty();
+    const bool wanted = known && (dialect || told_by_user || source.checkpoint.format->has_args);
+    if (!wanted || target.format->is_one_file || target.format->has_args) return {dialect, File::none};
+    if (adapter) return {dialect, File::none};
+    // Rules describe the language model alone, so no config.json can be made of a model around it.
+    if (source.reading.family->is_outer) {
+        if (strict && target.format->is_hugging_face)
+            throw Error{Exit::usage,
+                        "the model has parts outside its language model, whose settings are unknown; pass --config "
+                        "config.json"};
+        return {dialect, File::none};
+    }
+    Config said = config;
+    const std::string type = told(config);
+    if (!type.empty()) said[told_type] = type;
+    Candidate chosen = tried(source, source.reading, said);
+    if (!chosen.fits()) {
+        const Dialect* names = dialect ? dialect : source.reading.dialect;
+        auto other = other_fitting(source, chosen.model_type, config, names->name);
+        if (strict && (!other || !type.empty())) refuse(chosen, other ? other->model_type : "", !type.empty());
+        if (!other && told_by_user)
+            notes.push_back(fmt::format("no config.json is written: transformers' '{}' is not this model: {}",
+                                        chosen.model_type, chosen.why_not));
+        if (!other) return {dialect, File::none};
+        chosen = *std::move(other);
+    }
+    // The loaders of other formats never read config.json.
+    if (strict || told_by_user) require_settings(chosen, strict && target.format->is_hugging_face, notes);
+    source.reading = std::move(chosen.reading);
+    source.reading.config[told_type] = chosen.model_type;
+    return {dialect ? source.reading.family->dialect(dialect->name) : nullptr, File::made};
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/source.hpp"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tpx::formats {
+
+/// "1, 4 to 7".
+std::string ranges_text(const std::vector<Index>& numbers);
+
+/// "layer 3", "layers 1, 4 to 7".
+std::string layers_text(const std::vector<Index>& numbers);
+
+/// A line about the layers below `count` that are not in `present`; nothing if there are none. `configured`: `count` is
+/// from a configuration.
+std::optional<std::string> absent_layers(const std::set<Index>& present, Index count, bool configured);
+
+/// What a model that no rules know lacks: the stack of layers with most tensors must have all that the configuration
+/// counts.
+std::vector<std::string> missing_by_number(const Source& source);
+
+}  // namespace tpx::formats

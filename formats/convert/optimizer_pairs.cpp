@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/optimizer_pairs.hpp"
+
+#include "formats/encodings/torch/value.hpp"
+#include "formats/megatron/rank_state.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace tpx::formats {
+namespace {
+
+/// The parameter that each canonical tensor is, or is state of.
+class Keys {
+public:
+    Keys(const Source& source, const Canonical& canonical) : source_{source}, canonical_{canonical} {}
+
+    std::string operator()(std::size_t t) const {
+        const Role role = canonical_.roles[t];
+        const std::string& name = canonical_.tensors[t].name;
+        const std::string prefix = fmt::format("{}.", role);
+        const bool weight = role == Role::weight;
+        const std::size_t stored = canonical_.stored[t];
+        const Meaning& meaning = source_.reading.meanings[stored];
+        if (!source_.checkpoint.roles.empty() && name == canonical_.stored_name(t))
+            return std::string{parameter_of(source_.checkpoint, stored)};
+        if (!weight && name.starts_with(prefix)) return name.substr(prefix.size());
+        if (meaning.rule == nullptr || name != canonical_.stored_name(t)) return name;
+        // Not taken apart for want of sizes: a rule and its numbers are a parameter.
+        return fmt::format("{} {} {}", fmt::join(meaning.rule->expression.parts, "+"),
+                           meaning.indices.layer.value_or(-1), meaning.indices.expert.value_or(-1));
+    }
+
+    /// The parameter that the stored tensor of canonical tensor `t` is state of, for checkpoints that tell roles.
+    std::string parameter(std::size_t t) const {
+        return std::string{parameter_of(source_.checkpoint, canonical_.stored[t])};
+    }
+
+private:
+    const Source& source_;
+    const Canonical& canonical_;
+};
+
+/// The steps of the groups of parameters in Megatron's common state.
+std::vector<std::string> common_steps(const Checkpoint& checkpoint) {
+    std::set<std::int64_t> steps;
+    if (!checkpoint.common) return {};
+    for (const megatron::OptimizerState& optimizer : megatron::optimizers_of(*checkpoint.common)) {
+        for (const torch::Value group : optimizer.groups) {
+            const auto step = group.is(torch::Kind::dict) ? group.find("step") : std::nullopt;
+            if (step && step->is(torch::Kind::integer)) steps.insert(step->as_int());
+        }
+    }
+    std::vector<std::string> texts;
+    for (std::int64_t step : steps) texts.push_back(std::to_string(step));
+    return texts;
+}
+
+class Pairer {
+public:
+    Pairer(const Source& source, const Canonical& canonical)
+        : source_{source}, canonical_{canonical}, keys_{source, canonical} {}
+
+    OptimizerPairs pair() {
+        collect();
+        bool weights = false;
+        for (const auto& [name, parameter] : all_) {
+            weights |= !parameter.states.empty() && parameter.weight >= 0;
+            for (const auto& [role, t] : parameter.states) ++roles_[role];
+        }
+        for (auto& [name, parameter] : all_) {
+            if (parameter.states.empty()) {
+                result_.stateless.push_back(stored(static_cast<std::size_t>(parameter.weight)));
+                continue;
+            }
+            check(parameter, weights);
+            result_.parameters.push_back(std::move(parameter));
+        }
+        result_.steps = common_steps(source_.checkpoint);
+        return std::move(result_);
+    }
+
+private:
+    const std::string& stored(std::size_t t) const { return canonical_.stored_name(t); }
+
+    /// The name of the parameter, as it is stored, that the stored tensor of `t` is state of.
+    std::string parameter_stored(std::size_t t) const {
+        if (!source_.checkpoint.roles.empty()) return keys_.parameter(t);
+        for (const RolePattern& pattern : torch_roles())
+            if (const auto star = star_of(pattern.pattern, stored(t))) return std::string{*star};
+        return stored(t);
+    }
+
+    /// A parameter of several parts has one step for all of them. `parts` are these, by its stored name.
+    void spread_steps(const std::map<std::string, std::vector<std::string>>& parts,
+                      const std::map<std::string, std::uint32_t>& steps) {
+        for (const auto& [name, step] : steps) {
+            const auto found = parts.find(parameter_stored(step));
+            if (found == parts.end()) continue;
+            for (const std::string& part : found->second) all_.at(part).states[Role::step] = step;
+            if (std::ranges::find(found->second, name) == found->second.end()) all_.erase(name);
+        }
+    }
+
+    void collect() {
+        std::map<std::string, std::vector<std::string>> parts;  // by the parameter's stored name
+        std::map<std::string, std::uint32_t> steps;
+        for (std::size_t t = 0; t < canonical_.tensors.size(); ++t) {
+            const Role role = canonical_.roles[t];
+            if (stored(t).find("optimizer.distributed.") != std::string::npos)
+                throw failure("tensor '{}': optimizer state in buckets that args do not explain", stored(t));
+            if (role == Role::extra || role == Role::copy) continue;
+            const std::string name = keys_(t);
+            StateOfParameter& parameter = all_[name];
+            parameter.name = name;
+            if (role == Role::weight)
+                parameter.weight = static_cast<std::int64_t>(t);
+            else
+                parameter.states[role] = static_cast<std::uint32_t>(t);
+            if (role == Role::exp_avg) parts[parameter_stored(t)].push_back(name);
+            if (role == Role::step) steps.emplace(name, static_cast<std::uint32_t>(t));
+        }
+        spread_steps(parts, steps);
+    }
+
+    void check(const StateOfParameter& parameter, bool weights) {
+        const std::uint32_t any = parameter.states.begin()->second;
+        if (parameter.weight < 0) {
+            if (weights && !source_.checkpoint.shared.contains(parameter.name))
+                fault(any, "state of a parameter that is not there");
+            return;
+        }
+        const auto w = static_cast<std::size_t>(parameter.weight);
+        const Tensor& weight = canonical_.tensors[w];
+        for (const auto& [role, t] : parameter.states) {
+            const Tensor& state = canonical_.tensors[t];
+            // What else an optimizer keeps has shapes of its own: Adafactor's rows and columns, NAdam's products.
+            if (role != Role::step && role != Role::state && state.shape != weight.shape)
+                fault(t,
+                      fmt::format("has shape {}, its parameter {}", to_string(state.shape), to_string(weight.shape)));
+        }
+        for (const auto& [role, count] : roles_) {
+            if (parameter.states.contains(role) || (role == Role::master && !is_half(weight.dtype))) continue;
+            fault(w, fmt::format("has no {}, as {} others have", role, count));
+        }
+    }
+
+    void fault(std::size_t t, const std::string& cause) {
+        result_.faults.push_back(fmt::format("tensor '{}': {}", stored(t), cause));
+    }
+
+    const Source& source_;
+    const Canonical& canonical_;
+    Keys keys_;
+    std::map<std::string, StateOfParameter> all_;
+    std::map<Role, std::size_t> roles_;
+    OptimizerPairs result_;
+};
+
+}  // namespace
+
+OptimizerPairs pair_states(const Source& source, const Canonical& canonical) {
+    return Pairer{source, canonical}.pair();
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/unknown_tensors.hpp"
+
+#include "formats/driver.hpp"
+#include "formats/quantized/quantized.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/beyond_rules.hpp"
+#include "lib/layout/suggest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+namespace {
+
+/// Buckets of a distributed optimizer hold what the ranks of one place in the model share out among themselves.
+void check_buckets(const Source& source, const Target& target) {
+    const auto bucket = std::ranges::find_if(source.checkpoint.catalogue.tensors, [](const Tensor& tensor) {
+        return tensor.name.find("optimizer.distributed.dp_group_idx_") != tensor.name.npos;
+    });
+    if (bucket == source.checkpoint.catalogue.tensors.end() || !source.layout) return;
+    Layout same = *source.layout;
+    same.dp = target.layout.dp;
+    same.cp = target.layout.cp;
+    same.zero = target.layout.zero;
+    if (same != target.layout)
+        throw failure("tensor '{}': buckets of optimizer state that are not understood fit layout {} alone, but for dp",
+                      bucket->name, to_string(*source.layout));
+}
+
+}  // namespace
+
+void check_unknown(const Source& source, const Target& target, std::vector<std::string>& notes) {
+    const Reading& reading = source.reading;
+    check_buckets(source, target);
+    if (!reading.family || reading.unknown.empty()) return;
+    if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp) return;
+    const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+    // One element cannot be cut, so all ranks share it; but files of single ranks would have to tell which ranks do.
+    const bool shared = !target.format->has_rank_names;
+    const auto is_stuck = [&](std::uint32_t t) {
+        return !reading.dialect->is_whole(tensors[t].name) && (!shared || volume(tensors[t].shape) > 1);
+    };
+    const auto stuck = std::ranges::find_if(reading.unknown, is_stuck);
+    const Tensor& tensor = tensors[stuck == reading.unknown.end() ? reading.unknown[0] : *stuck];
+    if (stuck != reading.unknown.end())
+        throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
+                      without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
+    std::vector<std::uint32_t> single;
+    std::ranges::copy_if(reading.unknown, std::back_inserter(single),
+                         [&](std::uint32_t t) { return !reading.dialect->is_whole(tensors[t].name); });
+    if (single.empty()) return;
+    notes.push_back(fmt::format("tensor '{}'{}: no rule says what it is; it has one element, which all ranks share",
+                                tensors[single[0]].name,
+                                single.size() > 1 ? fmt::format(" (and {} more)", single.size() - 1) : ""));
+}
+
+std::vector<const Tensor*> outer_tensors(const Reading& reading, std::span<const Tensor> tensors) {
+    std::vector<const Tensor*> found;
+    if (!reading.family) return found;
+    for (const std::uint32_t t : reading.unknown)
+        if (reading.dialect->is_whole(tensors[t].name)) found.push_back(&tensors[t]);
+    return found;
+}
+
+void note_unknown(Source& source) {
+    const Reading& reading = source.reading;
+    std::vector<const Tensor*> unknown;
+    std::vector<const Tensor*> whole;
+    const bool quantized = is_quantized(source.checkpoint);
+    for (std::uint32_t t : reading.unknown) {
+        const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
+        if (quantized && is_of_quantized_weights(tensor.name)) continue;
+        if (reading.family && reading.dialect->is_whole(tensor.name))
+            whole.push_back(&tensor);
+        else if (!tensor.name.starts_with("optimizer."))
+            unknown.push_back(&tensor);
+    }
+    if (!whole.empty())
+        source.checkpoint.notes.push_back(
+            fmt::format("{} {} outside the language model, such as '{}': every rank has them whole", whole.size(),
+                        whole.size() == 1 ? "tensor" : "tensors", whole[0]->name));
+    if (!reading.family || unknown.empty()) return;
+    const std::string more = unknown.size() > 1 ? fmt::format(" (and {} more)", unknown.size() - 1) : "";
+    source.checkpoint.notes.push_back(
+        fmt::format("tensor '{}'{}: {}", unknown[0]->name, more,
+                    without_rule(*reading.family, *reading.dialect, reading.dims, *unknown[0])));
+}
+
+}  // namespace tpx::formats

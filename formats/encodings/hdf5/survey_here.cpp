@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/encodings/hdf5/survey_here.hpp"
+
+#include "formats/encodings/hdf5/file_driver.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+
+namespace tpx::formats::hdf5 {
+namespace {
+
+// A link takes at least so many bytes of a file, so that this bounds how many names it can have.
+constexpr std::uint64_t least_bytes_of_a_link = 8;
+constexpr std::size_t deepest_group = 64;
+
+class Surveyor {
+public:
+    Surveyor(const Bytes& bytes, std::uint64_t base) : base_{base}, most_links_{bytes.length / least_bytes_of_a_link} {}
+
+    void root(hid_t file) {
+        const Object object{H5Oopen(file, "/", H5P_DEFAULT)};
+        if (!object) throw failure("HDF5 cannot open its root");
+        group(object.get(), "");
+    }
+
+    Survey survey;
+
+private:
+    struct Link {
+        std::string name;
+        H5L_type_t type = H5L_TYPE_ERROR;
+    };
+
+    static herr_t add_link(hid_t, const char* name, const H5L_info_t* info, void* links) {
+        static_cast<std::vector<Link>*>(links)->push_back({name, info->type});
+        return 0;
+    }
+
+    void group(hid_t group, const std::string& path) {
+        const std::string shown = path.empty() ? "/" : path;
+        H5O_info_t info{};
+        if (H5Oget_info2(group, &info, H5O_INFO_BASIC) < 0) throw failure("group '{}': HDF5 cannot read it", shown);
+        if (std::ranges::find(above_, info.addr) != above_.end())
+            throw failure("group '{}': contains itself, as links go in a circle", shown);
+        if (above_.size() == deepest_group) throw failure("group '{}': is {} groups deep", shown, deepest_group);
+        survey.groups.push_back({path, {}});
+        std::vector<Link> links;
+        hsize_t index = 0;
+        if (!read_attributes(group, survey.groups.back().attributes) ||
+            H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &index, add_link, &links) < 0)
+            throw failure("group '{}': HDF5 cannot read it", shown);
+        above_.push_back(info.addr);
+        for (const Link& next : links) link(group, path.empty() ? next.name : path + "/" + next.name, next);
+        above_.pop_back();
+    }
+
+    void link(hid_t parent, const std::string& path, const Link& link) {
+        if (++links_ > most_links_) throw failure("has more names than bytes to hold them ({})", links_);
+        if (link.type == H5L_TYPE_EXTERNAL) throw failure("'{}': is a link to another file", path);
+        if (link.type != H5L_TYPE_HARD && link.type != H5L_TYPE_SOFT)
+            throw failure("'{}': is a link of an unknown kind", path);
+        const Object object{H5Oopen(parent, link.name.c_str(), H5P_DEFAULT)};
+        if (!object && link.type == H5L_TYPE_SOFT) throw failure("'{}': {}", path, nowhere);
+        if (!object)
+            throw failure("'{}': libhdf5 {}.{}.{} cannot open it", path, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
+        switch (H5Iget_type(object.get())) {
+            case H5I_GROUP:
+                return group(object.get(), path);
+            case H5I_DATASET:
+                return dataset(object.get(), path);
+            default:
+                return;  // a named type
+        }
+    }
+
+    void dataset(hid_t object, const std::string& path) {
+        DatasetFacts facts{.path = path};
+        in_context([&] { return fmt::format("dataset '{}'", path); },
+                   [&] {
+                       describe_dataset(object, base_, facts);
+                       if (!read_attributes(object, facts.attributes)) throw failure("HDF5 cannot read its attributes");
+                   });
+        survey.datasets.push_back(std::move(facts));
+    }
+
+    static constexpr const char* nowhere = "is a link that leads nowhere, or in a circle";
+
+    std::uint64_t base_;
+    std::uint64_t most_links_;
+    std::uint64_t links_ = 0;
+    std::vector<haddr_t> above_;
+};
+
+}  // namespace
+
+Survey survey_here(const Bytes& bytes) {
+    const auto signature = find_signature(bytes);
+    if (!signature) throw failure("has no HDF5 signature");
+    // What stands before the signature is a user block. Addresses count from the signature when it is first.
+    Bytes inner = bytes;
+    inner.offset += *signature;
+    inner.length -= *signature;
+    if (inner.fd == nullptr) inner.memory.remove_prefix(*signature);
+    // Soft links may lead to external ones, which are not to be followed either.
+    H5Lunregister(H5L_TYPE_EXTERNAL);
+    const File file = open_bytes(inner);
+    if (!file) throw failure("is not a whole HDF5 file ({} bytes)", bytes.length);
+    Surveyor surveyor{inner, inner.offset};
+    surveyor.root(file.get());
+    return std::move(surveyor.survey);
+}
+
+}  // namespace tpx::formats::hdf5

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/profile/placement.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace tpx::formats {
+
+std::vector<int> parse_placement(std::string_view text) {
+    const auto number = [&](std::string_view digits, int most) {
+        int value = 0;
+        const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+        if (code != std::errc{} || end != digits.data() + digits.size() || value < 1 || value > most)
+            throw Error{Exit::usage, "invalid placement '{}'; use GPUs per host such as 8, 8+8+4 or 4x8", text};
+        return value;
+    };
+    if (const std::size_t cross = text.find('x'); cross != text.npos)
+        return std::vector<int>(number(text.substr(0, cross), 1 << 14), number(text.substr(cross + 1), 1 << 10));
+    std::vector<int> gpus;
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t end = std::min(text.find('+', at), text.size());
+        gpus.push_back(number(text.substr(at, end - at), 1 << 14));
+        at = end + 1;
+    }
+    return gpus;
+}
+
+std::string placement_text(const std::vector<int>& gpus) {
+    const bool same = std::ranges::all_of(gpus, [&](int each) { return each == gpus.front(); });
+    if (gpus.size() > 1 && same) return fmt::format("{}x{}", gpus.size(), gpus.front());
+    return fmt::format("{}", fmt::join(gpus, "+"));
+}
+
+}  // namespace tpx::formats

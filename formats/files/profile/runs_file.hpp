@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/files/profile/columns.hpp"
+#include "formats/files/profile/placement.hpp"
+#include "lib/model/run.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace tpx::formats {
+
+/// Values for runs whose rows do not contain them.
+struct RunDefaults {
+    std::optional<double> batch;
+    double gpus_per_nic = 1;
+    double cpus = 4;
+    double sequence = 0;  ///< tokens of a sample; 0: unknown
+};
+
+/// The runs of a table, and the positions "FILE:LINE" of rows that did not run.
+struct RunRows {
+    std::vector<Run> runs;
+    std::vector<std::string> failed;
+    std::size_t expert_parallel =
+        0;  ///< runs with expert parallelism, whose communication the throughput model ignores
+};
+
+/// The runs in `table`, by `columns` and, for what it does not mention, the columns of standard names. Throws Error
+/// "FILE:LINE: column 'NAME': cause" for a column that is missing or unknown, a cell that cannot be read, a time that
+/// is negative or cannot be in seconds, or GPUs that do not fit the plan. A row did not run if its time or rate is
+/// empty, 0, or a word such as OOM.
+RunRows read_run_rows(const Table& table, const ColumnMap& columns, const RunDefaults& defaults);
+
+/// The same, without the rows that did not run.
+std::vector<Run> read_runs(const Table& table, const ColumnMap& columns, const RunDefaults& defaults);
+
+}  // namespace tpx::formats

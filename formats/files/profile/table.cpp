@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/profile/table.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace tpx::formats {
+namespace {
+
+// What separates the cells of `text`: of comma, semicolon, tab and bar, that which its header has most often.
+char separator_of(std::string_view text) {
+    std::size_t begin = 0;
+    while (begin < text.size() && (text[begin] == '#' || text[begin] == '\n' || text[begin] == '\r'))
+        begin = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    const std::string_view header = text.substr(begin, text.find('\n', begin) - begin);
+    return std::ranges::max({',', ';', '\t', '|'}, {}, [&](char c) { return std::ranges::count(header, c); });
+}
+
+// Reads CSV one record after another.
+class CsvReader {
+public:
+    CsvReader(std::string_view text, std::string_view file)
+        : text_{text}, file_{file}, separator_{separator_of(text)}, ends_{separator_, '\n'} {}
+
+    // The next record that is not blank and no comment; false at the end.
+    bool next(Table::Row& row) {
+        while (at_ < text_.size()) {
+            row.line = line_;
+            const bool comment = text_[at_] == '#';
+            row.cells = record();
+            if (!comment && !(row.cells.size() == 1 && row.cells[0].empty())) return true;
+        }
+        return false;
+    }
+
+private:
+    std::vector<std::string> record() {
+        std::vector<std::string> cells;
+        do cells.push_back(cell());
+        while (at_ < text_.size() && text_[at_++] == separator_);
+        ++line_;
+        return cells;
+    }
+
+    // One cell, up to the separator, newline or end behind it.
+    std::string cell() {
+        if (at_ < text_.size() && text_[at_] == '"') return quoted();
+        const std::size_t end = std::min(text_.find_first_of(ends_, at_), text_.size());
+        std::string_view cell = text_.substr(at_, end - at_);
+        at_ = end;
+        while (!cell.empty() && (cell.back() == ' ' || cell.back() == '\r' || cell.back() == '\t'))
+            cell.remove_suffix(1);
+        cell.remove_prefix(std::min(cell.find_first_not_of(" \t"), cell.size()));
+        return std::string{cell};
+    }
+
+    std::string quoted() {
+        const std::size_t begun = line_;
+        std::string cell;
+        for (++at_; at_ < text_.size(); ++at_) {
+            if (text_[at_] == '\n') ++line_;
+            if (text_[at_] == '"' && text_.substr(at_ + 1, 1) != "\"") break;
+            if (text_[at_] == '"') ++at_;
+            cell += text_[at_];
+        }
+        if (at_ == text_.size()) throw failure("{}:{}: a quote is not closed", file_, begun);
+        ++at_;
+        if (at_ < text_.size() && text_[at_] == '\r') ++at_;
+        if (at_ < text_.size() && text_[at_] != separator_ && text_[at_] != '\n')
+            throw failure("{}:{}: text after a closing quote", file_, line_);
+        return cell;
+    }
+
+    std::string_view text_, file_;
+    char separator_;
+    std::string ends_;  // of a cell
+    std::size_t at_ = 0, line_ = 1;
+};
+
+// Throws `error`, or keeps what it says.
+void refuse(std::vector<std::string>* bad, const Error& error) {
+    if (!bad) throw error;
+    bad->emplace_back(error.what());
+}
+
+Table parse_csv(std::string_view text, std::string_view file, std::vector<std::string>* bad) {
+    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+    Table table{std::string{file}, {}, {}};
+    CsvReader reader{text, file};
+    Table::Row row;
+    if (!reader.next(row)) throw failure("{}: it is empty", file);
+    table.columns = row.cells;
+    for (std::size_t i = 0; i < table.columns.size(); ++i)
+        if (table.find(table.columns[i]) != i)
+            throw failure("{}:{}: column '{}' is there twice", file, row.line, table.columns[i]);
+    while (reader.next(row)) {
+        if (row.cells.size() != table.columns.size()) {
+            refuse(bad, failure("{}:{}: {} cells, but the header has {} columns", file, row.line, row.cells.size(),
+                                table.columns.size()));
+            continue;
+        }
+        table.rows.push_back(std::move(row));
+    }
+    return table;
+}
+
+void add_object(Table& table, const nlohmann::json& object) {
+    Table::Row row{table.rows.size() + 1, std::vector<std::string>(table.columns.size())};
+    if (!object.is_object()) throw failure("{}:{}: an object was expected", table.file, row.line);
+    for (const auto& [key, value] : object.items()) {
+        if (value.is_structured()) throw bad_cell(table, row, key, "a number, text or truth value was expected");
+        std::size_t column = table.find(key);
+        if (column == Table::npos) {
+            column = table.columns.size();
+            table.columns.push_back(key);
+            for (Table::Row& before : table.rows) before.cells.emplace_back();
+            row.cells.emplace_back();
+        }
+        if (!value.is_null()) row.cells[column] = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+    table.rows.push_back(std::move(row));
+}
+
+void add_line(Table& table, std::string_view line, std::vector<std::string>* bad) {
+    try {
+        add_object(table, nlohmann::json::parse(line));
+    } catch (const nlohmann::json::exception& error) {
+        refuse(bad, failure("{}:{}: not JSON: {}", table.file, table.rows.size() + 1, error.what()));
+    }
+}
+
+Table parse_json(std::string_view text, std::string_view file, std::vector<std::string>* bad) {
+    Table table{std::string{file}, {}, {}};
+    try {
+        if (text.starts_with('[')) {
+            for (const nlohmann::json& object : nlohmann::json::parse(text)) add_object(table, object);
+            return table;
+        }
+        if (const auto whole = nlohmann::json::parse(text, nullptr, false); whole.contains("runs")) {
+            if (!whole["runs"].is_array()) throw failure("{}: \"runs\" is not an array", file);
+            for (const nlohmann::json& object : whole["runs"]) add_object(table, object);
+            return table;
+        }
+        while (!text.empty()) {
+            const std::size_t end = std::min(text.find('\n'), text.size());
+            const std::string_view line = text.substr(0, end);
+            if (line.find_first_not_of(" \t\r") != line.npos) add_line(table, line, bad);
+            text.remove_prefix(std::min(end + 1, text.size()));
+        }
+    } catch (const nlohmann::json::exception& error) {
+        throw failure("{}:{}: not JSON: {}", file, table.rows.size() + 1, error.what());
+    }
+    return table;
+}
+
+}  // namespace
+
+std::size_t Table::find(std::string_view name) const {
+    const auto found = std::ranges::find(columns, name);
+    return found == columns.end() ? npos : static_cast<std::size_t>(found - columns.begin());
+}
+
+Table parse_table(std::string_view text, std::string_view file, std::vector<std::string>* bad) {
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    if (first != text.npos && (text[first] == '[' || text[first] == '{'))
+        return parse_json(text.substr(first), file, bad);
+    return parse_csv(text, file, bad);
+}
+
+double parse_number(std::string_view text) {
+    double value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
+        throw failure("'{}' is not a number", text);
+    return value;
+}
+
+}  // namespace tpx::formats

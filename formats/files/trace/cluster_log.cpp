@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/trace/cluster_log.hpp"
+
+#include "formats/files/trace/log_cells.hpp"
+#include "lib/core/counted.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tpx::formats {
+namespace {
+
+constexpr int most_log_gpus = 1 << 20;
+constexpr double gpu_percent = 0.01;
+
+}  // namespace
+
+std::optional<ClusterLog> ClusterLog::find(const Table& table) {
+    ClusterLog log{table};
+    log.find_columns();
+    const bool arrives = log.has(Quantity::submitted) || log.has(Quantity::started);
+    const bool lasts = log.has(Quantity::duration) || (log.has(Quantity::started) && log.has(Quantity::ended));
+    return arrives && lasts && log.has(Quantity::gpus) ? std::optional{std::move(log)} : std::nullopt;
+}
+
+void ClusterLog::find_columns() {
+    struct Name {
+        std::string_view name;
+        Quantity quantity;
+        double unit = 1;
+        bool per_instance = false;
+    };
+    // If several names of a quantity occur, the first in this list is used.
+    static constexpr Name names[] = {
+        {"job_id", Quantity::name},
+        {"jobid", Quantity::name},
+        {"job_name", Quantity::name},
+        {"name", Quantity::name},
+        {"task_name", Quantity::task},
+        {"submit_time", Quantity::submitted},
+        {"submitted_time", Quantity::submitted},
+        {"submission_time", Quantity::submitted},
+        {"creation_time", Quantity::submitted},
+        {"submit", Quantity::submitted},
+        {"start_time", Quantity::started},
+        {"scheduled_time", Quantity::started},
+        {"start", Quantity::started},
+        {"end_time", Quantity::ended},
+        {"finish_time", Quantity::ended},
+        {"deletion_time", Quantity::ended},
+        {"end", Quantity::ended},
+        {"duration", Quantity::duration},
+        {"elapsedraw", Quantity::duration},
+        {"elapsed", Quantity::duration},
+        {"gpu_num", Quantity::gpus},
+        {"num_gpus", Quantity::gpus},
+        {"num_gpu", Quantity::gpus},
+        {"gpus", Quantity::gpus},
+        {"gpu_request", Quantity::gpus, 1, true},
+        {"plan_gpu", Quantity::gpus, gpu_percent, true},
+        {"alloctres", Quantity::gpus},
+        {"reqtres", Quantity::gpus},
+        {"gpu_milli", Quantity::share, 0.001},
+        {"inst_num", Quantity::instances},
+        {"worker_num", Quantity::instances},
+        {"cpu_num", Quantity::cores},
+        {"num_cpus", Quantity::cores},
+        {"cpu_request", Quantity::cores, 1, true},
+        {"plan_cpu", Quantity::cores, 0.01, true},
+        {"cpu_milli", Quantity::cores, 0.001},
+        {"alloctres", Quantity::cores},
+        {"reqtres", Quantity::cores},
+        {"gpu_type", Quantity::kind},
+        {"gpu_spec", Quantity::kind},
+        {"gpu_model", Quantity::kind},
+        {"alloctres", Quantity::kind},
+        {"reqtres", Quantity::kind},
+        {"vc", Quantity::tenant},
+        {"organization", Quantity::tenant},
+        {"account", Quantity::tenant},
+        {"job_type", Quantity::job_class},
+        {"qos", Quantity::job_class},
+    };
+    std::vector<std::string> columns;
+    for (const std::string& column : table_.columns) columns.push_back(lower_case(column));
+    for (const auto& [name, quantity, unit, per_instance] : names) {
+        const auto found = std::ranges::find(columns, name);
+        if (found != columns.end() && !has(quantity))
+            columns_[std::size_t(quantity)] = {std::size_t(found - columns.begin()), unit, per_instance};
+    }
+}
+
+std::string_view ClusterLog::text(const Table::Row& row, Quantity quantity) const {
+    return has(quantity) ? std::string_view{row.cells[column(quantity).index]} : std::string_view{};
+}
+
+// What `parse` makes of the cell; its error names the column.
+template <class Parse>
+auto ClusterLog::parsed(const Table::Row& row, Quantity quantity, Parse parse) const {
+    try {
+        return parse(text(row, quantity));
+    } catch (const Error& error) {
+        throw bad(row, quantity, "{}", error.what());
+    }
+}
+
+// The number in a cell, 0 where it is empty. `resource` is what Slurm calls the quantity.
+double ClusterLog::number(const Table::Row& row, Quantity quantity, std::string_view resource) const {
+    return parsed(row, quantity, [&](std::string_view cell) {
+        if (cell.empty()) return 0.0;
+        const double value = is_resource_list(cell) ? slurm_amount(cell, resource) : parse_number(cell);
+        if (value < 0 || value > 1e9) throw failure("{:g} is not from 0 to 1e9", value);
+        return value * column(quantity).unit;
+    });
+}
+
+// How many instances the number in a column of `quantity` counts for.
+double ClusterLog::instances(const Table::Row& row, Quantity quantity) const {
+    return column(quantity).per_instance && !text(row, Quantity::instances).empty() ? number(row, Quantity::instances)
+                                                                                    : 1;
+}
+
+std::string ClusterLog::name_of(const Table::Row& row) const {
+    const std::string_view name = text(row, Quantity::name), task = text(row, Quantity::task);
+    if (name.empty()) return fmt::format("job-{}", row.line);
+    return task.empty() ? std::string{name} : fmt::format("{}/{}", name, task);
+}
+
+// Rounded up: jobs cannot share a GPU in the simulation.
+int ClusterLog::gpus_of(const Table::Row& row) const {
+    const double gpus = std::ceil(number(row, Quantity::gpus, "gres/gpu")) * instances(row, Quantity::gpus);
+    if (gpus > most_log_gpus) throw bad(row, Quantity::gpus, "{:g} GPUs, at most {}", gpus, most_log_gpus);
+    return static_cast<int>(std::ceil(gpus));
+}
+
+bool ClusterLog::has_part_of_gpu(const Table::Row& row) const {
+    const double each = has(Quantity::share) && !text(row, Quantity::share).empty()
+                            ? number(row, Quantity::share)
+                            : number(row, Quantity::gpus, "gres/gpu");
+    return each != std::ceil(each);
+}
+
+int ClusterLog::kind_of(const Table::Row& row, const Cluster& cluster) const {
+    std::string_view name = text(row, Quantity::kind);
+    if (is_resource_list(name)) name = slurm_gpu_type(name);
+    // With one kind of GPU there is no choice; a cell such as "A|B" allows several kinds.
+    if (name.empty() || cluster.kinds.size() == 1 || name.find('|') != name.npos) return any;
+    const int kind = find_kind(cluster, name);
+    if (kind == any) throw bad(row, Quantity::kind, "the cluster has no GPUs of kind '{}'", name);
+    return kind;
+}
+
+// The time in a cell; nothing if it is missing. PAI's tables write 0 for a missing time.
+std::optional<Time> ClusterLog::moment(const Table::Row& row, Quantity quantity) const {
+    const auto time = parsed(row, quantity, parse_moment);
+    const bool of_pai = column(Quantity::gpus).unit == gpu_percent;
+    return of_pai && time == Time{0} ? std::nullopt : time;
+}
+
+// How long the job ran; nothing if it has not ended.
+std::optional<Time> ClusterLog::duration_of(const Table::Row& row) const {
+    const auto ended = moment(row, Quantity::ended);
+    if (has(Quantity::ended) && !ended) return std::nullopt;
+    if (!is_no_time(text(row, Quantity::duration))) return parsed(row, Quantity::duration, parse_duration);
+    const auto started = moment(row, Quantity::started);
+    if (!started || !ended) return std::nullopt;
+    if (*ended < *started)
+        throw bad(row, Quantity::ended, "'{}' is before the start of the job, '{}'", text(row, Quantity::ended),
+                  text(row, Quantity::started));
+    if (*ended - *started > time_of(longest_time))
+        throw bad(row, Quantity::ended, "'{}' is more than {:g} seconds after the start of the job, '{}'",
+                  text(row, Quantity::ended), longest_time, text(row, Quantity::started));
+    return *ended - *started;
+}
+
+std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContext& context) {
+    const auto leave_out = [&](std::string_view why) {
+        ++left_out_[why];
+        return std::nullopt;
+    };
+    // sacct lists the steps of a job ("101.batch") after the job.
+    const bool of_slurm = lower_case(table_.columns[column(Quantity::gpus).index]).ends_with("tres");
+    if (of_slurm && text(row, Quantity::name).find('.') != std::string_view::npos) return std::nullopt;
+    if (has(Quantity::started) && !moment(row, Quantity::started)) return leave_out("that never ran");
+    TraceJob job;
+    job.name = name_of(row);
+    job.gpus = job.least = job.most = gpus_of(row);
+    if (job.gpus == 0) return leave_out("without GPUs");
+    const std::optional<Time> duration = duration_of(row);
+    if (!duration) return leave_out("that had not ended");
+    // Some versions of Slurm record a start for jobs that were canceled while they waited.
+    if (*duration == 0) return leave_out("that never ran");
+    const auto submitted = moment(row, has(Quantity::submitted) ? Quantity::submitted : Quantity::started);
+    if (!submitted) return leave_out("without a submission time");
+    job.arrival = *submitted;
+    job.cpus = number(row, Quantity::cores, "cpu") * instances(row, Quantity::cores) / job.gpus;
+    job.kind = kind_of(row, context.cluster);
+    job.tenant = find_tenant(context.cluster, text(row, Quantity::tenant));
+    const std::string job_class = lower_case(text(row, Quantity::job_class));
+    job.guaranteed = job_class != "spot" && job_class != "be";
+    set_duration(job, context, *duration, 1);
+    if (has_part_of_gpu(row)) ++rounded_;
+    return job;
+}
+
+std::vector<std::string> ClusterLog::notes() const {
+    std::vector<std::string> notes;
+    for (const auto& [why, count] : left_out_)
+        notes.push_back(fmt::format("left out {} {}", counted(count, "job"), why));
+    if (rounded_ > 0)
+        notes.push_back(fmt::format("{} requested part of a GPU; rounded up to a whole GPU", counted(rounded_, "job")));
+    return notes;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/files/profile/table.hpp"
+#include "formats/files/trace/rows.hpp"
+#include "lib/cluster/job.hpp"
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpx::formats {
+
+/// A job log of a cluster: one row per job, with the times at which the job was submitted, started and ended. Slurm's
+/// `sacct -P` prints such a table, and the traces of Helios, Acme and Alibaba are such tables. Columns are found by
+/// name; see tpx-trace(5).
+class ClusterLog {
+public:
+    /// The log in `table`; nothing where GPUs, a time of arrival or durations have no column.
+    static std::optional<ClusterLog> find(const Table& table);
+
+    /// The job in `row`; its arrival is in the log's own time. Nothing if the job used no GPUs, never ran or had not
+    /// ended; notes() counts these. Throws Error that names the column.
+    std::optional<TraceJob> job(const Table::Row& row, const TraceContext& context);
+
+    /// Notes about the rows read so far, such as "left out 3 jobs without GPUs".
+    std::vector<std::string> notes() const;
+
+private:
+    enum class Quantity {
+        name,
+        task,
+        submitted,
+        started,
+        ended,
+        duration,
+        gpus,
+        share,
+        instances,
+        cores,
+        kind,
+        tenant,
+        job_class
+    };
+    static constexpr std::size_t quantity_count = std::size_t(Quantity::job_class) + 1;
+    struct Column {
+        std::size_t index = Table::npos;
+        double unit = 1;            // value of 1 in this column
+        bool per_instance = false;  // the number is for one instance, not for the job
+    };
+
+    explicit ClusterLog(const Table& table) : table_{table} {}
+    void find_columns();
+    const Column& column(Quantity quantity) const { return columns_[std::size_t(quantity)]; }
+    bool has(Quantity quantity) const { return column(quantity).index != Table::npos; }
+    std::string_view text(const Table::Row& row, Quantity quantity) const;
+    template <class... Args>
+    Error bad(const Table::Row& row, Quantity quantity, fmt::format_string<Args...> format, Args&&... args) const {
+        return bad_cell(table_, row, table_.columns[column(quantity).index], format, std::forward<Args>(args)...);
+    }
+    template <class Parse>
+    auto parsed(const Table::Row& row, Quantity quantity, Parse parse) const;
+    double number(const Table::Row& row, Quantity quantity, std::string_view resource = {}) const;
+    double instances(const Table::Row& row, Quantity quantity) const;
+    std::string name_of(const Table::Row& row) const;
+    int gpus_of(const Table::Row& row) const;
+    bool has_part_of_gpu(const Table::Row& row) const;
+    int kind_of(const Table::Row& row, const Cluster& cluster) const;
+    std::optional<Time> moment(const Table::Row& row, Quantity quantity) const;
+    std::optional<Time> duration_of(const Table::Row& row) const;
+
+    const Table& table_;
+    std::array<Column, quantity_count> columns_{};
+    std::map<std::string_view, std::uint64_t> left_out_;  // jobs by why
+    std::uint64_t rounded_ = 0;                           // jobs that requested a part of a GPU
+};
+
+}  // namespace tpx::formats

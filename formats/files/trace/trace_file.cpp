@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/trace/trace_file.hpp"
+
+#include "formats/files/trace/cluster_log.hpp"
+#include "formats/files/trace/philly_log.hpp"
+#include "formats/files/trace/rows.hpp"
+#include "lib/cluster/gpu_pool.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <set>
+
+namespace tpx::formats {
+namespace {
+
+struct Format {
+    std::string_view name;
+    std::vector<std::string_view> columns;  // that it has and the others have not
+    std::vector<std::string_view> others;   // that it may have
+    TraceJob (*job)(const Row&, const TraceContext&);
+};
+
+const std::array<Format, 5>& known_formats() {
+    static const std::array<Format, 5> all{{
+        {"rubick",
+         {"submission_time", "num_gpus", "exec_plan"},
+         {"name", "duration", "application", "num_cpus", "bandwidth", "steps", "is_sla"},
+         rubick_job},
+        {"virtualflow",
+         {"arrival_time", "gpu_demand", "priority"},
+         {"name", "workload", "num_steps", "num_epochs", "batch_size", "dataset", "glue_task",
+          "num_virtual_nodes_per_device"},
+         virtualflow_job},
+        {"gavel",
+         {"job_type", "total_steps", "scale_factor"},
+         {"name", "command", "working_directory", "num_steps_arg", "needs_data_dir", "priority_weight", "slo",
+          "arrival_time"},
+         gavel_job},
+        {"philly", {"timestamp", "duration", "num_gpus"}, {"name", "gpu_time", "cluster"}, philly_job},
+        {"tpx",
+         {"arrival", "gpus"},
+         {"name", "duration", "steps", "scaling", "min_gpus", "max_gpus", "kind", "priority", "tenant", "guaranteed",
+          "cpus", "memory", "cpu_scaling", "deadline", "model", "plan"},
+         tpx_job},
+    }};
+    return all;
+}
+
+// Null if the columns match no known format.
+const Format* format_of(const Table& table) {
+    for (const Format& format : known_formats())
+        if (std::ranges::all_of(format.columns, [&](auto column) { return table.find(column) != Table::npos; }))
+            return &format;
+    return nullptr;
+}
+
+// Gavel's traces have ten fields between tabs and no header; the first lines may be cut.
+bool is_gavel(std::string_view text) {
+    constexpr int looked_at = 10;
+    for (int i = 0; i < looked_at && !text.empty(); ++i) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        if (std::ranges::count(text.substr(0, end), '\t') == 9) return true;
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return false;
+}
+
+Table gavel_table(std::string_view text, std::string_view file, std::vector<std::string>& bad) {
+    Table table{std::string{file}, {}, {}};
+    table.columns = {"job_type",    "command",      "working_directory", "num_steps_arg", "needs_data_dir",
+                     "total_steps", "scale_factor", "priority_weight",   "slo",           "arrival_time"};
+    for (std::size_t line = 1; !text.empty(); ++line) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        std::string_view rest = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (rest.ends_with('\r')) rest.remove_suffix(1);
+        if (rest.empty()) continue;
+        Table::Row row{line, {}};
+        while (row.cells.size() < table.columns.size()) {
+            const std::size_t tab = std::min(rest.find('\t'), rest.size());
+            row.cells.emplace_back(rest.substr(0, tab));
+            if (tab == rest.size()) break;
+            rest.remove_prefix(tab + 1);
+        }
+        if (row.cells.size() == table.columns.size() && rest.find('\t') == rest.npos)
+            table.rows.push_back(std::move(row));
+        else
+            bad.push_back(fmt::format("{}:{}: {} fields between tabs, but a trace of Gavel's has {}", file, line,
+                                      row.cells.size(), table.columns.size()));
+    }
+    return table;
+}
+
+void find_unknown_columns(const Table& table, const Format& format, Trace& trace) {
+    trace.known_columns.assign(format.columns.begin(), format.columns.end());
+    trace.known_columns.insert(trace.known_columns.end(), format.others.begin(), format.others.end());
+    for (const std::string& column : table.columns)
+        if (std::ranges::count(trace.known_columns, column) == 0) trace.unknown_columns.push_back(column);
+}
+
+// Whether `job` could run on the cluster if nobody else did. Throws Error where it could not.
+void check_fit(const TraceJob& job, const Cluster& cluster, const GpuPool& empty) {
+    const auto here = [&] { return job.kind == any ? "" : fmt::format(" of kind {}", cluster.kinds[job.kind]); };
+    if (job.gpus > cluster.gpus(job.kind))
+        throw failure("the job requests {}, but the cluster has {}{}", counted(std::uint64_t(job.gpus), "GPU"),
+                      cluster.gpus(job.kind), here());
+    if (!empty.place(job, job.gpus))
+        throw failure(
+            "{} GPUs of one kind with {:g} cores and {:g} bytes each are not there, even when nobody else runs",
+            job.gpus, job.cpus, job.memory);
+    if (job.tenant != any && job.guaranteed && job.gpus > cluster.tenants[job.tenant].quota)
+        throw failure("the job requests {}, but the quota of tenant '{}' is {}",
+                      counted(std::uint64_t(job.gpus), "GPU"), cluster.tenants[job.tenant].name,
+                      cluster.tenants[job.tenant].quota);
+}
+
+Table table_of(std::string_view text, std::string_view file, std::vector<std::string>& bad) {
+    if (is_gavel(text)) return gavel_table(text, file, bad);
+    return is_philly_log(text) ? philly_log_table(text, file, bad) : parse_table(text, file, &bad);
+}
+
+// The number at `at`.
+std::size_t line_of(std::string_view text, std::size_t at) {
+    std::size_t line = 0;
+    std::from_chars(text.data() + std::min(at, text.size()), text.data() + text.size(), line);
+    return line;
+}
+
+// The first line that says when a job came counts as time 0.
+void count_from_first(std::vector<TraceJob>& jobs) {
+    if (jobs.empty()) return;
+    const Time first = std::ranges::min(jobs, {}, &TraceJob::arrival).arrival;
+    for (TraceJob& job : jobs) job.arrival -= first;
+}
+
+// Adds the jobs that `job_of` returns; rows for which it throws are added to trace.bad.
+void add_jobs(Trace& trace, const Table& table, const Cluster& cluster, const std::optional<Elasticity>& elasticity,
+              const std::function<std::optional<TraceJob>(const Table::Row&)>& job_of) {
+    const GpuPool empty{cluster};
+    std::set<std::string> names;
+    for (const Table::Row& row : table.rows) {
+        try {
+            std::optional<TraceJob> job = job_of(row);
+            if (!job) continue;
+            job->line = row.line;
+            if (elasticity) set_limits(*job, *elasticity);
+            check_fit(*job, cluster, empty);
+            if (!names.insert(job->name).second) throw failure("job '{}' is there twice", job->name);
+            trace.jobs.push_back(std::move(*job));
+        } catch (Error& error) {
+            const std::string place = fmt::format("{}:{}: ", table.file, row.line);
+            if (!std::string_view{error.what()}.starts_with(place)) error.prepend(place.substr(0, place.size() - 2));
+            trace.bad.emplace_back(error.what());
+        }
+    }
+    const std::size_t prefix = table.file.size() + 1;
+    std::ranges::stable_sort(trace.bad, {}, [&](const std::string& said) { return line_of(said, prefix); });
+}
+
+}  // namespace
+
+Trace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const SpeedBook& speeds,
+                  const std::optional<Elasticity>& elasticity) {
+    Trace trace;
+    const Table table = table_of(text, file, trace.bad);
+    const TraceContext context{cluster, speeds};
+    if (const Format* format = format_of(table)) {
+        trace.format = format->name;
+        find_unknown_columns(table, *format, trace);
+        add_jobs(trace, table, cluster, elasticity, [&](const Table::Row& row) {
+            return format->job(Row{table, row}, context);
+        });
+    } else if (auto log = ClusterLog::find(table)) {
+        trace.format = "log";
+        add_jobs(trace, table, cluster, elasticity, [&](const Table::Row& row) { return log->job(row, context); });
+        trace.notes = log->notes();
+    } else {
+        throw failure(
+            "{}: unrecognized trace format; known formats: columns arrival and gpus, job logs of clusters, and traces "
+            "of Rubick, VirtualFlow, Gavel or Philly; see tpx-trace(5)",
+            file);
+    }
+    if (trace.format == "rubick" && std::ranges::none_of(trace.jobs, &TraceJob::guaranteed))
+        for (TraceJob& job : trace.jobs) job.guaranteed = true;  // the column means nothing there
+    if (trace.format == "philly" || trace.format == "log") count_from_first(trace.jobs);
+    std::ranges::stable_sort(trace.jobs, {}, &TraceJob::arrival);
+    return trace;
+}
+
+Trace read_trace(const std::string& path, const Cluster& cluster, const SpeedBook& speeds,
+                 const std::optional<Elasticity>& elasticity) {
+    constexpr std::uint64_t longest = std::uint64_t{1} << 30;
+    return parse_trace(read_file(path, longest), path, cluster, speeds, elasticity);
+}
+
+}  // namespace tpx::formats

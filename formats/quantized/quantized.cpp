@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/quantized/quantized.hpp"
+
+#include "formats/driver.hpp"
+#include "formats/quantized/quantization_settings.hpp"
+#include "formats/quantized/quantized_parts.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace tpx::formats {
+namespace {
+
+/// Removes from `checkpoint` what `quantized` are stored as, and puts the weights in the place of their codes.
+void replace(Checkpoint& checkpoint, const std::vector<QuantizedTensor>& quantized) {
+    Catalogue& catalogue = checkpoint.catalogue;
+    std::map<std::uint32_t, const QuantizedTensor*> weights;
+    std::set<std::uint32_t> removed;
+    for (const QuantizedTensor& tensor : quantized) {
+        weights[tensor.codes] = &tensor;
+        for (const Piece& piece : tensor.sources) removed.insert(piece.tensor);
+    }
+    for (const std::uint32_t t : activation_scales(checkpoint)) removed.insert(t);
+    std::vector<Tensor> tensors;
+    std::vector<std::uint32_t> numbers(catalogue.tensors.size(), 0);
+    std::vector<Piece> pieces;
+    std::size_t next = 0;  // piece
+    for (std::uint32_t t = 0; t < catalogue.tensors.size(); ++t) {
+        const auto number = static_cast<std::uint32_t>(tensors.size());
+        const auto weight = weights.find(t);
+        const bool kept = !removed.contains(t);
+        for (; next < catalogue.pieces.size() && catalogue.pieces[next].tensor == t; ++next) {
+            if (!kept) continue;
+            pieces.push_back(catalogue.pieces[next]);
+            pieces.back().tensor = number;
+        }
+        if (kept) tensors.push_back(std::move(catalogue.tensors[t]));
+        if (weight == weights.end()) continue;
+        const QuantizedTensor& own = *weight->second;
+        auto coding =
+            Coding::of_values(std::make_shared<const ScaledCodes>(own.scaled), fmt::format("tensor '{}'", own.name));
+        const auto file = static_cast<std::uint32_t>(catalogue.files.size());
+        const FileEntry entry{catalogue.files[own.scaled.codes.file].path, coding.size,
+                              std::make_shared<const Coding>(std::move(coding))};
+        catalogue.files.push_back(entry);
+        pieces.push_back({.tensor = number,
+                          .file = file,
+                          .box = whole(own.shape),
+                          .strides = own.strides,
+                          .rank = own.sources[0].rank});
+        tensors.push_back({own.name, own.scaled.dtype, own.shape});
+    }
+    catalogue.tensors = std::move(tensors);
+    catalogue.pieces = std::move(pieces);
+}
+
+bool is_quantization(const std::string& key) {
+    return key.starts_with("quantization_config.") || key.starts_with("compression_config.");
+}
+
+}  // namespace
+
+std::map<std::string, std::size_t> quantization_schemes(const Checkpoint& checkpoint) {
+    std::map<std::string, std::size_t> schemes;
+    for (const Quantised& tensor : checkpoint.quantised) ++schemes[tensor.type];
+    for (const QuantizedTensor& tensor : quantized_tensors(checkpoint, {})) ++schemes[tensor.scheme];
+    return schemes;
+}
+
+void dequantize(Source& source, std::optional<DType> dtype) {
+    Checkpoint& checkpoint = source.checkpoint;
+    if (!is_quantized(checkpoint)) return;
+    const std::string path = checkpoint.catalogue.directory.string();
+    in_path(path, [&] {
+        if (const auto dequantize_blocks = checkpoint.format->dequantize)
+            return dequantize_blocks(checkpoint, dtype.value_or(DType::f32));
+        const auto quantized = quantized_tensors(checkpoint, dtype);
+        replace(checkpoint, quantized);
+        checkpoint.config_json = without_quantization(checkpoint.config_json, quantized[0].scaled.dtype);
+    });
+    // Both are of the reading, which is made anew.
+    checkpoint.roles.clear();
+    checkpoint.parameters.clear();
+    Config config = source.reading.config;
+    std::erase_if(config, [](const auto& entry) { return is_quantization(entry.first); });
+    std::erase_if(checkpoint.config, [](const auto& entry) { return is_quantization(entry.first); });
+    in_path(path, [&] { source.reading = read_by_names(checkpoint, source.families, config); });
+    source.layout = detect_layout(checkpoint.catalogue, source.reading, cutting_of(checkpoint.format));
+    source.has_computed_values = true;
+}
+
+bool stores_alike(const Checkpoint& a, const Checkpoint& b) {
+    const auto types = [](const Checkpoint& checkpoint) {
+        std::set<std::pair<std::string_view, std::string_view>> all;
+        for (const Tensor& tensor : checkpoint.catalogue.tensors) all.emplace(tensor.name, name(tensor.dtype));
+        for (const Quantised& tensor : checkpoint.quantised) all.emplace(tensor.name, tensor.type);
+        return all;
+    };
+    return (!is_quantized(a) && !is_quantized(b)) || types(a) == types(b);
+}
+
+bool needs_values(const Source& source, const Target& target) {
+    if (!is_quantized(source.checkpoint)) return false;
+    if (target.dtype || !source.checkpoint.quantised.empty()) return true;
+    if (target.dialect == "keep") return false;
+    if (!target.dialect.empty() || target.format != source.checkpoint.format) return true;
+    return !source.layout || source.layout->tp != target.layout.tp || source.layout->pp != target.layout.pp ||
+           source.layout->ep != target.layout.ep;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/quantized/quantized_parts.hpp"
+
+#include "formats/driver.hpp"
+#include "formats/quantized/quantization_settings.hpp"
+#include "formats/quantized/quantized.hpp"
+#include "formats/quantized/quantized_shapes.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+
+namespace tpx::formats {
+namespace {
+
+/// Names of a scheme's parts: the codes' name is the weight's with `codes` behind it, the scales' with `scales`. Both
+/// replace `weight` at the end of the weight's name.
+struct Naming {
+    std::string_view codes;
+    std::string_view scales;
+    std::string_view weight = {};
+};
+
+constexpr Naming block_scales{"", "_scale_inv"};  ///< DeepSeek, Qwen: FP8
+constexpr Naming plain_scales{"", "_scale"};      ///< compressed-tensors, ModelOpt: FP8, int8
+constexpr Naming mxfp4{"_blocks", "_scales"};     ///< gpt-oss
+constexpr Naming packed{"_packed", "_scale"};     ///< compressed-tensors: int4, int8 in words of 32 bits
+constexpr Naming packed_words{".qweight", ".scales", ".weight"};  ///< GPTQ, AWQ: int4, int8 in words of 32 bits
+constexpr std::array namings{mxfp4, packed, packed_words, block_scales, plain_scales};
+
+/// Whether tensors of `dtype` may be the codes of a scheme with `naming`.
+bool may_be_codes(const Naming& naming, DType dtype) {
+    if (naming.codes == mxfp4.codes) return dtype == DType::u8;
+    if (naming.codes == packed.codes || naming.codes == packed_words.codes) return dtype == DType::i32;
+    return is_fp8(dtype) || (naming.scales == plain_scales.scales && dtype == DType::i8);
+}
+
+/// Finds the parts of quantized weights by their names.
+class Finder {
+public:
+    Finder(const Checkpoint& checkpoint, std::optional<DType> dtype)
+        : catalogue_{checkpoint.catalogue}, settings_{quantization_settings(checkpoint.config_json)} {
+        settings_.asked = dtype;
+        for (std::uint32_t t = 0; t < catalogue_.tensors.size(); ++t) numbers_.emplace(catalogue_.tensors[t].name, t);
+        for (std::uint32_t p = 0; p < catalogue_.pieces.size(); ++p) {
+            pieces_.try_emplace(catalogue_.pieces[p].tensor, p);
+        }
+    }
+
+    bool any() const {
+        for (std::uint32_t t = 0; t < catalogue_.tensors.size(); ++t)
+            if (naming_of(t) != nullptr) return true;
+        return false;
+    }
+
+    std::vector<QuantizedTensor> all() {
+        std::vector<QuantizedTensor> found;
+        for (std::uint32_t t = 0; t < catalogue_.tensors.size(); ++t) {
+            const Tensor& tensor = catalogue_.tensors[t];
+            in_context([&] { return fmt::format("tensor '{}'", tensor.name); },
+                       [&] {
+                           if (const Naming* naming = naming_of(t))
+                               found.push_back(make(t, *naming));
+                           else
+                               check_lonely(tensor);
+                       });
+        }
+        return found;
+    }
+
+private:
+    const Tensor* find(std::string_view name) const {
+        const auto found = numbers_.find(name);
+        return found == numbers_.end() ? nullptr : &catalogue_.tensors[found->second];
+    }
+
+    /// What the names of all parts begin with, if the codes of `naming` may have `name`.
+    static std::string stem_of(const Naming& naming, std::string_view name) {
+        return std::string{name.substr(0, name.size() - naming.codes.size())};
+    }
+
+    /// The scheme whose codes tensor `t` has, if its scales are there; null: none.
+    const Naming* naming_of(std::uint32_t t) const {
+        const Tensor& tensor = catalogue_.tensors[t];
+        for (const Naming& naming : namings) {
+            if (!tensor.name.ends_with(naming.codes) || !may_be_codes(naming, tensor.dtype)) continue;
+            if (find(stem_of(naming, tensor.name) + std::string{naming.scales}) != nullptr) return &naming;
+        }
+        return nullptr;
+    }
+
+    /// Requires that a tensor without a partner needs none.
+    void check_lonely(const Tensor& tensor) const {
+        if (is_fp8(tensor.dtype))
+            throw failure("is {} without scales: '{}' is missing", name(tensor.dtype),
+                          tensor.name + std::string{block_scales.scales});
+        for (const Naming& naming : {mxfp4, packed, packed_words}) {
+            if (tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype))
+                throw failure("its scales '{}{}' are missing", stem_of(naming, tensor.name), naming.scales);
+        }
+        for (const Naming& naming : {block_scales, mxfp4}) {
+            if (!tensor.name.ends_with(naming.scales)) continue;
+            const auto weight = tensor.name.substr(0, tensor.name.size() - naming.scales.size());
+            const Tensor* partner = find(weight + std::string{naming.codes});
+            if (partner == nullptr) throw failure("its weight '{}{}' is missing", weight, naming.codes);
+            if (!may_be_codes(naming, partner->dtype))
+                throw failure("is the scale of '{}', which is {}, not a quantized type", partner->name,
+                              name(partner->dtype));
+        }
+    }
+
+    /// The only piece of a stored tensor, all of it in its order. Throws Error when it is in parts.
+    const Piece& piece_of(const Tensor& tensor) const {
+        const auto number = numbers_.at(tensor.name);
+        const auto found = pieces_.find(number);
+        if (found == pieces_.end()) throw failure("'{}' has no bytes", tensor.name);
+        const Piece& piece = catalogue_.pieces[found->second];
+        if (piece.box != whole(tensor.shape) || piece.strides != row_major(tensor.shape))
+            throw failure(
+                "'{}' is split into several pieces, of which values are not computed; join it first with "
+                "reshard --to tp=1",
+                tensor.name);
+        return piece;
+    }
+
+    ScaledCodes::Part part_of(const Tensor& tensor, QuantizedTensor& made) const {
+        const Piece& piece = piece_of(tensor);
+        made.sources.push_back(piece);
+        return {piece.file, piece.offset, tensor.dtype};
+    }
+
+    QuantizedTensor make(std::uint32_t t, const Naming& naming) {
+        const Tensor& codes = catalogue_.tensors[t];
+        const std::string stem = stem_of(naming, codes.name);
+        QuantizedTensor made{.name = stem + std::string{naming.weight}, .codes = t};
+        const Tensor& scales = *find(stem + std::string{naming.scales});
+        made.scaled.codes = part_of(codes, made);
+        made.scaled.scales = part_of(scales, made);
+        if (naming.codes == mxfp4.codes) {
+            shape_mxfp4(codes, scales, settings_, made);
+        } else if (naming.codes == packed_words.codes) {
+            shape_packed_words(codes, scales, find(stem + ".qzeros"), settings_, made);
+            set_word_zeros(stem, made);
+            set_groups(stem, made);
+        } else if (naming.codes == packed.codes) {
+            shape_packed(codes, scales, shape_of_packed(made), settings_, made);
+        } else {
+            shape_plain(codes, scales, settings_, made);
+            set_zeros(scales, made);
+        }
+        return made;
+    }
+
+    /// Zeros of GPTQ and AWQ, whose shape was checked.
+    void set_word_zeros(const std::string& stem, QuantizedTensor& made) const {
+        if (const Tensor* zeros = find(stem + ".qzeros")) made.scaled.zeros = part_of(*zeros, made);
+    }
+
+    /// The group of each row, where GPTQ has sorted rows by activation.
+    void set_groups(const std::string& stem, QuantizedTensor& made) const {
+        const Tensor* stored = find(stem + ".g_idx");
+        if (stored == nullptr) return;
+        ScaledCodes& scaled = made.scaled;
+        if (stored->dtype != DType::i32 || stored->shape != Shape{scaled.rows})
+            throw failure("'{}' is {} {}, expected i32 [{}]", stored->name, name(stored->dtype),
+                          to_string(stored->shape), scaled.rows);
+        std::vector<std::int32_t> numbers(static_cast<std::size_t>(scaled.rows));
+        read_whole(*stored, part_of(*stored, made), std::as_writable_bytes(std::span{numbers}));
+        bool is_in_order = true;
+        for (std::size_t r = 0; r < numbers.size(); ++r) {
+            if (numbers[r] < 0 || numbers[r] >= scaled.scale_rows())
+                throw failure("'{}' has group {} of {}", stored->name, numbers[r], scaled.scale_rows());
+            is_in_order = is_in_order && numbers[r] == static_cast<Index>(r) / scaled.block_rows;
+        }
+        if (is_in_order) return;
+        scaled.groups = std::make_shared<const std::vector<std::uint32_t>>(numbers.begin(), numbers.end());
+        made.scheme += ", rows sorted by activation";
+    }
+
+    /// Zeros of compressed-tensors: i8 of the scales' shape.
+    void set_zeros(const Tensor& scales, QuantizedTensor& made) const {
+        const Tensor* zeros = find(made.name + "_zero_point");
+        if (zeros == nullptr) return;
+        if (zeros->dtype != DType::i8 || zeros->shape != scales.shape)
+            throw failure("'{}' is {} {}, expected i8 {}", zeros->name, name(zeros->dtype), to_string(zeros->shape),
+                          to_string(scales.shape));
+        made.scaled.zeros = part_of(*zeros, made);
+        made.scheme += ", zero points";
+    }
+
+    /// The shape that is stored beside packed codes.
+    Shape shape_of_packed(QuantizedTensor& made) const {
+        if (find(made.name + "_zero_point") != nullptr || find(made.name + "_g_idx") != nullptr)
+            throw failure("packed zero points and orders of activation are not dequantized");
+        const Tensor* stored = find(made.name + "_shape");
+        if (stored == nullptr) throw failure("'{}_shape' is missing", made.name);
+        if (stored->shape != Shape{2} || (stored->dtype != DType::i64 && stored->dtype != DType::i32))
+            throw failure("'{}' is {} {}, expected i64 [2]", stored->name, name(stored->dtype),
+                          to_string(stored->shape));
+        return read_shape(*stored, part_of(*stored, made));
+    }
+
+    Shape read_shape(const Tensor& stored, const ScaledCodes::Part& part) const {
+        const auto size = static_cast<std::size_t>(itemsize(stored.dtype));
+        std::array<std::byte, 16> bytes{};
+        read_whole(stored, part, std::span{bytes}.first(2 * size));
+        Shape shape;
+        for (std::size_t k = 0; k < 2; ++k) {
+            std::int64_t number = 0;
+            std::memcpy(&number, bytes.data() + k * size, size);
+            if (number < 0 || number > Index{1} << 40) throw failure("'{}' has {}", stored.name, number);
+            shape.push_back(number);
+        }
+        if (checked_volume(shape) < 0) throw failure("'{}' is an impossible shape", stored.name);
+        return shape;
+    }
+
+    void read_whole(const Tensor& stored, const ScaledCodes::Part& part, std::span<std::byte> into) const {
+        const auto path = catalogue_.path(part.file);
+        if (catalogue_.files[part.file].coding) throw failure("'{}' is compressed", stored.name);
+        read_at(open_file(path, O_RDONLY), part.offset, into, path);
+    }
+
+    const Catalogue& catalogue_;
+    QuantizationSettings settings_;
+    std::unordered_map<std::string_view, std::uint32_t> numbers_;
+    std::unordered_map<std::uint32_t, std::uint32_t> pieces_;  // the first of each tensor
+};
+
+}  // namespace
+
+bool is_quantized(const Checkpoint& checkpoint) {
+    if (!checkpoint.quantised.empty()) return true;
+    return checkpoint.format->is_hugging_face && Finder{checkpoint, {}}.any();
+}
+
+std::vector<QuantizedTensor> quantized_tensors(const Checkpoint& checkpoint, std::optional<DType> dtype) {
+    return checkpoint.format->is_hugging_face ? Finder{checkpoint, dtype}.all() : std::vector<QuantizedTensor>{};
+}
+
+std::vector<std::uint32_t> activation_scales(const Checkpoint& checkpoint) {
+    constexpr std::array<std::string_view, 8> endings{
+        ".input_scale", ".activation_scale", ".output_scale",       ".k_scale",
+        ".v_scale",     ".q_scale",          ".input_global_scale", ".input_zero_point"};
+    std::vector<std::uint32_t> numbers;
+    const auto& tensors = checkpoint.catalogue.tensors;
+    for (std::uint32_t t = 0; t < tensors.size(); ++t)
+        if (std::ranges::any_of(endings, [&](std::string_view ending) { return tensors[t].name.ends_with(ending); }))
+            numbers.push_back(t);
+    return numbers;
+}
+
+}  // namespace tpx::formats

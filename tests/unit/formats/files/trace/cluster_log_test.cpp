@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/trace/cluster_file.hpp"
+#include "formats/files/trace/trace_file.hpp"
+#include "lib/core/error.hpp"
+
+#include <doctest/doctest.h>
+
+namespace tpx::formats {
+namespace {
+
+Trace log_of(const std::string& text, const std::string& cluster = "4x8") {
+    return parse_trace(text, "t", read_cluster(cluster), {});
+}
+
+TEST_CASE("a job log is a trace whatever its columns are called") {
+    const Trace helios = log_of(
+        "job_id,user,vc,gpu_num,cpu_num,submit_time,start_time,end_time,duration\n"
+        "7,u,v,8,32,2020-06-09 18:10:00,2020-06-09 18:20:00,2020-06-09 19:20:00,3600\n"
+        "8,u,v,4,32,2020-06-09 18:00:00,2020-06-09 18:20:00,2020-06-09 18:21:00,60\n");
+    REQUIRE(helios.jobs.size() == 2);
+    CHECK(helios.format == "log");
+    CHECK(helios.jobs[0].name == "8");
+    CHECK(helios.jobs[0].arrival == 0);
+    CHECK(helios.jobs[1].arrival == 600 * second);
+    CHECK(helios.jobs[1].gpus == 8);
+    CHECK(helios.jobs[1].cpus == 4);
+    CHECK(helios.jobs[1].work == 3600e6);
+    CHECK(helios.notes.empty());
+    CHECK(helios.unknown_columns.empty());
+}
+
+TEST_CASE("what Slurm's sacct prints: resources, steps, and jobs that are no jobs here") {
+    const std::string header = "JobID|Submit|Start|End|Elapsed|ReqTRES|QOS\n";
+    const std::string first = "2026-01-10T08:00:00|2026-01-10T08:00:05|2026-01-10T09:00:05";
+    const Trace trace = log_of(header +  //
+                               "1|" + first +
+                               "|1-01:01:01|cpu=64,gres/gpu:h100=8,gres/gpu:a100=8|\n"  //
+                               "1.0|" +
+                               first +
+                               "|1-01:01:01|cpu=64,gres/gpu:h100=8|\n"  //
+                               "2|" +
+                               first +
+                               "|01:30|billing=8,cpu=8,gres/gpu=2,gres/gpu:h100=2|spot\n"  //
+                               "3|" +
+                               first +
+                               "|01:30|cpu=8,mem=64G|\n"                                             //
+                               "4|2026-01-10T08:00:00|Unknown|Unknown|00:00:00|cpu=8,gres/gpu=2|\n"  //
+                               "5|2026-01-10T08:00:00|2026-01-10T08:00:05|Unknown|00:10:00|gres/gpu=2|\n");
+    REQUIRE(trace.bad.empty());
+    REQUIRE(trace.jobs.size() == 2);
+    CHECK(trace.jobs[0].gpus == 16);
+    CHECK(trace.jobs[0].cpus == 4);
+    CHECK(trace.jobs[0].work == 90061e6);
+    CHECK(trace.jobs[0].guaranteed);
+    CHECK(trace.jobs[1].gpus == 2);
+    CHECK(trace.jobs[1].work == 90e6);
+    CHECK_FALSE(trace.jobs[1].guaranteed);
+    CHECK(trace.notes == std::vector<std::string>{"left out 1 job that had not ended", "left out 1 job that never ran",
+                                                  "left out 1 job without GPUs"});
+}
+
+TEST_CASE("GPUs and cores of each instance, in percent or thousandths, become whole GPUs") {
+    const Trace pai = log_of(
+        "job_name,task_name,inst_num,start_time,end_time,plan_cpu,plan_gpu,gpu_type\n"
+        "j,worker,3,100.0,160.5,600.0,150.0,T4\n");
+    REQUIRE(pai.jobs.size() == 1);
+    CHECK(pai.jobs[0].name == "j/worker");
+    CHECK(pai.jobs[0].gpus == 6);
+    CHECK(pai.jobs[0].cpus == 3);
+    CHECK(pai.jobs[0].work == 60.5e6);
+    CHECK(pai.notes == std::vector<std::string>{"1 job requested part of a GPU; rounded up to a whole GPU"});
+    const Trace pods = log_of(
+        "name,cpu_milli,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time\n"
+        "a,4000,1,460,0,90,10\nb,4000,2,1000,0,90,10\n");
+    REQUIRE(pods.jobs.size() == 2);
+    CHECK(pods.jobs[0].gpus == 1);
+    CHECK(pods.jobs[1].cpus == 2);
+    CHECK(pods.jobs[1].work == 80e6);
+    CHECK(pods.notes.size() == 1);
+}
+
+TEST_CASE("what is not recorded is no time, and jobs that ran for no time are left out") {
+    const Trace pai = log_of(
+        "job_name,inst_num,start_time,end_time,plan_gpu\na,1,0.0,160.5,100.0\nb,1,5.0,0.0,100.0\nc,,5.0,9.0,100.0\n");
+    CHECK(pai.bad.empty());
+    REQUIRE(pai.jobs.size() == 1);
+    CHECK(pai.jobs[0].name == "c");
+    CHECK(pai.notes.size() == 2);
+    const Trace canceled =
+        log_of("jobid,submit,start,end,elapsed,reqtres\n1,0,9,9,00:00:00,gres/gpu=1\n1.batch,0,9,9,0,\n");
+    CHECK(canceled.jobs.empty());
+    CHECK(canceled.notes == std::vector<std::string>{"left out 1 job that never ran"});
+}
+
+TEST_CASE("durations are seconds or as Slurm writes them") {
+    const auto work = [](const std::string& text) {
+        const Trace trace = log_of("job_id,submit_time,duration,gpu_num\na,0," + text + ",1\n");
+        return trace.bad.empty() ? trace.jobs.at(0).work / 1e6 : -1;
+    };
+    CHECK(work("90") == 90);
+    CHECK(work("1e2") == 100);
+    CHECK(work("05:12") == 312);
+    CHECK(work("00:00:01.5") == 1.5);
+    CHECK(work("1-02:30:00") == 95400);
+    CHECK(work("1-02:30") == 95400);
+    CHECK(work("1-02") == 93600);
+    for (const std::string wrong : {"1-", "-1-02", "1:2:3:4", "1-02:-30:00", "1::2", "1-2-3", ":", "1e-05x"})
+        CHECK(work(wrong) == -1);
+    CHECK(work("1e-05") == 1e-5);
+}
+
+TEST_CASE("the kind of GPU counts where there are several") {
+    const std::string text = "job_name,submit_time,duration,gpu_request,gpu_model\na,0,9,1,V100\nb,0,9,1,T4|V100\n";
+    const auto kinds = [&](const std::string& cluster) {
+        const Trace trace = log_of(text, cluster);
+        REQUIRE(trace.jobs.size() == 2);
+        return std::pair{trace.jobs[0].kind, trace.jobs[1].kind};
+    };
+    CHECK(kinds("1x8") == std::pair{any, any});
+    CHECK(kinds("1x8:A100") == std::pair{any, any});
+    CHECK(kinds("1x8:T4,1x8:V100") == std::pair{1, any});
+    CHECK(log_of(text, "1x8:T4,1x8:A100").bad ==
+          std::vector<std::string>{"t:2: column 'gpu_model': the cluster has no GPUs of kind 'V100'"});
+}
+
+TEST_CASE("times of a log have zones and fractions, or are seconds") {
+    const auto arrival = [](const std::string& time) {
+        const Trace trace =
+            log_of("job_id,submit_time,duration,gpu_num\na," + time + ",9,1\nb,1970-01-01 00:00:00,9,1\n");
+        REQUIRE(trace.bad.empty());
+        return trace.jobs.back().arrival;
+    };
+    CHECK(arrival("1970-01-02T00:00:00") == 86400 * second);
+    CHECK(arrival("1970-01-02 00:00:00Z") == 86400 * second);
+    CHECK(arrival("1970-01-02 00:00:00.25+08:00") == 57600 * second + second / 4);
+    CHECK(arrival("1970-01-02 00:00:00-0130") == 91800 * second);
+    CHECK(arrival("1970-01-02 00:00:00+08") == 57600 * second);
+    CHECK(arrival("77.5") == 77 * second + second / 2);
+    for (const std::string wrong :
+         {"1970-01-02 00:00:00+8", "1970-01-02 00:00:00 PST", "1970-1-2 00:00:00", "soon", "-4"})
+        CHECK(log_of("job_id,submit_time,duration,gpu_num\na," + wrong + ",9,1\n").bad.size() == 1);
+}
+
+TEST_CASE("Philly's log: the sum of attempts, and the GPUs of the largest") {
+    const Trace trace = log_of(R"([{"jobid": "a", "vc": "v", "submitted_time": "2017-10-07 01:00:00", "attempts": [
+        {"start_time": "2017-10-07 01:00:10", "end_time": "2017-10-07 01:01:10", "detail": [{"ip": "m", "gpus": ["g0"]}]},
+        {"start_time": null, "end_time": "2017-10-07 01:02:00", "detail": []},
+        {"start_time": "2017-10-07 01:02:00", "end_time": "2017-10-07 01:02:30",
+         "detail": [{"ip": "m", "gpus": ["g0", "g1"]}, {"ip": "n", "gpus": ["g0"]}]}]},
+        {"jobid": "b", "submitted_time": "2017-10-07 01:00:00", "attempts": []}])");
+    REQUIRE(trace.jobs.size() == 1);
+    CHECK(trace.jobs[0].gpus == 3);
+    CHECK(trace.jobs[0].work == 90e6);
+    CHECK(trace.notes == std::vector<std::string>{"left out 1 job that never ran"});
+    const std::string attempts =
+        R"("attempts": [{"start_time": "2017-10-07 01:00:10", "end_time": "2017-10-07 01:00:20",
+        "detail": [{"gpus": ["g0"]}]}, {"end_time": "2017-10-07 01:02:00", "detail": []}])";
+    const Trace others = log_of(
+        " [{\"jobid\": \"a\", \"attempts\": [{}]}, {\"jobid\": \"b\", \"submitted_time\": "
+        "\"2017-10-07 01:00:00\", " +
+        attempts + "}]");
+    REQUIRE(others.bad.size() == 1);
+    CHECK(others.bad[0].starts_with("t:1: not a job of Philly's log"));
+    REQUIRE(others.jobs.size() == 1);
+    CHECK(others.jobs[0].work == 10e6);
+    CHECK_THROWS_WITH_AS(log_of(R"([{"attempts": )"), "t: not JSON", Error);
+}
+
+}  // namespace
+}  // namespace tpx::formats

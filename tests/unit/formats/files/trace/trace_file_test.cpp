@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/trace/trace_file.hpp"
+
+#include "formats/files/trace/cluster_file.hpp"
+#include "formats/files/trace/models_file.hpp"
+#include "formats/files/trace/outages_file.hpp"
+#include "formats/rules/rules.hpp"
+#include "lib/cluster/gpu_pool.hpp"
+#include "lib/cluster/speed.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+
+#include <doctest/doctest.h>
+
+namespace tpx::formats {
+namespace {
+
+Trace trace_of(const std::string& text, const std::string& cluster = "2x4", const std::string& speeds = "") {
+    const Cluster machines = read_cluster(cluster);
+    return parse_trace(text, "t", machines, speeds.empty() ? SpeedBook{} : parse_speeds(speeds, "s", machines));
+}
+
+// What is wrong with the only row that is bad.
+std::string fault(const std::string& text, const std::string& cluster = "2x4", const std::string& speeds = "") {
+    const Trace trace = trace_of(text, cluster, speeds);
+    REQUIRE(trace.bad.size() == 1);
+    return trace.bad[0];
+}
+
+TEST_CASE("a trace of tpx is read with all its columns") {
+    const std::string text =
+        "name,arrival,gpus,duration,scaling,min_gpus,max_gpus,priority,guaranteed,deadline\n"
+        "a,5,2,100,0.5,1,4,10,no,300\n";
+    const Trace trace = trace_of(text);
+    REQUIRE(trace.jobs.size() == 1);
+    const TraceJob& job = trace.jobs[0];
+    CHECK(trace.format == "tpx");
+    CHECK(job.name == "a");
+    CHECK(job.arrival == 5 * second);
+    CHECK(job.gpus == 2);
+    CHECK(job.least == 1);
+    CHECK(job.most == 4);
+    CHECK(job.work == 100e6);
+    CHECK(job.priority == 10);
+    CHECK(!job.guaranteed);
+    CHECK(job.deadline == 300 * second);
+    CHECK(job.speed->rate({{{0, 2}}}, read_cluster("2x4")) == 1);
+    CHECK(job.speed->rate({{{0, 4}}}, read_cluster("2x4")) == doctest::Approx(1.41421356));
+}
+
+TEST_CASE("S7: without limits of its own a job has those that its rates allow, or those of --elastic") {
+    const auto limits = [](const std::string& text, const std::string& speeds = "",
+                           const std::optional<Elasticity>& elasticity = {}) {
+        const Cluster cluster = read_cluster("2x4");
+        const SpeedBook book = speeds.empty() ? SpeedBook{} : parse_speeds(speeds, "s", cluster);
+        const Trace trace = parse_trace(text, "t", cluster, book, elasticity);
+        REQUIRE(trace.jobs.size() == 1);
+        return std::pair{trace.jobs[0].least, trace.jobs[0].most};
+    };
+    const std::string plain = "arrival,gpus,duration\n0,4,9\n", limited = "arrival,gpus,duration,max_gpus\n0,4,9,6\n";
+    const std::string model = "arrival,gpus,steps,model\n0,4,9,m\n", rates = "model,gpus,rate\nm,4,1\nm,8,2\n";
+    const std::string philly = "timestamp,duration,num_gpus\n2017-10-09 07:01:55,9,4\n";
+    const std::string virtualflow = R"([{"name":"j","arrival_time":0,"gpu_demand":4,"priority":1,"workload":"m"}])";
+    CHECK(limits(plain) == std::pair{4, 4});
+    CHECK(limits(philly) == std::pair{4, 4});
+    CHECK(limits(limited) == std::pair{4, 6});
+    CHECK(limits(model, rates) == std::pair{1, 8});
+    CHECK(limits(virtualflow, rates) == std::pair{1, 4});
+    CHECK(limits(plain, "", Elasticity{0, 1}) == std::pair{1, 4});
+    CHECK(limits(philly, "", Elasticity{0.5, 2}) == std::pair{2, 8});
+    CHECK(limits(limited, "", Elasticity{0, 1}) == std::pair{4, 6});
+    CHECK(limits(model, rates, Elasticity{}) == std::pair{4, 4});
+}
+
+TEST_CASE("jobs are in order of arrival, and equal ones in order of lines") {
+    const Trace trace = trace_of("name,arrival,gpus,duration\nb,9,1,1\nc,3,1,1\na,3,1,1\n");
+    REQUIRE(trace.jobs.size() == 3);
+    CHECK(trace.jobs[0].name == "c");
+    CHECK(trace.jobs[1].name == "a");
+    CHECK(trace.jobs[2].name == "b");
+}
+
+TEST_CASE("rows that cannot be jobs are bad, with their lines") {
+    const std::string head = "name,arrival,gpus,duration\n";
+    CHECK(fault(head + "a,0,1") == "t:2: 3 cells, but the header has 4 columns");  // cut in the middle
+    CHECK(fault(head + "a,-1,1,5\n") == "t:2: column 'arrival': -1 is not from 0 to 1e+09");
+    CHECK(fault(head + "a,0,1,-5\n") == "t:2: column 'duration': -5 is not from 0 to 1e+09");
+    CHECK(fault(head + "a,nan,1,5\n") == "t:2: column 'arrival': 'nan' is not a number");
+    CHECK(fault(head + "a,inf,1,5\n") == "t:2: column 'arrival': 'inf' is not a number");
+    CHECK(fault(head + "a,1e300,1,5\n") == "t:2: column 'arrival': 1e+300 is not from 0 to 1e+09");
+    CHECK(fault(head + "a,0,0,5\n") == "t:2: column 'gpus': 0 is not from 1 to 1.04858e+06");
+    CHECK(fault(head + "a,0,1.5,5\n") == "t:2: column 'gpus': 1.5 is not a whole number");
+    CHECK(fault(head + "a,0,9,5\n") == "t:2: the job requests 9 GPUs, but the cluster has 8");
+    CHECK(fault(head + "a,0,1,5\na,1,1,5\n") == "t:3: job 'a' is there twice");
+    CHECK(fault("arrival,gpus,steps,model\n0,1,10,x\n") ==
+          "t:2: the job has steps, but --speeds has no rates for job 'job-2' or model 'x'");
+    CHECK(fault("arrival,gpus,duration,kind\n0,1,5,H100\n") ==
+          "t:2: column 'kind': the cluster has no GPUs of kind 'H100'");
+    CHECK(fault("arrival,gpus,duration,guaranteed\n0,1,5,perhaps\n") ==
+          "t:2: column 'guaranteed': 'perhaps' is neither true nor false");
+    CHECK(fault("arrival,gpus,duration,memory\n0,1,5,many\n").starts_with("t:2: column 'memory': "));
+}
+
+TEST_CASE("what is bad does not hide what is good") {
+    const Trace trace = trace_of("arrival,gpus,duration\n0,1,5\n-1,1,5\n3,1\n4,1,5\n\n5,99,5\n");
+    CHECK(trace.jobs.size() == 2);
+    REQUIRE(trace.bad.size() == 3);
+    CHECK(trace.bad[0].starts_with("t:3: "));
+    CHECK(trace.bad[1].starts_with("t:4: "));
+    CHECK(trace.bad[2].starts_with("t:7: "));
+}
+
+TEST_CASE("cores, memory and quotas that are never there are refused") {
+    const Cluster cluster = parse_cluster(
+        "[[hosts]]\nname = \"a\"\ngpus = 4\ncpus = 8\nmemory = \"64GB\"\n"
+        "[[tenants]]\nname = \"t\"\nquota = 2\n",
+        "c");
+    const auto bad = [&](const std::string& row) {
+        const Trace trace = parse_trace("arrival,gpus,duration,cpus,memory,tenant\n" + row, "t", cluster, {});
+        return trace.bad.empty() ? std::string{} : trace.bad[0];
+    };
+    CHECK(bad("0,2,5,4,8GB,\n").empty());
+    CHECK(bad("0,4,5,4,8GB,\n") ==
+          "t:2: 4 GPUs of one kind with 4 cores and 8e+09 bytes each are not there, even when nobody else runs");
+    CHECK(bad("0,3,5,1,1GB,t\n") == "t:2: the job requests 3 GPUs, but the quota of tenant 't' is 2");
+    CHECK(bad("0,1,5,1,1GB,u\n") == "t:2: column 'tenant': the cluster has no tenant 'u'");
+}
+
+TEST_CASE("traces of others are known by their columns") {
+    CHECK(trace_of("timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,60,1,60,x\n").format == "philly");
+    CHECK(fault("timestamp,duration,num_gpus,cluster\n2017-13-09 07:01:55,60,1,x\n") ==
+          "t:2: column 'timestamp': '2017-13-09 07:01:55' is not a time");
+    CHECK(fault("timestamp,duration,num_gpus,cluster\nyesterday,60,1,x\n").starts_with("t:2: column 'timestamp': "));
+    CHECK(fault("[{\"arrival_time\": 1, \"workload\": \"bert\", \"gpu_demand\": 64, \"priority\": 1}]", "2x4",
+                "model,gpus,rate\nbert,1,5\n") == "t:1: there is no rate with 64 GPUs");
+    CHECK(fault("ResNet\tx\ty\tz\t0\t100\t1\t1\t-1\nResNet\tx\ty\tz\t0\t100\t1\t1\t-1\t5\n", "2x4",
+                "model,gpus,rate\nResNet,1,5\n") == "t:1: 9 fields between tabs, but a trace of Gavel's has 10");
+    CHECK_THROWS_AS(trace_of("when,what\n1,2\n"), Error);
+    CHECK_THROWS_AS(trace_of(""), Error);
+    CHECK_THROWS_AS(trace_of("[{\"arrival\": 1"), Error);
+}
+
+TEST_CASE("a trace that is cut anywhere is refused or read up to there, and nothing breaks") {
+    for (const char* name : {"trace.csv", "gavel.trace", "virtualflow3.json", "philly.csv", "rubick-base.csv"}) {
+        const std::string whole = read_file(std::string{"testdata/simulate/"} + name, 1 << 20).substr(0, 3000);
+        for (std::size_t length = 0; length < whole.size(); length += 7) {
+            try {
+                trace_of(whole.substr(0, length));
+            } catch (const Error&) {
+            }
+        }
+    }
+}
+
+TEST_CASE("rates that cannot be are refused with their lines") {
+    const Cluster cluster = read_cluster("1x4");
+    const auto bad = [&](const char* text) {
+        try {
+            parse_speeds(text, "s", cluster);
+        } catch (const Error& error) {
+            return std::string{error.what()};
+        }
+        return std::string{};
+    };
+    CHECK(bad("model,gpus,rate\nx,1,5\n").empty());
+    CHECK(bad("model,gpus,rate\nx,1,-5\n") == "s:2: column 'rate': -5 is not from 0 to 1e+12");
+    CHECK(bad("model,gpus,rate\nx,1,nan\n") == "s:2: column 'rate': 'nan' is not a number");
+    CHECK(bad("model,gpus,rate\nx,0,1\n").starts_with("s:2: column 'gpus': "));
+    CHECK(bad("model,gpus,seconds\nx,1,1\n").starts_with("s:2: column 'seconds': "));
+    CHECK(bad("job,model,gpus,rate\nx,y,1,1\n") == "s:2: column 'job': either job or model is needed");
+    CHECK(bad("job,gpus,rate,seconds\nx,1,1,2\n") == "s:2: column 'rate': either rate or seconds is needed");
+    CHECK(bad("{\"GPU\": {\"bad key\": {\"null\": 1}}}") == "s: 'bad key' is not as ('model', 2)");
+    CHECK(bad("{\"GPU\": {\"('m', 1)\": {\"null\": -1}}}") == "s: GPU: ('m', 1): -1 is not a rate");
+    CHECK(bad("{\"GPU\": {\"('m', 1)\": 5}}") == "s: GPU: ('m', 1): no number under \"null\"");
+}
+
+TEST_CASE("kinds of GPUs that are used together have one rate") {
+    const Cluster cluster = read_cluster("1x4:V100,1x8:P100");
+    const SpeedBook book = parse_speeds(
+        "model,kind,gpus,rate\nm,V100,4,10\nm,P100,8,12\nm,V100+P100,4+8,20\nm,V100+K80,1+1,9\n", "s", cluster);
+    const TableSpeed& speed = *book.find("", "m")->speed;
+    REQUIRE(speed.mixes().size() == 1);  // there are no K80
+    CHECK(speed.rate({{{0, 4}, {1, 8}}}, cluster) == 20);
+    CHECK(speed.rate({{{0, 4}}}, cluster) == 10);
+    CHECK_THROWS_AS(parse_speeds("model,kind,gpus,rate\nm,V100+P100,4,20\n", "s", cluster), Error);
+    CHECK_THROWS_AS(parse_speeds("model,kind,gpus,rate\nm,V100+P100,4+8+1,20\n", "s", cluster), Error);
+    CHECK_THROWS_AS(parse_speeds("job,kind,gpus,rate\nm,V100+P100,4+8,20\n", "s", cluster), Error);
+}
+
+TEST_CASE("jobs take the fastest kind of GPUs that has room, and none on which they cannot run") {
+    const char* cluster = "1x8:P100,1x4:V100";
+    const std::string speeds = "model,kind,gpus,rate\nm,V100,4,10\nm,P100,8,12\nn,P100,2,1\no,P100,2,1\no,V100,2,3\n";
+    const std::string jobs = "arrival,gpus,steps,model\n0,4,9,m\n0,8,9,m\n0,2,9,n\n0,2,9,o\n";
+    const Trace trace = trace_of(jobs, cluster, speeds);
+    REQUIRE(trace.jobs.size() == 4);
+    const GpuPool pool{read_cluster(cluster)};
+    CHECK(pool.place(trace.jobs[0], 4)->parts == std::vector<GpuShare>{{1, 4}});
+    CHECK(pool.place(trace.jobs[1], 8)->parts == std::vector<GpuShare>{{0, 8}});
+    CHECK(pool.place(trace.jobs[2], 2)->parts == std::vector<GpuShare>{{0, 2}});
+    CHECK(pool.place(trace.jobs[3], 2)->parts == std::vector<GpuShare>{{1, 2}});
+    GpuPool full = pool;
+    full.take(trace.jobs[3], std::vector<GpuShare>{{1, 4}});
+    CHECK(full.place(trace.jobs[3], 2)->parts == std::vector<GpuShare>{{0, 2}});
+    CHECK(fault("arrival,gpus,steps,model\n0,1,9,m\n", cluster, speeds) == "t:2: there is no rate with 1 GPUs");
+}
+
+TEST_CASE("a cluster is read, or refused with its line") {
+    CHECK(read_cluster("2x4:V100,1x8:K80").gpus() == 16);
+    CHECK(read_cluster("2×4").hosts.size() == 2);
+    const auto bad = [](const std::string& text) {
+        try {
+            parse_cluster(text, "c");
+        } catch (const Error& error) {
+            return std::string{error.what()};
+        }
+        return std::string{};
+    };
+    const std::string host = "[[hosts]]\nname = \"a\"\ngpus = 4\n";
+    CHECK(bad(host).empty());
+    CHECK(bad("") == "c: contains no hosts");
+    CHECK(bad(host + host) == "c:4: host 'a' is there twice");
+    CHECK(bad("[[hosts]]\nname = \"a\"\ngpus = -1\n") == "c:3: a whole number from 0 to 4096 was expected");
+    CHECK(bad("[[hosts]]\ngpus = 1\n") == "c:1: a host needs a name");
+    CHECK(bad(host + "speed = 3\n") == "c:4: unknown key 'speed'; name, kind, gpus, cpus and memory are known");
+    CHECK(bad(host + "[[tenants]]\nname = \"t\"\nquota = 5\n") ==
+          "c:4: tenant 't' has a quota of 5 GPUs, the cluster has 4");
+    CHECK_THROWS_AS(read_cluster("0x4"), Error);
+    CHECK_THROWS_AS(read_cluster("2000000x4"), Error);
+}
+
+TEST_CASE("models are found by name and by the GPUs that a job asks for") {
+    const Families families = load_families({});
+    const ModelBook book = parse_models(
+        "[[models]]\nname = \"big\"\nmodel = \"gpt3-1.3b\"\nlayout = \"tp=4\"\n"
+        "[[models]]\ngpus = 8\nparameters = 1e9\nlayers = 24\nhidden = 2048\n",
+        "m", families);
+    TraceJob job;
+    job.model = "big";
+    REQUIRE(book.find(job));
+    CHECK(book.find(job)->layout.tp == 4);
+    CHECK(parameters(book.find(job)->state) > Index{1'300'000'000});
+    job.model = "other";
+    CHECK(!book.find(job));
+    job.gpus = 8;
+    REQUIRE(book.find(job));
+    CHECK(book.find(job)->state.layers == 24);
+    const auto bad = [&](const std::string& text) {
+        try {
+            parse_models(text, "m", families);
+        } catch (const Error& error) {
+            return std::string{error.what()};
+        }
+        return std::string{};
+    };
+    CHECK(bad("") == "m: no models in it");
+    CHECK(bad("[[models]]\nname = \"a\"\n") == "m:1: either model, or parameters, layers and hidden are needed");
+    CHECK(bad("[[models]]\nmodel = \"nonesuch\"\n").starts_with("m:1: model 'nonesuch': no such file"));
+    CHECK(bad("[[models]]\nmodel = \"gpt3-1.3b\"\nlayout = \"tp=0\"\n").starts_with("m:3: layout: 'tp=0'"));
+    CHECK(bad("[[models]]\nparameters = -5\n") == "m:2: a number from 1 to 1e15 was expected");
+    CHECK(bad("[[models]]\nsize = 5\n").starts_with("m:2: unknown key 'size'"));
+    CHECK(bad("model = 5\n") == "m:1: unknown key 'model'; models is known");
+}
+
+TEST_CASE("outages name hosts of the cluster and end after they begin") {
+    const Cluster cluster = read_cluster("2x4");
+    const std::vector<Outage> outages = parse_outages("host,begin,end\nn1,10,20\nn0,5,\n", "o", cluster);
+    REQUIRE(outages.size() == 2);
+    CHECK(outages[0].host == 1);
+    CHECK(outages[0].end == 20 * second);
+    CHECK(outages[1].end == never);
+    const auto bad = [&](const char* text) {
+        try {
+            parse_outages(text, "o", cluster);
+        } catch (const Error& error) {
+            return std::string{error.what()};
+        }
+        return std::string{};
+    };
+    CHECK(bad("host,begin,end\nn7,1,2\n") == "o:2: column 'host': the cluster has no host 'n7'");
+    CHECK(bad("host,begin,end\nn0,2,2\n") == "o:2: column 'end': it is not after the begin");
+    CHECK(bad("host,begin,end\nn0,-2,2\n") == "o:2: column 'begin': -2 is not from 0 to 1e+09");
+    CHECK(bad("machine,begin\nn0,2\n") == "o: no column 'host' in it");
+}
+
+}  // namespace
+}  // namespace tpx::formats
