@@ -6,7 +6,7 @@
 #include "cmd/compare_names.hpp"
 #include "cmd/compare_values.hpp"
 #include "cmd/ignored_roles.hpp"
-#include "formats/deepspeed/missing_weights.hpp"
+#include "formats/convert/missing_weights.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/difference.hpp"
 

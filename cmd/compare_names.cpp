@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/compare_names.hpp"
 
-#include "formats/deepspeed/missing_weights.hpp"
+#include "formats/convert/missing_weights.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/mpi.hpp"
 

@@ -8,7 +8,6 @@
 #include "cmd/store_checksums.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/driver.hpp"
-#include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/path.hpp"
@@ -208,8 +207,9 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
     const Made made = make_files(host_run, partial.path(), record, exec);
     together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
     patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
-    const Published published =
-        job.migration.target.format->is_one_file ? partial.commit_file(formats::draft_file_name) : partial.commit();
+    const Published published = job.migration.target.format->is_one_file
+                                    ? partial.commit_file(std::string{job.migration.target.format->file_name})
+                                    : partial.commit();
     if (!published.fault.empty()) throw mpi::AgreedError{Error{exit_after_commit, "{}", published.fault}};
     return sum_of(host_run, made);
 }

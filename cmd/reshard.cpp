@@ -27,7 +27,6 @@
 #include "formats/driver.hpp"
 #include "formats/files/plan/hosts_file.hpp"
 #include "formats/replaceable.hpp"
-#include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/in_path.hpp"
@@ -275,7 +274,8 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
         const Phase phase{trace, "commit"};
         // From here on, the output may be in place.
         patience.set_end(fmt::format("; if {} exists, it is complete", options.output), exit_after_commit);
-        published = job.target.format->is_one_file ? partial.commit_file(formats::draft_file_name) : partial.commit();
+        published = job.target.format->is_one_file ? partial.commit_file(std::string{job.target.format->file_name})
+                                                   : partial.commit();
     } catch (const mpi::AgreedError& error) {
         write_trace(comm, options, trace, out);
         leave_or_discard(comm, partial, error);

@@ -5,7 +5,6 @@
 #include "cmd/read_once.hpp"
 #include "cmd/reading.hpp"
 #include "formats/driver.hpp"
-#include "formats/torch/open.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
@@ -72,8 +71,8 @@ void check_written_values(const mpi::Comm& comm, const ReshardOptions& options, 
         if (comm.rank() != 0) return;
         source = open_checkpoint(options.checkpoint, options);
         const ReadUnfinished output_so_far{directory};
-        output =
-            open_checkpoint(job.target.format->is_one_file ? directory / formats::draft_file_name : directory, options);
+        output = open_checkpoint(job.target.format->is_one_file ? directory / job.target.format->file_name : directory,
+                                 options);
     });
     check_values(comm, source.source.checkpoint, output.source.checkpoint, verified);
 }

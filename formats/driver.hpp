@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,14 +16,19 @@
 #include <vector>
 
 namespace tpx {
+struct Expressed;
 class Families;
-}
+struct ParameterDifference;
+}  // namespace tpx
 
 namespace tpx::formats {
 
 struct Recognised;
 struct Source;
 struct Target;
+
+/// Takes a value that is not a tensor, as text, by the path to it.
+using AddValue = std::function<void(const std::string& path, std::string text)>;
 
 /// The start of a file, by which drivers recognize it.
 struct FileStart {
@@ -71,13 +78,14 @@ struct Driver {
     bool is_resharded = false;     ///< the output can be split over ranks
 
     // What its files are.
-    bool is_one_file = false;        ///< a checkpoint is one file, not a folder
-    bool allows_other_files = true;  ///< its folder may contain tpx's files, and hosts may each store a part of it
-    bool is_hugging_face = false;    ///< transformers loads it: config.json must be complete and fit the names
-    bool weights_only = false;       ///< it has no place for optimizer state
-    bool may_omit_config = false;    ///< some of its files do not contain the model configuration
-    bool aligns_payloads = false;    ///< drafts put large payloads at the places in blocks that their content asks for
-    bool splits_by_holders = false;  ///< a rank may write a file for each set of ranks that hold the same pieces
+    bool is_one_file = false;         ///< a checkpoint is one file, not a folder
+    std::string_view file_name = {};  ///< of that file, in the draft
+    bool allows_other_files = true;   ///< its folder may contain tpx's files, and hosts may each store a part of it
+    bool is_hugging_face = false;     ///< transformers loads it: config.json must be complete and fit the names
+    bool weights_only = false;        ///< it has no place for optimizer state
+    bool may_omit_config = false;     ///< some of its files do not contain the model configuration
+    bool aligns_payloads = false;     ///< drafts put large payloads at the places in blocks that their content asks for
+    bool splits_by_holders = false;   ///< a rank may write a file for each set of ranks that hold the same pieces
     ValuesIn values = ValuesIn::nothing;
 
     // How its tensors are named and split.
@@ -124,6 +132,55 @@ struct Driver {
     bool (*has_no_place_for)(std::string_view name) = nullptr;
     /// The bytes around the payloads of `content`; null for formats that are only read. Adds to `notes`.
     Draft (*draft)(const Content& content, std::vector<std::string>& notes) = nullptr;
+
+    // Conversions. These ask the driver of the source; null where it has nothing to say.
+
+    /// The settings of the optimizer; nothing if it is not of Adam's kind. Throws Error if they are malformed.
+    std::optional<Adam> (*adam)(const Source& source) = nullptr;
+    /// Throws Error if parameters may be missing that the target's framework needs. Adds to `notes`.
+    void (*check_complete)(const Source& source, const Target& target, std::vector<std::string>& notes) = nullptr;
+    /// Whether weights are stored as their masters only.
+    bool (*stores_masters_only)(const Checkpoint& checkpoint) = nullptr;
+    /// Sets the types that the weights named in `weights`, which are stored as masters only, have in training.
+    void (*set_weight_dtypes)(const Checkpoint& checkpoint, std::map<std::string, DType>& weights) = nullptr;
+    /// The tensors whose bytes are part of another one's, by their numbers.
+    std::map<std::uint32_t, View> (*find_views)(const Checkpoint& checkpoint) = nullptr;
+    /// Adds to `notes` which values of the source, such as attributes, the target does not have. `renames`: whether the
+    /// tensors get names of another framework.
+    void (*note_left_out)(const Source& source, const Target& target, bool renames,
+                          std::vector<std::string>& notes) = nullptr;
+    /// Calls `add` for the values that files of tensors store beside them. Throws Error if one is malformed.
+    void (*add_values)(const Checkpoint& checkpoint, const AddValue& add) = nullptr;
+
+    // Conversions. These ask the driver of the target.
+
+    /// Sets what the layout implies. Throws Error (usage) for a layout that checkpoints of this format cannot have.
+    void (*settle_target)(Target& target) = nullptr;
+    /// Restores what a checkpoint of another format kept of one of this format.
+    void (*restore)(Checkpoint& source) = nullptr;
+    /// Sets in `config` what decides how the new tensors are named and padded, and names the states of `source` so.
+    void (*settle_config)(Source& source, const Target& target, bool renames, Config& config) = nullptr;
+    /// Makes the states of tensors that keep their names those that the optimizer has. Adds to `notes`.
+    void (*fit_states)(Expressed& expressed, const Config& config, std::optional<DType> dtype,
+                       std::vector<std::string>& notes) = nullptr;
+    /// Content::args. `has_adam`: whether settings of an optimizer come from another framework. Throws Error if the
+    /// framework cannot build the model.
+    Config (*make_args)(const Source& source, const Target& target, const Expressed& expressed, bool renames,
+                        bool has_adam, const Config& config) = nullptr;
+    /// Adds to `notes` what ranks of the new layout do not find in the source and get otherwise.
+    void (*note_new)(const Source& source, const Layout& layout, std::vector<std::string>& notes) = nullptr;
+    /// How the model that the framework builds from the arguments differs from the tensors.
+    ParameterDifference (*model_difference)(const Expressed& expressed, const Config& config) = nullptr;
+
+    // Both: who has what in memory.
+
+    /// The optimizer state that each rank of `content.layout` has under ZeRO, with zero=3 its weights too, if it is not
+    /// split evenly. Throws Error if that cannot be derived from `args` and the rules.
+    std::vector<Piece> (*state_shares)(const Content& content, const Config& args,
+                                       std::span<const Role> roles) = nullptr;
+    /// `pieces` and a copy of each for every other rank of `layout` that has it in memory.
+    std::vector<Piece> (*with_replicas)(std::span<const Tensor> tensors, std::span<const Piece> pieces,
+                                        std::span<const Role> roles, const Layout& layout) = nullptr;
 };
 
 }  // namespace tpx::formats

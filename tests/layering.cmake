@@ -1,7 +1,7 @@
 # cmake -DROOT=DIR -P layering.cmake: fails when a source in DIR does not include its own header first, or an #include
 # runs against the arrows cmd -> formats -> lib and, inside lib, cluster -> model -> change -> layout -> state
 # -> core, change -> solve, exec -> change and check -> core, or names a library that its folder may not know. Inside
-# formats, encodings and settings include no other folder, and the files of tpx itself no format.
+# formats, encodings and settings include no other folder; files of tpx itself, state and convert no folder of a format.
 cmake_minimum_required(VERSION 3.25)
 
 # Folder, then the folders that it may include besides itself. A folder inside another one has a line of its own if it
@@ -19,6 +19,8 @@ set(arrows
   "formats/encodings|lib/core lib/layout"
   "formats/settings|lib/core lib/state lib/layout lib/model"
   "formats/files|formats/checkpoint.hpp formats/encodings formats/settings lib/core lib/state lib/layout lib/change lib/check lib/model lib/cluster"
+  "formats/state|formats/checkpoint.hpp formats/driver.hpp formats/source.hpp formats/encodings formats/settings lib/core lib/state lib/layout lib/model"
+  "formats/convert|formats/checkpoint.hpp formats/driver.hpp formats/source.hpp formats/companions.hpp formats/folder_files.hpp formats/adapters formats/encodings formats/files formats/quantized formats/settings formats/state lib/core lib/state lib/layout lib/change lib/model"
   "formats|lib/core lib/state lib/layout lib/change lib/check lib/model lib/cluster"
   "cmd|formats lib/core lib/state lib/layout lib/change lib/check lib/exec lib/model lib/cluster")
 

@@ -10,21 +10,15 @@
 #include "formats/convert/kept_names.hpp"
 #include "formats/convert/left_out.hpp"
 #include "formats/convert/missing_parts.hpp"
+#include "formats/convert/missing_weights.hpp"
 #include "formats/convert/model_choice.hpp"
 #include "formats/convert/source_places.hpp"
 #include "formats/convert/target_names.hpp"
 #include "formats/convert/target_states.hpp"
 #include "formats/convert/unknown_tensors.hpp"
 #include "formats/convert/unscaled.hpp"
-#include "formats/deepspeed/excluded.hpp"
-#include "formats/deepspeed/missing_weights.hpp"
 #include "formats/driver.hpp"
 #include "formats/folder_files.hpp"
-#include "formats/megatron/common_of_dcp.hpp"
-#include "formats/megatron/common_state.hpp"
-#include "formats/megatron/fit_masters.hpp"
-#include "formats/megatron/legacy.hpp"
-#include "formats/megatron/unpack.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
@@ -86,22 +80,12 @@ Expressed target_tensors(const Source& source, const Target& target, const Diale
     return repad(source.reading, tensors, config, target.layout.tp);
 }
 
-/// Megatron's distributed optimizer is its stage 1 of ZeRO; its checkpoints know no other stage.
-void set_distributed(Target& target) {
-    if (!target.format->has_args || target.layout.zero == 0) return;
-    constexpr const char* key = "use_distributed_optimizer";
-    if (target.layout.zero > 1)
-        throw Error{Exit::usage, "layout: zero={}: Megatron shards optimizer state only as zero=1 does",
-                    target.layout.zero};
-    if (target.config.contains(key) && !holds(target.config, key))
-        throw Error{Exit::usage, "layout: zero=1 contradicts --set {}=false", key};
-    target.config[key] = true;
-}
-
 /// The steps of convert(), in the order in which they must be made.
 class Converter {
 public:
-    Converter(Source& source, const Target& given) : source_{source}, target_{given} { set_distributed(target_); }
+    Converter(Source& source, const Target& given) : source_{source}, target_{given} {
+        if (const auto settle = target_.format->settle_target) settle(target_);
+    }
 
     Conversion run() {
         settle_source();
@@ -128,7 +112,7 @@ private:
         if (const auto& quantised = source_.checkpoint.quantised; !quantised.empty())
             throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
                           quantised.size() - 1, quantised[0].type);
-        if (target_.format->has_args) megatron::restore_common(source_.checkpoint);
+        if (const auto restore = target_.format->restore) restore(source_.checkpoint);
         settle_folder_files(source_.checkpoint, target_.format);
         settle_adapter(source_, target_);
     }
@@ -145,7 +129,7 @@ private:
 
     void check() {
         if (target_.format->check_target != nullptr) target_.format->check_target(source_, target_);
-        check_excluded(source_, target_, out_.notes);
+        if (const auto check_complete = source_format()->check_complete) check_complete(source_, target_, out_.notes);
         check_whole_model(source_, target_);
         if (choice_.dialect != nullptr) {
             out_.dialect =
@@ -164,34 +148,21 @@ private:
         made_ = needs_weights(source_, target_) ? add_missing_weights(source_) : std::map<std::string, DType>{};
         if (!reshards_partitions() && choice_.dialect != nullptr && !made_.empty() && !target_.dtype)
             target_.dtype = made_.begin()->second;
-        if (target_.format->has_args && target_.layout.fsdp > 1)
-            throw Error{Exit::usage,
-                        "layout: Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp="};
     }
 
     /// The configuration with which the new tensors are named and padded.
     void settle_settings() {
         config_ = source_.reading.config;
-        // Padding of the vocabulary and names of layers follow Megatron's args, which the DCP checkpoint kept.
-        if (target_.format->has_args && !source_format()->has_args && source_.checkpoint.common) {
-            const Config args = megatron::args_of(*source_.checkpoint.common);
-            for (const char* key : {"make_vocab_size_divisible_by", "transformer_impl"})
-                if (const auto kept = args.find(key); kept != args.end()) config_.insert(*kept);
-        }
-        // Optimizer state that another framework sharded over data-parallel ranks is most like that of a distributed
-        // optimizer.
-        if (choice_.dialect != nullptr && target_.format->has_args) config_["use_distributed_optimizer"] = true;
         for (const auto& [key, value] : target_.config) config_[key] = value;
-        if (source_format()->has_args && target_.format->has_args && !target_.format->has_rank_names &&
-            target_.config.contains("use_distributed_optimizer"))
-            spell_masters(source_.checkpoint, holds(target_.config, "use_distributed_optimizer"));
+        if (const auto settle = target_.format->settle_config)
+            settle(source_, target_, choice_.dialect != nullptr, config_);
     }
 
     void express_tensors() {
         out_.expressed = target_tensors(source_, target_, choice_.dialect, config_);
-        if (choice_.dialect == nullptr && source_format()->has_args && target_.format->has_args)
-            megatron::fit_masters(out_.expressed, holds(config_, "use_distributed_optimizer"), target_.dtype,
-                                  out_.notes);
+        const bool same_names = choice_.dialect == nullptr && source_format()->framework == target_.format->framework;
+        if (const auto fit = target_.format->fit_states; fit != nullptr && same_names)
+            fit(out_.expressed, config_, target_.dtype, out_.notes);
         set_dtype(out_.expressed, target_.dtype);
         if (reshards_partitions()) keep_names(target_, out_.expressed);
         if (!target_.dtype) set_dtypes(out_.expressed, made_);

@@ -5,9 +5,6 @@
 #include "formats/adapters/adapter_settings.hpp"
 #include "formats/companions.hpp"
 #include "formats/driver.hpp"
-#include "formats/megatron/common_state.hpp"
-#include "formats/megatron/legacy.hpp"
-#include "formats/megatron/model_check.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/settings/model_config.hpp"
 #include "formats/state/roles.hpp"
@@ -66,38 +63,15 @@ std::filesystem::path folder_of(const Draft& draft) {
     return {};
 }
 
-/// Keeps settings of the model that only Megatron's args, stored in DCP, contain, such as dropout.
-void keep_args(const Source& source, const Target& target, Conversion& out, const Config& config) {
-    const Config of_layout = make_args(out.expressed, target.layout, config, false);
-    for (const auto& [key, value] : megatron::args_of(*source.checkpoint.common))
-        if (!of_layout.contains(key)) out.content.args.erase(key);
-}
-
 }  // namespace
 
 Draft make_draft(const Source& source, const Target& target, const ModelChoice& choice, const Config& config,
                  Conversion& out) {
     const Dialect* dialect = choice.dialect;
-    const bool megatron = target.format->has_args;
-    const bool has_args = source.checkpoint.config.contains("num_layers") && source.reading.source() == "mcore";
-    if (megatron && dialect && !has_args) megatron::check_model(out.expressed, config);
-    if (megatron) out.content.args = make_args(out.expressed, target.layout, config, dialect && !has_args);
-    if (megatron && dialect && !source.checkpoint.format->has_args && source.checkpoint.common)
-        keep_args(source, target, out, config);
-    if (megatron && dialect && has_args)
-        out.content.args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
-    if (megatron && (out.content.adam || target.config.contains("use_distributed_optimizer")))
-        out.content.args["use_distributed_optimizer"] = config.at("use_distributed_optimizer");
-    for (const auto& [key, value] : megatron ? target.config : Config{}) {
-        if (is_of_writing(key) && key != "pipeline_model_parallel_layout") out.content.args[key] = value;
-    }
-    const bool from_others = source.checkpoint.format != target.format && source.checkpoint.common;
-    if (megatron && !target.format->has_rank_names && from_others) {
-        out.content.args["ckpt_format"] = std::string{target.format->name};
-        out.content.args["use_dist_ckpt"] = true;
-    }
+    if (const auto make_args = target.format->make_args)
+        out.content.args =
+            make_args(source, target, out.expressed, dialect != nullptr, out.content.adam.has_value(), config);
     out.content.reading = &out.expressed.reading;
-    if (target.format->has_param_groups) out.content.args = target.config;
     Draft made = draft(target.format, out.content, out.notes);
     out.content.reading = nullptr;
     if (target.format->is_one_file) return made;
@@ -110,7 +84,7 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
         if (target.format->is_hugging_face) return made;  // config.json beside it would be that of the base
     }
     // Megatron has args; only what they cannot say comes from a file.
-    if (megatron && source.checkpoint.config_json.empty()) return made;
+    if (target.format->has_args && source.checkpoint.config_json.empty()) return made;
     std::string config_json = target_config_json(source, target, choice.config_json, out.expressed, config);
     if (!config_json.empty()) put_file(made, folder / "config.json", std::move(config_json));
     return made;

@@ -3,10 +3,7 @@
 
 #include "formats/convert/canonical_pieces.hpp"
 #include "formats/convert/factor_groups.hpp"
-#include "formats/deepspeed/partition_shares.hpp"
-#include "formats/deepspeed/replicas.hpp"
 #include "formats/driver.hpp"
-#include "formats/megatron/buffer_shares.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
@@ -171,18 +168,18 @@ std::vector<std::size_t> numbers_of_draft(const Conversion& conversion) {
     return found;
 }
 
-/// The optimizer state of each rank, for Megatron's distributed optimizer (zero=1) and DeepSpeed. Nothing for others,
+/// The optimizer state of each rank, where the driver knows how its framework splits it under ZeRO. Nothing for others,
 /// with a warning in `note` if ZeRO splits optimizer state.
 std::optional<ExactPieces> exact_pieces(Format format, const Content& content, const Config& args,
                                         std::span<const Role> roles, std::string& note) {
     if (content.layout.zero == 0) return std::nullopt;
     if (format->has_flat_partitions)
-        return ExactPieces{deepspeed::partition_shares(content, roles), content.layout.zero == 3};
+        return ExactPieces{format->state_shares(content, args, roles), content.layout.zero == 3};
     if (std::ranges::none_of(roles, is_state)) return std::nullopt;
     std::string why;
-    if (format->has_args && content.layout.zero == 1) {
+    if (format->state_shares != nullptr && content.layout.zero == 1) {
         try {
-            return ExactPieces{buffer_shares(content, args)};
+            return ExactPieces{format->state_shares(content, args, roles)};
         } catch (const Error& error) {
             why = fmt::format(" (reason: {})", error.what());
         }
@@ -226,10 +223,10 @@ RankHoldings held_pieces(const Source& source, const Conversion& conversion, con
     const Format format = source.checkpoint.format;
     const std::vector<Role> roles = roles_of_source(source);
     if (format->has_flat_partitions)
-        return {canonical_pieces(catalogue.tensors,
-                                 deepspeed::with_replicas(catalogue.tensors, catalogue.pieces, roles, from),
-                                 conversion.source_parts),
-                ""};
+        return {
+            canonical_pieces(catalogue.tensors, format->with_replicas(catalogue.tensors, catalogue.pieces, roles, from),
+                             conversion.source_parts),
+            ""};
     if (format->has_param_groups) check_universal(source.reading, from);
     return rank_holdings({.tensors = catalogue.tensors, .layout = from, .reading = &source.reading},
                          conversion.source_parts, roles, format, source.reading.config);
@@ -243,9 +240,10 @@ RankHoldings needed_pieces(const Source& source, const Conversion& conversion, c
         Layout layout = target.layout;
         if (layout.zero == 0 && source.layout) layout.zero = source.layout->zero;
         if (layout.ep == 1 && source.layout) layout.ep = source.layout->ep;
-        return {canonical_pieces(draft.tensors, deepspeed::with_replicas(draft.tensors, draft.pieces, roles, layout),
-                                 conversion.target_parts),
-                ""};
+        return {
+            canonical_pieces(draft.tensors, target.format->with_replicas(draft.tensors, draft.pieces, roles, layout),
+                             conversion.target_parts),
+            ""};
     }
     if (target.format->has_param_groups) check_universal(reading, target.layout);
     Reading stored = reading;

@@ -2,8 +2,8 @@
 #include "formats/convert/missing_biases.hpp"
 
 #include "formats/driver.hpp"
-#include "formats/megatron/model_check.hpp"
 #include "formats/state/roles.hpp"
+#include "lib/layout/model_parameters.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/states.hpp"
 
@@ -46,14 +46,15 @@ void add(Source& source, const Rule& rule, Place place) {
 
 void add_missing_biases(Source& source, const Target& target) {
     const Reading& reading = source.reading;
-    if (!target.format->has_args || !reading.family || !reading.complete || reading.source() == "mcore") return;
+    const auto model_difference = target.format->model_difference;
+    if (model_difference == nullptr || !reading.family || !reading.complete || reading.source() == "mcore") return;
     const Dialect* dialect = reading.family->dialect("mcore");
     if (!dialect || !reading.unknown.empty()) return;
     Config config = reading.config;
     for (const auto& [key, value] : target.config) config[key] = value;
     const Expressed expressed =
         express(reading, source.checkpoint.catalogue.tensors, *dialect, config, target.layout.tp, {"te", "seq"});
-    const std::vector<PlacedTensor> missing = megatron::model_difference(expressed, config).missing;
+    const std::vector<PlacedTensor> missing = model_difference(expressed, config).missing;
     for (const PlacedTensor& one : missing) {
         const Rule* rule = one.tensor.ends_with("_bias") ? rule_for(reading, one, missing) : nullptr;
         if (rule) add(source, *rule, one.place);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/missing_parts.hpp"
 
+#include "formats/convert/missing_weights.hpp"
 #include "formats/convert/numbered_layers.hpp"
-#include "formats/deepspeed/missing_weights.hpp"
 #include "formats/driver.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/counted.hpp"

@@ -2,7 +2,7 @@
 #include "formats/convert/optimizer_pairs.hpp"
 
 #include "formats/encodings/torch/value.hpp"
-#include "formats/megatron/rank_state.hpp"
+#include "formats/state/common_optimizers.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 
@@ -48,7 +48,7 @@ private:
 std::vector<std::string> common_steps(const Checkpoint& checkpoint) {
     std::set<std::int64_t> steps;
     if (!checkpoint.common) return {};
-    for (const megatron::OptimizerState& optimizer : megatron::optimizers_of(*checkpoint.common)) {
+    for (const OptimizerState& optimizer : optimizers_of(*checkpoint.common)) {
         for (const torch::Value group : optimizer.groups) {
             const auto step = group.is(torch::Kind::dict) ? group.find("step") : std::nullopt;
             if (step && step->is(torch::Kind::integer)) steps.insert(step->as_int());

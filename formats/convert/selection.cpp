@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/selection.hpp"
 
-#include "formats/dcp/kept.hpp"
+#include "formats/encodings/torch/kept.hpp"
 #include "formats/encodings/torch/value.hpp"
-#include "formats/megatron/rank_state.hpp"
 #include "formats/settings/model_config.hpp"
+#include "formats/state/common_optimizers.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 
@@ -72,7 +72,7 @@ void drop_objects(Checkpoint& checkpoint) {
     std::erase_if(checkpoint.catalogue.objects, [](const Object& object) { return of_optimizer(object.name); });
     if (!checkpoint.common || !checkpoint.common->find("optimizer")) return;
     torch::Document document;
-    checkpoint.common = kept_copy(megatron::without_keys(document, *checkpoint.common, {"optimizer"}));
+    checkpoint.common = kept_copy(without_keys(document, *checkpoint.common, {"optimizer"}));
 }
 
 class Selection {

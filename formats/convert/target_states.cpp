@@ -5,7 +5,6 @@
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/value.hpp"
 #include "formats/state/roles.hpp"
-#include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/beyond_rules.hpp"
 #include "lib/layout/dims.hpp"
@@ -166,8 +165,8 @@ void keep_names(const Target& target, Expressed& expressed) {
 }
 
 std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed) {
-    const bool same = source.checkpoint.format->is_one_file && !dialect && !target.dtype;
-    if (!target.format->is_one_file || !same) return {};
+    const auto find_views = source.checkpoint.format->find_views;
+    if (find_views == nullptr || !target.format->is_one_file || dialect || target.dtype) return {};
     const std::map<std::uint32_t, View> found = find_views(source.checkpoint);
     std::vector<std::uint32_t> numbers(expressed.tensors.size());  // of tensors that stay
     std::uint32_t kept = 0;

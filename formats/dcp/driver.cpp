@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/driver.hpp"
 
+#include "formats/dcp/adam.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/encodings/torch/text.hpp"
 #include "formats/held/document.hpp"
@@ -63,6 +64,7 @@ constinit const Driver dcp_driver{
     .reject_name = torch::reject_name,
     .draft = [](const Content& content,
                 std::vector<std::string>&) { return content.held ? draft_held(content) : draft_dcp(content); },
+    .adam = adam_of_objects,
 };
 
 }  // namespace tpx::formats

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/flatten.hpp"
 
-#include "formats/dcp/kept.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/kept.hpp"
 #include "formats/encodings/torch/tree_copy.hpp"
 #include "formats/megatron/rng_states.hpp"
 #include "formats/state/carried.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/metadata.hpp"
 
-#include "formats/dcp/kept.hpp"
+#include "formats/encodings/torch/kept.hpp"
 #include "formats/encodings/torch/pickle.hpp"
 #include "formats/encodings/torch/value.hpp"
 #include "lib/core/error.hpp"

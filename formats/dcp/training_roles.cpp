@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/training_roles.hpp"
 
-#include "formats/dcp/optimizer_groups.hpp"
 #include "formats/dcp/tied_weights.hpp"
 #include "formats/encodings/torch/value.hpp"
+#include "formats/state/optimizer_groups.hpp"
 #include "formats/state/optimizer_order.hpp"
 #include "formats/state/training_keys.hpp"
 

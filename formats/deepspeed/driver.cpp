@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/driver.hpp"
 
+#include "formats/deepspeed/adam.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
+#include "formats/deepspeed/excluded.hpp"
+#include "formats/deepspeed/masters.hpp"
+#include "formats/deepspeed/partition_shares.hpp"
+#include "formats/deepspeed/replicas.hpp"
 #include "formats/encodings/torch/text.hpp"
 #include "formats/recognise.hpp"
 #include "formats/source.hpp"
@@ -71,6 +76,17 @@ Draft draft_any_universal(const Content& content, std::vector<std::string>& note
     return own ? draft_universal(content, notes) : make_universal(content, notes);
 }
 
+/// What formats with the values of a dict could store, but another framework would not understand.
+void note_engine_left_out(const Source&, const Target& target, bool, std::vector<std::string>& notes) {
+    if (target.format->values == ValuesIn::one_file || target.format->values == ValuesIn::objects)
+        notes.emplace_back("dropped the configuration of DeepSpeed's engine (ds_config, clip_grad)");
+}
+
+/// The settings that were given for the new checkpoint.
+Config settings_of_target(const Source&, const Target& target, const Expressed&, bool, bool, const Config&) {
+    return target.config;
+}
+
 constexpr std::array<std::string_view, 1> deepspeed_aliases{"zero"};
 
 }  // namespace
@@ -98,6 +114,15 @@ constinit const Driver deepspeed_driver{
     .check_model_layout = check_deepspeed_model,
     .reject_name = torch::reject_name,
     .draft = draft_deepspeed,
+    .adam = [](const Source& source) { return deepspeed::adam_of_step(source.checkpoint.catalogue.directory); },
+    .check_complete = check_excluded,
+    .stores_masters_only = deepspeed::stores_masters_only,
+    .set_weight_dtypes = deepspeed::set_weight_dtypes,
+    .note_left_out = note_engine_left_out,
+    .make_args = settings_of_target,
+    .state_shares = [](const Content& content, const Config&,
+                       std::span<const Role> roles) { return deepspeed::partition_shares(content, roles); },
+    .with_replicas = deepspeed::with_replicas,
 };
 
 constinit const Driver universal_driver{
@@ -118,6 +143,12 @@ constinit const Driver universal_driver{
     .check_target = check_universal_layout,
     .reject_name = reject_universal_name,
     .draft = draft_any_universal,
+    .adam = [](const Source& source) { return deepspeed::adam_of_step(source.checkpoint.catalogue.directory); },
+    .check_complete = check_excluded,
+    .stores_masters_only = deepspeed::universal_stores_masters_only,
+    .set_weight_dtypes = deepspeed::set_weight_dtypes,
+    .note_left_out = note_engine_left_out,
+    .make_args = settings_of_target,
 };
 
 }  // namespace tpx::formats

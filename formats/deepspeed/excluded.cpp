@@ -23,7 +23,7 @@ Occurrences parameters_of(const Source& source) {
 }  // namespace
 
 void check_excluded(const Source& source, const Target& target, std::vector<std::string>& notes) {
-    if (!source.checkpoint.format->has_param_groups || target.format->has_param_groups) return;
+    if (target.format->has_param_groups) return;
     const auto& told = source.checkpoint.notes;
     const auto note = std::ranges::find_if(told, [](const auto& text) { return text.starts_with(excludes_frozen); });
     if (source.reading.family) {

@@ -3,7 +3,12 @@
 
 #include "formats/encodings/torch/text.hpp"
 #include "formats/gguf/gguf.hpp"
+#include "formats/gguf/header.hpp"
 #include "formats/recognise.hpp"
+#include "formats/state/value_text.hpp"
+#include "lib/core/file.hpp"
+
+#include <fcntl.h>
 
 #include <array>
 
@@ -13,6 +18,20 @@ namespace {
 std::optional<Recognised> recognise_gguf(const FileStart& file) {
     if (!file.bytes.starts_with("GGUF")) return std::nullopt;
     return Recognised{file.path, &gguf_driver, "a GGUF file"};
+}
+
+/// What a file says beside its tensors; of lists, digests.
+void add_metadata(const Checkpoint& checkpoint, const AddValue& add) {
+    // Keys of "split" say which of several files this is.
+    for (const auto& [key, value] : checkpoint.config)
+        if (!key.starts_with("split.")) add(fmt::format("config.{}", key), config_text(value));
+    const std::filesystem::path file = checkpoint.catalogue.path(0);
+    const Fd fd = open_file(file, O_RDONLY);
+    for (const auto& [key, place] : gguf::read_header(file).lists) {
+        std::string bytes(place.bytes, '\0');
+        read_at(fd, place.offset, std::as_writable_bytes(std::span{bytes}), file);
+        add(fmt::format("config.{}", key), fmt::format("list of {}", bytes_text(bytes)));
+    }
 }
 
 constexpr std::array<std::string_view, 1> gguf_endings{".gguf"};
@@ -32,6 +51,7 @@ constinit const Driver gguf_driver{
     .open = [](const std::filesystem::path& path, MissingFiles) { return open_gguf(path); },
     .dequantize = gguf::dequantize,
     .reject_name = torch::reject_name,
+    .add_values = add_metadata,
 };
 
 }  // namespace tpx::formats

@@ -3,6 +3,7 @@
 
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras.hpp"
+#include "formats/hdf5/values.hpp"
 #include "formats/recognise.hpp"
 #include "lib/core/utf8.hpp"
 
@@ -59,6 +60,8 @@ constinit const Driver hdf5_driver{
     .open = open_any_hdf5,
     .reject_name = reject_hdf5_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_hdf5(content); },
+    .note_left_out = hdf5::note_left_out,
+    .add_values = hdf5::add_attributes,
 };
 
 constinit const Driver keras_driver{

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 #include "formats/dcp/driver.hpp"
-#include "formats/dcp/kept.hpp"
 #include "formats/dcp/training_roles.hpp"
+#include "formats/encodings/torch/kept.hpp"
 #include "formats/encodings/torch/value.hpp"
 #include "formats/held/document.hpp"
 #include "formats/held/held.hpp"

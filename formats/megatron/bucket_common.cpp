@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/bucket_common.hpp"
 
-#include "formats/dcp/kept.hpp"
 #include "formats/encodings/archive_at.hpp"
 #include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/kept.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/common_of_dcp.hpp"
 
-#include "formats/dcp/kept.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/kept.hpp"
 #include "formats/encodings/torch/tree_copy.hpp"
-#include "formats/megatron/common_state.hpp"
+#include "formats/state/common_state.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 

@@ -4,12 +4,12 @@
 #include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/bucket_common.hpp"
-#include "formats/megatron/common_state.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/torch_dist.hpp"
+#include "formats/state/common_state.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ Value common_state(Document& document, const Content& content, std::int64_t iter
     else
         common =
             document.with_key(document.with_key(common, "args", Value{}), "checkpoint_version", document.real(3.0));
-    common = megatron::with_args(document, common, content.args, iteration);
-    const bool two = megatron::two_optimizers(megatron::args_of(common), content.layout);
+    common = with_args(document, common, content.args, iteration);
+    const bool two = megatron::two_optimizers(args_of(common), content.layout);
     return megatron::with_adam(document, common, content, two);
 }
 
@@ -53,7 +53,7 @@ Value with_sharding(Document& document, Value common, const Content& content) {
     if (content.source->format == &torch_dist_driver && !any("optimizer.state.")) return common;
     const bool vectors =
         std::ranges::any_of(content.tensors, [](const Tensor& tensor) { return is_vector_of_experts(tensor.name); });
-    const bool two = megatron::two_optimizers(megatron::args_of(common), content.layout);
+    const bool two = megatron::two_optimizers(args_of(common), content.layout);
     common = megatron::with_optimizers(document, common, two, vectors);
     const bool distributed = any("optimizer.state.param.");
     common = megatron::with_masters(document, common, distributed || any("optimizer.state.fp32_param."));
@@ -72,7 +72,7 @@ Draft draft_torch_dist(const Content& content) {
     Document document;
     Value common = common_state(document, content, iteration);
     if (!same_format || !megatron::same_ranks(megatron::source_layout(*content.source), content.layout))
-        common = megatron::without_keys(document, common, {"rerun_state_machine"});
+        common = without_keys(document, common, {"rerun_state_machine"});
     if (content.adam || (content.source != nullptr && (same_format || content.source->common)))
         common = with_sharding(document, common, content);
     const torch::Contents none;

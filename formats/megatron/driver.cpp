@@ -2,7 +2,12 @@
 #include "formats/megatron/driver.hpp"
 
 #include "formats/encodings/torch/text.hpp"
+#include "formats/megatron/buffer_shares.hpp"
+#include "formats/megatron/common_of_dcp.hpp"
+#include "formats/megatron/conversion.hpp"
+#include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/legacy.hpp"
+#include "formats/megatron/model_check.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/recognise.hpp"
@@ -71,12 +76,14 @@ std::optional<Recognised> recognise_rank_files(const fs::path& folder) {
 }
 
 void check_megatron_model(const Layout& layout) {
-    const auto refuse = [&](std::string_view why) {
-        throw Error{Exit::usage, "layout: {}: {}", to_string(layout), why};
-    };
-    if (layout.zero > 1) refuse("Megatron shards optimizer state only as zero=1 does");
-    if (layout.fsdp > 1) refuse("Megatron stores tensors whole over data-parallel ranks; give dp= instead of fsdp=");
-    if (layout.vn > 0) refuse("Megatron has no virtual nodes");
+    Target target{.layout = layout};
+    megatron::settle_target(target);
+    if (layout.vn > 0) throw Error{Exit::usage, "layout: vn={}: Megatron has no virtual nodes", layout.vn};
+}
+
+void fit_megatron_states(Expressed& expressed, const Config& config, std::optional<DType> dtype,
+                         std::vector<std::string>& notes) {
+    megatron::fit_masters(expressed, holds(config, "use_distributed_optimizer"), dtype, notes);
 }
 
 constexpr std::array<std::string_view, 2> torch_dist_aliases{"mcore", "megatron-core"};
@@ -108,6 +115,16 @@ constinit const Driver torch_dist_driver{
     .check_model_layout = check_megatron_model,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch_dist(content); },
+    .note_left_out = megatron::note_left_out,
+    .settle_target = megatron::settle_target,
+    .restore = megatron::restore_common,
+    .settle_config = megatron::settle_config,
+    .fit_states = fit_megatron_states,
+    .make_args = megatron::args_of_target,
+    .note_new = megatron::note_new_rng,
+    .model_difference = megatron::model_difference,
+    .state_shares = [](const Content& content, const Config& args,
+                       std::span<const Role>) { return buffer_shares(content, args); },
 };
 
 constinit const Driver megatron_driver{
@@ -136,6 +153,16 @@ constinit const Driver megatron_driver{
     .check_model_layout = check_megatron_model,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_rank_files(content); },
+    .note_left_out = megatron::note_left_out,
+    .settle_target = megatron::settle_target,
+    .restore = megatron::restore_common,
+    .settle_config = megatron::settle_config,
+    .fit_states = fit_megatron_states,
+    .make_args = megatron::args_of_target,
+    .note_new = megatron::note_new_rng,
+    .model_difference = megatron::model_difference,
+    .state_shares = [](const Content& content, const Config& args,
+                       std::span<const Role>) { return buffer_shares(content, args); },
 };
 
 }  // namespace tpx::formats

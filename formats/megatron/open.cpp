@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
-#include "formats/dcp/kept.hpp"
 #include "formats/dcp/metadata.hpp"
 #include "formats/encodings/torch/archive.hpp"
-#include "formats/megatron/common_state.hpp"
+#include "formats/encodings/torch/kept.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/torch_dist.hpp"
+#include "formats/megatron/tracker.hpp"
 #include "formats/megatron/zarr_chunks.hpp"
+#include "formats/state/common_state.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
@@ -87,9 +88,9 @@ void read_common(Checkpoint& checkpoint) {
 }
 
 void read_config(Checkpoint& checkpoint) {
-    checkpoint.iteration = megatron::iteration_in(*checkpoint.common);
+    checkpoint.iteration = iteration_in(*checkpoint.common);
     if (!checkpoint.iteration) checkpoint.iteration = megatron::iteration_of(checkpoint.catalogue.directory);
-    checkpoint.config = megatron::args_of(*checkpoint.common);
+    checkpoint.config = args_of(*checkpoint.common);
 }
 
 }  // namespace

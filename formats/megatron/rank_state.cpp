@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/rank_state.hpp"
 
-#include "formats/dcp/kept.hpp"
+#include "formats/encodings/torch/kept.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -104,30 +104,6 @@ std::shared_ptr<const Value> common_of_ranks(const torch::Archive& archive, torc
     if (const auto optimizer = common.find("optimizer"); optimizer && !optimizer->is_none())
         common = document.with_key(common, "optimizer", optimizers_state(document, archive, *optimizer));
     return kept_copy(archive, common, storages);
-}
-
-Value without_keys(Document& document, Value value, std::initializer_list<std::string_view> keys) {
-    return filtered(document, value,
-                    [&](std::string_view key) { return std::find(keys.begin(), keys.end(), key) == keys.end(); });
-}
-
-std::vector<OptimizerState> optimizers_of(Value common) {
-    const auto optimizer = common.find("optimizer");
-    if (!optimizer || !optimizer->is(Kind::dict)) return {};
-    const auto state_of = [](Value outer) {
-        OptimizerState state{.outer = outer, .groups = {}};
-        const Value inner = outer.find("optimizer").value_or(outer);  // without masters there is no other dict around
-        const auto groups = inner.is(Kind::dict) ? inner.find("param_groups") : std::nullopt;
-        if (!groups) throw failure("the common state has an optimizer without param_groups");
-        state.groups.assign(groups->items().begin(), groups->items().end());
-        return state;
-    };
-    if (optimizer->find("optimizer") || optimizer->find("param_groups")) return {state_of(*optimizer)};
-    std::vector<OptimizerState> states;
-    for (const Entry& entry : optimizer->entries()) {
-        if (entry.key.is(Kind::integer)) states.push_back(state_of(entry.value));
-    }
-    return states;
 }
 
 double decay_of(Value group) {

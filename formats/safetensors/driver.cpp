@@ -4,6 +4,7 @@
 #include "formats/encodings/safetensors/header.hpp"
 #include "formats/recognise.hpp"
 #include "formats/safetensors/safetensors.hpp"
+#include "formats/state/value_text.hpp"
 #include "lib/core/utf8.hpp"
 
 #include <array>
@@ -36,6 +37,17 @@ std::string_view reject_safetensors_name(std::string_view name) {
     return name == "__metadata__" ? "has the name that safetensors reserves" : "";
 }
 
+/// Values that safetensors files have in their headers.
+void add_headers(const Checkpoint& checkpoint, const AddValue& add) {
+    for (const FileEntry& file : checkpoint.catalogue.files) {
+        if (file.path.extension() != ".safetensors") continue;
+        for (const auto& [key, text] : safetensors::read_header(checkpoint.catalogue.directory / file.path).metadata) {
+            if (key == "format" || key.starts_with("DCP_") || key.starts_with("TPX_")) continue;
+            add(key, quoted_text(text));
+        }
+    }
+}
+
 constexpr std::array<std::string_view, 3> safetensors_aliases{"hf", "huggingface", "transformers"};
 
 }  // namespace
@@ -61,6 +73,7 @@ constinit const Driver safetensors_driver{
     .open = [](const std::filesystem::path& path, MissingFiles) { return open_safetensors(path); },
     .reject_name = reject_safetensors_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_safetensors(content); },
+    .add_values = add_headers,
 };
 
 }  // namespace tpx::formats

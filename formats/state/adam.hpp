@@ -47,6 +47,19 @@ struct Adam {
     const AdamSettings& of(std::string_view moment, int axes) const;
 };
 
+/// One of Megatron's groups of parameters, which do not name them.
+struct MegatronGroup {
+    AdamSettings settings;
+    double wd_mult = 1;
+    std::int64_t step = 0;
+
+    /// Sets what its entry `key` says.
+    void read(std::string_view key, torch::Value value);
+};
+
+/// The settings of all parameters: groups with weight decay speak for matrices, those without for vectors.
+Adam adam_of_groups(std::span<const MegatronGroup> groups);
+
 /// How many axes tensor `t` has, without those of the layers and experts that it may be stacked from.
 int own_axes(const Reading& reading, std::span<const Tensor> tensors, std::size_t t);
 
@@ -57,9 +70,8 @@ double scalar(const torch::Archive& archive, const torch::StoredTensor& tensor);
 /// others are passed over. Throws Error for a malformed one.
 void set(AdamSettings& settings, std::string_view key, torch::Value value, const torch::Archive* archive);
 
-/// The optimizer of `source`: by Megatron's common state, by the param_groups and steps of a DCP checkpoint, by those
-/// of DeepSpeed's optimizer files or of a training script's file; nothing when it tells none. Names are those of
-/// `source`. Throws Error when what it tells is malformed.
+/// The optimizer of `source`: by Megatron's common state, or as its driver tells; nothing when it tells none. Names are
+/// those of `source`. Throws Error when what it tells is malformed.
 std::optional<Adam> adam_of(Source& source);
 
 }  // namespace tpx::formats

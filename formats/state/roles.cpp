@@ -172,4 +172,11 @@ Reading read_by_names(Checkpoint& checkpoint, const Families& families, const Co
     return below ? *std::move(below) : std::move(reading);
 }
 
+std::set<std::string_view> parameters_with(const Checkpoint& checkpoint, Role role) {
+    std::set<std::string_view> parameters;
+    for (std::size_t t = 0; t < checkpoint.roles.size(); ++t)
+        if (checkpoint.roles[t] == role) parameters.insert(parameter_of(checkpoint, t));
+    return parameters;
+}
+
 }  // namespace tpx::formats

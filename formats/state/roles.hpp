@@ -4,6 +4,7 @@
 #include "formats/checkpoint.hpp"
 #include "lib/layout/reading.hpp"
 
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -27,5 +28,8 @@ Reading read_by_roles(const Checkpoint& checkpoint, const Families& families, co
 /// as a LightningModule's is ("model.model.layers.0..."), or within wrappers ("_orig_mod."): where no rules explain all
 /// tensors, names count without wrappers and what all weights' names begin with, if rules match every weight then.
 Reading read_by_names(Checkpoint& checkpoint, const Families& families, const Config& config);
+
+/// The parameters of a checkpoint that tells roles that have a tensor of `role`.
+std::set<std::string_view> parameters_with(const Checkpoint& checkpoint, Role role);
 
 }  // namespace tpx::formats

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/state/value_text.hpp"
 
+#include "lib/core/digest.hpp"
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -90,6 +92,26 @@ std::string key_text(Value key) {
 std::string global_text(Value value) {
     const Global global = value.as_global();
     return fmt::format("{}.{}", global.module, global.name);
+}
+
+std::string bytes_text(std::string_view bytes) { return fmt::format("{} bytes {}", bytes.size(), digest_of(bytes)); }
+
+std::string config_text(const ConfigValue& value) {
+    return std::visit(
+        [](const auto& held) -> std::string {
+            using Held = std::decay_t<decltype(held)>;
+            if constexpr (std::is_same_v<Held, std::nullptr_t>)
+                return "None";
+            else if constexpr (std::is_same_v<Held, bool>)
+                return held ? "True" : "False";
+            else if constexpr (std::is_same_v<Held, std::int64_t>)
+                return std::to_string(held);
+            else if constexpr (std::is_same_v<Held, double>)
+                return real_text(held);
+            else
+                return quoted_text(held);
+        },
+        value);
 }
 
 }  // namespace tpx::formats

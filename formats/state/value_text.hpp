@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats/encodings/torch/value.hpp"
+#include "lib/layout/config.hpp"
 
 #include <optional>
 #include <string>
@@ -23,6 +24,12 @@ std::string big_integer_text(std::string_view bytes);
 
 /// What a key of a dict is called: text as it is, ints in decimal, all else by what it is.
 std::string key_text(torch::Value key);
+
+/// "N bytes DIGEST" of `bytes`.
+std::string bytes_text(std::string_view bytes);
+
+/// A value of a configuration as Python prints it.
+std::string config_text(const ConfigValue& value);
 
 /// MODULE.NAME of a class, function or dtype.
 std::string global_text(torch::Value value);

@@ -3,8 +3,10 @@
 
 #include "formats/encodings/torch/text.hpp"
 #include "formats/recognise.hpp"
+#include "formats/source.hpp"
 #include "formats/torch/folder.hpp"
 #include "formats/torch/open.hpp"
+#include "formats/torch/training.hpp"
 #include "lib/core/path.hpp"
 
 #include <array>
@@ -40,6 +42,15 @@ Checkpoint open_archive_or_folder(const std::filesystem::path& path, MissingFile
 
 constexpr std::array<std::string_view, 1> torch_aliases{"pt"};
 
+/// Names tensors of classes of their own, which other formats do not have.
+void note_torch_left_out(const Source& source, const Target& target, bool renames, std::vector<std::string>& notes) {
+    if (target.format->values == ValuesIn::one_file && !renames) return;
+    std::string note = note_of_classes(torch::Archive::open(source.checkpoint.catalogue.path(0)));
+    if (!note.empty()) notes.push_back(std::move(note));
+}
+
+std::optional<Adam> adam_of_torch(const Source& source) { return adam_of_file(source.checkpoint.catalogue.path(0)); }
+
 }  // namespace
 
 constinit const Driver torch_driver{
@@ -51,6 +62,7 @@ constinit const Driver torch_driver{
     .knows_optimizer = true,
     .keeps_values = true,
     .is_one_file = true,
+    .file_name = draft_file_name,
     .allows_other_files = false,
     .values = ValuesIn::one_file,
     .may_wrap_names = true,
@@ -61,6 +73,9 @@ constinit const Driver torch_driver{
     .open = open_archive_or_folder,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch(&torch_driver, content); },
+    .adam = adam_of_torch,
+    .find_views = find_views,
+    .note_left_out = note_torch_left_out,
 };
 
 constinit const Driver torch_legacy_driver{
@@ -71,6 +86,7 @@ constinit const Driver torch_legacy_driver{
     .knows_optimizer = true,
     .keeps_values = true,
     .is_one_file = true,
+    .file_name = draft_file_name,
     .allows_other_files = false,
     .values = ValuesIn::one_file,
     .may_wrap_names = true,
@@ -81,6 +97,9 @@ constinit const Driver torch_legacy_driver{
     .reject_name = torch::reject_name,
     .draft = [](const Content& content,
                 std::vector<std::string>&) { return draft_torch(&torch_legacy_driver, content); },
+    .adam = adam_of_torch,
+    .find_views = find_views,
+    .note_left_out = note_torch_left_out,
 };
 
 }  // namespace tpx::formats

@@ -2,7 +2,7 @@
 #include "formats/torch/open.hpp"
 
 #include "formats/encodings/torch/archive.hpp"
-#include "formats/megatron/common_state.hpp"
+#include "formats/state/common_state.hpp"
 #include "formats/torch/training.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -108,8 +108,8 @@ private:
 /// What files that were made of Megatron's checkpoints have beside tensors. Other scripts' args may say anything.
 void read_common(torch::Value root, Checkpoint& checkpoint) {
     if (!root.is(torch::Kind::dict)) return;
-    checkpoint.iteration = megatron::iteration_in(root);
-    Config args = megatron::args_of(root);
+    checkpoint.iteration = iteration_in(root);
+    Config args = args_of(root);
     if (args.contains("num_layers") && args.contains("hidden_size") && args.contains("num_attention_heads"))
         checkpoint.config = std::move(args);
 }

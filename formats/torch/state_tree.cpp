@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/state_tree.hpp"
 
-#include "formats/dcp/optimizer_groups.hpp"
 #include "formats/encodings/torch/nest.hpp"
 #include "formats/state/carried.hpp"
+#include "formats/state/optimizer_groups.hpp"
 #include "formats/torch/param_groups.hpp"
 #include "lib/core/error.hpp"
 

@@ -67,22 +67,4 @@ std::map<std::string, std::string> config_values(const std::string& config_json)
     return values;
 }
 
-std::string config_text(const ConfigValue& value) {
-    return std::visit(
-        [](const auto& held) -> std::string {
-            using Held = std::decay_t<decltype(held)>;
-            if constexpr (std::is_same_v<Held, std::nullptr_t>)
-                return "None";
-            else if constexpr (std::is_same_v<Held, bool>)
-                return held ? "True" : "False";
-            else if constexpr (std::is_same_v<Held, std::int64_t>)
-                return std::to_string(held);
-            else if constexpr (std::is_same_v<Held, double>)
-                return real_text(held);
-            else
-                return quoted_text(held);
-        },
-        value);
-}
-
 }  // namespace tpx::formats

@@ -17,6 +17,4 @@ std::map<std::string, std::string> config_values(const std::string& config_json)
 /// the latter may be empty. Throws Error when one of them is not JSON.
 std::map<std::string, std::string> keras_values(const std::string& model_config, const std::string& training_config);
 
-std::string config_text(const ConfigValue& value);
-
 }  // namespace tpx::formats

@@ -91,8 +91,6 @@ std::optional<std::string> list_text(Value value, int depth) {
 
 }  // namespace
 
-std::string bytes_text(std::string_view bytes) { return fmt::format("{} bytes {}", bytes.size(), digest_of(bytes)); }
-
 void FlatValues::text(const std::string& path, std::string text) {
     if (++count_ > most_values) throw failure("more than {} values", most_values);
     if (text.size() > longest_text) text = fmt::format("{}... {}", text.substr(0, 64), digest_of(text));

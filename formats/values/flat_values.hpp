@@ -44,7 +44,4 @@ private:
     std::size_t count_ = 0;
 };
 
-/// "N bytes DIGEST" of `bytes`.
-std::string bytes_text(std::string_view bytes);
-
 }  // namespace tpx::formats

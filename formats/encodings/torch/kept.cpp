@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/dcp/kept.hpp"
+#include "formats/encodings/torch/kept.hpp"
 
 #include "formats/encodings/torch/pickle.hpp"
 #include "formats/encodings/torch/pickle_writer.hpp"

@@ -5,18 +5,9 @@
 #include "lib/layout/config.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 
-namespace tpx::formats::megatron {
-
-inline constexpr std::string_view tracker_name = "latest_checkpointed_iteration.txt";
-
-/// The number in the name of a directory iter_NNNNNNN.
-std::optional<std::int64_t> iteration_of(const std::filesystem::path& directory);
-
-/// The directory that the tracker file of `root` names. Throws Error when it names none.
-std::filesystem::path tracked(const std::filesystem::path& root);
+namespace tpx::formats {
 
 /// The scalars among the entries of a dict.
 Config scalars_of(torch::Value dict);
@@ -30,4 +21,4 @@ std::optional<std::int64_t> iteration_in(torch::Value state);
 /// `state`, a dict, with `args` set in its entry "args", which is made when there is none, and with `iteration`.
 torch::Value with_args(torch::Document& document, torch::Value state, const Config& args, std::int64_t iteration);
 
-}  // namespace tpx::formats::megatron
+}  // namespace tpx::formats

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/dcp/optimizer_groups.hpp"
+#include "formats/state/optimizer_groups.hpp"
 
 #include "formats/encodings/archive_at.hpp"
 

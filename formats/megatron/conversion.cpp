@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/conversion.hpp"
+
+#include "formats/driver.hpp"
+#include "formats/megatron/model_check.hpp"
+#include "formats/megatron/rank_files.hpp"
+#include "formats/megatron/rng_states.hpp"
+#include "formats/megatron/unpack.hpp"
+#include "formats/settings/model_config.hpp"
+#include "formats/state/common_state.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+
+#include <fmt/format.h>
+
+namespace tpx::formats::megatron {
+namespace {
+
+constexpr const char* distributed_key = "use_distributed_optimizer";
+
+/// Keeps settings of the model that only args, stored in DCP, contain, such as dropout.
+void keep_args(const Source& source, const Target& target, const Expressed& expressed, const Config& config,
+               Config& args) {
+    const Config of_layout = make_args(expressed, target.layout, config, false);
+    for (const auto& [key, value] : args_of(*source.checkpoint.common))
+        if (!of_layout.contains(key)) args.erase(key);
+}
+
+}  // namespace
+
+void settle_target(Target& target) {
+    if (target.layout.fsdp > 1)
+        throw Error{Exit::usage,
+                    "layout: fsdp={}: Megatron stores tensors whole over data-parallel ranks; give dp= instead",
+                    target.layout.fsdp};
+    if (target.layout.zero == 0) return;
+    if (target.layout.zero > 1)
+        throw Error{Exit::usage, "layout: zero={}: Megatron shards optimizer state only as zero=1 does",
+                    target.layout.zero};
+    if (target.config.contains(distributed_key) && !holds(target.config, distributed_key))
+        throw Error{Exit::usage, "layout: zero=1 contradicts --set {}=false", distributed_key};
+    target.config[distributed_key] = true;
+}
+
+void settle_config(Source& source, const Target& target, bool renames, Config& config) {
+    const bool from_megatron = source.checkpoint.format->has_args;
+    if (!from_megatron && source.checkpoint.common) {
+        const Config args = args_of(*source.checkpoint.common);
+        for (const char* key : {"make_vocab_size_divisible_by", "transformer_impl"})
+            if (const auto kept = args.find(key); kept != args.end()) config.insert(*kept);
+    }
+    // Optimizer state that another framework sharded over data-parallel ranks is most like that of a distributed
+    // optimizer.
+    if (renames) config[distributed_key] = true;
+    for (const auto& [key, value] : target.config) config[key] = value;
+    if (from_megatron && !target.format->has_rank_names && target.config.contains(distributed_key))
+        spell_masters(source.checkpoint, holds(target.config, distributed_key));
+}
+
+Config args_of_target(const Source& source, const Target& target, const Expressed& expressed, bool renames,
+                      bool has_adam, const Config& config) {
+    const bool has_args = source.checkpoint.config.contains("num_layers") && source.reading.source() == "mcore";
+    if (renames && !has_args) check_model(expressed, config);
+    Config args = make_args(expressed, target.layout, config, renames && !has_args);
+    if (renames && !source.checkpoint.format->has_args && source.checkpoint.common)
+        keep_args(source, target, expressed, config, args);
+    if (renames && has_args) args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
+    if (has_adam || target.config.contains(distributed_key)) args[distributed_key] = config.at(distributed_key);
+    for (const auto& [key, value] : target.config)
+        if (is_of_writing(key) && key != "pipeline_model_parallel_layout") args[key] = value;
+    const bool from_others = source.checkpoint.format != target.format && source.checkpoint.common;
+    if (!target.format->has_rank_names && from_others) {
+        args["ckpt_format"] = std::string{target.format->name};
+        args["use_dist_ckpt"] = true;
+    }
+    return args;
+}
+
+void note_left_out(const Source& source, const Target& target, bool, std::vector<std::string>& notes) {
+    if (!source.checkpoint.rank_files) return;
+    std::vector<std::string> extra;
+    for (const RankDirectory& directory : source.checkpoint.rank_files->directories)
+        extra.insert(extra.end(), directory.extra_states.begin(), directory.extra_states.end());
+    if (!extra.empty())
+        notes.push_back(fmt::format("dropped {}, so FP8 scaling starts over ('{}'{})",
+                                    counted(extra.size(), "TransformerEngine extra state"), extra[0],
+                                    extra.size() > 1 ? ", ..." : ""));
+    if (!target.format->has_args && target.format->values != ValuesIn::objects)
+        notes.emplace_back("dropped RNG states, if any");
+}
+
+void note_new_rng(const Source& source, const Layout& layout, std::vector<std::string>& notes) {
+    const RngStates states{source.checkpoint};
+    if (!states.empty() && !states.has_all(layout))
+        notes.emplace_back("new ranks reuse another rank's RNG state with a different seed");
+}
+
+}  // namespace tpx::formats::megatron
