@@ -100,6 +100,12 @@ Option& Option::standard(std::string_view text) {
     return *this;
 }
 
+Option& Option::suggestions(std::vector<std::string> values) {
+    suggestions_ = std::move(values);
+    completes_ = Completes::suggestions;
+    return *this;
+}
+
 Option& Option::choices(std::vector<std::string> values) {
     choices_ = std::move(values);
     completes_ = Completes::choices;

@@ -21,7 +21,7 @@ class Output;
 using Target = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*>;
 
 /// What TAB offers in place of a value.
-enum class Completes { nothing, choices, list, file, layout };
+enum class Completes { nothing, choices, suggestions, list, file, layout };
 
 /// One option or positional argument, described once: parsing, --help, the manual page and TAB read this record.
 class Option {
@@ -35,6 +35,8 @@ public:
     Option& standard(std::string_view text);
     /// The only values allowed.
     Option& choices(std::vector<std::string> values);
+    /// Values that TAB offers; others are allowed.
+    Option& suggestions(std::vector<std::string> values);
     /// Aliases of choices: (alias, choice).
     Option& aliases(std::vector<std::pair<std::string, std::string>> words);
     /// Any of these values, with commas between them; the target, a list, gets them one by one.
@@ -65,6 +67,7 @@ public:
     const std::string& details() const { return details_; }
     const std::string& standard() const { return standard_; }
     const std::vector<std::string>& choices() const { return choices_; }
+    const std::vector<std::string>& suggestions() const { return suggestions_; }
     const std::vector<std::pair<std::string, std::string>>& aliases() const { return aliases_; }
     Completes completes() const { return completes_; }
 
@@ -73,7 +76,7 @@ public:
 
 private:
     std::string long_name_, short_name_, value_, summary_, details_, standard_, group_;
-    std::vector<std::string> unless_, choices_;
+    std::vector<std::string> unless_, choices_, suggestions_;
     std::vector<std::pair<std::string, std::string>> aliases_;
     Target target_;
     Completes completes_ = Completes::nothing;

@@ -90,10 +90,12 @@ Candidates values(const Option& option, const std::string& typed) {
         case Completes::layout:
             return layouts(typed);
         case Completes::choices:
+        case Completes::suggestions:
             break;
     }
     Candidates all;
-    for (const std::string& choice : option.choices()) all.push_back({choice, ""});
+    for (const auto& words : {option.choices(), option.suggestions()})
+        for (const std::string& word : words) all.push_back({word, ""});
     return all;
 }
 

@@ -22,6 +22,7 @@ void add_state_options(Command& command, HoldOptions& options) {
         .choices({"hf", "titan", "mcore", "keep"})
         .standard("keep");
     command.option("--dtype", &options.dtype, "DTYPE", "Convert weights to DTYPE: f64, f32, f16 or bf16")
+        .suggestions({"f64", "f32", "f16", "bf16"})
         .standard("as stored");
     command.option("--drop", &options.drop, "WHAT", "State to omit").choices({"optimizer"});
     command.flag("--masters", &options.masters, "With --drop optimizer: hold the fp32 master weights as weights");

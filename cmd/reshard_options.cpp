@@ -15,6 +15,7 @@ void add_reshard_output(Command& command, ReshardOptions& options) {
             "arrange the output differently, the plan is rejected with exit status 3.");
     command
         .option("--dtype", &options.dtype, "DTYPE", "Convert weights to DTYPE: f64, f32, f16, bf16 or f8e4m3:block128")
+        .suggestions({"f64", "f32", "f16", "bf16", "f8e4m3:block128"})
         .standard("as stored")
         .details(
             "PyTorch's names, such as bfloat16, are accepted. Values are rounded to nearest, ties to even; a finite "
