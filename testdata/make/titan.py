@@ -50,6 +50,8 @@ MODELS = {
     "gpt-oss": (NEW, "gpt_oss", "gpt-oss", FEW),
     "qwen3.5": (NEW, "qwen3_5", "qwen3.5", {**SMALL, **DELTA}),
     "qwen3.5-moe": (NEW, "qwen3_5", "qwen3.5-moe", {**FEW, **DELTA}),
+    "qwen3.5-vl": (NEW, "qwen3_5", "qwen3.5-vl", {}),
+    "qwen3.5-vl-moe": (NEW, "qwen3_5", "qwen3.5-vl-moe", {}),
     "muse-glimmer": (NEW, "muse_glimmer", "muse-glimmer", {}),
 }
 
@@ -92,7 +94,7 @@ def adapter_of(source, folder, config):
 def configuration(config):
     """What the adapters ask of a model's configuration, for both versions."""
     space = types.SimpleNamespace
-    vision = space(num_heads=config.vision_config.num_attention_heads) if hasattr(config, "vision_config") else None
+    vision = space(num_heads=bridge.first(config.vision_config, "num_heads", "num_attention_heads")) if hasattr(config, "vision_config") else None
     config = bridge.language_config(config)
     heads = config.num_attention_heads
     experts = bridge.first(config, "n_routed_experts", "num_local_experts", "num_experts")
@@ -133,7 +135,7 @@ def as_asked(folder, tensors):
     if folder == "qwen3_5":
         for layer in sorted({name.partition(".mlp.experts.")[0] for name in found if ".mlp.experts." in name}):
             found |= stacked_experts(found, layer)
-        found = {re.sub(r"^model\.", "model.language_model.", name): value for name, value in found.items()}
+        found = {re.sub(r"^model\.(?!language_model|visual)", "model.language_model.", name): value for name, value in found.items()}
     if folder == "llama4":
         found = {"language_model." + name: value for name, value in found.items()}
     return found
