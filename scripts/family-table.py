@@ -43,7 +43,9 @@ COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "log
 TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "gemma3n": "gemma3n_text", "minimaxm3sparse": "minimax_m3_vl",
          "step3p7": "step3p5", "glm4v": "glm4v_text", "glm5next": "glm5_next_text", "museglimmer": "muse_glimmer_text", "qwen4exp": "qwen4_exp_text", "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text",
          "gemma4unified": "gemma4_unified_text", "minicpmv46": "qwen3_5_text", "ovis2": "qwen2", "mllama": "mllama_text_model", "mistrallarge4": "mistral_large4_text",
-         "dots3note": "dots3_note_text", "inkling": "inkling_text", "minimaxm3vl": "minimax_m3_vl_text"}  # fmt: skip
+         "dots3note": "dots3_note_text", "inkling": "inkling_text", "minimaxm3vl": "minimax_m3_vl_text",
+         "fuyu": "persimmon", "openaigpt": "openai-gpt", "modernbertdecoder": "modernbert-decoder", "aria": "aria_text", "inkling2": "inkling2_text", "coherecompass": "cohere_compass_text",
+         "unlimitedocr": "unlimited_ocr_text", "musespark": "muse_spark_text"}  # fmt: skip
 # Families that the fixtures of Megatron's optimizer state are of.
 FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}
 

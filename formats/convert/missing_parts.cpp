@@ -3,6 +3,7 @@
 
 #include "formats/convert/missing_weights.hpp"
 #include "formats/convert/numbered_layers.hpp"
+#include "formats/convert/other_kind.hpp"
 #include "formats/driver.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/counted.hpp"
@@ -57,7 +58,8 @@ public:
         return std::move(lines_);
     }
 
-    /// A line about layers beyond those that the configuration counts; "" if there are none.
+    /// A line about layers beyond those that the configuration counts, or of another kind than it describes; "" if
+    /// there are none.
     const std::string& beyond() const { return beyond_; }
 
 private:
@@ -171,6 +173,7 @@ private:
     void check_configured() {
         const Places model = configured_places();
         if (model.empty()) return;
+        beyond_ = layers_of_other_kind(source_.reading, stored_, model);
         std::set<Index> other_kind;
         for (const auto& [name, occurrence] : stored_) {
             const auto expected = model.find(name);

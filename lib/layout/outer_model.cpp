@@ -160,7 +160,8 @@ public:
     }
 
 private:
-    /// How the checkpoint stores the axes of a tensor. Throws Error if a dialect expects another number.
+    /// How the checkpoint stores the axes of a tensor. Throws Error if these are another number. Dialects join axes of
+    /// a part, or take them apart, only if the part declares them.
     static std::vector<Axis> stored_axes(const Found& found, const Tensor& tensor, const Shape& shape) {
         const std::size_t count = static_cast<std::size_t>(shape.size());
         const auto check = [&](const std::vector<Axis>& axes) {
@@ -168,12 +169,13 @@ private:
                 throw failure("tensor '{}': expected {} axes, found shape {}", tensor.name, axes.size(),
                               to_string(shape));
         };
-        for (const OuterTensor& own : found.part->tensors) check(own.axes);
-        for (const auto& [dialect, names] : found.part->names)
-            for (const OuterName& name : names) check(name.axes);
-        if (!found.name->axes.empty()) return found.name->axes;
         const std::vector<Axis>& declared = tensor_of(*found.part, found.name->tensors[0]).axes;
-        return declared.empty() ? declared_axes(count) : declared;
+        const std::vector<Axis>& own = found.name->axes.empty() ? declared : found.name->axes;
+        check(own);
+        if (declared.empty())
+            for (const auto& [dialect, names] : found.part->names)
+                for (const OuterName& name : names) check(name.axes);
+        return own.empty() ? declared_axes(count) : own;
     }
 
     bool add_tensor(const std::string& name, const OuterTensor& part, const Letters& letters, const Shape& shape) {

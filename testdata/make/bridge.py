@@ -74,6 +74,8 @@ MODELS = {
     "exaone-4.5": ("exaone.exaone45.exaone45_bridge", "exaone-4.5", {}),
     "ernie-4.5-vl": ("ernie_vl.ernie45_vl_bridge", "ernie-4.5-vl", {}),
     "step-3.7": ("stepfun.step37_bridge:Step37Bridge", "step-3.7", {}),
+    "exaone-4.5-mtp": ("exaone.exaone45.exaone45_bridge", "exaone-4.5", {"num_nextn_predict_layers": 1}),
+    "step-3.7-mtp": ("stepfun.step37_bridge:Step37Bridge", "step-3.7", {"num_nextn_predict_layers": 1}),
     "qwen2-audio": ("qwen_audio.qwen2_audio_bridge", "qwen2-audio", {}),
     "deepseek-v4": ("deepseek.deepseek_v4_bridge", "deepseek-v4", {key: value for key, value in FEW.items() if key != "num_hidden_layers"}),
     "deepseek-v4-mtp": ("deepseek.deepseek_v4_bridge", "deepseek-v4", {"n_routed_experts": 2, "vocab_size": 96, "num_nextn_predict_layers": 1}),
@@ -351,10 +353,14 @@ def with_prediction_layer(names, config):
         joint = {"enorm.weight": (hidden,), "hnorm.weight": (hidden,), "norm.weight": (hidden,), "e_proj.weight": (hidden, hidden), "h_proj.weight": (hidden, hidden)}
         joint |= {name: names[name] for name in ("hc_head_fn", "hc_head_base", "hc_head_scale")}
         return {**names, **layer, **{f"mtp.0.{name}": shape for name, shape in joint.items()}}
-    if config.model_type.startswith("qwen3"):
-        layer = {name.replace(f"model.layers.{last}.", "mtp.layers.0."): shape for name, shape in names.items() if f"layers.{last}." in name}
+    if config.model_type.startswith(("qwen3", "exaone4")):
+        layer = {re.sub(rf"^model\.(language_model\.)?layers\.{last}\.", "mtp.layers.0.", name): shape for name, shape in names.items() if f"layers.{last}." in name}
         joint = {"pre_fc_norm_embedding": (hidden,), "pre_fc_norm_hidden": (hidden,), "fc": (hidden, 2 * hidden), "norm": (hidden,)}
         return {**names, **layer, **{f"mtp.{name}.weight": shape for name, shape in joint.items()}}
+    if config.model_type == "step3p5":  # with a dense MLP, as the first layer
+        layer = {name.replace(".0.", f".{last + 1}.", 1): shape for name, shape in names.items() if name.startswith("model.layers.0.")}
+        joint = {"enorm": (hidden,), "hnorm": (hidden,), "eh_proj": (hidden, 2 * hidden), "transformer.shared_head.norm": (hidden,)}
+        return {**names, **layer, **{f"model.layers.{last + 1}.{name}.weight": shape for name, shape in joint.items()}}
     layer = {name.replace(f".{last}.", f".{last + 1}.", 1): shape for name, shape in names.items() if f"layers.{last}." in name}
     joint = {"enorm": (hidden,), "hnorm": (hidden,), "eh_proj": (hidden, 2 * hidden), "shared_head.norm": (hidden,)}
     return {**names, **layer, **{f"model.layers.{last + 1}.{name}.weight": shape for name, shape in joint.items()}}
@@ -371,8 +377,9 @@ def model(kind, settings):
     config.allow_global_per_layer_attribute_access = language_config(config).allow_global_per_layer_attribute_access = True
     if config.model_type == "deepseek_v4":
         names = {released(name): shape for name, shape in names.items()}
-    if settings.get("num_nextn_predict_layers") or settings.get("mtp_num_hidden_layers"):
-        names = with_prediction_layer(names, config)
+    text = settings.get("text_config", settings)
+    if text.get("num_nextn_predict_layers") or text.get("mtp_num_hidden_layers"):
+        names = with_prediction_layer(names, language_config(config))
     return config, stored, {name: torch.from_numpy(megatron_bridge.values(plain(name), shape)) for name, shape in names.items()}
 
 
@@ -419,19 +426,19 @@ def of_transformers(key, changes):
     """Class, configuration and tensors of a model of families.py."""
     kind, settings, *_ = {**families.KEPT, **families.MEGATRON, **families.NEWER, **families.BRIDGED, **families.OUTER}[key]
     changes = {entry: value for entry, value in changes.items() if entry in settings or entry not in FEW or entry in SMALL}
-    return kind, *model(kind, with_few(settings) or {**settings, **changes})
+    return kind, *model(kind, with_few(settings, changes) or {**settings, **changes})
 
 
-def with_few(settings):
-    """The settings of a model around a language model, with few layers and experts in the latter; nothing for others."""
+def with_few(settings, changes):
+    """The settings of a model around a language model, with few layers and experts and with changes in the latter; nothing for others."""
     if "thinker_config" in settings:
-        return {**settings, "thinker_config": with_few(settings["thinker_config"])}
+        return {**settings, "thinker_config": with_few(settings["thinker_config"], changes)}
     if "text_config" not in settings:
         return None
     text = settings["text_config"]
     fewer = {entry: value for entry, value in FEW.items() if entry in text}
     fewer |= {entry: text[entry][:2] for entry in ("layer_types", "mlp_layer_types") if entry in text}
-    return {**settings, "text_config": {**text, **fewer}}
+    return {**settings, "text_config": {**text, **fewer, **changes}}
 
 
 def loaded(path, config, names):
@@ -459,6 +466,8 @@ def table(family):
     bridge, ranks, modules = loaded(path, config, list(tensors))
     rows = {}
     for name, mapping, sources in mapped(bridge.mapping_registry(), tensors):
+        if (layer := re.search(r"decoder\.layers\.(\d+)\.", name)) and config.model_type == "step3p7" and int(layer[1]) >= language_config(config).num_hidden_layers:
+            continue  # a layer for multi-token prediction, which has another name
         if all(hf in tensors for hf in sources.values()):
             values = {key: tensors[hf] for key, hf in sources.items()}
             values = values if isinstance(mapping.hf_param, dict) else values[""]

@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 import transformers
 
+import families
 import megatron_bridge
 
 # Other files beside this one are called as libraries are, so that their folder cannot be searched for modules.
@@ -50,8 +51,30 @@ MODELS = {
     "gpt-oss": (NEW, "gpt_oss", "gpt-oss", FEW),
     "qwen3.5": (NEW, "qwen3_5", "qwen3.5", {**SMALL, **DELTA}),
     "qwen3.5-moe": (NEW, "qwen3_5", "qwen3.5-moe", {**FEW, **DELTA}),
+    "qwen3.5-vl": (NEW, "qwen3_5", "qwen3.5-vl", {}),
+    "qwen3.5-vl-moe": (NEW, "qwen3_5", "qwen3.5-vl-moe", {}),
+    "kimi-k2.5": (NEW, "kimi_k2_7", "", {}),
     "muse-glimmer": (NEW, "muse_glimmer", "muse-glimmer", {}),
 }
+
+
+# transformers 5.23 saves Kimi K2.5 under names that its releases do not have, so that families.py cannot use it.
+KIMI = {"text_config": {**families.LATENT, **families.EXPERTS, "model_type": "deepseek_v3", "num_hidden_layers": 2, "vocab_size": 96, "n_routed_experts": 2, "n_shared_experts": 1, "n_group": 1,
+                        "topk_group": 1, "first_k_dense_replace": 1, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8, "num_nextn_predict_layers": 0,
+                        "tie_word_embeddings": False},
+        "vision_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 4, "pos_emb_height": 4, "pos_emb_width": 4, "pos_emb_time": 2},
+        "projection_hidden_size": 16, "tie_word_embeddings": False}  # fmt: skip
+
+
+def kimi():
+    """Class, configuration and tensors of a Kimi K2.5 under the names of its release."""
+    kind, (config, stored, saved) = "Kimi_K25ForConditionalGeneration", bridge.model("Kimi_K25ForConditionalGeneration", KIMI)
+    tensors = {}
+    for name, value in saved.items():
+        name = name.replace("language_model.model.blocks.", "language_model.model.layers.").replace("encoder.patch_embed.", "patch_embed.")
+        name = re.sub(r"^model\.(?=mm_projector)", "", name)
+        tensors[name] = torch.from_numpy(megatron_bridge.values(name, tuple(value.shape)))
+    return kind, config, stored, tensors
 
 
 class Finder:
@@ -92,7 +115,7 @@ def adapter_of(source, folder, config):
 def configuration(config):
     """What the adapters ask of a model's configuration, for both versions."""
     space = types.SimpleNamespace
-    vision = space(num_heads=config.vision_config.num_attention_heads) if hasattr(config, "vision_config") else None
+    vision = space(num_heads=bridge.first(config.vision_config, "num_heads", "num_attention_heads"), patch_size=config.vision_config.patch_size, in_channels=3) if hasattr(config, "vision_config") else None
     config = bridge.language_config(config)
     heads = config.num_attention_heads
     experts = bridge.first(config, "n_routed_experts", "num_local_experts", "num_experts")
@@ -133,7 +156,7 @@ def as_asked(folder, tensors):
     if folder == "qwen3_5":
         for layer in sorted({name.partition(".mlp.experts.")[0] for name in found if ".mlp.experts." in name}):
             found |= stacked_experts(found, layer)
-        found = {re.sub(r"^model\.", "model.language_model.", name): value for name, value in found.items()}
+        found = {re.sub(r"^model\.(?!language_model|visual)", "model.language_model.", name): value for name, value in found.items()}
     if folder == "llama4":
         found = {"language_model." + name: value for name, value in found.items()}
     return found
@@ -151,7 +174,7 @@ def of_module(source, folder, name):
 
 def table(name, sources):
     version, folder, key, changes = MODELS[name]
-    kind, config, stored, tensors = bridge.of_transformers(key, changes)
+    kind, config, stored, tensors = bridge.of_transformers(key, changes) if key else kimi()
     source = Path(sources, version)
     adapter = adapter_of(source, folder, config)
     made = adapter.from_hf(as_asked(folder, tensors))

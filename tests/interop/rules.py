@@ -10,7 +10,7 @@ from pathlib import Path
 import survey
 
 # Types of decoders in transformers for which tpx has no rules.
-TYPES = ["gptj", "persimmon", "biogpt", "doge", "codegen"]
+TYPES = ["cpmant", "moshi", "trocr", "bert-generation", "rembert"]
 
 
 def run(tpx, *words):

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/layout/occurrences.hpp"
+#include "lib/layout/places.hpp"
+#include "lib/layout/reading.hpp"
+
+#include <string>
+
+namespace tpx::formats {
+
+/// A line about layers of another kind than config.json describes, with the settings that say so: they store an
+/// optional tensor that `model` has in other layers only, and lack one that it has there. "" if there are none.
+std::string layers_of_other_kind(const Reading& reading, const Occurrences& stored, const Places& model);
+
+}  // namespace tpx::formats
