@@ -24,6 +24,9 @@ OPT = "llama-opt/legacy-tp2-dp2"
 JOBS = [
     reshard("dcp", "llama-rope/dcp-fsdp2", "--to fsdp=3"),
     reshard("torch_dist", "llama-small/megatron-tp2pp2", "--to tp=1"),
+    reshard("zarr", "llama-small/megatron-tp2pp2", "--to tp=1 --format zarr"),
+    reshard("zarr-torch_dist", "llama-small/megatron-tp2pp2", "--to tp=1 --format torch_dist",
+            setup=("reshard src made --to tp=1 --format zarr", "rm src", "mv made src")),
     reshard("safetensors", "llama-rope/hf", "--to fsdp=2 --format safetensors"),
     reshard("shared-blocks", "llama-rope/hf", "--to tp=1 --format safetensors"),
     reshard("megatron", OPT, "--to tp=1,dp=2"),
@@ -70,6 +73,7 @@ JOBS = [
     Job("verify-unequal", {"src": "megatron/f32", "other": "llama-rope/hf"}, "verify src/dist other"),
     Job("inspect-dcp", {"src": "llama-rope/dcp-fsdp2"}, "inspect src"),
     Job("inspect-torch_dist", {"src": "llama-small/megatron-tp2pp2"}, "inspect src"),
+    Job("inspect-zarr", {"src": "megatron/zarr"}, "inspect src"),
     Job("inspect-deepspeed", {"src": "deepspeed/zero3-subgroups-dp2"}, "inspect src"),
     Job("inspect-megatron", {"src": OPT}, "inspect src"),
     Job("inspect-hf", {"src": "llama-small/hf"}, "inspect src"),
