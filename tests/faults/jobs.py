@@ -73,7 +73,6 @@ JOBS = [
     Job("verify-unequal", {"src": "megatron/f32", "other": "llama-rope/hf"}, "verify src/dist other"),
     Job("inspect-dcp", {"src": "llama-rope/dcp-fsdp2"}, "inspect src"),
     Job("inspect-torch_dist", {"src": "llama-small/megatron-tp2pp2"}, "inspect src"),
-    Job("inspect-zarr", {"src": "megatron/zarr"}, "inspect src"),
     Job("inspect-deepspeed", {"src": "deepspeed/zero3-subgroups-dp2"}, "inspect src"),
     Job("inspect-megatron", {"src": OPT}, "inspect src"),
     Job("inspect-hf", {"src": "llama-small/hf"}, "inspect src"),
