@@ -27,6 +27,7 @@ Shape chunk_of(const Shape& shape, std::span<const Piece> pieces) {
     for (int axis = 0; axis < shape.size(); ++axis) {
         Index common = 0;  // divides all boundaries inside the tensor; 0: there are none
         for (const Piece& piece : pieces) {
+            if (tpx::empty(piece.box)) continue;
             const auto [begin, end] = piece.box[axis];
             common = std::gcd(common, std::gcd(begin, end == shape[axis] ? 0 : end));
         }

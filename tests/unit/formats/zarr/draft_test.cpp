@@ -120,7 +120,7 @@ TEST_CASE("chunks are the boxes, or their largest common parts") {
     CHECK(files_of({5}, {{{0, 2}}, {{2, 5}}, {{0, 2}}}) == Files{{"0", "[0:2]"}, {"1", "[2:4]"}, {"2", "[4:5]"}});
     CHECK(files_of({}, {{}}) == Files{{"0", "[]"}});
     CHECK(files_of({0, 3}, {{{0, 0}, {0, 3}}}).empty());
-    CHECK(files_of({4}, {{{0, 4}}, {{4, 4}}}) == Files{{"0", "[0:4]"}});
+    CHECK(files_of({4}, {{{0, 4}}, {{2, 2}}, {{4, 4}}}) == Files{{"0", "[0:4]"}});
 }
 
 TEST_CASE("what the backend cannot store is refused or dropped with a note") {
