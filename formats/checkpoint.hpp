@@ -59,7 +59,7 @@ struct Quantised {
 /// A checkpoint on disk, opened for reading.
 struct Checkpoint {
     Format format = default_format;
-    std::string variant;  ///< of the format, for people: "zarr", Megatron's former backend; empty: the usual one
+    std::string variant;  ///< of the format, for people: "in memory"; empty: the usual one
     Catalogue catalogue;
     std::set<std::uint32_t> missing_files;  ///< files of the catalogue that do not exist; their pieces are not located
 

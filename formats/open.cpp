@@ -12,7 +12,8 @@ namespace tpx::formats {
 namespace {
 
 constexpr const char* readable_formats =
-    "this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and single "
+    "this version reads safetensors, dcp, torch_dist, zarr, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and "
+    "single "
     "torch.save files";
 
 /// The error for a path that is not a checkpoint; lists checkpoints nearby, if any.

@@ -8,6 +8,7 @@
 #include "formats/megatron/driver.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "formats/torch/driver.hpp"
+#include "formats/zarr/driver.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -16,9 +17,9 @@ namespace tpx::formats {
 namespace {
 
 constexpr Format all_drivers[] = {
-    &safetensors_driver, &dcp_driver,       &torch_dist_driver,   &megatron_driver,
-    &deepspeed_driver,   &universal_driver, &torch_driver,        &torch_legacy_driver,
-    &hdf5_driver,        &keras_driver,     &keras_legacy_driver, &gguf_driver,
+    &safetensors_driver, &dcp_driver,          &torch_dist_driver, &zarr_driver,         &megatron_driver,
+    &deepspeed_driver,   &universal_driver,    &torch_driver,      &torch_legacy_driver, &hdf5_driver,
+    &keras_driver,       &keras_legacy_driver, &gguf_driver,
 };
 
 }  // namespace

@@ -40,6 +40,11 @@ bool turns_ranks(const Source& source, const Target& target) {
            std::ranges::any_of(source.reading.dialect->rules, [](const Rule& rule) { return rule.tagged("ranks"); });
 }
 
+/// Whether both formats store the same tensors under the same names: they are one, or Megatron's with whole tensors.
+bool names_alike(const Driver& a, const Driver& b) {
+    return &a == &b || (a.has_args && b.has_args && !a.has_rank_names && !b.has_rank_names);
+}
+
 /// Refuses Megatron's names for parts outside the language model that have none, and files that Megatron Bridge does
 /// not write of such models.
 void check_outer(const Source& source, const Target& target, std::string_view wanted) {
@@ -94,7 +99,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     }
     const bool unwrap =
         target.format->is_hugging_face && reading.family && reading.dialect->name == wanted && is_wrapped(source);
-    if (!asked && !unwrap && source.checkpoint.format == target.format) return nullptr;
+    if (!asked && !unwrap && names_alike(*source.checkpoint.format, *target.format)) return nullptr;
     const bool must = asked || target.format->has_args;
     // Megatron's own names in another container may lack what its files have around them: padding, args, groups.
     const bool whole = source.checkpoint.format->has_args || source.checkpoint.common;

@@ -72,7 +72,9 @@ void note_left_out(const Source& source, const Target& target, Conversion& out) 
     if (to_megatron || to_objects)
         std::erase_if(objects, [](const Object& object) { return object.name.starts_with("rng_state/"); });
     const bool unpacked = to_file && from == ValuesIn::objects;
-    if (source.checkpoint.format != target.format && !unpacked)
+    const bool kept = source.checkpoint.format == target.format ||
+                      (from == ValuesIn::common_and_objects && target.format->values == from);
+    if (!kept && !unpacked)
         say(objects.size(), "object", fmt::format("which {} cannot store", name(target.format)),
             objects.empty() ? "" : objects[0].name);
 }

@@ -5,7 +5,7 @@
 #include "formats/megatron/buffer_shares.hpp"
 #include "formats/megatron/common_of_dcp.hpp"
 #include "formats/megatron/conversion.hpp"
-#include "formats/megatron/fit_masters.hpp"
+#include "formats/megatron/distributed.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/model_check.hpp"
 #include "formats/megatron/torch_dist.hpp"
@@ -14,8 +14,6 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -26,24 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// metadata.json's sharded_backend; empty when it has none.
-std::string sharded_backend(const fs::path& path) {
-    constexpr std::uint64_t longest = std::uint64_t{16} << 20;
-    const nlohmann::json json = nlohmann::json::parse(read_file(path, longest), nullptr, false);
-    if (json.is_discarded()) throw failure("{}: not JSON", path.string());
-    if (!json.is_object() || !json.contains("sharded_backend")) return {};
-    const nlohmann::json& backend = json["sharded_backend"];
-    if (!backend.is_string()) throw failure("{}: sharded_backend is not a string", path.string());
-    return backend.get<std::string>();
-}
-
 std::optional<Recognised> recognise_torch_dist(const fs::path& folder) {
-    if (!path_exists(folder / "metadata.json")) return std::nullopt;
-    const std::string backend = sharded_backend(folder / "metadata.json");
+    const std::string backend = megatron::sharded_backend(folder);
     if (backend.empty()) return std::nullopt;
-    if (backend == "torch_dist") return Recognised{folder, &torch_dist_driver, "a torch_dist checkpoint"};
-    if (backend == "zarr")
-        return Recognised{folder, &torch_dist_driver, "a Megatron-core checkpoint of the former zarr backend"};
+    if (backend == torch_dist_driver.name) return Recognised{folder, &torch_dist_driver, "a torch_dist checkpoint"};
     return Recognised{folder, nullptr, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
 }
 
@@ -75,17 +59,6 @@ std::optional<Recognised> recognise_rank_files(const fs::path& folder) {
     return Recognised{folder, &megatron_driver, "a Megatron legacy checkpoint"};
 }
 
-void check_megatron_model(const Layout& layout) {
-    Target target{.layout = layout};
-    megatron::settle_target(target);
-    if (layout.vn > 0) throw Error{Exit::usage, "layout: vn={}: Megatron has no virtual nodes", layout.vn};
-}
-
-void fit_megatron_states(Expressed& expressed, const Config& config, std::optional<DType> dtype,
-                         std::vector<std::string>& notes) {
-    megatron::fit_masters(expressed, holds(config, "use_distributed_optimizer"), dtype, notes);
-}
-
 constexpr std::array<std::string_view, 2> torch_dist_aliases{"mcore", "megatron-core"};
 constexpr Cutting megatron_cutting{.equal = true, .by_layer = true};
 
@@ -93,7 +66,7 @@ constexpr Cutting megatron_cutting{.equal = true, .by_layer = true};
 
 constinit const Driver torch_dist_driver{
     .name = "torch_dist",
-    .title = "Megatron-core `torch_dist`, every optimizer sharding type; the former `zarr` backend (read only)",
+    .title = "Megatron-core `torch_dist`, every optimizer sharding type",
     .framework = "Megatron",
     .aliases = torch_dist_aliases,
     .written = WrittenFrom::any,
@@ -112,14 +85,14 @@ constinit const Driver torch_dist_driver{
     .recognise_folder = recognise_torch_dist,
     .open = open_torch_dist,
     .complete = unpack_optimizer,
-    .check_model_layout = check_megatron_model,
+    .check_model_layout = megatron::check_model_layout,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch_dist(content); },
     .note_left_out = megatron::note_left_out,
     .settle_target = megatron::settle_target,
     .restore = megatron::restore_common,
     .settle_config = megatron::settle_config,
-    .fit_states = fit_megatron_states,
+    .fit_states = megatron::fit_states,
     .make_args = megatron::args_of_target,
     .note_new = megatron::note_new_rng,
     .model_difference = megatron::model_difference,
@@ -150,14 +123,14 @@ constinit const Driver megatron_driver{
         [](Checkpoint& checkpoint, const Families& families, const Config& config) {
             if (checkpoint.rank_files) put_together(checkpoint, families, config);
         },
-    .check_model_layout = check_megatron_model,
+    .check_model_layout = megatron::check_model_layout,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_rank_files(content); },
     .note_left_out = megatron::note_left_out,
     .settle_target = megatron::settle_target,
     .restore = megatron::restore_common,
     .settle_config = megatron::settle_config,
-    .fit_states = fit_megatron_states,
+    .fit_states = megatron::fit_states,
     .make_args = megatron::args_of_target,
     .note_new = megatron::note_new_rng,
     .model_difference = megatron::model_difference,

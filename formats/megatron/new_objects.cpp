@@ -2,8 +2,7 @@
 #include "formats/megatron/new_objects.hpp"
 
 #include "formats/encodings/archive_at.hpp"
-#include "formats/encodings/torch/archive_writer.hpp"
-#include "formats/megatron/driver.hpp"
+#include "formats/megatron/distributed.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rng_states.hpp"
@@ -28,26 +27,35 @@ std::map<std::string, RngPlace> rng_objects(const Layout& layout) {
     return objects;
 }
 
-/// Adds an object of the source as it is, or as torch_dist has it if the source stores its bare value.
-void keep(const Catalogue& source, const Object& object, NewObjects& objects) {
+/// The root of the archive of `value`.
+Value in_form(ObjectForm form, Document& document, Value value) {
+    return form == ObjectForm::bare ? value : document.list(std::vector<Value>{value});
+}
+
+/// Adds an object of the source: as it is, or in the other form if the source has that.
+void keep(const Catalogue& source, const Object& object, ObjectForm form, NewObjects& objects) {
     constexpr std::uint64_t most = std::uint64_t{1} << 30;
-    if (!object.bare) return objects.kept.push_back(object);
+    if (object.bare == (form == ObjectForm::bare)) return objects.kept.push_back(object);
     if (object.length > most)
         throw failure("{}: object '{}': {} bytes, at most {} are carried over; try --drop optimizer",
                       source.path(object.file).string(), object.name, object.length, most);
     with_archive(source, object, [&](const torch::Archive& archive) {
-        objects.made.push_back({object.name, torch::write_archive(archive.root(), &archive)});
+        const Value list = archive.root();  // also of a bare value
+        if (!list.is(torch::Kind::list) || list.items().size() != 1)
+            throw failure("holds {}, not a list of one value", list.describe());
+        const Value root = form == ObjectForm::bare ? list.items()[0] : list;
+        objects.made.push_back({object.name, torch::write_archive(root, &archive)});
     });
 }
 
-void add_rng(const Content& content, NewObjects& objects) {
+void add_rng(const Content& content, ObjectForm form, NewObjects& objects) {
     const std::map<std::string, RngPlace> wanted = rng_objects(content.layout);
     std::set<std::string_view> there;
     for (const Object& object : content.source->catalogue.objects) there.insert(object.name);
     const bool all = std::ranges::all_of(wanted, [&](const auto& one) { return there.contains(one.first); });
     if (all) {
         for (const Object& object : content.source->catalogue.objects)
-            if (wanted.contains(object.name)) keep(content.source->catalogue, object, objects);
+            if (wanted.contains(object.name)) keep(content.source->catalogue, object, form, objects);
         return;
     }
     const RngStates states{*content.source};
@@ -56,8 +64,8 @@ void add_rng(const Content& content, NewObjects& objects) {
         Document document;
         torch::Contents contents;
         const Value list = states.state(document, contents, place, content.layout);
-        objects.made.push_back(
-            {name, torch::frame_archive(document.list(std::vector<Value>{list}), {}, contents).runs.at(0)});
+        const Value root = in_form(form, document, list);
+        objects.made.push_back({name, torch::frame_archive(root, {}, contents).runs.at(0)});
     }
 }
 
@@ -98,9 +106,9 @@ std::vector<Module> modules_of(const Tensor& tensor) {
     return {module, {module.name.substr(0, module.name.rfind('.')) + ".core_attention", module.stack}};
 }
 
-void add_extra_states(const Content& content, NewObjects& objects) {
+void add_extra_states(const Content& content, ObjectForm form, NewObjects& objects) {
     Document document;
-    const std::string none = torch::write_archive(document.list(std::vector<Value>{Value{}}));
+    const std::string none = torch::write_archive(in_form(form, document, Value{}));
     for (const Tensor& tensor : content.tensors) {
         for (const auto& [module, stack] : modules_of(tensor)) {
             std::vector<Index> at(stack.size(), 0);
@@ -132,19 +140,20 @@ bool same_ranks(const Layout& a, const Layout& b) {
            expert_tp(a) == expert_tp(b) && a.order == b.order;
 }
 
-NewObjects new_objects(const Content& content) {
+NewObjects new_objects(const Content& content, ObjectForm form) {
     NewObjects objects;
     if (content.source == nullptr) return objects;
-    if (content.source->format == &torch_dist_driver) {
+    const bool same_kind = is_distributed(content.source->format);
+    if (same_kind) {
         const bool same = same_ranks(source_layout(*content.source), content.layout);
         for (const Object& object : content.source->catalogue.objects) {
             const bool of_ranks = object.name.starts_with("rerun_state_machine");
             if (!object.name.starts_with("rng_state/") && (same || !of_ranks))
-                keep(content.source->catalogue, object, objects);
+                keep(content.source->catalogue, object, form, objects);
         }
     }
-    if (content.source->format != &torch_dist_driver) add_extra_states(content, objects);
-    add_rng(content, objects);
+    if (!same_kind) add_extra_states(content, form, objects);
+    add_rng(content, form, objects);
     return objects;
 }
 

@@ -4,6 +4,7 @@
 #include "formats/checkpoint.hpp"
 #include "formats/dcp/draft.hpp"
 
+#include <cstdint>
 #include <string_view>
 
 namespace tpx::formats::megatron {
@@ -18,9 +19,15 @@ bool same_ranks(const Layout& a, const Layout& b);
 /// module: "linear_qkv", "eh_proj", and "in_proj" and "out_proj" of Mamba blocks and gated delta nets.
 bool is_linear_module(std::string_view name);
 
-/// The byte entries of a new torch_dist checkpoint: those of a torch_dist source, the states of random number
-/// generators keyed for the new ranks, and of rank files the (empty) extra states of linear layers, which a load asks
-/// for. The state of the rerun machine goes along only where ranks stay the same.
-NewObjects new_objects(const Content& content);
+/// What the archive of a ShardedObject has as its root.
+enum class ObjectForm : std::uint8_t {
+    listed,  ///< a list of the value, as torch_dist stores it
+    bare     ///< the value itself, as the zarr backend stores it
+};
+
+/// The byte entries of a new distributed checkpoint: those of a distributed source, the states of random number
+/// generators keyed for the new ranks, and of other sources the (empty) extra states of linear layers, which a load
+/// asks for. The state of the rerun machine goes along only where ranks stay the same.
+NewObjects new_objects(const Content& content, ObjectForm form);
 
 }  // namespace tpx::formats::megatron

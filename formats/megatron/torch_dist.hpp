@@ -10,16 +10,14 @@ namespace tpx::formats {
 
 /// Opens a distributed checkpoint of Megatron-core (`--ckpt-format torch_dist`): an `iter_NNNNNNN` or `release`
 /// directory, or the root above it with latest_checkpointed_iteration.txt. Tensors and their errors are those of
-/// open_dcp(), or of open_zarr_chunks() if metadata.json names the former backend; ShardedObjects (keys
-/// "NAME/shard_OFFSETS_SHAPE") become objects; the scalars of `args` become the config. The catalogue's directory is
-/// the inner one. Throws Error for unknown backends, and for a directory without metadata.json, which Megatron writes
-/// last.
+/// open_dcp(); ShardedObjects (keys "NAME/shard_OFFSETS_SHAPE") become objects; the scalars of `args` become the
+/// config. The catalogue's directory is the inner one. Throws Error for other backends, and for a directory without
+/// metadata.json, which Megatron writes last.
 Checkpoint open_torch_dist(const std::filesystem::path& directory_or_root,
                            MissingFiles missing = MissingFiles::refused);
 
-/// A root directory: the tracker file and iter_NNNNNNN with what Megatron-core 0.16 reads. The common state is the
-/// source's with `content.args` set in its args; without one it is args, checkpoint_version 3.0 and the iteration (1
-/// when the source has none or 0, as Megatron refuses 0 and its own converters write 1).
+/// A root directory: the tracker file and iter_NNNNNNN with what Megatron-core 0.16 reads. See add_common_files() for
+/// the common state.
 ///
 /// ShardedObjects of a torch_dist source are copied as they are. Their keys may name a place in the old layout: per
 /// layer (`..._extra_state/shard_3_32`) they fit any; per rank (`rng_state/shard_0.1_1.2` is rank 1 of pp 1, tp 2)

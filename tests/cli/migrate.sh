@@ -27,7 +27,7 @@ distribute() {
     while IFS= read -r file; do
         places=$(seq 0 $last)
         case $file in
-        *.distcp | *optim_states.pt | *layer_*.pt | *rank_*/*.pt | *.safetensors) places="$((RANDOM % $2)) $((RANDOM % $2))" ;;
+        *.distcp | *optim_states.pt | *layer_*.pt | *rank_*/*.pt | *.safetensors | */[0-9]*) places="$((RANDOM % $2)) $((RANDOM % $2))" ;;
         esac
         for host in $places; do
             mkdir -p "stores/host$host/$(dirname "$file")" && cp "all/$file" "stores/host$host/$file" || exit
@@ -71,10 +71,12 @@ changes() {
 changes "$testdata/llama-rope/dcp-fsdp2" fsdp=4 tp=2 tp=2,fsdp=2 fsdp=3
 changes "$testdata/llama-small/megatron-tp2pp2" tp=4 pp=4 tp=2,dp=2 tp=1
 changes "$testdata/llama-opt/legacy-tp2-dp2" tp=1,dp=2 tp=2,pp=2
+"$tpx" reshard "$testdata/llama-small/megatron-tp2pp2" zarr --to tp=2,pp=2 --format zarr >out 2>err || fail "no zarr checkpoint"
+changes zarr tp=4 tp=2,dp=2
 changes "$testdata/deepspeed/zero3-subgroups-dp2" dp=4 dp=3 dp=1
 changes "$testdata/deepspeed/mpu-tp2-dp2" dp=2 tp=2,dp=2
 changes "$testdata/llama-small/hf" tp=2 tp=1
-[ "$cases" -ge 17 ] || fail "only $cases cases"
+[ "$cases" -ge 19 ] || fail "only $cases cases"
 
 # From one host to five, four of which have no store yet and get the same, which some forward.
 distribute "$testdata/llama-opt/legacy-tp2-dp2" 1

@@ -24,6 +24,9 @@ OPT = "llama-opt/legacy-tp2-dp2"
 JOBS = [
     reshard("dcp", "llama-rope/dcp-fsdp2", "--to fsdp=3"),
     reshard("torch_dist", "llama-small/megatron-tp2pp2", "--to tp=1"),
+    reshard("zarr", "llama-small/megatron-tp2pp2", "--to tp=1 --format zarr"),
+    reshard("zarr-torch_dist", "llama-small/megatron-tp2pp2", "--to tp=1 --format torch_dist",
+            setup=("reshard src made --to tp=1 --format zarr", "rm src", "mv made src")),
     reshard("safetensors", "llama-rope/hf", "--to fsdp=2 --format safetensors"),
     reshard("shared-blocks", "llama-rope/hf", "--to tp=1 --format safetensors"),
     reshard("megatron", OPT, "--to tp=1,dp=2"),

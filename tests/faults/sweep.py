@@ -16,7 +16,7 @@ the last before the process is killed. What must hold in each case:
   - where the process was killed, the output is as it was before or complete, and in the first case the next run
     continues and ends with the output of an undisturbed one.
 
-All cases are 135,831, of 14 to 35 ms of one core each, so more than an hour where nothing else runs:
+All cases are 150,220, of 14 to 35 ms of one core each, so more than an hour where nothing else runs:
 
     nice sh tests/faults/run.sh build/release/cmd/tpx build/release/tests/libfaults.so \
         build/release/tests/libfault_ranks.so testdata --workers 1

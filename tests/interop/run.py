@@ -185,6 +185,10 @@ def main():
         import megatron_layouts
 
         return megatron_layouts.main(tpx)
+    if kind == "megatron-zarr":
+        import megatron_zarr
+
+        return megatron_zarr.main(tpx)
     if kind == "hf-models":
         import hf_models
 

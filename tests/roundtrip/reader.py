@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads safetensors, PyTorch DCP and Megatron torch_dist with Python's standard library alone: the second opinion that
+"""Reads safetensors, PyTorch DCP, Megatron torch_dist and zarr with Python's standard library alone: the second opinion that
 tests compare tpx with. Small files only; every tensor is put together in memory."""
 import hashlib
 import io
@@ -18,6 +18,8 @@ TORCH |= {"int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool", "float8_e
 STORAGES = {"DoubleStorage": "f64", "FloatStorage": "f32", "HalfStorage": "f16", "BFloat16Storage": "bf16"}
 STORAGES |= {"LongStorage": "i64", "IntStorage": "i32", "ShortStorage": "i16", "CharStorage": "i8", "ByteStorage": "u8"}
 STORAGES |= {"BoolStorage": "bool"}
+ZARR = {"<f8": "f64", "<f4": "f32", "<f2": "f16", "bfloat16": "bf16", "<i8": "i64", "<i4": "i32", "<i2": "i16", "|i1": "i8"}
+ZARR |= {"|u1": "u8", "|b1": "bool"}
 
 
 class Whole:
@@ -185,10 +187,38 @@ def read_safetensors(folder):
     return tensors, {}
 
 
+def _cropped(data, chunk, shape):
+    """The first `shape` elements of each axis of `data`, which has the shape `chunk`."""
+    if list(chunk) == list(shape):
+        return data
+    row = len(data) // chunk[0]
+    return b"".join(_cropped(data[i * row : (i + 1) * row], chunk[1:], shape[1:]) for i in range(shape[0]))
+
+
+def read_zarr(folder):
+    """name -> Whole for arrays, name -> bytes for ShardedObjects."""
+    tensors, objects = {}, {}
+    for path in (path for path in folder.iterdir() if path.is_dir()):
+        objects |= {f"{path.name}/{shard.stem}": shard.read_bytes() for shard in path.glob("shard_*.pt")}
+        if not (path / ".zarray").exists():
+            continue
+        array = json.loads((path / ".zarray").read_text())
+        shape, chunk = array["shape"], array["chunks"]
+        assert array["compressor"] is None and array["order"] == "C", f"{path}: not plain chunks"
+        whole = tensors[path.name] = Whole(ZARR[array["dtype"]], shape)
+        for file in (file for file in path.iterdir() if file.name[0].isdigit()):
+            offset = [int(i) * size for i, size in zip(file.name.split("."), chunk)]
+            extent = [min(size, end - begin) for begin, size, end in zip(offset, chunk, shape)]
+            whole.put(offset, extent, _cropped(file.read_bytes(), chunk, extent))
+    return tensors, objects
+
+
 def read(folder):
-    """Tensors and other entries of a checkpoint of any of the three formats; its tracker file, if any, is followed."""
+    """Tensors and other entries of a checkpoint of any of the four formats; its tracker file, if any, is followed."""
     folder = Path(folder)
     tracker = folder / "latest_checkpointed_iteration.txt"
     if tracker.exists():
         folder = folder / f"iter_{int(tracker.read_text()):07d}"
+    if (folder / "metadata.json").exists() and json.loads((folder / "metadata.json").read_text())["sharded_backend"] == "zarr":
+        return read_zarr(folder)
     return read_dcp(folder) if (folder / ".metadata").exists() else read_safetensors(folder)

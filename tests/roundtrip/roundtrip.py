@@ -208,6 +208,20 @@ def through(folder, name, layout, kind, config=True):
         return faults or differences(reader.read(back)[0], holds(facts))
 
 
+def by_way_of_zarr(a, a_layout, b, b_layout, ranks):
+    """a as zarr in b's layout holds b's tensors in chunks that are b's pieces; and that as torch_dist in a's layout is a."""
+    (a_path, a_facts), (b_path, b_facts) = fixture("megatron", a), fixture("megatron", b)
+    with tempfile.TemporaryDirectory() as scratch:
+        there, back = Path(scratch, "there"), Path(scratch, "back")
+        faults = reshard(a_path, there, b_layout, "zarr", ranks) or reshard(there, back, a_layout, "torch_dist", ranks)
+        faults = faults or same_path(a_path, back, ["--ignore", "rng"] if a != b else [])
+        for path, facts, original in ((there, b_facts, b_path), (back, a_facts, a_path)) if not faults else []:
+            tensors, theirs = cuts(reader.read(path)[0]), cuts(reader.read(original)[0])
+            faults += [f"{path.name}: {line}" for line in differences(reader.read(path)[0], holds(facts))]
+            faults += [f"{path.name}: cut elsewhere: {n}" for n in tensors if tensors[n] != theirs.get(n)]
+        return faults
+
+
 def rank_files(source, layout, ranks):
     """Megatron's rank files hold the state that they were made of, and find their layout again."""
     path, _ = fixture("megatron", source)
@@ -264,6 +278,12 @@ def jobs():
         for other in ("tp=1", "tp=2,pp=2,dp=2,ep=4,etp=1", "tp=2,ep=2,etp=1"):
             yield across, "megatron", name, "megatron", name, other, "torch_dist", 1 + ("dp" in other)
     yield inspect, "megatron", "uneven-small-dist-tp1pp2-first2", "pp=2,first=2"
+
+    for group in (TORCH_DIST_LLAMA, TORCH_DIST_GPT2, TORCH_DIST_MOE, PLAIN_ADAM, DISTRIBUTED_ADAM, EXPERT_ADAM):
+        names = list(group)
+        for i, a in enumerate(names):
+            for b in {a, names[(i + 1) % len(names)]} if group is not EXPERT_ADAM else {a}:
+                yield by_way_of_zarr, a, group[a], b, group[b], 1 + (i % 3 == 1)
 
     # Rank files hold what torch_dist holds of the same state; the distributed optimizer's masters have another name.
     for group, like in ((RANK_FILES_LLAMA, "llama-small-dist-tp2pp1"), (RANK_FILES_UNEVEN, "uneven-small-dist-tp1pp2-first2"),

@@ -34,8 +34,8 @@ TEST_CASE("commands, options, choices and files are offered where they can stand
     CHECK(offered({"help", "re"}) == Words{"reshard"});
     CHECK(offered({"--v"}) == Words{"--version"});
     CHECK(offered({"plan", "--form"}) == Words{"--format"});
-    const Words choices{"safetensors", "dcp",          "torch_dist", "megatron", "deepspeed",   "universal",
-                        "torch",       "torch-legacy", "hdf5",       "keras",    "keras-legacy"};
+    const Words choices{"safetensors", "dcp",   "torch_dist",   "zarr", "megatron", "deepspeed",
+                        "universal",   "torch", "torch-legacy", "hdf5", "keras",    "keras-legacy"};
     CHECK(offered({"plan", "--format", ""}) == choices);
     CHECK(offered({"plan", "--format=d"}) == Words{"--format=dcp", "--format=deepspeed"});
     CHECK(offered({"plan", ""}) == Words{":file"});

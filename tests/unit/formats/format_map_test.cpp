@@ -11,6 +11,7 @@
 #include "formats/safetensors/driver.hpp"
 #include "formats/state/state.hpp"
 #include "formats/torch/driver.hpp"
+#include "formats/zarr/driver.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "tests/support/families.hpp"
@@ -34,6 +35,7 @@ const std::map<Format, std::filesystem::path>& examples() {
         {&safetensors_driver, "testdata/llama-small/hf"},
         {&dcp_driver, "testdata/dcp/fsdp2-tp2"},
         {&torch_dist_driver, "testdata/llama-small/megatron-tp2pp2"},
+        {&zarr_driver, "testdata/megatron/zarr"},
         {&megatron_driver, "testdata/llama-opt/legacy-tp2-dp2"},
         {&deepspeed_driver, "testdata/deepspeed/zero2-roundrobin-dp4"},
         {&universal_driver, "testdata/deepspeed/universal-part"},

@@ -8,6 +8,7 @@
 #include "formats/recognise.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "formats/torch/driver.hpp"
+#include "formats/zarr/driver.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
 
@@ -67,8 +68,8 @@ TEST_CASE("a safetensors file needs no suffix, and its suffix is believed when i
 
 TEST_CASE("formats of others are named") {
     const std::string ending =
-        "; this version reads safetensors, dcp, torch_dist, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and "
-        "single torch.save files";
+        "; this version reads safetensors, dcp, torch_dist, zarr, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF "
+        "and single torch.save files";
     const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases{
         {{{"metadata.json", R"({"sharded_backend": "gds"})"}}, "a Megatron-core checkpoint of backend 'gds'"},
         {{{"model.pth", "PK"}}, "a torch.save checkpoint"},
@@ -165,7 +166,7 @@ TEST_CASE("of the drivers that could read a file, the most specific one does") {
 
 TEST_CASE("training state goes before weights, and safetensors before other weights") {
     const std::vector<std::pair<std::map<std::string, std::string>, Format>> cases{
-        {{{"metadata.json", R"({"sharded_backend": "zarr"})"}, {".metadata", ""}}, &torch_dist_driver},
+        {{{"metadata.json", R"({"sharded_backend": "zarr"})"}, {".metadata", ""}}, &zarr_driver},
         {{{"metadata.json", R"({"sharded_backend": "other"})"}, {".metadata", ""}}, nullptr},
         {{{"metadata.json", "{}"}, {".metadata", ""}, {"model.safetensors", ""}}, &dcp_driver},
         {{{"mp_rank_00/model_optim_rng.pt", ""}, {"model.safetensors", ""}}, &megatron_driver},

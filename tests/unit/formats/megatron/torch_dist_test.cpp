@@ -149,10 +149,13 @@ TEST_CASE("metadata of the class that Megatron-core 0.15 writes") {
 TEST_CASE("what is no whole torch_dist checkpoint is refused by name") {
     TorchDistCopy unknown;
     test::write_text(unknown.inner() / "metadata.json", R"({"sharded_backend": "gds", "sharded_backend_version": 1})");
-    CHECK(unknown.message() == "iter_0000010/metadata.json: sharded_backend 'gds' is unknown");
+    CHECK(unknown.message() == "iter_0000010/metadata.json: sharded_backend is 'gds', expected 'torch_dist'");
     TorchDistCopy other;
     test::write_text(other.inner() / "metadata.json", "[");
-    CHECK(other.message() == "iter_0000010/metadata.json: no sharded_backend");
+    CHECK(other.message() == "iter_0000010/metadata.json: not JSON");
+    TorchDistCopy none;
+    test::write_text(none.inner() / "metadata.json", "{}");
+    CHECK(none.message() == "iter_0000010/metadata.json: no sharded_backend");
     TorchDistCopy incomplete;
     std::filesystem::remove(incomplete.inner() / "metadata.json");
     CHECK(incomplete.message() ==

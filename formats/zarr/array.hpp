@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace tpx::formats::megatron {
+namespace tpx::formats::zarr {
 
 /// What `.zarray` records of an array of zarr version 2 whose chunks are stored as Megatron-core stored them: raw,
 /// little-endian and in C order. Chunk (i, j, ...) starts at element (i * chunk[0], j * chunk[1], ...); every chunk
@@ -25,6 +25,10 @@ struct ZarrArray {
 /// or filtered chunks, big-endian values, Fortran order or an unknown dtype, or of an invalid or too large shape.
 ZarrArray parse_zarr_array(std::string_view text);
 
+/// The text of the `.zarray` file of `array`, byte for byte as zarr 2.18 writes it for Megatron-core. Throws Error for
+/// a dtype that Megatron-core does not store in this backend.
+std::string write_zarr_array(const ZarrArray& array);
+
 /// The bytes of a chunk file.
 std::uint64_t chunk_bytes(const ZarrArray& array);
 
@@ -35,7 +39,10 @@ Shape chunk_grid(const ZarrArray& array);
 /// name of a chunk of an array with as many axes.
 std::optional<Shape> chunk_index(std::string_view name, const ZarrArray& array);
 
+/// The name of the chunk file at `index`: "1.0.2", and "0" without axes.
+std::string chunk_name(const Shape& index);
+
 /// The elements of the chunk at `index` that belong to the array. Precondition: `index` is inside chunk_grid().
 Box chunk_box(const Shape& index, const ZarrArray& array);
 
-}  // namespace tpx::formats::megatron
+}  // namespace tpx::formats::zarr

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/zarr_array.hpp"
+#include "formats/zarr/array.hpp"
 
 #include "tests/support/chunks.hpp"
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tpx::formats::megatron {
+namespace tpx::formats::zarr {
 namespace {
 
 /// What Megatron-core writes, with `changes` merged in, but for the member `without`.
@@ -95,4 +95,18 @@ TEST_CASE("arrays that Megatron-core does not write are refused, each for its re
     for (const auto& [text, message] : cases) CHECK(refusal(text) == message);
 }
 
-}  // namespace tpx::formats::megatron
+TEST_CASE("what is written is what Megatron-core wrote, and is read again") {
+    const std::string text = read_file("testdata/megatron/zarr/iter_0000010/uneven/.zarray");
+    CHECK(write_zarr_array(parse_zarr_array(text)) == text);
+    for (const DType dtype : {DType::boolean, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16,
+                              DType::bf16, DType::f32, DType::f64, DType::c64, DType::c128})
+        CHECK(parse_zarr_array(write_zarr_array({.dtype = dtype, .shape = {}, .chunk = {}, .fill = {}})).dtype ==
+              dtype);
+    CHECK(refusal(write_zarr_array({.dtype = DType::i8, .shape = {2}, .chunk = {1}, .fill = {}})).empty());
+    CHECK_THROWS_WITH_AS(write_zarr_array({.dtype = DType::u32, .shape = {}, .chunk = {}, .fill = {}}),
+                         "Megatron-core's zarr backend has no dtype u32", Error);
+    CHECK(chunk_name({1, 0, 2}) == "1.0.2");
+    CHECK(chunk_name({}) == "0");
+}
+
+}  // namespace tpx::formats::zarr

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/zarr_chunks.hpp"
+#include "formats/zarr/chunks.hpp"
 
 #include "formats/companions.hpp"
-#include "formats/megatron/zarr_array.hpp"
+#include "formats/zarr/array.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
@@ -15,13 +15,15 @@
 #include <tuple>
 #include <vector>
 
-namespace tpx::formats {
+namespace tpx::formats::zarr {
 namespace {
 
 namespace fs = std::filesystem;
-using megatron::ZarrArray;
 
 constexpr std::string_view array_metadata = ".zarray";
+/// Of the folder KEY.sync, in which zarr keeps an empty lock file for each file of the array KEY that several ranks
+/// write: for `.zarray`, too.
+constexpr std::string_view locks_ending = ".sync";
 
 /// Whether `file` could be the name of a chunk of some array.
 bool looks_like_chunk(std::string_view file) {
@@ -45,8 +47,7 @@ public:
     void read() {
         for (const std::string& name : list_directory(directory_)) {
             if (name.starts_with('.') || !path_is_directory(directory_ / name)) continue;
-            const bool is_array = path_exists(directory_ / name / array_metadata);
-            if (name.ends_with(".sync") && !is_array) continue;  // zarr's lock files
+            if (name.ends_with(locks_ending)) continue;
             read_folder(name);
         }
         if (catalogue_.tensors.empty())
@@ -99,12 +100,12 @@ private:
             throw failure("{}: tensor '{}': a link that leads out of the checkpoint", path.string(), folder.key);
         const std::string text = read_file(path, longest);
         const ZarrArray array = in_context([&] { return fmt::format("{}: tensor '{}'", path.string(), folder.key); },
-                                           [&] { return megatron::parse_zarr_array(text); });
+                                           [&] { return parse_zarr_array(text); });
         catalogue_.tensors.push_back({folder.key, array.dtype, array.shape});
-        const Shape grid = megatron::chunk_grid(array);
+        const Shape grid = chunk_grid(array);
         Index stored = 0;
         for (const std::string& name : folder.others) {
-            if (const auto index = megatron::chunk_index(name, array)) {
+            if (const auto index = chunk_index(name, array)) {
                 add_chunk(folder, name, array, *index, grid);
                 ++stored;
             } else {
@@ -127,14 +128,14 @@ private:
                               to_string(grid));
         const std::uint32_t file = add_file(folder, name, fmt::format("tensor '{}'", folder.key));
         const std::uint64_t size = catalogue_.files[file].size;
-        const std::uint64_t expected = megatron::chunk_bytes(array);
+        const std::uint64_t expected = chunk_bytes(array);
         if (size != expected)
             throw failure("{}: tensor '{}': {}, expected {} for a chunk of shape {} of {}", path, folder.key,
                           counted(size, "byte"), expected, to_string(array.chunk), tpx::name(array.dtype));
         catalogue_.pieces.push_back({.tensor = static_cast<std::uint32_t>(catalogue_.tensors.size() - 1),
                                      .file = file,
                                      .offset = 0,
-                                     .box = megatron::chunk_box(index, array),
+                                     .box = chunk_box(index, array),
                                      .strides = row_major(array.chunk),
                                      .rank = -1});
     }
@@ -166,11 +167,10 @@ private:
 
 }  // namespace
 
-void open_zarr_chunks(const fs::path& directory, Checkpoint& checkpoint, MissingFiles) {
-    checkpoint.variant = "zarr";
+void read_arrays(const fs::path& directory, Checkpoint& checkpoint) {
     checkpoint.catalogue.directory = directory;
     ChunkReader{directory, checkpoint}.read();
     in_context([&] { return directory.string(); }, [&] { find_holes(checkpoint.catalogue); });
 }
 
-}  // namespace tpx::formats
+}  // namespace tpx::formats::zarr

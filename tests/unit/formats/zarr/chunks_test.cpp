@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/zarr_chunks.hpp"
+#include "formats/zarr/chunks.hpp"
 
 #include "formats/encodings/torch/archive.hpp"
-#include "formats/megatron/driver.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/torch_dist.hpp"
+#include "formats/zarr/driver.hpp"
+#include "formats/zarr/zarr.hpp"
 #include "tests/support/chunks.hpp"
 
 #include <doctest/doctest.h>
@@ -27,7 +28,7 @@ public:
     fs::path inner() const { return root() / "iter_0000010"; }
     /// The error of opening it, without the path of inner().
     std::string message() const {
-        const std::string text = test::error_of([&] { open_torch_dist(root()); });
+        const std::string text = test::error_of([&] { open_zarr(root()); });
         const std::string prefix = inner().string();
         return text.starts_with(prefix) ? text.substr(prefix.size() + 1) : text;
     }
@@ -39,9 +40,8 @@ private:
 }  // namespace
 
 TEST_CASE("the zarr backend's tensors are those that Megatron-core loads") {
-    const Checkpoint checkpoint = test::located(open_torch_dist(sample));
-    CHECK(checkpoint.format == &torch_dist_driver);
-    CHECK(checkpoint.variant == "zarr");
+    const Checkpoint checkpoint = test::located(open_zarr(sample));
+    CHECK(checkpoint.format == &zarr_driver);
     CHECK(checkpoint.iteration == 10);
     CHECK(checkpoint.notes.empty());
     CHECK(checkpoint.companions.empty());
@@ -51,7 +51,7 @@ TEST_CASE("the zarr backend's tensors are those that Megatron-core loads") {
 }
 
 TEST_CASE("ShardedObjects become objects, which torch_dist lists") {
-    const Checkpoint source = test::located(open_torch_dist(sample));
+    const Checkpoint source = test::located(open_zarr(sample));
     CHECK(source.catalogue.objects.size() == 12);
     const auto bytes = test::assemble(source.catalogue);
     const test::Scratch scratch;
@@ -60,7 +60,6 @@ TEST_CASE("ShardedObjects become objects, which torch_dist lists") {
     content.layout = megatron::source_layout(source);
     test::write_archives(draft_torch_dist(content), bytes, scratch.path());
     const Checkpoint again = test::located(open_torch_dist(scratch.path()));
-    CHECK(again.variant.empty());
     CHECK(test::describe(again.catalogue.tensors, test::assemble(again.catalogue)) ==
           test::expected_tensors(sample.string() + ".json"));
     REQUIRE(again.catalogue.objects.size() == 12);
@@ -80,7 +79,7 @@ TEST_CASE("ShardedObjects become objects, which torch_dist lists") {
 TEST_CASE("what a chunk file lacks is a hole") {
     ZarrCopy copy;
     fs::remove(copy.inner() / "uneven/5.0");
-    const Checkpoint checkpoint = open_torch_dist(copy.root());
+    const Checkpoint checkpoint = open_zarr(copy.root());
     CHECK(checkpoint.notes.empty());
     const std::vector<Hole> holes = find_holes(checkpoint.catalogue);
     REQUIRE(holes.size() == 1);
@@ -94,9 +93,9 @@ TEST_CASE("fill_value does not stand in for lost chunks") {
     test::write_text(copy.inner() / "uneven/.zarray",
                      R"({"chunks": [2, 3], "compressor": null, "dtype": "<f4", "fill_value": 0.0, "order": "C",)"
                      R"("shape": [11, 3], "zarr_format": 2})");
-    CHECK(open_torch_dist(copy.root()).notes.empty());
+    CHECK(open_zarr(copy.root()).notes.empty());
     fs::remove(copy.inner() / "uneven/5.0");
-    const Checkpoint checkpoint = open_torch_dist(copy.root());
+    const Checkpoint checkpoint = open_zarr(copy.root());
     CHECK(find_holes(checkpoint.catalogue).size() == 1);
     CHECK(checkpoint.notes ==
           std::vector<std::string>{"tensor 'uneven': 1 of 6 chunk files are missing; fill_value 0.0 is not used "
@@ -108,7 +107,7 @@ TEST_CASE("an absurd shape costs nothing, and is full of holes") {
     test::write_text(copy.inner() / "uneven/.zarray",
                      R"({"chunks": [2, 3], "compressor": null, "dtype": "<f4", "fill_value": null, "order": "C",)"
                      R"("shape": [1152921504606846976, 3], "zarr_format": 2})");
-    CHECK(find_holes(open_torch_dist(copy.root()).catalogue).size() == 1);
+    CHECK(find_holes(open_zarr(copy.root()).catalogue).size() == 1);
 }
 
 TEST_CASE("what is not part of the checkpoint is noted, locks and hidden files are not") {
@@ -116,8 +115,9 @@ TEST_CASE("what is not part of the checkpoint is noted, locks and hidden files a
     test::write_text(copy.inner() / "uneven/.zattrs", "{}");
     test::write_text(copy.inner() / "uneven/1.0.3f2a.partial", "x");
     test::write_text(copy.inner() / "uneven.sync/0.0", "");
+    test::write_text(copy.inner() / "uneven.sync/.zarray", "");
     test::write_text(copy.inner() / "modelopt_state/metadata.json", "{}");
-    CHECK(open_torch_dist(copy.root()).notes ==
+    CHECK(open_zarr(copy.root()).notes ==
           std::vector<std::string>{"not read, because these are neither chunks nor ShardedObjects: 'modelopt_state/', "
                                    "'uneven/1.0.3f2a.partial'"});
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/zarr_array.hpp"
+#include "formats/zarr/array.hpp"
 
 #include "lib/core/error.hpp"
 
@@ -11,7 +11,7 @@
 #include <limits>
 #include <utility>
 
-namespace tpx::formats::megatron {
+namespace tpx::formats::zarr {
 namespace {
 
 using Json = nlohmann::json;
@@ -45,22 +45,37 @@ Shape shape_of(const Json& json, const char* key) {
     return shape;
 }
 
-/// Megatron-core writes NumPy's names, and "bfloat16", which NumPy lacks.
+/// NumPy's names, without the byte order.
+constexpr std::array<std::pair<std::string_view, DType>, 11> types{{{"b1", DType::boolean},
+                                                                    {"u1", DType::u8},
+                                                                    {"i1", DType::i8},
+                                                                    {"i2", DType::i16},
+                                                                    {"i4", DType::i32},
+                                                                    {"i8", DType::i64},
+                                                                    {"f2", DType::f16},
+                                                                    {"f4", DType::f32},
+                                                                    {"f8", DType::f64},
+                                                                    {"c8", DType::c64},
+                                                                    {"c16", DType::c128}}};
+constexpr std::string_view bf16_name = "bfloat16";  // which NumPy lacks
+
+std::string dtype_name(DType dtype) {
+    if (dtype == DType::bf16) return std::string{bf16_name};
+    const auto* type = std::ranges::find(types, dtype, &decltype(types)::value_type::second);
+    if (type == types.end()) throw failure("Megatron-core's zarr backend has no dtype {}", name(dtype));
+    return fmt::format("{}{}", itemsize(dtype) == 1 ? '|' : '<', type->first);
+}
+
+Json sizes_of(const Shape& shape) {
+    Json list = Json::array();
+    for (const Index size : shape) list.push_back(size);
+    return list;
+}
+
 DType dtype_of(const Json& json) {
-    constexpr std::array<std::pair<std::string_view, DType>, 11> types{{{"b1", DType::boolean},
-                                                                        {"u1", DType::u8},
-                                                                        {"i1", DType::i8},
-                                                                        {"i2", DType::i16},
-                                                                        {"i4", DType::i32},
-                                                                        {"i8", DType::i64},
-                                                                        {"f2", DType::f16},
-                                                                        {"f4", DType::f32},
-                                                                        {"f8", DType::f64},
-                                                                        {"c8", DType::c64},
-                                                                        {"c16", DType::c128}}};
     const Json& value = member(json, "dtype");
     const std::string name = value.is_string() ? value.get<std::string>() : std::string{};
-    if (name == "bfloat16") return DType::bf16;
+    if (name == bf16_name) return DType::bf16;
     const std::string_view rest = name.empty() ? std::string_view{} : std::string_view{name}.substr(1);
     const auto* type = std::ranges::find(types, rest, &decltype(types)::value_type::first);
     if (type == types.end() || std::string_view{"<|>"}.find(name[0]) == std::string_view::npos)
@@ -120,6 +135,13 @@ ZarrArray parse_zarr_array(std::string_view text) {
     return array;
 }
 
+std::string write_zarr_array(const ZarrArray& array) {
+    const Json json{{"chunks", sizes_of(array.chunk)}, {"compressor", nullptr}, {"dtype", dtype_name(array.dtype)},
+                    {"fill_value", nullptr},           {"filters", nullptr},    {"order", "C"},
+                    {"shape", sizes_of(array.shape)},  {"zarr_format", 2}};
+    return json.dump(4);  // keys are sorted
+}
+
 std::uint64_t chunk_bytes(const ZarrArray& array) {
     return static_cast<std::uint64_t>(volume(array.chunk)) * static_cast<std::uint64_t>(itemsize(array.dtype));
 }
@@ -152,6 +174,10 @@ std::optional<Shape> chunk_index(std::string_view name, const ZarrArray& array) 
     return index;
 }
 
+std::string chunk_name(const Shape& index) {
+    return index.empty() ? "0" : fmt::format("{}", fmt::join(index.begin(), index.end(), "."));
+}
+
 Box chunk_box(const Shape& index, const ZarrArray& array) {
     Box box;
     for (int axis = 0; axis < array.shape.size(); ++axis) {
@@ -161,4 +187,4 @@ Box chunk_box(const Shape& index, const ZarrArray& array) {
     return box;
 }
 
-}  // namespace tpx::formats::megatron
+}  // namespace tpx::formats::zarr
