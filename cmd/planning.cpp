@@ -7,6 +7,7 @@
 #include "formats/convert/stored_model.hpp"
 #include "formats/driver.hpp"
 #include "formats/files/model_file.hpp"
+#include "formats/registry.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/change/spread.hpp"
@@ -88,11 +89,15 @@ void check_model_request(const PlanOptions& options) {
     if (!options.dialect.empty()) throw Error{Exit::usage, "--dialect is for checkpoints, not for --model"};
     if (options.format.empty()) return;
     const auto format = formats::format_by_name(options.format);
-    if (!format || (*format)->check_model_layout == nullptr)
+    if (!format || (*format)->check_model_layout == nullptr) {
+        std::vector<std::string> names;
+        for (const formats::Format known : formats::drivers())
+            if (known->check_model_layout != nullptr) names.emplace_back(known->name);
         throw Error{Exit::usage,
-                    "--format {}: with --model, use torch_dist, megatron or deepspeed; without --format, each tensor "
-                    "is split along its first axis, as FSDP does",
-                    options.format};
+                    "--format {}: with --model, use {}; without --format, each tensor is split along its first axis, "
+                    "as FSDP does",
+                    options.format, one_of(names)};
+    }
     if (options.to == "auto" || !options.via.empty())
         throw Error{Exit::usage, "--format with --model is for a single change, without --via and --to auto"};
     if (!options.output.empty() || options.list)

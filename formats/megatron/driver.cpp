@@ -2,12 +2,9 @@
 #include "formats/megatron/driver.hpp"
 
 #include "formats/encodings/torch/text.hpp"
-#include "formats/megatron/buffer_shares.hpp"
-#include "formats/megatron/common_of_dcp.hpp"
-#include "formats/megatron/conversion.hpp"
+#include "formats/megatron/completed.hpp"
 #include "formats/megatron/distributed.hpp"
 #include "formats/megatron/legacy.hpp"
-#include "formats/megatron/model_check.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/recognise.hpp"
@@ -60,61 +57,29 @@ std::optional<Recognised> recognise_rank_files(const fs::path& folder) {
 }
 
 constexpr std::array<std::string_view, 2> torch_dist_aliases{"mcore", "megatron-core"};
-constexpr Cutting megatron_cutting{.equal = true, .by_layer = true};
 
 }  // namespace
 
-constinit const Driver torch_dist_driver{
+constinit const Driver torch_dist_driver = megatron::completed({
     .name = "torch_dist",
     .title = "Megatron-core `torch_dist`, every optimizer sharding type",
-    .framework = "Megatron",
     .aliases = torch_dist_aliases,
-    .written = WrittenFrom::any,
-    .knows_optimizer = true,
-    .keeps_values = true,
-    .is_resharded = true,
     .aligns_payloads = true,
     .splits_by_holders = true,
     .values = ValuesIn::common_and_objects,
-    .dialect = "mcore",
-    .model_dialect = "mcore",
-    .cutting = megatron_cutting,
-    .has_args = true,
-    .keeps_masters = true,
     .precedence = 10,
     .recognise_folder = recognise_torch_dist,
     .open = open_torch_dist,
     .complete = unpack_optimizer,
-    .check_model_layout = megatron::check_model_layout,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch_dist(content); },
-    .note_left_out = megatron::note_left_out,
-    .settle_target = megatron::settle_target,
-    .restore = megatron::restore_common,
-    .settle_config = megatron::settle_config,
-    .fit_states = megatron::fit_states,
-    .make_args = megatron::args_of_target,
-    .note_new = megatron::note_new_rng,
-    .model_difference = megatron::model_difference,
-    .state_shares = [](const Content& content, const Config& args,
-                       std::span<const Role>) { return buffer_shares(content, args); },
-};
+});
 
-constinit const Driver megatron_driver{
+constinit const Driver megatron_driver = megatron::completed({
     .name = "megatron",
     .title = "Megatron rank files `mp_rank_*`, with plain or distributed optimizer",
-    .framework = "Megatron",
-    .written = WrittenFrom::any,
-    .knows_optimizer = true,
-    .keeps_values = true,
-    .is_resharded = true,
     .values = ValuesIn::rank_files,
-    .dialect = "mcore",
-    .model_dialect = "mcore",
-    .cutting = megatron_cutting,
-    .has_args = true,
     .has_rank_names = true,
-    .keeps_masters = true,
     .precedence = 30,  // before DeepSpeed: a folder with rank files of both is Megatron's
     .recognise_folder = recognise_rank_files,
     .checkpoint_of_root = tracked_iteration,  // before DeepSpeed, as Megatron-DeepSpeed writes the roots of both
@@ -123,19 +88,8 @@ constinit const Driver megatron_driver{
         [](Checkpoint& checkpoint, const Families& families, const Config& config) {
             if (checkpoint.rank_files) put_together(checkpoint, families, config);
         },
-    .check_model_layout = megatron::check_model_layout,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_rank_files(content); },
-    .note_left_out = megatron::note_left_out,
-    .settle_target = megatron::settle_target,
-    .restore = megatron::restore_common,
-    .settle_config = megatron::settle_config,
-    .fit_states = megatron::fit_states,
-    .make_args = megatron::args_of_target,
-    .note_new = megatron::note_new_rng,
-    .model_difference = megatron::model_difference,
-    .state_shares = [](const Content& content, const Config& args,
-                       std::span<const Role>) { return buffer_shares(content, args); },
-};
+});
 
 }  // namespace tpx::formats

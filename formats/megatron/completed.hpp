@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "formats/driver.hpp"
+#include "formats/megatron/buffer_shares.hpp"
+#include "formats/megatron/common_of_dcp.hpp"
+#include "formats/megatron/conversion.hpp"
+#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/fit_masters.hpp"
+#include "formats/megatron/model_check.hpp"
+
+namespace tpx::formats::megatron {
+
+/// `driver` with what is true of all formats of Megatron's.
+constexpr Driver completed(Driver driver) {
+    driver.framework = "Megatron";
+    driver.written = WrittenFrom::any;
+    driver.knows_optimizer = true;
+    driver.keeps_values = true;
+    driver.is_resharded = true;
+    driver.dialect = "mcore";
+    driver.model_dialect = "mcore";
+    driver.cutting = {.equal = true, .by_layer = true};
+    driver.has_args = true;
+    driver.keeps_masters = true;
+    driver.check_model_layout = check_model_layout;
+    driver.note_left_out = note_left_out;
+    driver.settle_target = settle_target;
+    driver.restore = restore_common;
+    driver.settle_config = settle_config;
+    driver.fit_states = fit_states;
+    driver.make_args = args_of_target;
+    driver.note_new = note_new_rng;
+    driver.model_difference = model_difference;
+    driver.state_shares = [](const Content& content, const Config& args, std::span<const Role>) {
+        return buffer_shares(content, args);
+    };
+    return driver;
+}
+
+}  // namespace tpx::formats::megatron
