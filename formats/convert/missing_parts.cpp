@@ -53,14 +53,14 @@ public:
             lines_.push_back(*std::move(line));
         if (configured) find_beyond(*configured);
         for (const auto& [name, tensor] : family.tensors) check(name, tensor);
-        if (lines_.empty() && beyond_.empty()) check_configured();
+        if (lines_.empty() && contradiction_.empty()) check_configured();
         check_masters();
         return std::move(lines_);
     }
 
     /// A line about layers beyond those that the configuration counts, or of another kind than it describes; "" if
     /// there are none.
-    const std::string& beyond() const { return beyond_; }
+    const std::string& contradiction() const { return contradiction_; }
 
 private:
     /// Notes layers beyond the `configured` ones and those for multi-token prediction.
@@ -72,7 +72,7 @@ private:
             if (layer >= limit && !is_for_prediction(layer)) beyond.push_back(layer);
         if (beyond.empty()) return;
         const std::string key = key_of_layers();
-        beyond_ = fmt::format(
+        contradiction_ = fmt::format(
             "{} {} stored, but {}{}", layers_text(beyond), beyond.size() == 1 ? "is" : "are",
             key.empty() ? fmt::format("the configuration has {}", counted(configured, "layer"))
                         : fmt::format("{} is {}", key, configured),
@@ -173,7 +173,7 @@ private:
     void check_configured() {
         const Places model = configured_places();
         if (model.empty()) return;
-        beyond_ = layers_of_other_kind(source_.reading, stored_, model);
+        contradiction_ = layers_of_other_kind(source_.reading, stored_, model);
         std::set<Index> other_kind;
         for (const auto& [name, occurrence] : stored_) {
             const auto expected = model.find(name);
@@ -189,7 +189,7 @@ private:
                 if (has_layer(places, layer) && !has_layer(found->second.places, layer) && !other_kind.contains(layer))
                     without.push_back(layer);
             if (!without.empty())
-                lines_.push_back(fmt::format("{}: no tensor '{}' is stored, but config.json asks for it",
+                lines_.push_back(fmt::format("{}: no tensor '{}' is stored, but config.json requires it",
                                              layers_text(without), name));
         }
     }
@@ -204,11 +204,6 @@ private:
             if (!weights.contains(name))
                 lines_.push_back(
                     fmt::format("tensor '{}': only its master weight '{}' is stored", name, master.stored));
-    }
-
-    static bool has_layer(const std::set<Place>& places, Index layer) {
-        const auto first = places.lower_bound({static_cast<int>(layer), -1});
-        return first != places.end() && first->layer == layer;
     }
 
     /// A layer with one expert must have all of them.
@@ -237,7 +232,7 @@ private:
     Occurrences stored_;
     std::set<Index> layers_;
     std::vector<std::string> lines_;
-    std::string beyond_;
+    std::string contradiction_;
 };
 
 }  // namespace
@@ -249,7 +244,7 @@ std::vector<std::string> missing_parts(const Source& source) {
     if (source.reading.family != nullptr) {
         FamilyCheck check{source};
         lines = check.run();
-        if (!check.beyond().empty()) lines.push_back(check.beyond());
+        if (!check.contradiction().empty()) lines.push_back(check.contradiction());
     } else {
         lines = missing_by_number(source);
     }
@@ -264,8 +259,8 @@ void check_whole_model(const Source& source, const Target& target) {
     // Weights that DeepSpeed's files lack are rounded from their masters.
     FamilyCheck check{source};
     const std::vector<std::string> missing = check.run();
-    if (!check.beyond().empty())
-        throw failure("{}; correct {}, or pass --dialect keep", check.beyond(),
+    if (!check.contradiction().empty())
+        throw failure("{}; correct {}, or pass --dialect keep", check.contradiction(),
                       source.reading.source() == "mcore" ? "the configuration" : "config.json");
     if (missing.empty()) return;
     throw failure(

@@ -160,8 +160,8 @@ public:
     }
 
 private:
-    /// How the checkpoint stores the axes of a tensor. Throws Error if these are another number. Dialects join axes of
-    /// a part, or take them apart, only if the part declares them.
+    /// The stored axes of a tensor. Throws Error if their number differs from that of its shape. A dialect may join or
+    /// split axes only if the part declares its axes.
     static std::vector<Axis> stored_axes(const Found& found, const Tensor& tensor, const Shape& shape) {
         const std::size_t count = static_cast<std::size_t>(shape.size());
         const auto check = [&](const std::vector<Axis>& axes) {

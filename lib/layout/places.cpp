@@ -24,4 +24,9 @@ Places places_of(const Occurrences& occurrences) {
     return places;
 }
 
+bool has_layer(const std::set<Place>& places, Index layer) {
+    const auto first = places.lower_bound({static_cast<int>(layer), -1});
+    return first != places.end() && first->layer == layer;
+}
+
 }  // namespace tpx

@@ -19,4 +19,7 @@ Places places_of(const ModelState& model, int layers);
 
 Places places_of(const Occurrences& occurrences);
 
+/// Whether any of `places` is in `layer`.
+bool has_layer(const std::set<Place>& places, Index layer);
+
 }  // namespace tpx

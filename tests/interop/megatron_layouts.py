@@ -4,10 +4,7 @@ prediction, uneven and virtual stages, context parallelism. Every tensor's value
 all layouts hold one state: to tpx they are equal; what tpx makes of one of them is what Megatron writes under the other,
 file by file for rank files, and what it holds after loading, bit for bit, for torch_dist."""
 import argparse
-import ctypes
 import hashlib
-import multiprocessing
-import multiprocessing.managers
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +17,7 @@ import load_megatron as megatron
 import megatron_precision as precision
 import megatron_steps as steps
 from rank_files import differences
-from ranks import on_ranks
+from ranks import on_ranks, queue_of_rank
 
 from megatron.core import dist_checkpointing, parallel_state, tensor_parallel
 from megatron.core.dist_checkpointing.dict_utils import nested_values
@@ -267,9 +264,7 @@ def rank_directory(degrees):
 
 def write(out, model, degrees, kinds, bucket):
     """One state in OUT/KIND for each kind of torch_dist (None: of the plain optimizer) and, as "legacy", in rank files."""
-    manager = multiprocessing.managers.SyncManager(ctx=multiprocessing.get_context("fork"))
-    manager.start(initializer=lambda: ctypes.CDLL(None).prctl(1, 9))  # it ends with this process
-    filesystem_async._results_queue = manager.Queue()
+    filesystem_async._results_queue = queue_of_rank()
     distributed = None not in kinds
     chunks, _, optimizer = set_up(model, distributed, bucket, **degrees)
     fill(model, chunks, optimizer, distributed)

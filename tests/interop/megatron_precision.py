@@ -3,10 +3,7 @@
 form in which it saves one state is that state to tpx; rank files that tpx makes of any form are what Megatron writes, and
 checkpoints that it makes load as Megatron's own do: parameters, masters, moments, groups and scale, bit for bit."""
 import argparse
-import ctypes
 import hashlib
-import multiprocessing
-import multiprocessing.managers
 import tempfile
 from pathlib import Path
 
@@ -16,7 +13,7 @@ import torch.distributed as dist
 import load_megatron as megatron
 import megatron_steps as steps
 from rank_files import differences, files
-from ranks import on_ranks
+from ranks import on_ranks, queue_of_rank
 
 from megatron.core import dist_checkpointing, parallel_state
 from megatron.core.dist_checkpointing.strategies import filesystem_async
@@ -117,9 +114,7 @@ def args_of(model, degrees, distributed):
 
 def write(out, model, degrees, kind):
     """One state in OUT/dist and, as rank files, in OUT/legacy."""
-    manager = multiprocessing.managers.SyncManager(ctx=multiprocessing.get_context("fork"))
-    manager.start(initializer=lambda: ctypes.CDLL(None).prctl(1, 9))  # it ends with this process
-    filesystem_async._results_queue = manager.Queue()
+    filesystem_async._results_queue = queue_of_rank()
     chunks, _, optimizer = steps._set_up(model, distributed=kind is not None, **degrees)
     fill(model, chunks, optimizer, kind is not None)
     common = {"args": args_of(model, degrees, kind is not None), "checkpoint_version": 3.0, "iteration": 10}

@@ -4,7 +4,6 @@ and the weights, bit for bit, that it gives after loading what Megatron itself w
 other degrees, with experts, tied embeddings and buckets, is read by tpx as one state."""
 import argparse
 import hashlib
-import multiprocessing.managers
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch.distributed as dist
 
 import load_megatron as megatron
 from digests import read
-from ranks import on_ranks
+from ranks import on_ranks, queue_of_rank
 from run import FIXTURES
 
 import megatron.core.optimizer as optimizers
@@ -208,9 +207,7 @@ def _values(what, name, parameter, chunk, tied):
 
 def _write(kinds, model, bucket, degrees):
     """Checkpoints by Megatron-core whose state depends only on `model` and `degrees`: {directory: sharding type}."""
-    manager = multiprocessing.managers.SyncManager(ctx=multiprocessing.get_context("fork"))  # the default one starts Python
-    manager.start()
-    filesystem_async._results_queue = manager.Queue()
+    filesystem_async._results_queue = queue_of_rank()
     chunks, _, optimizer = _set_up(model, bucket=bucket, **degrees)
     names = {p: (n, i, p) for i, chunk in enumerate(chunks) for n, p in chunk.named_parameters()}
     for name, i, parameter in names.values():

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Megatron-core's former zarr backend: arrays that tpx writes are, file by file, those that Megatron-core writes of the same
-state under the same layout, and Megatron-core loads them: models, masters, moments, groups. What it saves with any optimizer is
-one state to tpx. Needs the last release with the backend, which scripts/interop-venv.sh installs beside the newer one."""
-import ctypes
-import multiprocessing
-import multiprocessing.managers
+"""Tests the zarr format against Megatron-core 0.15.3. Array files that tpx writes must equal those of Megatron-core for the same
+state and layout, and Megatron-core must load them. tpx must find the same state in the checkpoints of all optimizer types.
+scripts/interop-venv.sh installs this release, the last with the format, beside the newer one."""
 import os
 import sys
 import tempfile
@@ -23,7 +20,7 @@ import load_megatron as megatron  # noqa: E402
 import megatron_precision as precision  # noqa: E402
 import megatron_steps as steps  # noqa: E402
 from digests import read  # noqa: E402
-from ranks import on_ranks  # noqa: E402
+from ranks import on_ranks, queue_of_rank  # noqa: E402
 from run import DATA, FIXTURES  # noqa: E402
 
 from megatron.core import dist_checkpointing  # noqa: E402
@@ -46,9 +43,7 @@ LAYOUTS = {"plain": "tp=1", "plain-tp2pp2": "tp=2,pp=2", "plain-pp2": "pp=2", "w
 
 def write(out, model, degrees, kind):
     """One state in OUT/zarr and OUT/torch_dist."""
-    manager = multiprocessing.managers.SyncManager(ctx=multiprocessing.get_context("fork"))
-    manager.start(initializer=lambda: ctypes.CDLL(None).prctl(1, 9))  # it ends with this process
-    filesystem_async._results_queue = manager.Queue()
+    filesystem_async._results_queue = queue_of_rank()
     chunks, _, optimizer = steps._set_up(model, distributed=kind is not None, **degrees)
     precision.fill(model, chunks, optimizer, kind is not None)
     args = precision.args_of(model, degrees, kind is not None)
@@ -118,12 +113,17 @@ def loaded(tpx, source, to, holds, degrees, more):
         faults = reshard(tpx, source, out, to, "zarr", *more)
         for one in degrees if not faults else []:
             faults += [f"loaded under {one}: {line}" for line in megatron.check(str(out), expected, **one)]
-        chunk = next(path for path in out.rglob("decoder.final_layernorm.weight/0")) if not faults else None
-        if chunk:
-            chunk.write_bytes(bytes(len(chunk.read_bytes())))
-            if not megatron.check(str(out), expected):
-                faults.append("the loader does not see a changed chunk")
-        return faults
+        return faults or changed_chunk(out, expected, degrees[0])
+
+
+def changed_chunk(out, expected, degrees):
+    """Faults of this test: what it says of the checkpoint `out` after one of its chunks has changed."""
+    chunk = next(out.rglob("decoder.final_layernorm.weight/0"), None)
+    if chunk is None:
+        return ["no chunk of decoder.final_layernorm.weight"]
+    chunk.write_bytes(bytes(len(chunk.read_bytes())))
+    found = megatron.check(str(out), expected, **degrees)
+    return [] if any("final_layernorm" in line for line in found) else [f"the loader does not see a changed chunk: {found}"]
 
 
 def main(tpx):
@@ -141,6 +141,8 @@ def main(tpx):
 
     for source, to, *others in models():
         report(f"{source.parent.name}/{source.name} as {to}", loaded(tpx, source, to, *others))
+    if not FIXTURES.is_dir():
+        print("skipped: models with uneven stages and with experts; their fixtures are missing")
     model = precision.MODEL | {"dtype": "bf16"}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

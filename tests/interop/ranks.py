@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a function on several ranks, each a process, joined by gloo."""
+import ctypes
 import multiprocessing
+import multiprocessing.managers
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -9,11 +12,21 @@ import traceback
 import torch
 import torch.distributed as dist
 
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+
+
+def queue_of_rank():
+    """A queue in a process that ends with this rank. It is forked: Megatron-core's own starts Python anew."""
+    manager = multiprocessing.managers.SyncManager(ctx=multiprocessing.get_context("fork"))
+    manager.start(initializer=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
+    return manager.Queue()
+
 
 def _rank(function, arguments, rank, size, folder):
     # The processes share the parent's terminal; what the frameworks say on it is kept for the failure.
     os.dup2(os.open(f"{folder}/log{rank}", os.O_CREAT | os.O_WRONLY), 1)
     os.dup2(1, 2)
+    multiprocessing.current_process()._config["tempdir"] = folder  # sockets of managers; nothing else would remove them
     status = 1
     try:
         torch.set_num_threads(1)

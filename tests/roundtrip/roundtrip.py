@@ -216,8 +216,9 @@ def by_way_of_zarr(a, a_layout, b, b_layout, ranks):
         faults = reshard(a_path, there, b_layout, "zarr", ranks) or reshard(there, back, a_layout, "torch_dist", ranks)
         faults = faults or same_path(a_path, back, ["--ignore", "rng"] if a != b else [])
         for path, facts, original in ((there, b_facts, b_path), (back, a_facts, a_path)) if not faults else []:
-            tensors, theirs = cuts(reader.read(path)[0]), cuts(reader.read(original)[0])
-            faults += [f"{path.name}: {line}" for line in differences(reader.read(path)[0], holds(facts))]
+            found = reader.read(path)[0]
+            tensors, theirs = cuts(found), cuts(reader.read(original)[0])
+            faults += [f"{path.name}: {line}" for line in differences(found, holds(facts))]
             faults += [f"{path.name}: cut elsewhere: {n}" for n in tensors if tensors[n] != theirs.get(n)]
         return faults
 
@@ -282,7 +283,7 @@ def jobs():
     for group in (TORCH_DIST_LLAMA, TORCH_DIST_GPT2, TORCH_DIST_MOE, PLAIN_ADAM, DISTRIBUTED_ADAM, EXPERT_ADAM):
         names = list(group)
         for i, a in enumerate(names):
-            for b in {a, names[(i + 1) % len(names)]} if group is not EXPERT_ADAM else {a}:
+            for b in [a, names[(i + 1) % len(names)]] if group is not EXPERT_ADAM else [a]:
                 yield by_way_of_zarr, a, group[a], b, group[b], 1 + (i % 3 == 1)
 
     # Rank files hold what torch_dist holds of the same state; the distributed optimizer's masters have another name.

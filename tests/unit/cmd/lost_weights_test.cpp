@@ -168,9 +168,9 @@ TEST_CASE("a layer lacks what config.json asks for, if other layers have it") {
     CHECK(without("nothing").empty());
     CHECK(without("layers.1.mlp.gate.") == Lines{"layer 1: no tensor 'router' is stored"});
     CHECK(without("layers.0.mlp.experts.") ==
-          Lines{"layer 0: no tensor 'e_down' is stored, but config.json asks for it",
-                "layer 0: no tensor 'e_gate' is stored, but config.json asks for it",
-                "layer 0: no tensor 'e_up' is stored, but config.json asks for it"});
+          Lines{"layer 0: no tensor 'e_down' is stored, but config.json requires it",
+                "layer 0: no tensor 'e_gate' is stored, but config.json requires it",
+                "layer 0: no tensor 'e_up' is stored, but config.json requires it"});
     CHECK(without("layers.1.mlp.experts.2.down") == Lines{"layer 1: no tensor 'e_down' of expert 2 is stored"});
     CHECK(without("mlp.gate.") == Lines{"layers 0 to 1: no tensor 'router' is stored"});
     CHECK(without("q_norm.").empty());  // another kind of model
