@@ -31,10 +31,10 @@ the file says it, and an empty field that neither does.
 
 """
 OUTER_HEAD = """
-tpx reads and writes these models under the names of Megatron Bridge (`torch_dist`): the language model is sharded; other parts,
-such as a vision tower, are on the first pipeline stage, and split by tensor parallelism where Megatron Bridge splits them. Other
-vision-language and audio models keep the names of
-Hugging Face; their language models are split under these names.
+tpx reads and writes these models under the names of Megatron Bridge (`torch_dist`) or torchtitan: the language model is
+sharded; other parts, such as a vision tower, are on the first pipeline stage, and split by tensor parallelism where Megatron
+Bridge splits them. Other vision-language and audio models keep the names of Hugging Face; their language models are split under
+these names.
 
 """
 COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "logits", "Bridge"]
@@ -103,9 +103,11 @@ def titan_configs():
 
 
 def outer_types():
-    """The types of models around language models, with the name of the file that describes them."""
+    """The types of models around language models, with the name of the file that describes them and the dialects that it names
+    besides that of Hugging Face."""
     files = sorted((ROOT / "formats/rules").glob("*.toml"))
-    return {word: file.stem for file in files for model in tomllib.loads(file.read_text()).get("outer", []) if "mcore" in model["nest"] for word in model["types"]}
+    outer = [(file.stem, model) for file in files for model in tomllib.loads(file.read_text()).get("outer", [])]
+    return {word: (file, dialects) for file, model in outer if (dialects := set(model["nest"]) - {"hf"}) for word in model["types"]}
 
 
 def language_config(config):
@@ -119,9 +121,12 @@ def outer_table():
     compared = {config["model_type"] for config in bridge_configs() if language_config(config) is not config}
     known = outer_types()
     tried = {model_type(kind, known): layout for _, kind, layout in models("OUTER")}
-    lines = ["| model type | file | Megatron | Bridge |", "|---|---|---|---|"]
-    for word, file in sorted(known.items()):
-        lines.append(f"| `{word}` | {file} | {'yes' if word in tried else 'rules'} | {'yes' if word in compared else ''} |")
+    titan = {config["model_type"] for config in titan_configs()}
+    lines = ["| model type | file | Megatron | Bridge | titan |", "|---|---|---|---|---|"]
+    for word, (file, dialects) in sorted(known.items()):
+        megatron = ("yes" if word in tried else "rules") if "mcore" in dialects else ""
+        torchtitan = ("yes" if word in titan else "rules") if "titan" in dialects else ""
+        lines.append(f"| `{word}` | {file} | {megatron} | {'yes' if word in compared else ''} | {torchtitan} |")
     return OUTER_HEAD + "\n".join(lines) + "\n"
 
 
@@ -149,7 +154,7 @@ def covered():
                 mark(family, "logits")
     for _, kind, layout in models("OUTER"):
         outer = model_type(kind, outer_types())
-        family = of_type.get(f"{outer}_text", outer_types()[outer])
+        family = of_type.get(f"{outer}_text", outer_types()[outer][0])
         if family:
             mark(family, "HF", *(degree for degree in ("tp", "ep", "pp") if re.search(rf"\b{degree}=[2-9]", layout)))
             mark(family, "Megatron", word="Bridge")

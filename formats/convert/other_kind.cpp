@@ -79,7 +79,8 @@ private:
             begin = k + 1;
             const auto value = reading_.config.find(word);
             if (value != reading_.config.end())
-                settings_.insert(text[k] == '[' ? word : fmt::format("{} = {}", word, spelled(value->second)));
+                settings_.insert(reading_.lists.find(word) ? word
+                                                           : fmt::format("{} = {}", word, spelled(value->second)));
             else
                 add(word);
         }

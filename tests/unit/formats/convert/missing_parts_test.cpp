@@ -62,6 +62,43 @@ Source source_of(int layers, std::string_view last, std::int64_t counted, std::i
     return source;
 }
 
+/// A model whose layers have one of two tensors, as its settings say.
+constexpr std::string_view two_kinds_family = R"(
+family = "kinds"
+detect.hf = ["kinds"]
+[dims]
+l = { hf = "num_hidden_layers" }
+h = { hf = "hidden_size" }
+[tensors]
+norm = "l h"
+gate = "l h ; opt"
+up = "l h ; opt"
+[present]
+gate = "!up"
+up = "(kinds[l] = 'wide' | wide) | narrow"
+[dialects.hf]
+layer = "layers.{l}"
+rules = [[".norm", "norm"], [".gate", "gate"], [".up", "up"]]
+)";
+
+/// A model whose `layers` layers have gates, with a configuration for the other kind.
+Source gates_of(int layers) {
+    Source source;
+    source.families = Families{std::vector{parse_family(two_kinds_family, "kinds.toml")}};
+    std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+    for (int layer = 0; layer < layers; ++layer)
+        for (const std::string_view name : {"norm", "gate"})
+            tensors.push_back({fmt::format("layers.{}.{}", layer, name), DType::f32, {4}});
+    source.reading = read(tensors, source.families,
+                          {{"model_type", "kinds"},
+                           {"num_hidden_layers", std::int64_t{layers}},
+                           {"hidden_size", std::int64_t{4}},
+                           {"wide", true},
+                           {"narrow", true}});
+    REQUIRE(source.reading.family != nullptr);
+    return source;
+}
+
 }  // namespace
 
 TEST_CASE("layers beyond those that the configuration counts are one line") {
@@ -79,6 +116,14 @@ TEST_CASE("layers beyond those that the configuration counts are one line") {
 TEST_CASE("a layer beyond those that the configuration counts may be for multi-token prediction") {
     CHECK(missing_parts(source_of(4, "enorm", 3)).empty());
     CHECK(missing_parts(source_of(4, "gate", 3)) == Lines{"layer 3 is stored, but num_hidden_layers is 3"});
+}
+
+TEST_CASE("of many layers of another kind than config.json describes, five are named") {
+    CHECK(missing_parts(gates_of(5)) ==
+          Lines{"layers 0 to 4: config.json (wide = true) describes 'up', but the checkpoint stores 'gate'"});
+    CHECK(
+        missing_parts(gates_of(7)) ==
+        Lines{"layers 0 to 4 and 2 more: config.json (wide = true) describes 'up', but the checkpoint stores 'gate'"});
 }
 
 TEST_CASE("a family that inherits a head of classes keeps its number of classes") {
