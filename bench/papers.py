@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""papers.py TPX [--write]: the figures and tables of VirtualFlow (MLSys 2022) and Rubick (MLSys 2025) that follow from
-data that their authors published, beside what tpx computes from the same data. A row says what the paper prints, what
-the authors' logs or simulator give, what tpx gives, and why these differ. All data is in testdata/; takes a second."""
+"""papers.py TPX [--write]: the figures and tables of VirtualFlow (MLSys 2022) and Rubick (MLSys 2025) that can be
+computed from data that their authors published, beside what tpx computes from the same data. Each row has what the
+paper prints, what the authors' logs or simulator give, and what tpx gives. All data is in testdata/."""
 import argparse
 import csv
 import json
@@ -17,8 +17,8 @@ SIMULATE, PROFILE = ROOT / "testdata/simulate", ROOT / "testdata/profile"
 ROWS = []
 
 
-def row(figure, quantity, paper, published, ours, reason=""):
-    ROWS.append((figure, quantity, paper, published, ours, reason))
+def row(figure, quantity, paper, published, ours, note=""):
+    ROWS.append((figure, quantity, paper, published, ours, note))
 
 
 def run(tpx, *words, **options):
@@ -52,7 +52,7 @@ def three_jobs(tpx, folder):
     last = [float(jobs_of(out, policy)["job-2"]["jct"]) for policy in ("priority", "wfs")]
     row("VirtualFlow, Fig. 10", "makespan of 3 jobs, elastic against static", "-38 %", percent(7082.9, 4361.9),
         percent(fixed["makespan"], elastic["makespan"]))
-    row("", "completion time of the last job", "-45 %", percent(6062.8, 3341.9), percent(*last))
+    row("", "completion time of job-2, which arrives last and has the highest priority", "-45 %", percent(6062.8, 3341.9), percent(*last))
 
 
 def twenty_jobs(tpx):
@@ -61,14 +61,14 @@ def twenty_jobs(tpx):
     ours = {policy: simulate(tpx, SIMULATE / "virtualflow20.json", "2x4", "--speeds", SIMULATE / f"virtualflow20-{speeds[policy]}.csv",
                              "--policy", policy, "--delays", delays[policy])[policy] for policy in delays}
     logs = {"makespan": (11939.3, 6504.5), "median_jct": (2688, 1408), "median_queueing": (1850, 12.8)}
-    why = "rates are solved from the logs; delays are their means, not each job's"
+    why = "rates and mean delays are derived from the logs"
     for figure, key, words, paper in (("VirtualFlow, Fig. 11, 12", "makespan", "makespan of 20 jobs", "-45.5 %"),
                                       ("", "median_jct", "median completion time", "-47.6 %"),
                                       ("", "median_queueing", "median queueing time", "-99.3 %")):
         row(figure, words, paper, percent(*logs[key]), percent(ours["priority"][key], ours["wfs"][key]), why)
         why = ""
-    row("", "GPUs that work: static, elastic", "71.1 %, 90.6 %", "71.08 %, 90.57 %",
-        ", ".join(f"{100 * ours[policy]['worked']:.2f} %" for policy in delays))
+    row("", "GPU utilization, static; elastic", "71.1 %; 90.6 %", "71.08 %; 90.57 %",
+        "; ".join(f"{100 * ours[policy]['worked']:.2f} %" for policy in delays), "the same delay for all changes of a kind")
 
 
 # --- VirtualFlow: jobs on several kinds of GPUs
@@ -84,9 +84,26 @@ def assignments(tpx):
 
 
 def model_of(v100, k80):
+    """The model of a logged job, which the log does not name, recognized by its examples per second."""
     if v100 > 10000:
         return "transformer"
     return "resnet" if v100 > 1000 else "CoLA" if k80 > 374 else "SST-2"
+
+
+def write_kinds(folder, jobs, mixes):
+    """Writes a trace of logged jobs and their rates on each GPU type, and on the `mixes` of types of their model."""
+    trace, speeds = Path(folder) / "kinds.csv", Path(folder) / "kinds-speeds.csv"
+    with trace.open("w", newline="") as file, speeds.open("w", newline="") as rates:
+        writer, speed = csv.writer(file), csv.writer(rates)
+        writer.writerow(["model", "arrival", "gpus", "max_gpus", "priority", "steps"])
+        speed.writerow(["model", "kind", "gpus", "rate"])
+        for one in jobs:
+            name, model = f"j{one['job']}", model_of(float(one["thr_4xV100"]), float(one["thr_16xK80"]))
+            writer.writerow([name, one["arrival_s"], 4, 28, one["priority"], one["work_examples"]])
+            for kind, count in (("V100", 4), ("P100", 8), ("K80", 16)):
+                speed.writerow([name, kind, count, one[f"thr_{count}x{kind}"]])
+            speed.writerows([name, mix["kind"], mix["gpus"], mix["rate"]] for mix in mixes if mix["model"] == model)
+    return trace, speeds
 
 
 def kinds(tpx, folder):
@@ -103,25 +120,15 @@ def kinds(tpx, folder):
         means = []
         for mode, policy in (("no-het", "gavel"), ("het", "gavel-mixed")):
             jobs = [one for one in logged if one["jph"] == rate and one["mode"] == mode]
-            trace, speeds = Path(folder) / "kinds.csv", Path(folder) / "kinds-speeds.csv"
-            with trace.open("w", newline="") as file, speeds.open("w", newline="") as rates:
-                writer, speed = csv.writer(file), csv.writer(rates)
-                writer.writerow(["model", "arrival", "gpus", "max_gpus", "priority", "steps"])
-                speed.writerow(["model", "kind", "gpus", "rate"])
-                for one in jobs:
-                    writer.writerow([f"j{one['job']}", one["arrival_s"], 4, 28, one["priority"], one["work_examples"]])
-                    for kind, count in (("V100", 4), ("P100", 8), ("K80", 16)):
-                        speed.writerow([f"j{one['job']}", kind, count, one[f"thr_{count}x{kind}"]])
-                    model = model_of(float(one["thr_4xV100"]), float(one["thr_16xK80"]))
-                    for mix in mixes:
-                        if mode == "het" and mix["model"] == model:
-                            speed.writerow([f"j{one['job']}", mix["kind"], mix["gpus"], mix["rate"]])
+            trace, speeds = write_kinds(folder, jobs, mixes if mode == "het" else [])
             ours = simulate(tpx, trace, cluster, "--speeds", speeds, "--policy", policy)[policy]["mean_jct"]
             means.append((sum(float(one["finish_s"]) - float(one["arrival_s"]) for one in jobs) / len(jobs), ours))
         saved.append((rate, *means))
+    paper = {"4": "-29.2 %", "8": "-26.4 %"}
     for rate, alone, mixed in saved:
-        row("VirtualFlow, Fig. 15, 16" if rate == saved[0][0] else "", f"mean completion time at {rate} jobs/h, Gavel; with mixed kinds",
-            "-29.2 %" if rate == "4" else "-26.4 %" if rate == "8" else "", f"{alone[0]:.0f}; {mixed[0]:.0f} s", f"{alone[1]:.0f}; {mixed[1]:.0f} s")
+        logged, ours = (f"{alone[i]:.0f} → {mixed[i]:.0f} s ({percent(alone[i], mixed[i])})" for i in (0, 1))
+        row("VirtualFlow, Fig. 15, 16" if rate == saved[0][0] else "",
+            f"mean completion time at {rate} jobs/h, Gavel → mixed GPU types", paper.get(rate, ""), logged, ours)
 
 
 # --- Rubick
@@ -141,23 +148,24 @@ def fit(tpx, folder, model):
     return made
 
 
+def plan_text(digits):
+    return "pp={},tp={},dp={}".format(*digits)
+
+
 def plan_choice(tpx, folder):
     """Fig. 7: whether the model picks the fastest plan of LLaMA-2-7B among those that were measured on a placement."""
     model, times = fit(tpx, folder, "llama7"), measured("llama7")
     first = True
-    for placement, name in (("8888", "32 GPUs"), ("4444", "16 GPUs on 4 hosts"), ("44", "8 GPUs on 2 hosts"), ("4", "4 GPUs")):
+    for placement, name in (("8888", "32 GPUs"), ("4444", "16 GPUs on 4 hosts")):
         plans = {plan: seconds for (plan, place), seconds in times.items() if place == placement and plan.isdigit()}
-        if len(plans) < 2:
-            continue
         predicted = {}
         for plan in plans:
             pp, tp, dp = plan
             said = run(tpx, "profile", "predict", model, "--with", f"pp={pp},tp={tp},dp={dp}", "--on", "+".join(placement))
             predicted[plan] = said["seconds"] if "seconds" in said else said["plans"][0]["seconds"]
         best, ours = min(plans, key=plans.get), min(predicted, key=predicted.get)
-        spell = lambda plan: "pp={},tp={},dp={}".format(*plan)
-        row("Rubick, Fig. 7" if first else "", f"fastest plan of LLaMA-2-7B, {name}", "", f"{spell(best)}: {plans[best]:.3f} s",
-            f"{spell(ours)}: {plans[ours]:.3f} s", f"{len(plans)} measured plans" if first else "")
+        row("Rubick, Fig. 7" if first else "", f"fastest plan of LLaMA-2-7B, {name}", "", f"{plan_text(best)}: {plans[best]:.3f} s",
+            f"{plan_text(ours)}: {plans[ours]:.3f} s", f"of {len(plans)} measured plans; tpx: the fastest by its model")
         first = False
 
 
@@ -166,30 +174,30 @@ def table_4(tpx):
              "rubick-r": (1.6, 9.9, 19.8), "rubick-n": (3.1, 12.8, 22)}
     multi = {"rubick": (1.1, 11.4, 17.9), "antman": (1.75, 13.4, 19.6)}
     artifact = {"base": "1.01 / 8.10 / 16.30", "mt": "1.12 / 7.93 / 16.88"}
-    spell = lambda values: " / ".join(f"{value:g}" for value in values)
+    notes = {"rubick": "the published simulator lets stopped jobs train on, see \"Against Rubick's paper\"",
+             "sia": "the objective is solved exactly; the paper's runs of Sia are not published",
+             "fifo-backfill": "not in the paper"}
     for trace, known in (("base", paper), ("mt", multi)):
         ours = simulate(tpx, SIMULATE / f"rubick-{trace}.csv", "8x8", "--speeds", PROFILE / "rubick", "--reconfig", 78, "--policy",
                         ",".join([*known, "fifo-backfill"]))
         for policy in [*known, "fifo-backfill"]:
             values = [ours[policy][key] / 3600 for key in ("mean_jct", "p99_jct", "makespan")]
             row(f"Rubick, Table 4, {trace}" if policy == "rubick" else "", f"{policy}: mean / P99 / makespan, h",
-                spell(known[policy]) if policy in known else "", artifact[trace] if policy == "rubick" else "",
-                " / ".join(f"{value:.2f}" for value in values),
-                "the published simulator lets stopped jobs train on: see \"Against Rubick's paper\"" if policy == "rubick" else
-                "not in the paper" if policy == "fifo-backfill" else "")
+                " / ".join(f"{value:g}" for value in known.get(policy, ())), artifact[trace] if policy == "rubick" else "",
+                " / ".join(f"{value:.2f}" for value in values), notes.get(policy, "no published run"))
 
 
 def table():
-    head = ["Figure", "Quantity", "Paper", "Authors' logs, simulator or measurements", "tpx", "Why they differ"]
+    head = ["Figure", "Quantity", "Paper", "Authors' logs, simulator or measurements", "tpx", "Note"]
     lines = [head, ["---"] * len(head), *ROWS]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 NOT_RUN = """
-Not here are figures that follow from no published data: accuracy and memory of training runs, Rubick's runs on a cluster of 64
-A800, and those of Tenplex, which are times on its testbed. What Tenplex compares, `bench/network.py` measures on emulated
-hosts: changes of DP, PP and TP, redeployment and failures, beside a reload from shared storage and a central copy. Errors of
-prediction (Rubick's Table 2) are in `bench/throughput.py`, with splits of its own."""
+This table omits figures whose data is not published: accuracy and memory of training runs, Rubick on 64 A800, and Tenplex's times.
+`bench/network.py` measures what Tenplex compares on emulated hosts: changes of DP, PP and TP, redeployment and failures, beside
+a reload from shared storage and a central copy. `bench/throughput.py` reports prediction errors (Rubick, Table 2), with its own
+splits into training and test runs."""
 
 
 def main():

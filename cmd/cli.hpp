@@ -35,7 +35,7 @@ public:
     Option& standard(std::string_view text);
     /// The only values allowed.
     Option& choices(std::vector<std::string> values);
-    /// Values that TAB offers; others are allowed.
+    /// Values that TAB offers; other values are allowed, too.
     Option& suggestions(std::vector<std::string> values);
     /// Aliases of choices: (alias, choice).
     Option& aliases(std::vector<std::pair<std::string, std::string>> words);

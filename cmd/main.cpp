@@ -124,8 +124,8 @@ int report(Exit exit, std::string_view message, std::string_view advice) {
         std::fputs(text.c_str(), stderr);  // if that fails, there is nobody left to tell
         print_json_error(exit, message);
     } else {
-        // A launcher ends all ranks, also one that has yet to print its message, when the first of them has failed.
-        std::this_thread::sleep_for(std::chrono::seconds{1});
+        // Launchers kill all ranks once one has failed; wait so that rank 0 can print its message first.
+        std::this_thread::sleep_for(std::chrono::seconds{2});
     }
     return int(exit);
 }

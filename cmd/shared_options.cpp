@@ -70,7 +70,7 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
         .details(
             "hf: Hugging Face transformers; titan: torchtitan; mcore: Megatron-core; keep: the names in CKPT. If the "
             "format does not change, the default is keep; otherwise it is hf for safetensors, titan for dcp, and mcore "
-            "for torch_dist and megatron.");
+            "for the formats of Megatron.");
 }
 
 void add_limit_options(Command& command, LimitOptions& options, std::string_view metadata) {

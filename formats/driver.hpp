@@ -27,7 +27,7 @@ struct Recognised;
 struct Source;
 struct Target;
 
-/// Takes a value that is not a tensor, as text, by the path to it.
+/// Receives the path and the text of a value that is not a tensor.
 using AddValue = std::function<void(const std::string& path, std::string text)>;
 
 /// The start of a file, by which drivers recognize it.
@@ -79,7 +79,7 @@ struct Driver {
 
     // What its files are.
     bool is_one_file = false;         ///< a checkpoint is one file, not a folder
-    std::string_view file_name = {};  ///< of that file, in the draft
+    std::string_view file_name = {};  ///< name of that file in the draft
     bool allows_other_files = true;   ///< its folder may contain tpx's files, and hosts may each store a part of it
     bool is_hugging_face = false;     ///< transformers loads it: config.json must be complete and fit the names
     bool weights_only = false;        ///< it has no place for optimizer state
@@ -100,6 +100,9 @@ struct Driver {
     bool keeps_masters = false;        ///< it stores weights beside their master weights
     bool has_param_groups = false;     ///< tensors are split by the optimizer's groups of parameters, not by a ShardMap
     bool has_flat_partitions = false;  ///< optimizer state of several parameters is in one buffer of each rank
+
+    /// Whether values of any Python type can be stored.
+    constexpr bool stores_any_value() const { return values == ValuesIn::one_file || values == ValuesIn::objects; }
 
     /// Drivers are asked in ascending order what a path is: the more specific its files, the earlier.
     int precedence = 0;
@@ -133,7 +136,7 @@ struct Driver {
     /// The bytes around the payloads of `content`; null for formats that are only read. Adds to `notes`.
     Draft (*draft)(const Content& content, std::vector<std::string>& notes) = nullptr;
 
-    // Conversions. These ask the driver of the source; null where it has nothing to say.
+    // Functions of the source's driver in conversions. Null: nothing to do.
 
     /// The settings of the optimizer; nothing if it is not of Adam's kind. Throws Error if they are malformed.
     std::optional<Adam> (*adam)(const Source& source) = nullptr;
@@ -141,46 +144,52 @@ struct Driver {
     void (*check_complete)(const Source& source, const Target& target, std::vector<std::string>& notes) = nullptr;
     /// Whether weights are stored as their masters only.
     bool (*stores_masters_only)(const Checkpoint& checkpoint) = nullptr;
-    /// Sets the types that the weights named in `weights`, which are stored as masters only, have in training.
+    /// Sets the training dtype of each parameter in `weights`, which are stored as master weights only.
     void (*set_weight_dtypes)(const Checkpoint& checkpoint, std::map<std::string, DType>& weights) = nullptr;
-    /// The tensors whose bytes are part of another one's, by their numbers.
+    /// The tensors whose bytes are part of another tensor's, by tensor number.
     std::map<std::uint32_t, View> (*find_views)(const Checkpoint& checkpoint) = nullptr;
     /// Adds to `notes` which values of the source, such as attributes, the target does not have. `renames`: whether the
     /// tensors get names of another framework.
-    void (*note_left_out)(const Source& source, const Target& target, bool renames,
-                          std::vector<std::string>& notes) = nullptr;
+    void (*note_dropped)(const Source& source, const Target& target, bool renames,
+                         std::vector<std::string>& notes) = nullptr;
     /// Calls `add` for the values that files of tensors store beside them. Throws Error if one is malformed.
     void (*add_values)(const Checkpoint& checkpoint, const AddValue& add) = nullptr;
 
-    // Conversions. These ask the driver of the target.
+    // Functions of the target's driver in conversions. Null: nothing to do.
 
     /// Sets what the layout implies. Throws Error (usage) for a layout that checkpoints of this format cannot have.
     void (*settle_target)(Target& target) = nullptr;
-    /// Restores what a checkpoint of another format kept of one of this format.
+    /// Restores the state of this format that `source`, a checkpoint of another format, kept from an earlier
+    /// conversion.
     void (*restore)(Checkpoint& source) = nullptr;
-    /// Sets in `config` what decides how the new tensors are named and padded, and names the states of `source` so.
+    /// Sets the settings in `config` that determine names and padding of the new tensors, and renames the optimizer
+    /// state of `source` accordingly.
     void (*settle_config)(Source& source, const Target& target, bool renames, Config& config) = nullptr;
-    /// Makes the states of tensors that keep their names those that the optimizer has. Adds to `notes`.
+    /// Adapts the optimizer state of tensors that keep their names to the target's optimizer. Adds to `notes`.
     void (*fit_states)(Expressed& expressed, const Config& config, std::optional<DType> dtype,
                        std::vector<std::string>& notes) = nullptr;
-    /// Content::args. `has_adam`: whether settings of an optimizer come from another framework. Throws Error if the
-    /// framework cannot build the model.
+    /// Returns the Content::args of the new checkpoint. `has_adam`: whether settings of an optimizer come from another
+    /// framework. Throws Error if the framework cannot build the model.
     Config (*make_args)(const Source& source, const Target& target, const Expressed& expressed, bool renames,
                         bool has_adam, const Config& config) = nullptr;
-    /// Adds to `notes` what ranks of the new layout do not find in the source and get otherwise.
+    /// Adds to `notes` which state is newly made for ranks because the source has none for them.
     void (*note_new)(const Source& source, const Layout& layout, std::vector<std::string>& notes) = nullptr;
-    /// How the model that the framework builds from the arguments differs from the tensors.
+    /// The difference between the parameters of the model that the framework builds from `config` and the tensors of
+    /// `expressed`.
     ParameterDifference (*model_difference)(const Expressed& expressed, const Config& config) = nullptr;
 
-    // Both: who has what in memory.
+    // Functions of both drivers: what each rank has in memory.
 
-    /// The optimizer state that each rank of `content.layout` has under ZeRO, with zero=3 its weights too, if it is not
-    /// split evenly. Throws Error if that cannot be derived from `args` and the rules.
+    /// The optimizer state (with zero=3, also the weights) of each rank of `content.layout` under ZeRO. Null if the
+    /// framework splits it evenly. Throws Error if it cannot be derived from `args` and the rules.
     std::vector<Piece> (*state_shares)(const Content& content, const Config& args,
                                        std::span<const Role> roles) = nullptr;
     /// `pieces` and a copy of each for every other rank of `layout` that has it in memory.
     std::vector<Piece> (*with_replicas)(std::span<const Tensor> tensors, std::span<const Piece> pieces,
                                         std::span<const Role> roles, const Layout& layout) = nullptr;
 };
+
+/// Whether a format stores Megatron's tensors whole, under one name for all ranks, with ShardedObjects beside them.
+constexpr bool stores_megatron_tensors(const Driver& driver) { return driver.has_args && !driver.has_rank_names; }
 
 }  // namespace tpx::formats

@@ -1,7 +1,7 @@
 # cmake -DROOT=DIR -P layering.cmake: fails when a source in DIR does not include its own header first, or an #include
 # runs against the arrows cmd -> formats -> lib and, inside lib, cluster -> model -> change -> layout -> state
 # -> core, change -> solve, exec -> change and check -> core, or names a library that its folder may not know. Inside
-# formats, encodings and settings include no other folder; files of tpx itself, state and convert no folder of a format.
+# formats, encodings and settings must not include other folders; files, state and convert must not include the folder of a format.
 cmake_minimum_required(VERSION 3.25)
 
 # Folder, then the folders that it may include besides itself. A folder inside another one has a line of its own if it

@@ -8,10 +8,10 @@
 #include "formats/convert/held_boxes.hpp"
 #include "formats/convert/join.hpp"
 #include "formats/convert/kept_names.hpp"
-#include "formats/convert/left_out.hpp"
 #include "formats/convert/missing_parts.hpp"
 #include "formats/convert/missing_weights.hpp"
 #include "formats/convert/model_choice.hpp"
+#include "formats/convert/notes.hpp"
 #include "formats/convert/source_places.hpp"
 #include "formats/convert/target_names.hpp"
 #include "formats/convert/target_states.hpp"
@@ -228,7 +228,7 @@ private:
             for (DroppedCopy& tie : dropped_ties(source_.checkpoint, source_.reading, out_.expressed))
                 out_.dropped_copies.push_back(std::move(tie));
         }
-        note_left_out(source_, target_, out_);
+        note_dropped(source_, target_, out_);
         note_split_files(target_, out_);
     }
 

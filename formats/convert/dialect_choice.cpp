@@ -40,9 +40,10 @@ bool turns_ranks(const Source& source, const Target& target) {
            std::ranges::any_of(source.reading.dialect->rules, [](const Rule& rule) { return rule.tagged("ranks"); });
 }
 
-/// Whether both formats store the same tensors under the same names: they are one, or Megatron's with whole tensors.
+/// Whether both formats store the same tensors under the same names: the formats are equal, or both store Megatron's
+/// whole tensors.
 bool names_alike(const Driver& a, const Driver& b) {
-    return &a == &b || (a.has_args && b.has_args && !a.has_rank_names && !b.has_rank_names);
+    return &a == &b || (stores_megatron_tensors(a) && stores_megatron_tensors(b));
 }
 
 /// Refuses Megatron's names for parts outside the language model that have none, and files that Megatron Bridge does

@@ -3,6 +3,7 @@
 
 #include "formats/encodings/torch/kept.hpp"
 #include "formats/encodings/torch/value.hpp"
+#include "formats/encodings/torch/without_keys.hpp"
 #include "formats/settings/model_config.hpp"
 #include "formats/state/common_optimizers.hpp"
 #include "formats/state/roles.hpp"
@@ -72,7 +73,7 @@ void drop_objects(Checkpoint& checkpoint) {
     std::erase_if(checkpoint.catalogue.objects, [](const Object& object) { return of_optimizer(object.name); });
     if (!checkpoint.common || !checkpoint.common->find("optimizer")) return;
     torch::Document document;
-    checkpoint.common = kept_copy(without_keys(document, *checkpoint.common, {"optimizer"}));
+    checkpoint.common = kept_copy(torch::without_keys(document, *checkpoint.common, {"optimizer"}));
 }
 
 class Selection {

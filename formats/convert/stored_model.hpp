@@ -17,7 +17,7 @@ struct StoredModelChange {
 };
 
 /// What changes between two layouts of `description`'s model if its ranks hold what those of a checkpoint in `format`
-/// do. "megatron" or "torch_dist": with zero=1, optimizer state is in the flat buffers of Megatron's distributed
+/// do. Megatron's formats: with zero=1, optimizer state is in the flat buffers of Megatron's distributed
 /// optimizer, see buffer_shares(). Padding of the vocabulary counts as far as both layouts store it. "deepspeed":
 /// partitions of a model with Hugging Face names, see partition_shares(). Takes time with the parameters of every rank
 /// that differs from others. Throws Error (usage) for layouts that the framework does not have, and for models that it

@@ -3,7 +3,7 @@
 
 #include "formats/encodings/archive_at.hpp"
 #include "formats/encodings/torch/archive.hpp"
-#include "formats/state/adam.hpp"
+#include "formats/state/common_optimizers.hpp"
 #include "formats/state/optimizer_groups.hpp"
 #include "lib/core/error.hpp"
 

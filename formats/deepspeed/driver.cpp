@@ -76,9 +76,9 @@ Draft draft_any_universal(const Content& content, std::vector<std::string>& note
     return own ? draft_universal(content, notes) : make_universal(content, notes);
 }
 
-/// What formats with the values of a dict could store, but another framework would not understand.
-void note_engine_left_out(const Source&, const Target& target, bool, std::vector<std::string>& notes) {
-    if (target.format->values == ValuesIn::one_file || target.format->values == ValuesIn::objects)
+/// Adds a note about the engine's configuration, which other frameworks do not understand.
+void note_dropped_configuration(const Source&, const Target& target, bool, std::vector<std::string>& notes) {
+    if (target.format->stores_any_value())
         notes.emplace_back("dropped the configuration of DeepSpeed's engine (ds_config, clip_grad)");
 }
 
@@ -118,7 +118,7 @@ constinit const Driver deepspeed_driver{
     .check_complete = check_excluded,
     .stores_masters_only = deepspeed::stores_masters_only,
     .set_weight_dtypes = deepspeed::set_weight_dtypes,
-    .note_left_out = note_engine_left_out,
+    .note_dropped = note_dropped_configuration,
     .make_args = settings_of_target,
     .state_shares = [](const Content& content, const Config&,
                        std::span<const Role> roles) { return deepspeed::partition_shares(content, roles); },
@@ -147,7 +147,7 @@ constinit const Driver universal_driver{
     .check_complete = check_excluded,
     .stores_masters_only = deepspeed::universal_stores_masters_only,
     .set_weight_dtypes = deepspeed::set_weight_dtypes,
-    .note_left_out = note_engine_left_out,
+    .note_dropped = note_dropped_configuration,
     .make_args = settings_of_target,
 };
 

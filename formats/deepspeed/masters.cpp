@@ -12,7 +12,7 @@
 namespace tpx::formats::deepspeed {
 namespace {
 
-/// Of the entries of modules, placeholders among them.
+/// The dtypes of module entries by name, including placeholders.
 std::map<std::string, DType> module_dtypes(const Grid& grid) {
     std::map<std::string, DType> dtypes;
     for (const ModelFile& model : grid.models) {

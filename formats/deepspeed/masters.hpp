@@ -15,7 +15,7 @@ bool stores_masters_only(const Checkpoint& checkpoint);
 /// The same of a universal checkpoint: one that has a weight of none of its masters.
 bool universal_stores_masters_only(const Checkpoint& checkpoint);
 
-/// Sets the types in which a module keeps the weights named in `weights`, or else the type that was trained in.
+/// Sets the dtypes in which modules keep the parameters in `weights`, or, if a module lacks one, the training dtype.
 void set_weight_dtypes(const Checkpoint& checkpoint, std::map<std::string, DType>& weights);
 
 }  // namespace tpx::formats::deepspeed

@@ -60,7 +60,7 @@ constinit const Driver hdf5_driver{
     .open = open_any_hdf5,
     .reject_name = reject_hdf5_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_hdf5(content); },
-    .note_left_out = hdf5::note_left_out,
+    .note_dropped = hdf5::note_dropped,
     .add_values = hdf5::add_attributes,
 };
 

@@ -18,7 +18,7 @@
 namespace tpx::formats::hdf5 {
 namespace {
 
-/// Attributes that tell of tpx's own files what the tensors tell, too, or that are told otherwise.
+/// Attributes of tpx's own files whose content the tensors, or other values, already show.
 bool is_known(std::string_view name) {
     constexpr std::array<std::string_view, 11> known{schema_key,  rank_key,   ranks_key, dtype_key,
                                                      shape_key,   offset_key, name_key,  role_key,
@@ -60,7 +60,7 @@ void add_attributes(const Checkpoint& checkpoint, const AddValue& add) {
     for (const auto& [tensor, origin] : checkpoint.tree->datasets) add_all(tensor, origin.attributes);
 }
 
-void note_left_out(const Source& source, const Target& target, bool, std::vector<std::string>& notes) {
+void note_dropped(const Source& source, const Target& target, bool, std::vector<std::string>& notes) {
     const Checkpoint& checkpoint = source.checkpoint;
     if (target.format->values == ValuesIn::attributes) return;
     const std::string_view to = name(target.format);

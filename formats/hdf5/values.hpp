@@ -9,6 +9,6 @@ namespace tpx::formats::hdf5 {
 void add_attributes(const Checkpoint& checkpoint, const AddValue& add);
 
 /// Adds to `notes` the attributes of groups, and the iteration, that the target does not store.
-void note_left_out(const Source& source, const Target& target, bool renames, std::vector<std::string>& notes);
+void note_dropped(const Source& source, const Target& target, bool renames, std::vector<std::string>& notes);
 
 }  // namespace tpx::formats::hdf5

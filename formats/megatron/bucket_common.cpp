@@ -4,6 +4,7 @@
 #include "formats/encodings/archive_at.hpp"
 #include "formats/encodings/torch/archive.hpp"
 #include "formats/encodings/torch/kept.hpp"
+#include "formats/encodings/torch/without_keys.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -118,7 +119,7 @@ Value with_sharding_type(Document& document, Value common, bool distributed) {
     constexpr const char* kind = "distrib_optim_sharding_type";
     constexpr const char* efficient = "distrib_optim_fully_reshardable_mem_efficient";
     const Value type = document.string("fully_reshardable");
-    metadata = without_keys(document, metadata, {kind, efficient});
+    metadata = torch::without_keys(document, metadata, {kind, efficient});
     metadata = document.with_key(metadata, "chained_optim_avoid_prefix", Value::boolean(true));
     if (distributed) {
         metadata = document.with_key(metadata, kind, type);
@@ -126,7 +127,7 @@ Value with_sharding_type(Document& document, Value common, bool distributed) {
     }
     common = document.with_key(common, "content_metadata", metadata);
     return with_each_optimizer(document, common, [&](Value optimizer) {
-        const Value plain = without_keys(document, optimizer, {sharding_key});
+        const Value plain = torch::without_keys(document, optimizer, {sharding_key});
         return distributed ? document.with_key(plain, sharding_key, type) : plain;
     });
 }

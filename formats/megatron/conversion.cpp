@@ -2,6 +2,7 @@
 #include "formats/megatron/conversion.hpp"
 
 #include "formats/driver.hpp"
+#include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/model_check.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rng_states.hpp"
@@ -16,7 +17,7 @@
 namespace tpx::formats::megatron {
 namespace {
 
-constexpr const char* distributed_key = "use_distributed_optimizer";
+constexpr const char* distributed_optimizer_key = "use_distributed_optimizer";
 
 /// Keeps settings of the model that only args, stored in DCP, contain, such as dropout.
 void keep_args(const Source& source, const Target& target, const Expressed& expressed, const Config& config,
@@ -37,9 +38,9 @@ void settle_target(Target& target) {
     if (target.layout.zero > 1)
         throw Error{Exit::usage, "layout: zero={}: Megatron shards optimizer state only as zero=1 does",
                     target.layout.zero};
-    if (target.config.contains(distributed_key) && !holds(target.config, distributed_key))
-        throw Error{Exit::usage, "layout: zero=1 contradicts --set {}=false", distributed_key};
-    target.config[distributed_key] = true;
+    if (target.config.contains(distributed_optimizer_key) && !holds(target.config, distributed_optimizer_key))
+        throw Error{Exit::usage, "layout: zero=1 contradicts --set {}=false", distributed_optimizer_key};
+    target.config[distributed_optimizer_key] = true;
 }
 
 void settle_config(Source& source, const Target& target, bool renames, Config& config) {
@@ -47,14 +48,13 @@ void settle_config(Source& source, const Target& target, bool renames, Config& c
     if (!from_megatron && source.checkpoint.common) {
         const Config args = args_of(*source.checkpoint.common);
         for (const char* key : {"make_vocab_size_divisible_by", "transformer_impl"})
-            if (const auto kept = args.find(key); kept != args.end()) config.insert(*kept);
+            if (const auto kept = args.find(key); kept != args.end()) config.insert(*kept);  // keeps what is set
     }
     // Optimizer state that another framework sharded over data-parallel ranks is most like that of a distributed
     // optimizer.
-    if (renames) config[distributed_key] = true;
-    for (const auto& [key, value] : target.config) config[key] = value;
-    if (from_megatron && !target.format->has_rank_names && target.config.contains(distributed_key))
-        spell_masters(source.checkpoint, holds(target.config, distributed_key));
+    if (renames && !target.config.contains(distributed_optimizer_key)) config[distributed_optimizer_key] = true;
+    if (from_megatron && !target.format->has_rank_names && target.config.contains(distributed_optimizer_key))
+        spell_masters(source.checkpoint, holds(target.config, distributed_optimizer_key));
 }
 
 Config args_of_target(const Source& source, const Target& target, const Expressed& expressed, bool renames,
@@ -65,7 +65,8 @@ Config args_of_target(const Source& source, const Target& target, const Expresse
     if (renames && !source.checkpoint.format->has_args && source.checkpoint.common)
         keep_args(source, target, expressed, config, args);
     if (renames && has_args) args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
-    if (has_adam || target.config.contains(distributed_key)) args[distributed_key] = config.at(distributed_key);
+    if (has_adam || target.config.contains(distributed_optimizer_key))
+        args[distributed_optimizer_key] = config.at(distributed_optimizer_key);
     for (const auto& [key, value] : target.config)
         if (is_of_writing(key) && key != "pipeline_model_parallel_layout") args[key] = value;
     const bool from_others = source.checkpoint.format != target.format && source.checkpoint.common;
@@ -76,7 +77,7 @@ Config args_of_target(const Source& source, const Target& target, const Expresse
     return args;
 }
 
-void note_left_out(const Source& source, const Target& target, bool, std::vector<std::string>& notes) {
+void note_dropped(const Source& source, const Target& target, bool, std::vector<std::string>& notes) {
     if (!source.checkpoint.rank_files) return;
     std::vector<std::string> extra;
     for (const RankDirectory& directory : source.checkpoint.rank_files->directories)
@@ -93,6 +94,17 @@ void note_new_rng(const Source& source, const Layout& layout, std::vector<std::s
     const RngStates states{source.checkpoint};
     if (!states.empty() && !states.has_all(layout))
         notes.emplace_back("new ranks reuse another rank's RNG state with a different seed");
+}
+
+void check_model_layout(const Layout& layout) {
+    Target target{.layout = layout};
+    settle_target(target);
+    if (layout.vn > 0) throw Error{Exit::usage, "layout: vn={}: Megatron has no virtual nodes", layout.vn};
+}
+
+void fit_states(Expressed& expressed, const Config& config, std::optional<DType> dtype,
+                std::vector<std::string>& notes) {
+    fit_masters(expressed, holds(config, distributed_optimizer_key), dtype, notes);
 }
 
 }  // namespace tpx::formats::megatron

@@ -10,21 +10,29 @@
 /// What Megatron's drivers do in conversions; driver.hpp says what each function is asked.
 namespace tpx::formats::megatron {
 
-/// Megatron's distributed optimizer is its stage 1 of ZeRO; its checkpoints know no other stage, and no FSDP.
+/// Throws Error for fsdp>1 and zero>1, which Megatron's checkpoints do not support. With zero=1, sets
+/// use_distributed_optimizer.
 void settle_target(Target& target);
 
-/// Padding of the vocabulary and names of layers follow args, which a DCP checkpoint made of Megatron's kept.
+/// Takes the settings for vocabulary padding and layer names from the args that a DCP checkpoint converted from
+/// Megatron contains.
 void settle_config(Source& source, const Target& target, bool renames, Config& config);
 
 /// The args that a new checkpoint stores. Throws Error if Megatron cannot build the model.
 Config args_of_target(const Source& source, const Target& target, const Expressed& expressed, bool renames,
                       bool has_adam, const Config& config);
 
-/// Adds to `notes` what the files of ranks have for TransformerEngine and random numbers, where the target has no place
-/// for it.
-void note_left_out(const Source& source, const Target& target, bool renames, std::vector<std::string>& notes);
+/// Adds notes about TransformerEngine extra states and RNG states of rank files that the target cannot store.
+void note_dropped(const Source& source, const Target& target, bool renames, std::vector<std::string>& notes);
 
-/// Adds to `notes` if ranks of `layout` get random numbers of their own making, because the source has too few states.
+/// Adds a note if the source has fewer RNG states than `layout` has ranks.
 void note_new_rng(const Source& source, const Layout& layout, std::vector<std::string>& notes);
+
+/// Throws Error if the state of a model cannot be stored in this layout by Megatron.
+void check_model_layout(const Layout& layout);
+
+/// Driver::fit_states: makes the states those of the plain or the distributed optimizer, as `config` asks.
+void fit_states(Expressed& expressed, const Config& config, std::optional<DType> dtype,
+                std::vector<std::string>& notes);
 
 }  // namespace tpx::formats::megatron

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/draft.hpp"
-#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/torch_dist.hpp"

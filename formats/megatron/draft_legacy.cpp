@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include "formats/encodings/torch/without_keys.hpp"
 
 namespace tpx::formats {
 namespace {
@@ -79,8 +80,8 @@ private:
         if (known.contains("use_dist_ckpt")) settings["use_dist_ckpt"] = false;
         const bool same = content_.source != nullptr && content_.source->rank_files &&
                           same_ranks(content_.source->rank_files->layout, content_.layout);
-        common = without_keys(document_, common, {"optimizer", "content_metadata", "model"});
-        if (!same) common = without_keys(document_, common, {"rerun_state_machine"});
+        common = torch::without_keys(document_, common, {"optimizer", "content_metadata", "model"});
+        if (!same) common = torch::without_keys(document_, common, {"rerun_state_machine"});
         common_ = with_args(document_, common, settings, iteration_);
         args_ = args_of(common_);
     }

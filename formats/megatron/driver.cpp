@@ -2,9 +2,9 @@
 #include "formats/megatron/driver.hpp"
 
 #include "formats/encodings/torch/text.hpp"
-#include "formats/megatron/completed.hpp"
-#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/legacy.hpp"
+#include "formats/megatron/shared_traits.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/recognise.hpp"
@@ -60,7 +60,7 @@ constexpr std::array<std::string_view, 2> torch_dist_aliases{"mcore", "megatron-
 
 }  // namespace
 
-constinit const Driver torch_dist_driver = megatron::completed({
+constinit const Driver torch_dist_driver = megatron::with_shared_traits({
     .name = "torch_dist",
     .title = "Megatron-core `torch_dist`, every optimizer sharding type",
     .aliases = torch_dist_aliases,
@@ -75,7 +75,7 @@ constinit const Driver torch_dist_driver = megatron::completed({
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch_dist(content); },
 });
 
-constinit const Driver megatron_driver = megatron::completed({
+constinit const Driver megatron_driver = megatron::with_shared_traits({
     .name = "megatron",
     .title = "Megatron rank files `mp_rank_*`, with plain or distributed optimizer",
     .values = ValuesIn::rank_files,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/new_objects.hpp"
 
+#include "formats/driver.hpp"
 #include "formats/encodings/archive_at.hpp"
-#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rng_states.hpp"
@@ -143,7 +144,7 @@ bool same_ranks(const Layout& a, const Layout& b) {
 NewObjects new_objects(const Content& content, ObjectForm form) {
     NewObjects objects;
     if (content.source == nullptr) return objects;
-    const bool same_kind = is_distributed(content.source->format);
+    const bool same_kind = stores_megatron_tensors(*content.source->format);
     if (same_kind) {
         const bool same = same_ranks(source_layout(*content.source), content.layout);
         for (const Object& object : content.source->catalogue.objects) {

@@ -2,6 +2,7 @@
 #include "formats/megatron/rank_state.hpp"
 
 #include "formats/encodings/torch/kept.hpp"
+#include "formats/encodings/torch/without_keys.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -152,9 +153,9 @@ Value with_optimizers(Document& document, Value common, bool two, bool vectors) 
             groups.push_back(group_like(document, states, experts, decay));
         }
         const Value of = states[experts && states.size() == 2 ? 1 : 0].outer;
-        const Value outer = without_keys(document, of, {"fp32_from_fp16_params", "param_state"});
+        const Value outer = torch::without_keys(document, of, {"fp32_from_fp16_params", "param_state"});
         const auto inner = outer.find("optimizer");
-        const Value settings = without_keys(document, inner.value_or(outer), {"state"});
+        const Value settings = torch::without_keys(document, inner.value_or(outer), {"state"});
         const Value with_groups = document.with_key(settings, "param_groups", document.list(groups));
         made.push_back(inner ? document.with_key(outer, "optimizer", with_groups) : with_groups);
     }

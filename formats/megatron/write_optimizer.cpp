@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include "formats/encodings/torch/without_keys.hpp"
 
 namespace tpx::formats::megatron {
 namespace {
@@ -65,7 +66,8 @@ public:
         inner = document_.with_key(inner, "param_groups", document_.list(groups_));
         if (!all_.masters()) return inner;
         const Value template_of = states_[experts && states_.size() > 1 ? 1 : 0].outer;
-        Value outer = without_keys(document_, template_of, {"param_state_sharding_type", "param_groups", "state"});
+        Value outer =
+            torch::without_keys(document_, template_of, {"param_state_sharding_type", "param_groups", "state"});
         outer = document_.with_key(outer, "optimizer", inner);
         return distributed_ ? outer : document_.with_key(outer, "fp32_from_fp16_params", document_.list(masters_));
     }
@@ -82,7 +84,7 @@ private:
             ++next_id_;
         }
         // The distributed optimizer stores no state of single parameters here: its groups count the steps.
-        if (!distributed_ && is_torch_adam(group)) group = without_keys(document_, group, {"step"});
+        if (!distributed_ && is_torch_adam(group)) group = torch::without_keys(document_, group, {"step"});
         if (!distributed_) group = document_.with_key(group, "params", document_.list(ids));
         groups_.push_back(group);
         masters_.push_back(document_.list(masters));

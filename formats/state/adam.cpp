@@ -35,7 +35,7 @@ void default_initial(AdamSettings& settings) {
     if (settings.initial_lr == 0) settings.initial_lr = settings.lr;
 }
 
-/// What most say: the settings of the first matrix, and of the first vector. Names go where these tell all.
+/// Sets `matrices` and `vectors` from the first matrix and vector. Clears `own` if all parameters agree with them.
 void settle(Adam& adam, const Source& source) {
     if (!adam.own.empty()) {
         std::array<const AdamSettings*, 2> first{};
@@ -100,27 +100,6 @@ void set(AdamSettings& settings, std::string_view key, Value value, const torch:
     if (betas.size() != 2) throw failure("param_groups: betas of {} values", betas.size());
     settings.beta1 = real(betas[0]);
     settings.beta2 = real(betas[1]);
-}
-
-Adam adam_of_groups(std::span<const MegatronGroup> groups) {
-    Adam adam;
-    std::array<bool, 2> seen{};
-    for (const MegatronGroup& group : groups) {
-        const bool decays = group.wd_mult != 0;
-        (decays ? adam.matrices : adam.vectors) = group.settings;
-        seen[decays ? 0 : 1] = true;
-        adam.step = std::max(adam.step, group.step);  // a group may lack it
-    }
-    if (!seen[0]) adam.matrices = adam.vectors;
-    if (!seen[1]) adam.vectors = adam.matrices;
-    adam.vectors.weight_decay = 0;
-    return adam;
-}
-
-void MegatronGroup::read(std::string_view key, Value value) {
-    set(settings, key, value, nullptr);
-    if (key == "wd_mult") wd_mult = value.as_real();
-    if (key == "step" && value.is(Kind::integer)) step = value.as_int();
 }
 
 std::optional<Adam> adam_of(Source& source) {

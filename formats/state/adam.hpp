@@ -47,19 +47,6 @@ struct Adam {
     const AdamSettings& of(std::string_view moment, int axes) const;
 };
 
-/// One of Megatron's groups of parameters, which do not name them.
-struct MegatronGroup {
-    AdamSettings settings;
-    double wd_mult = 1;
-    std::int64_t step = 0;
-
-    /// Sets what its entry `key` says.
-    void read(std::string_view key, torch::Value value);
-};
-
-/// The settings of all parameters: groups with weight decay speak for matrices, those without for vectors.
-Adam adam_of_groups(std::span<const MegatronGroup> groups);
-
 /// How many axes tensor `t` has, without those of the layers and experts that it may be stacked from.
 int own_axes(const Reading& reading, std::span<const Tensor> tensors, std::size_t t);
 

@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace tpx::formats {
 
@@ -11,14 +12,6 @@ using torch::Document;
 using torch::Entry;
 using torch::Kind;
 using torch::Value;
-
-Value without_keys(Document& document, Value value, std::initializer_list<std::string_view> keys) {
-    std::vector<Entry> kept;
-    for (const Entry& entry : value.entries())
-        if (!entry.key.is(Kind::string) || std::ranges::find(keys, entry.key.as_string()) == keys.end())
-            kept.push_back(entry);
-    return document.dict(kept);
-}
 
 std::vector<OptimizerState> optimizers_of(Value common) {
     const auto optimizer = common.find("optimizer");
@@ -37,6 +30,27 @@ std::vector<OptimizerState> optimizers_of(Value common) {
         if (entry.key.is(Kind::integer)) states.push_back(state_of(entry.value));
     }
     return states;
+}
+
+Adam adam_of_groups(std::span<const MegatronGroup> groups) {
+    Adam adam;
+    std::array<bool, 2> seen{};
+    for (const MegatronGroup& group : groups) {
+        const bool decays = group.wd_mult != 0;
+        (decays ? adam.matrices : adam.vectors) = group.settings;
+        seen[decays ? 0 : 1] = true;
+        adam.step = std::max(adam.step, group.step);  // a group may lack it
+    }
+    if (!seen[0]) adam.matrices = adam.vectors;
+    if (!seen[1]) adam.vectors = adam.matrices;
+    adam.vectors.weight_decay = 0;
+    return adam;
+}
+
+void MegatronGroup::read(std::string_view key, Value value) {
+    set(settings, key, value, nullptr);
+    if (key == "wd_mult") wd_mult = value.as_real();
+    if (key == "step" && value.is(Kind::integer)) step = value.as_int();
 }
 
 }  // namespace tpx::formats

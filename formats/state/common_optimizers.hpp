@@ -2,15 +2,14 @@
 #pragma once
 
 #include "formats/encodings/torch/value.hpp"
+#include "formats/state/adam.hpp"
 
-#include <initializer_list>
+#include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
 namespace tpx::formats {
-
-/// A copy of dict `value` without some keys.
-torch::Value without_keys(torch::Document& document, torch::Value value, std::initializer_list<std::string_view> keys);
 
 /// One optimizer as a common state has it: its groups of parameters, and what stands beside them.
 struct OptimizerState {
@@ -21,5 +20,18 @@ struct OptimizerState {
 /// The optimizers of a common state, dense before experts, with masters or without; empty when it has none. Throws
 /// Error when they are not of the form that Megatron writes.
 std::vector<OptimizerState> optimizers_of(torch::Value common);
+
+/// One of Megatron's groups of parameters, which do not name them.
+struct MegatronGroup {
+    AdamSettings settings;
+    double wd_mult = 1;
+    std::int64_t step = 0;
+
+    /// Sets the field that entry `key` contains.
+    void read(std::string_view key, torch::Value value);
+};
+
+/// The settings of all parameters: groups with weight decay speak for matrices, those without for vectors.
+Adam adam_of_groups(std::span<const MegatronGroup> groups);
 
 }  // namespace tpx::formats

@@ -29,7 +29,7 @@ Reading read_by_roles(const Checkpoint& checkpoint, const Families& families, co
 /// tensors, names count without wrappers and what all weights' names begin with, if rules match every weight then.
 Reading read_by_names(Checkpoint& checkpoint, const Families& families, const Config& config);
 
-/// The parameters of a checkpoint that tells roles that have a tensor of `role`.
+/// The names of parameters that have a tensor of `role`. Precondition: the checkpoint records roles.
 std::set<std::string_view> parameters_with(const Checkpoint& checkpoint, Role role);
 
 }  // namespace tpx::formats

@@ -42,8 +42,8 @@ Checkpoint open_archive_or_folder(const std::filesystem::path& path, MissingFile
 
 constexpr std::array<std::string_view, 1> torch_aliases{"pt"};
 
-/// Names tensors of classes of their own, which other formats do not have.
-void note_torch_left_out(const Source& source, const Target& target, bool renames, std::vector<std::string>& notes) {
+/// Adds a note about tensor subclasses, which other formats cannot store.
+void note_dropped_classes(const Source& source, const Target& target, bool renames, std::vector<std::string>& notes) {
     if (target.format->values == ValuesIn::one_file && !renames) return;
     std::string note = note_of_classes(torch::Archive::open(source.checkpoint.catalogue.path(0)));
     if (!note.empty()) notes.push_back(std::move(note));
@@ -75,7 +75,7 @@ constinit const Driver torch_driver{
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch(&torch_driver, content); },
     .adam = adam_of_torch,
     .find_views = find_views,
-    .note_left_out = note_torch_left_out,
+    .note_dropped = note_dropped_classes,
 };
 
 constinit const Driver torch_legacy_driver{
@@ -99,7 +99,7 @@ constinit const Driver torch_legacy_driver{
                 std::vector<std::string>&) { return draft_torch(&torch_legacy_driver, content); },
     .adam = adam_of_torch,
     .find_views = find_views,
-    .note_left_out = note_torch_left_out,
+    .note_dropped = note_dropped_classes,
 };
 
 }  // namespace tpx::formats

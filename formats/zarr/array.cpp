@@ -57,12 +57,13 @@ constexpr std::array<std::pair<std::string_view, DType>, 11> types{{{"b1", DType
                                                                     {"f8", DType::f64},
                                                                     {"c8", DType::c64},
                                                                     {"c16", DType::c128}}};
-constexpr std::string_view bf16_name = "bfloat16";  // which NumPy lacks
+constexpr std::string_view bf16_name = "bfloat16";  // NumPy has no bfloat16
 
 std::string dtype_name(DType dtype) {
     if (dtype == DType::bf16) return std::string{bf16_name};
     const auto* type = std::ranges::find(types, dtype, &decltype(types)::value_type::second);
-    if (type == types.end()) throw failure("Megatron-core's zarr backend has no dtype {}", name(dtype));
+    if (type == types.end())
+        throw failure("the zarr backend cannot store {}; use --dtype bf16 or --format torch_dist", name(dtype));
     return fmt::format("{}{}", itemsize(dtype) == 1 ? '|' : '<', type->first);
 }
 

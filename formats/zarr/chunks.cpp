@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view array_metadata = ".zarray";
-/// Of the folder KEY.sync, in which zarr keeps an empty lock file for each file of the array KEY that several ranks
-/// write: for `.zarray`, too.
+/// Ending of the folder KEY.sync, in which zarr keeps empty lock files for the files of array KEY, including one named
+/// `.zarray`.
 constexpr std::string_view locks_ending = ".sync";
 
 /// Whether `file` could be the name of a chunk of some array.
@@ -47,7 +47,7 @@ public:
     void read() {
         for (const std::string& name : list_directory(directory_)) {
             if (name.starts_with('.') || !path_is_directory(directory_ / name)) continue;
-            if (name.ends_with(locks_ending)) continue;
+            if (is_of_locks(name)) continue;
             read_folder(name);
         }
         if (catalogue_.tensors.empty())
@@ -60,6 +60,11 @@ public:
     }
 
 private:
+    bool is_of_locks(const std::string& name) const {
+        const fs::path metadata = directory_ / name / array_metadata;
+        return name.ends_with(locks_ending) && (!path_exists(metadata) || size_of_file(metadata) == 0);
+    }
+
     void read_folder(const std::string& key) {
         KeyFolder folder{
             .key = key, .path = directory_ / key, .real = real_path(directory_ / key), .objects = {}, .others = {}};

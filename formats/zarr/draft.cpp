@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/draft.hpp"
-#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/zarr/array.hpp"
 #include "formats/zarr/driver.hpp"
@@ -20,8 +20,8 @@ namespace tpx::formats {
 namespace zarr {
 namespace {
 
-/// The largest chunks that no boundary of a box splits. If all boxes are equal, these are the chunks of Megatron-core:
-/// one for each box.
+/// The largest chunk shape such that no chunk crosses a boundary between boxes. If all boxes have the same size, there
+/// is one chunk for each, as Megatron-core writes them.
 Shape chunk_of(const Shape& shape, std::span<const Piece> pieces) {
     Shape chunk;
     for (int axis = 0; axis < shape.size(); ++axis) {
@@ -36,6 +36,9 @@ Shape chunk_of(const Shape& shape, std::span<const Piece> pieces) {
     return chunk;
 }
 
+/// More chunks than that would be slow to read and write: unequal boxes may have a common size of one row.
+constexpr std::size_t most_chunks_per_box = 64;
+
 /// Adds to `draft` the array of one tensor: its `.zarray`, and a file for each of its chunks.
 class ArrayDraft {
 public:
@@ -43,6 +46,12 @@ public:
         : draft_{draft}, folder_{folder / draft.tensors[tensor].name} {
         const Tensor& whole = draft.tensors[tensor];
         array_ = {.dtype = whole.dtype, .shape = whole.shape, .chunk = chunk_of(whole.shape, pieces), .fill = {}};
+        const auto chunks = static_cast<std::size_t>(volume(chunk_grid(array_)));
+        if (chunks > most_chunks_per_box * std::max<std::size_t>(pieces.size(), 1))
+            throw failure(
+                "the parts of the ranks have no common size ({} chunk files would be needed); use --format "
+                "torch_dist",
+                chunks);
         add_file(draft, folder_ / ".zarray", write_zarr_array(array_));
     }
 
@@ -65,7 +74,7 @@ private:
 
     void add_chunk(const Piece& piece, const Shape& index) {
         const std::string name = chunk_name(index);
-        if (!names_.insert(name).second) return;  // of a replica
+        if (!names_.insert(name).second) return;  // already added for a replica
         Piece chunk = piece;
         chunk.file = static_cast<std::uint32_t>(draft_.files.size());
         chunk.offset = 0;
@@ -110,7 +119,7 @@ void add_objects(Draft& draft, const Content& content, const std::filesystem::pa
     for (const NewObjects::Made& object : objects.made)
         if (has_place(object.name)) add_file(draft, folder / (object.name + ".pt"), object.bytes);
     if (!dropped.empty())
-        notes.push_back(fmt::format("dropped {} without the name of a ShardedObject, KEY/shard_OFFSETS_SHAPE ('{}'{})",
+        notes.push_back(fmt::format("dropped {} whose name is not of the form KEY/shard_OFFSETS_SHAPE ('{}'{})",
                                     counted(dropped.size(), "object"), dropped[0], dropped.size() > 1 ? ", ..." : ""));
 }
 

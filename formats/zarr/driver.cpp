@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/zarr/driver.hpp"
 
-#include "formats/megatron/completed.hpp"
-#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/dist_checkpointing.hpp"
+#include "formats/megatron/shared_traits.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/recognise.hpp"
 #include "formats/zarr/names.hpp"
@@ -18,11 +18,11 @@ std::optional<Recognised> recognise_zarr(const std::filesystem::path& folder) {
 
 }  // namespace
 
-constinit const Driver zarr_driver = megatron::completed({
+constinit const Driver zarr_driver = megatron::with_shared_traits({
     .name = "zarr",
     .title = "Megatron-core's former `zarr` backend (0.15 and earlier)",
     .values = ValuesIn::common_and_objects,
-    .precedence = 9,  // before torch_dist, which knows the name of this backend only
+    .precedence = 9,  // before torch_dist, which reports all other backends as not readable
     .recognise_folder = recognise_zarr,
     .open = [](const std::filesystem::path& path, MissingFiles) { return open_zarr(path); },
     .complete = unpack_optimizer,

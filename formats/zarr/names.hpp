@@ -5,10 +5,10 @@
 
 namespace tpx::formats::zarr {
 
-/// Why no array can have this name, which is that of its folder; empty if one can.
+/// Why a tensor cannot have this name, which is also the name of its folder; empty if it can.
 std::string_view reject_name(std::string_view name);
 
-/// Whether an object can have this name: KEY/shard_OFFSETS_SHAPE.
+/// Whether `name` has the form KEY/shard_OFFSETS_SHAPE, so that the object can be stored.
 bool is_object_name(std::string_view name);
 
 }  // namespace tpx::formats::zarr

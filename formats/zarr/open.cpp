@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/zarr/chunks.hpp"
 #include "formats/zarr/driver.hpp"
 #include "formats/zarr/zarr.hpp"

@@ -5,14 +5,14 @@
 #include "formats/megatron/buffer_shares.hpp"
 #include "formats/megatron/common_of_dcp.hpp"
 #include "formats/megatron/conversion.hpp"
-#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/model_check.hpp"
 
 namespace tpx::formats::megatron {
 
-/// `driver` with what is true of all formats of Megatron's.
-constexpr Driver completed(Driver driver) {
+/// `driver` with the traits and functions that all Megatron formats share.
+constexpr Driver with_shared_traits(Driver driver) {
     driver.framework = "Megatron";
     driver.written = WrittenFrom::any;
     driver.knows_optimizer = true;
@@ -24,7 +24,7 @@ constexpr Driver completed(Driver driver) {
     driver.has_args = true;
     driver.keeps_masters = true;
     driver.check_model_layout = check_model_layout;
-    driver.note_left_out = note_left_out;
+    driver.note_dropped = note_dropped;
     driver.settle_target = settle_target;
     driver.restore = restore_common;
     driver.settle_config = settle_config;

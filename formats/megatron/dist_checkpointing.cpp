@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/dist_checkpointing.hpp"
 
 #include "formats/companions.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/archive.hpp"
 #include "formats/encodings/torch/kept.hpp"
-#include "formats/megatron/conversion.hpp"
-#include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/tracker.hpp"
 #include "formats/state/common_state.hpp"
 #include "lib/core/error.hpp"
@@ -70,19 +68,6 @@ void read_config(Checkpoint& checkpoint) {
 }
 
 }  // namespace
-
-bool is_distributed(Format format) { return format->has_args && !format->has_rank_names; }
-
-void check_model_layout(const Layout& layout) {
-    Target target{.layout = layout};
-    settle_target(target);
-    if (layout.vn > 0) throw Error{Exit::usage, "layout: vn={}: Megatron has no virtual nodes", layout.vn};
-}
-
-void fit_states(Expressed& expressed, const Config& config, std::optional<DType> dtype,
-                std::vector<std::string>& notes) {
-    fit_masters(expressed, holds(config, "use_distributed_optimizer"), dtype, notes);
-}
 
 std::string sharded_backend(const fs::path& folder) {
     constexpr std::uint64_t longest = std::uint64_t{16} << 20;

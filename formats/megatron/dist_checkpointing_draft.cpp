@@ -4,7 +4,7 @@
 #include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/bucket_common.hpp"
-#include "formats/megatron/distributed.hpp"
+#include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <string>
 #include <vector>
+#include "formats/encodings/torch/without_keys.hpp"
 
 namespace tpx::formats::megatron {
 namespace {
@@ -46,7 +47,7 @@ Value with_sharding(Document& document, Value common, const Content& content) {
         return std::ranges::any_of(content.tensors,
                                    [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); });
     };
-    if (is_distributed(content.source->format) && !any("optimizer.state.")) return common;
+    if (is_dist_checkpointing(content.source->format) && !any("optimizer.state.")) return common;
     const bool vectors =
         std::ranges::any_of(content.tensors, [](const Tensor& tensor) { return is_vector_of_experts(tensor.name); });
     const bool two = two_optimizers(args_of(common), content.layout);
@@ -68,12 +69,12 @@ std::filesystem::path new_folder(const Content& content) { return fmt::format("i
 
 void add_common_files(Draft& draft, const Content& content, std::string_view backend) {
     const Checkpoint* source = content.source;
-    const bool same_kind = source != nullptr && is_distributed(source->format);
+    const bool same_kind = source != nullptr && is_dist_checkpointing(source->format);
     const std::int64_t iteration = new_iteration(content);
     Document document;
     Value common = common_state(document, content, iteration);
     if (!same_kind || !same_ranks(source_layout(*source), content.layout))
-        common = without_keys(document, common, {"rerun_state_machine"});
+        common = torch::without_keys(document, common, {"rerun_state_machine"});
     if (content.adam || (source != nullptr && (same_kind || source->common)))
         common = with_sharding(document, common, content);
     const torch::Contents none;

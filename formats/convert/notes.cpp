@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/convert/notes.hpp"
+
+#include "formats/convert/kept_names.hpp"
+#include "formats/driver.hpp"
+#include "formats/state/carried.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/core/counted.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tpx::formats {
+
+namespace {
+
+/// Adds a note that `count` things, such as `example`, are dropped; none if `count` is 0.
+void say(std::vector<std::string>& notes, std::size_t count, std::string_view noun, std::string_view why,
+         const std::string& example) {
+    if (count > 0)
+        notes.push_back(
+            fmt::format("dropped {}, {} ('{}'{})", counted(count, noun), why, example, count > 1 ? ", ..." : ""));
+}
+
+/// The same for things that `target` cannot store, by their names.
+void say_not_stored(std::vector<std::string>& notes, const std::vector<std::string>& names, std::string_view noun,
+                    const Driver& target) {
+    say(notes, names.size(), noun, fmt::format("which {} cannot store", target.name), names.empty() ? "" : names[0]);
+}
+
+void note_values(const Source& source, const Driver& target, std::vector<std::string>& notes) {
+    const Driver& from = *source.checkpoint.format;
+    const bool told = !source.checkpoint.catalogue.objects.empty() && from.values == ValuesIn::objects;
+    if (target.values == ValuesIn::attributes && from.values != ValuesIn::attributes && !told && has_moments(source))
+        notes.push_back(
+            fmt::format("dropped the settings of the optimizer (param_groups), which {} cannot store", target.name));
+    for (const std::string& note : source.checkpoint.notes)
+        if (note.starts_with(not_carried_over)) notes.push_back(note);
+    const auto& companions = source.checkpoint.companions;
+    if (target.is_one_file)
+        say(notes, companions.size(), "file", "which a single torch file cannot contain",
+            companions.empty() ? "" : companions[0].string());
+    const bool same_kind = (target.has_args && from.has_args) || (target.has_param_groups && from.has_param_groups);
+    const bool restored = target.has_args && from.values == ValuesIn::objects;
+    if (!same_kind && !restored && !target.stores_any_value())
+        say_not_stored(notes, state_keys(source.checkpoint), "non-tensor value", target);
+}
+
+/// Whether Megatron's formats take an object over from another format, or do without it: extra states without content.
+bool is_for_megatron(const Object& object) {
+    constexpr std::uint64_t empty_extra_state = 1500;
+    return object.name.starts_with("rng_state/") ||
+           (object.name.find("._extra_state/") != object.name.npos && object.length < empty_extra_state);
+}
+
+void note_objects(const Source& source, const Driver& target, bool has_adam, std::vector<std::string>& notes) {
+    const Driver& from = *source.checkpoint.format;
+    const bool kept = &from == &target || (stores_megatron_tensors(from) && stores_megatron_tensors(target));
+    if (kept || (target.values == ValuesIn::one_file && from.values == ValuesIn::objects)) return;
+    std::vector<std::string> names;
+    for (const Object& object : source.checkpoint.catalogue.objects) {
+        const bool is_rng = object.name.starts_with("rng_state/");
+        if (has_adam && object.name.find("param_groups.") != object.name.npos) continue;
+        if (target.has_args && is_for_megatron(object)) continue;
+        if (target.values == ValuesIn::objects && is_rng) continue;
+        names.push_back(object.name);
+    }
+    say_not_stored(notes, names, "object", target);
+}
+
+}  // namespace
+
+void note_dropped(const Source& source, const Target& target, Conversion& out) {
+    const auto& left = out.expressed.left_out;
+    say(out.notes, left.size(), "tensor", "which the target does not store", left.empty() ? "" : left[0]);
+    if (const auto note = source.checkpoint.format->note_dropped)
+        note(source, target, out.dialect != nullptr, out.notes);
+    if (const auto note = target.format->note_new) note(source, target.layout, out.notes);
+    note_values(source, *target.format, out.notes);
+    note_objects(source, *target.format, out.content.adam.has_value(), out.notes);
+}
+
+void note_split_files(const Target& target, Conversion& out) {
+    if (!target.format->is_hugging_face) return;
+    const bool split = std::ranges::any_of(out.draft.pieces, [&](const Piece& piece) {
+        return volume(piece.box) < volume(out.draft.tensors[piece.tensor].shape);
+    });
+    if (split)
+        out.notes.push_back(fmt::format(
+            "the output is safetensors split by rank ({}): PyTorch's HuggingFaceStorageReader can load it; for "
+            "transformers and vLLM use --to tp=1, for Megatron-core use --format torch_dist",
+            to_string(target.layout)));
+}
+
+}  // namespace tpx::formats
