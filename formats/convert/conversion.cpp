@@ -228,7 +228,7 @@ private:
             for (DroppedCopy& tie : dropped_ties(source_.checkpoint, source_.reading, out_.expressed))
                 out_.dropped_copies.push_back(std::move(tie));
         }
-        note_dropped(source_, target_, out_);
+        formats::note_dropped(source_, target_, out_);
         note_split_files(target_, out_);
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/draft.hpp"
+#include "formats/driver.hpp"
 #include "formats/encodings/torch/archive_writer.hpp"
 #include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/adam_state.hpp"
@@ -47,7 +48,7 @@ Value with_sharding(Document& document, Value common, const Content& content) {
         return std::ranges::any_of(content.tensors,
                                    [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); });
     };
-    if (is_dist_checkpointing(content.source->format) && !any("optimizer.state.")) return common;
+    if (stores_megatron_tensors(*content.source->format) && !any("optimizer.state.")) return common;
     const bool vectors =
         std::ranges::any_of(content.tensors, [](const Tensor& tensor) { return is_vector_of_experts(tensor.name); });
     const bool two = two_optimizers(args_of(common), content.layout);
@@ -69,7 +70,7 @@ std::filesystem::path new_folder(const Content& content) { return fmt::format("i
 
 void add_common_files(Draft& draft, const Content& content, std::string_view backend) {
     const Checkpoint* source = content.source;
-    const bool same_kind = source != nullptr && is_dist_checkpointing(source->format);
+    const bool same_kind = source != nullptr && stores_megatron_tensors(*source->format);
     const std::int64_t iteration = new_iteration(content);
     Document document;
     Value common = common_state(document, content, iteration);
