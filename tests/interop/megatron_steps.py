@@ -247,7 +247,6 @@ def _write(kinds, model, bucket, degrees):
             Path(directory).mkdir(parents=True)
         dist.barrier()
         dist_checkpointing.save(state, directory, content_metadata=metadata)
-    manager.shutdown()
 
 
 # model, number of ranks, degrees: with experts, with virtual stages
