@@ -194,8 +194,8 @@ TEST_CASE("a model that cannot be is refused with what is missing or wrong") {
     CHECK(refusal("llama3-8b", {{"hidden_size", std::int64_t{1} << 62}}).find("cannot be") != std::string::npos);
     CHECK(refusal("llama3-8b", {{"intermediate_size", std::int64_t{1} << 39}, {"hidden_size", std::int64_t{1} << 39}})
               .ends_with("cannot be"));
-    CHECK(refusal("llama3-8b", {{"model_type", std::string{"xlstm"}}}) ==
-          "model 'llama3-8b': no family of rules has models of model_type 'xlstm'; give one with --rules");
+    CHECK(refusal("llama3-8b", {{"model_type", std::string{"no-such-model"}}}) ==
+          "model 'llama3-8b': no family of rules has models of model_type 'no-such-model'; give one with --rules");
     const tpx::test::Scratch folder;
     const auto file = folder.path() / "model.toml";
     tpx::test::write_text(file, "hidden_size = 12\n");
