@@ -19,7 +19,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The tensor that config.json describes in a layer, and the one that is stored instead.
+/// The tensor that a layer has according to config.json, and the tensor that the checkpoint stores instead.
 using Difference = std::pair<std::string, std::string>;
 
 /// The names of optional tensors that are in `layer` of `there` and not in that of `here`.

@@ -8,11 +8,10 @@
 
 namespace tpx::formats::deepspeed {
 
-/// Whether a checkpoint was written without the weights of its parameters, which are stored as master weights only: by
-/// ZeRO 3.
+/// Whether ZeRO 3 wrote the checkpoint, which then stores master weights only.
 bool stores_masters_only(const Checkpoint& checkpoint);
 
-/// The same of a universal checkpoint: one that has a weight of none of its masters.
+/// Whether a universal checkpoint stores master weights only: no parameter with a master weight has a weight, too.
 bool universal_stores_masters_only(const Checkpoint& checkpoint);
 
 /// Sets the dtypes in which modules keep the parameters in `weights`, or, if a module lacks one, the training dtype.

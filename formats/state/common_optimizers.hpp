@@ -11,7 +11,7 @@
 
 namespace tpx::formats {
 
-/// One optimizer as a common state has it: its groups of parameters, and what stands beside them.
+/// One optimizer of a common state: its groups of parameters, and the dict that contains them.
 struct OptimizerState {
     torch::Value outer;                ///< a dict
     std::vector<torch::Value> groups;  ///< dicts without "params"

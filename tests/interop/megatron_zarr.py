@@ -91,7 +91,7 @@ def models():
     """Checkpoint, layout of the output, what it must contain, degrees of the loads, options."""
     small = DATA / "llama-small"
     holds = small / "megatron-tp2pp2.json"
-    # Megatron-core cannot load a part of the vocabulary of which nothing is stored, as under tp=4 of what tp=1 stores.
+    # Megatron-core cannot load the vocabulary on a rank whose part is only padding, as with tp=4 after tp=1 was saved.
     degrees = [{}, {"tp": 2, "pp": 2}, {"pp": 4}, {"tp": 2, "pp": 2, "vpp": 2}]
     for to in ("tp=1", "pp=4", "tp=2,pp=2,vpp=2"):
         yield small / "megatron-tp2pp2", to, holds, degrees, []
